@@ -1,0 +1,29 @@
+"""Every exception that syncheck raises on purpose. A finding is data and never one of these."""
+
+
+class SyncheckError(Exception):
+    """Something the user can put right.
+
+    Attributes:
+        hint: what to do next, one sentence, or "" where the message says it.
+    """
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class ConfigError(SyncheckError):
+    """A setting, an option or a rule name that does not exist or does not fit."""
+
+
+class ScriptError(SyncheckError):
+    """The program to check cannot be read or compiled."""
+
+
+class TraceError(SyncheckError):
+    """A trace that is damaged, newer than this version, or not a trace."""
+
+
+class BackendError(SyncheckError):
+    """No backend can check this program here: torch is missing or too old, or no GPU answers."""

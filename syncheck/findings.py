@@ -1,0 +1,147 @@
+"""Findings and reports: plain frozen data between the producers and the renderers."""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from syncheck.rules.model import Rule, Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One frame of a call stack.
+
+    Attributes:
+        path: as shown to the user: relative to the working directory where possible, with "/".
+        line: first line of the expression, from 1.
+        column: first column of the expression, from 1; 0 where unknown.
+        end_line: last line of the expression.
+        end_column: column after the expression's last character, from 1; 0 where unknown.
+        function: qualified name of the function.
+        source: the source line `line`, without its line end; "" where it cannot be read.
+        is_user: False for the standard library, torch and installed packages.
+    """
+
+    path: str
+    line: int
+    column: int = 0
+    end_line: int = 0
+    end_column: int = 0
+    function: str = ""
+    source: str = ""
+    is_user: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in the user's program, with what happened there.
+
+    Attributes:
+        frame: the innermost user frame.
+        message: what happened there, in a few words; "" for a primary place.
+        excerpt: source lines around it as (line number, text), in order; empty where unreadable.
+        stack: all frames, innermost first; `frame` is one of them.
+    """
+
+    frame: Frame
+    message: str = ""
+    excerpt: tuple[tuple[int, str], ...] = ()
+    stack: tuple[Frame, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One report of a rule at a place.
+
+    Attributes:
+        help: the line to add and where, ready to print; "" where there is none.
+        related: the other places, most important first.
+        count: how often it was seen; repeated findings are one finding.
+        half: which half of syncheck found it.
+        rank: the process's rank in a distributed job, 0 in a single process.
+    """
+
+    rule: Rule
+    place: Place
+    message: str
+    help: str = ""
+    related: tuple[Place, ...] = ()
+    count: int = 1
+    half: Literal["run", "lint"] = "run"
+    rank: int = 0
+    level: Severity = Severity.ERROR
+
+    @classmethod
+    def of(cls, rule: Rule, place: Place, **facts: str) -> "Finding":
+        """Word a finding from the facts that the rule's message asks for.
+
+        Raises:
+            ValueError: a fact is missing or is not in the rule's message.
+        """
+        if facts.keys() != rule.facts:
+            wrong = sorted(facts.keys() ^ rule.facts)
+            raise ValueError(f"{rule.code} takes the facts {sorted(rule.facts)}; wrong or missing: {wrong}")
+        return cls(rule=rule, place=place, message=rule.message.format(**facts), level=rule.severity)
+
+    @property
+    def fingerprint(self) -> str:
+        """16 hex digits from rule, path, function and the stripped source line: stable when lines move."""
+        frame = self.place.frame
+        text = "\0".join((self.rule.code, frame.path, frame.function, frame.source.strip()))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def counted(self, count: int) -> "Finding":
+        """Return this finding with another count."""
+        return replace(self, count=count)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What was checked.
+
+    Attributes:
+        backend: how the GPUs were provided, in words ("2 simulated GPUs").
+        operators: GPU operators seen.
+        streams: streams that ran at least one operator.
+        devices: devices that ran at least one operator.
+        seconds: wall time of the checked program.
+    """
+
+    backend: str = ""
+    operators: int = 0
+    streams: int = 0
+    devices: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The result of a run, a replay or a lint: findings in the order of path, line and code.
+
+    Attributes:
+        incomplete: reasons why something may have been missed; empty when all was seen.
+        notes: what the user should know about the run, such as "torch.compile ran eagerly".
+        hidden: findings left out because of a limit on their number.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    incomplete: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    summary: Summary = field(default_factory=Summary)
+    hidden: int = 0
+
+    def failing(self, fail_on: Severity) -> bool:
+        """Tell whether any finding is at `fail_on` or worse."""
+        return any(finding.level.rank <= fail_on.rank for finding in self.findings)
+
+
+def merge_equal(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Make one finding of those with the same rule and places, counts added; sort by place and code."""
+    merged: dict[tuple[object, ...], Finding] = {}
+    for finding in findings:
+        places = (finding.place, *finding.related)
+        key = (finding.rule.code, *((p.frame.path, p.frame.line, p.frame.column) for p in places))
+        seen = merged.get(key)
+        merged[key] = finding if seen is None else seen.counted(seen.count + finding.count)
+    return tuple(sorted(merged.values(), key=lambda f: (f.place.frame.path, f.place.frame.line, f.rule.code)))

@@ -1,0 +1,1 @@
+"""Happens-before: clocks, shadow memory and memory pools; pure Python on integers, no torch."""

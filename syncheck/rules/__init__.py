@@ -1,0 +1,1 @@
+"""The rule catalogue: what can be wrong, pure data."""

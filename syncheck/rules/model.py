@@ -1,0 +1,72 @@
+"""What a rule is: pure data, the same for the linter and the sanitizer."""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from string import Formatter
+
+
+class Severity(StrEnum):
+    """How bad a finding is, from worst to mildest."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    ADVICE = "advice"
+
+    @property
+    def rank(self) -> int:
+        """0 for the worst; larger is milder."""
+        return list(Severity).index(self)
+
+
+class Family(StrEnum):
+    """The first digit of a rule's code."""
+
+    RACE = "1"
+    LIFETIME = "2"
+    HOST = "3"
+    EVENT = "4"
+    DEVICE = "5"
+    COLLECTIVE = "6"
+    TIMING = "7"
+    PERFORMANCE = "8"
+    GRAPH = "9"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One thing that can be wrong, declared once for both halves.
+
+    Attributes:
+        code: "SYN" and three digits; never reused.
+        name: kebab-case, states the flaw.
+        severity: the level of its findings.
+        message: one sentence with `{placeholders}`; they are the facts that a detector must bring.
+        doc: the module's docstring: a summary line, then the headings "Why it matters", "Fix" and "Source".
+    """
+
+    code: str
+    name: str
+    severity: Severity
+    message: str
+    doc: str
+
+    @property
+    def family(self) -> Family:
+        """The family that the code's first digit names."""
+        return Family(self.code[3])
+
+    @property
+    def summary(self) -> str:
+        """The first line of the page."""
+        return self.doc.strip().splitlines()[0]
+
+    @property
+    def facts(self) -> frozenset[str]:
+        """Names of the placeholders in `message`."""
+        return frozenset(name for _, name, _, _ in Formatter().parse(self.message) if name)
+
+    def section(self, heading: str) -> str:
+        """Return the text under "## heading", or "" where the page has none."""
+        match = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", self.doc, re.MULTILINE | re.DOTALL)
+        return match.group(1).strip() if match else ""

@@ -1,0 +1,1 @@
+"""Virtual GPUs: an ordinary PyTorch program runs with real values on the CPU, with CUDA stream semantics."""
