@@ -1,0 +1,27 @@
+"""elapsed_time() is called before both events are known to be complete.
+
+## Why it matters
+`record()` only puts the event into the stream; it has a time once the GPU has got there. Until then the call
+raises an error ("Both events must be completed", in older versions "device not ready"). With little work it
+may succeed by luck. `Event.wait()` does not help, because it never blocks the host.
+
+## Fix
+`end.synchronize()` before `start.elapsed_time(end)`. If the two events were recorded on different streams,
+synchronize with both. In a loop, keep the pairs of events and read all times after one synchronization.
+
+## Source
+torch 2.13, c10/cuda/CUDAEvent.h, `elapsed_time`; CUDA Runtime API, `cudaEventElapsedTime`
+(`cudaErrorNotReady`).
+Seen in <https://github.com/pytorch/pytorch/issues/85796> and
+<https://github.com/pytorch/tutorials/pull/3165>.
+"""
+
+from syncheck.rules.model import Rule, Severity
+
+RULE = Rule(
+    code="SYN404",
+    name="elapsed-time-before-sync",
+    severity=Severity.ERROR,
+    message="elapsed_time() is called before {event} is known to be complete",
+    doc=__doc__,
+)

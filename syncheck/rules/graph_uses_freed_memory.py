@@ -1,0 +1,27 @@
+"""A replay uses memory outside the graph's pool that was freed after the capture.
+
+## Why it matters
+A graph keeps addresses, not references. Memory that was allocated before the capture and freed after it goes
+back to the allocator and to other tensors, and each replay then reads or overwrites those. No wait can cure
+it.
+
+## Fix
+Keep a reference to every tensor from outside that the capture uses, for as long as the graph is replayed. Let
+workspaces grow to their full size before the capture. `torch.cuda.graph(g, check_input_liveness=True)`, where
+this version of PyTorch has it, makes the replay raise an error instead.
+
+## Source
+PyTorch notes, "CUDA semantics", section "CUDA Graphs", "Graph memory management"; torch 2.13,
+torch/cuda/graphs.py, `check_input_liveness`.
+Seen in <https://github.com/vllm-project/vllm/pull/55341>.
+"""
+
+from syncheck.rules.model import Rule, Severity
+
+RULE = Rule(
+    code="SYN904",
+    name="graph-uses-freed-memory",
+    severity=Severity.ERROR,
+    message="the replay uses {tensor}, which was freed after the capture",
+    doc=__doc__,
+)

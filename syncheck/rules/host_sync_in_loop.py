@@ -1,0 +1,27 @@
+"""The host waits for the GPU in every turn of a loop.
+
+## Why it matters
+`.item()`, `.cpu()`, `.tolist()`, `nonzero()`, a boolean mask as an index and `if tensor:` need a value on the
+host, so the host waits for the current stream of the tensor's device. It cannot launch ahead then, and the
+GPU stands idle between two turns.
+
+## Fix
+Keep the values on the GPU and read them once, after the loop or every so many turns. Use `torch.where`
+instead of a mask. Or copy with `non_blocking=True` and read the value one turn later, after
+`event.synchronize()`. What it gains depends on the program: measure.
+
+## Source
+PyTorch Performance Tuning Guide, section "Avoid unnecessary CPU-GPU synchronization".
+Seen in <https://github.com/meta-pytorch/torchtune/pull/522> and
+<https://github.com/deepspeedai/DeepSpeed/commit/1c9e5ef2d214b0dac0a66e17df20ef6d0c6092a9>.
+"""
+
+from syncheck.rules.model import Rule, Severity
+
+RULE = Rule(
+    code="SYN801",
+    name="host-sync-in-loop",
+    severity=Severity.ADVICE,
+    message="the host waits for the device in every turn of a loop: {call}",
+    doc=__doc__,
+)

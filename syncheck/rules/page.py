@@ -1,0 +1,82 @@
+"""The page of a rule as Markdown: what its module says, and its examples."""
+
+import io
+import re
+import tokenize
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from syncheck.rules.model import Rule
+
+# In an installed package the examples are inside it, in a checkout beside it.
+FOLDERS = (Path(__file__).parents[1] / "fixtures", Path(__file__).parents[2] / "fixtures")
+
+_KINDS: tuple[Literal["bad", "good"], ...] = ("bad", "good")
+_HALVES = {"lint": "`syncheck lint`", "run": "`syncheck run`"}
+_MARKER = re.compile(r"#\s*(?:(?:expect|miss)(?:-lint|-run)?|devices):.*")
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A program that shows a rule.
+
+    Attributes:
+        kind: "bad" has the flaw, "good" is the same program without it.
+        path: the file it was read from.
+        source: its text as a reader should see it, without the markers of the tests.
+    """
+
+    kind: Literal["bad", "good"]
+    path: Path
+    source: str
+
+
+def examples(rule: Rule) -> tuple[Example, ...]:
+    """Read the rule's `bad.py` and `good.py`, in this order; a missing one is left out."""
+    folder = next((f for f in (root / rule.name for root in FOLDERS) if f.is_dir()), None)
+    if folder is None:
+        return ()
+    paths = ((kind, folder / f"{kind}.py") for kind in _KINDS)
+    return tuple(
+        Example(kind, path, without_markers(path.read_text(encoding="utf-8"))) for kind, path in paths if path.is_file()
+    )
+
+
+def without_markers(source: str) -> str:
+    """Remove the comments that only tests read, such as `# expect: SYN101` and `# devices: 2`.
+
+    A line that holds nothing else goes too. Text inside strings is left alone.
+    """
+    lines = source.split("\n")
+    emptied = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        marker = _MARKER.search(token.string) if token.type == tokenize.COMMENT else None
+        if marker:
+            row, column = token.start[0] - 1, token.start[1] + marker.start()
+            lines[row] = lines[row][:column].rstrip()
+            if not lines[row]:
+                emptied.add(row)
+    return "\n".join(line for row, line in enumerate(lines) if row not in emptied).strip("\n") + "\n"
+
+
+def markdown(rule: Rule, halves: frozenset[str]) -> str:
+    """Write the whole page of a rule.
+
+    Args:
+        rule: the rule to explain.
+        halves: which halves of syncheck can find it, "lint", "run", both or none.
+
+    Raises:
+        ValueError: `halves` has something else in it.
+    """
+    if unknown := sorted(halves - _HALVES.keys()):
+        raise ValueError(f"halves are {sorted(_HALVES)}, not {unknown}")
+    finders = " and ".join(text for half, text in _HALVES.items() if half in halves) or "nothing yet"
+    parts = [
+        f"# {rule.code} {rule.name}",
+        f"Level: {rule.severity}. Found by: {finders}.",
+        rule.doc.strip(),
+        *(f"## {e.kind.title()} example\n\n```python\n{e.source}```" for e in examples(rule)),
+    ]
+    return "\n\n".join(parts) + "\n"

@@ -1,0 +1,26 @@
+"""A collective stands where some ranks of its group do not get.
+
+## Why it matters
+A collective is complete when every rank of its group has called it. Ranks that call it under `if rank == 0:`
+wait for the others, which never come, until the timeout; or they meet the others' next collective, which is
+not the same one.
+
+## Fix
+Move the call out of the branch, so that every rank makes it. If only some ranks are meant, make a group of
+just those with `torch.distributed.new_group()`, which itself must be called by all ranks, or use `send` and
+`recv`.
+
+## Source
+PyTorch, `torch.distributed`, section "Groups" (all processes must enter the call).
+Seen in <https://github.com/huggingface/transformers-bloom-inference/pull/40>.
+"""
+
+from syncheck.rules.model import Rule, Severity
+
+RULE = Rule(
+    code="SYN605",
+    name="rank-dependent-collective",
+    severity=Severity.WARNING,
+    message="{collective} is reached by some ranks only",
+    doc=__doc__,
+)

@@ -1,0 +1,26 @@
+"""A thread works on device 0 or a default stream, because its starter's device and stream do not carry over.
+
+## Why it matters
+The current device and the current stream are kept for each thread. A new thread begins with device 0 and with
+the default stream of every device, whatever was current where it was started. Its work fills the wrong GPU's
+memory, or runs unordered with the stream on which it was meant to run.
+
+## Fix
+Hand device and stream over and set them in the thread: `torch.cuda.set_device(device)` and
+`with torch.cuda.stream(stream):`. In a thread pool do it in the `initializer` or in the task.
+
+## Source
+CUDA C++ Programming Guide, section "Device Selection"; torch 2.13, c10/cuda/CUDAStream.h, "Stream pool note".
+Seen in <https://github.com/pfnet/pytorch-pfn-extras/pull/726> and
+<https://github.com/meta-pytorch/torchrec/pull/1742>.
+"""
+
+from syncheck.rules.model import Rule, Severity
+
+RULE = Rule(
+    code="SYN503",
+    name="thread-loses-device",
+    severity=Severity.WARNING,
+    message=("this thread uses {actual}: {expected}, current in the thread that started it, does not carry over"),
+    doc=__doc__,
+)

@@ -1,0 +1,27 @@
+"""A host clock is read while the GPU is still running the work that was to be timed.
+
+## Why it matters
+Launching an operator returns at once. The difference of two clock readings is then the time of the launches,
+not of the work, and what is left of the work is charged to whatever is timed next. `Event.wait()` does not
+help, because it never blocks the host.
+
+## Fix
+Call `torch.cuda.synchronize(device)` before each of the two readings, with the device that does the work. Or
+time with two events made with `enable_timing=True`. Time many turns at once rather than each operator,
+because a synchronization has a cost of its own; `torch.utils.benchmark.Timer` does all this.
+
+## Source
+PyTorch notes, "CUDA semantics", section "Asynchronous execution".
+Seen in <https://github.com/pytorch/pytorch/pull/177765> and
+<https://github.com/NVIDIA/DeepLearningExamples/commit/f613b7c0a8ff252dcbc8cc7747995334198844b3>.
+"""
+
+from syncheck.rules.model import Rule, Severity
+
+RULE = Rule(
+    code="SYN701",
+    name="unsynchronized-timing",
+    severity=Severity.ERROR,
+    message="the clock is read while {stream} still runs work launched since the first reading",
+    doc=__doc__,
+)
