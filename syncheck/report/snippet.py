@@ -1,0 +1,172 @@
+"""Source lines with the expressions that matter underlined.
+
+Marks are offsets into the text that is shown and become terminal cells only when they are drawn, so that
+tabs and wide characters cannot move them.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len
+
+from syncheck.findings import Frame, Place
+from syncheck.report.style import Ink, Pen, cut, hang, one_line, visible, where, wrap
+
+_TAB = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """An underline: the offsets `[start, stop)` of the shown text of one line."""
+
+    start: int
+    stop: int
+    stroke: str
+    ink: Ink
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """One excerpt and the places marked in it, the most important first.
+
+    Attributes:
+        primary: the finding's own place if it is here.
+        ink: the colour of the primary place's mark.
+    """
+
+    places: tuple[Place, ...]
+    primary: Place | None
+    ink: Ink
+
+    @property
+    def lines(self) -> dict[int, str]:
+        """The source lines of all places, in order, without blank ones at either end."""
+        lines = {n: text for place in self.places for n, text in known_lines(place).items()}
+        marked = {place.frame.line for place in self.places}
+        worth = [n for n, text in lines.items() if text.strip() or n in marked]
+        return {n: lines[n] for n in sorted(lines) if min(worth, default=n) <= n <= max(worth, default=0)}
+
+    def draw(self, gutter: int, pen: Pen) -> Iterator[str]:
+        """Yield the header, the source lines and the marks; `gutter` is the width of a line number."""
+        arrow = "-->" if self.primary else ":::"
+        yield f"{' ' * gutter}{pen.paint(arrow, Ink.GUTTER)} {where(self.places[0].frame)}"
+        yield from self._source(gutter, pen)
+        for place in self.places:
+            if place.message and place.frame.line not in self.lines:
+                yield from note(place.message, gutter, pen)
+
+    def _source(self, gutter: int, pen: Pen) -> Iterator[str]:
+        before = 0
+        for number, text in self.lines.items():
+            if number != before + 1 or not before:
+                yield pen.paint("...", Ink.GUTTER) if before else bar("", gutter, pen)
+            yield from self._line(number, text, gutter, pen)
+            before = number
+
+    def _line(self, number: int, text: str, gutter: int, pen: Pen) -> Iterator[str]:
+        shown = _shown(text)
+        marks = [self._mark(place, text) for place in self.places if place.frame.line == number]
+        room = pen.width - gutter - 3
+        shift = _shift(shown, marks, room)
+        shown = cut("…" + shown[shift + 1 :] if shift else shown, room)
+        yield _join(bar(str(number), gutter, pen), shown)
+        for mark in marks:
+            yield from _underline(mark, shown, shift, bar("", gutter, pen), room, pen)
+
+    def _mark(self, place: Place, text: str) -> Mark:
+        start, stop = (len(_shown(text[:offset], strip=False)) for offset in _span(place.frame, text))
+        first = place is self.primary
+        stroke, ink = ("^", self.ink) if first else ("-", Ink.RELATED)
+        return Mark(start, stop, stroke, ink, one_line(place.message))
+
+
+def known_lines(place: Place) -> dict[int, str]:
+    """Return the source lines of a place by number, in order; empty where the source is unreadable."""
+    lines = dict(place.excerpt)
+    if place.frame.source:
+        lines.setdefault(place.frame.line, place.frame.source)
+    return dict(sorted(lines.items()))
+
+
+def snippets(primary: Place, related: Sequence[Place], ink: Ink) -> list[Snippet]:
+    """Return the excerpts to show; places of one file whose source lines overlap or touch share one."""
+    groups: list[list[Place]] = [[primary]]
+    for place in related:
+        near = next((group for group in groups if _belongs(place, group)), None)
+        if near is None:
+            groups.append([place])
+        else:
+            near.append(place)
+    return [Snippet(tuple(group), None if i else primary, ink) for i, group in enumerate(groups)]
+
+
+def note(text: str, gutter: int, pen: Pen) -> Iterator[str]:
+    """Yield the lines of a remark below an excerpt."""
+    first, *rest = hang(f"{' ' * gutter} = ", text, pen.width)
+    yield first.replace("=", pen.paint("=", Ink.GUTTER), 1)
+    yield from rest
+
+
+def bar(number: str, gutter: int, pen: Pen) -> str:
+    """Return the left edge of a line of an excerpt, with its number or blanks."""
+    return pen.paint(f"{number:>{gutter}} |", Ink.GUTTER)
+
+
+def _belongs(place: Place, group: Sequence[Place]) -> bool:
+    return any(_touch(place, other) for other in group) and all(_agree(place, other) for other in group)
+
+
+def _touch(place: Place, other: Place) -> bool:
+    mine, others = known_lines(place), known_lines(other)
+    if place.frame.path != other.frame.path or not mine or not others:
+        return False
+    return min(mine) <= max(others) + 1 and min(others) <= max(mine) + 1
+
+
+def _agree(place: Place, other: Place) -> bool:
+    mine, others = known_lines(place), known_lines(other)
+    return all(mine[line] == others[line] for line in mine.keys() & others.keys())
+
+
+def _shown(text: str, *, strip: bool = True) -> str:
+    return visible(text.rstrip() if strip else text).expandtabs(_TAB)
+
+
+def _span(frame: Frame, text: str) -> tuple[int, int]:
+    """Return the offsets in `text` to underline: the expression, as far as it stands on its first line."""
+    end = len(text.rstrip())
+    if not frame.column:
+        first = min(len(text) - len(text.lstrip()), end)
+        return first, first + 1
+    start = min(frame.column - 1, end)
+    stop = end if frame.end_line > frame.line else min(frame.end_column - 1, end)
+    return start, max(stop, start + 1)
+
+
+def _shift(shown: str, marks: Sequence[Mark], room: int) -> int:
+    """Return how many characters of a line that is too long to skip, so that its first mark can be seen."""
+    first = min((mark.start for mark in marks), default=0)
+    too_far = cell_len(shown) > room and cell_len(shown[:first]) > room * 2 // 3
+    return first - room // 3 if too_far else 0
+
+
+def _underline(mark: Mark, shown: str, shift: int, edge: str, room: int, pen: Pen) -> Iterator[str]:
+    start = min(mark.start - shift, len(shown))
+    stop = min(mark.stop - shift, len(shown))
+    pad = cell_len(shown[:start])
+    strokes = mark.stroke * max(cell_len(shown[start:stop]), 1)
+    for indent, text in _label(mark.label, pad, strokes, room):
+        yield f"{edge} {' ' * indent}{pen.paint(text, mark.ink)}"
+
+
+def _label(label: str, pad: int, strokes: str, room: int) -> list[tuple[int, str]]:
+    """Return indent and text of each line; a label stands beside its strokes, or below if it is too long."""
+    if not label or pad + len(strokes) + 1 + cell_len(label) <= room:
+        return [(pad, f"{strokes} {label}".rstrip())]
+    indent = max(min(pad, room - 40), 0)
+    return [(pad, strokes), *((indent, line) for line in wrap(label, room - indent))]
+
+
+def _join(edge: str, text: str) -> str:
+    return f"{edge} {text}" if text else edge

@@ -1,0 +1,68 @@
+"""The report for programs: JSON, schema version 1."""
+
+import json
+from dataclasses import asdict
+
+from syncheck.findings import Finding, Place, Report
+
+SCHEMA_VERSION = 1
+
+
+def render_json(report: Report, *, version: str) -> str:
+    """Return the report as JSON.
+
+    It is pure ASCII, so that text which no encoding takes (a path with undecodable bytes) survives.
+
+    Args:
+        report: what to write, in its order.
+        version: the version of syncheck.
+    """
+    document = {
+        "version": SCHEMA_VERSION,
+        "tool": {"name": "syncheck", "version": version},
+        "incomplete": list(report.incomplete),
+        "notes": list(report.notes),
+        "summary": asdict(report.summary),
+        "hidden": report.hidden,
+        "findings": [_finding(finding) for finding in report.findings],
+    }
+    return json.dumps(document, indent=2, ensure_ascii=True) + "\n"
+
+
+def _finding(finding: Finding) -> dict[str, object]:
+    return {
+        "rule": finding.rule.code,
+        "name": finding.rule.name,
+        "level": finding.level.value,
+        "half": finding.half,
+        **_position(finding.place),
+        "message": finding.message,
+        "help": finding.help,
+        "count": finding.count,
+        "rank": finding.rank,
+        "fingerprint": finding.fingerprint,
+        **_stack(finding.place),
+        "related": [_related(place) for place in finding.related],
+    }
+
+
+def _related(place: Place) -> dict[str, object]:
+    return {**_position(place), "message": place.message, **_stack(place)}
+
+
+def _position(place: Place) -> dict[str, object]:
+    frame = place.frame
+    return {
+        "path": frame.path,
+        "line": frame.line,
+        "column": frame.column,
+        "end_line": frame.end_line,
+        "end_column": frame.end_column,
+        "function": frame.function,
+    }
+
+
+def _stack(place: Place) -> dict[str, object]:
+    """Return the stack, innermost frame first, as an entry to add; nothing where it is unknown."""
+    frames = [{"path": frame.path, "line": frame.line, "function": frame.function} for frame in place.stack]
+    return {"stack": frames} if frames else {}

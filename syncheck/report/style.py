@@ -1,0 +1,113 @@
+"""What every line of a report for people is made of: safe text, its width on a terminal, and colour."""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rich.cells import cell_len
+
+from syncheck.findings import Frame
+from syncheck.rules.model import Severity
+
+_C0 = {code: 0x2400 + code for code in range(32) if chr(code) != "\t"} | {0x7F: 0x2421}
+_UNSAFE = (
+    range(0x80, 0xA0),  # C1: some terminals obey them
+    range(0xD800, 0xE000),  # lone surrogates: no encoding takes them
+    range(0x2028, 0x202F),  # line separators; bidirectional controls, which make code read differently
+    range(0x2066, 0x206A),
+)
+_VISIBLE = _C0 | {code: 0xFFFD for codes in _UNSAFE for code in codes}
+# A word is never broken, and neither is `code in backticks`.
+_WORD = re.compile(r"(?:`[^`]*`|\S)+")
+
+
+class Ink(StrEnum):
+    """Meanings that have a colour, as the parameters of ANSI's "select graphic rendition"."""
+
+    ERROR = "1;31"
+    WARNING = "1;33"
+    ADVICE = "1;36"
+    RELATED = "1;34"
+    HELP = "1;32"
+    PLAIN = ""
+    STRONG = "1"
+    FAINT = "2"
+    GUTTER = "34"
+
+
+INK_OF = {Severity.ERROR: Ink.ERROR, Severity.WARNING: Ink.WARNING, Severity.ADVICE: Ink.ADVICE}
+
+
+@dataclass(frozen=True, slots=True)
+class Pen:
+    """How to write: with colour or not, and how many terminal cells a line may have."""
+
+    color: bool
+    width: int
+
+    def paint(self, text: str, ink: Ink) -> str:
+        """Return `text` in the colour of `ink`, or unchanged where there is no colour."""
+        return f"\x1b[{ink}m{text}\x1b[0m" if self.color and ink and text else text
+
+
+def visible(text: str) -> str:
+    """Replace what a terminal would obey or cannot show, character by character; tabs stay."""
+    return text.translate(_VISIBLE)
+
+
+def one_line(text: str) -> str:
+    """Return `text` as one line that is safe to print."""
+    return visible(" ".join(text.splitlines())).strip()
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """Break prose at blanks into lines of at most `width` cells; a longer word gets a line of its own."""
+    indent = text[: len(text) - len(text.lstrip())]
+    lines = [indent]
+    for word in _WORD.findall(text):
+        blank = " " if lines[-1].strip() else ""
+        if blank and cell_len(lines[-1]) + 1 + cell_len(word) > width:
+            lines.append(indent + word)
+        else:
+            lines[-1] += blank + word
+    return lines
+
+
+def hang(lead: str, text: str, width: int) -> list[str]:
+    """Return `text` wrapped to `width` cells, with `lead` before its first line and blanks before others."""
+    pad = cell_len(lead)
+    room = max(width - pad, 30)
+    lines = [part for line in text.splitlines() or [""] for part in wrap(visible(line).expandtabs(4), room)]
+    return [((" " * pad if i else lead) + line).rstrip() for i, line in enumerate(lines)]
+
+
+def cut(text: str, room: int) -> str:
+    """Return `text` in at most `room` cells, with "…" for what was left out."""
+    if cell_len(text) <= room:
+        return text
+    text = text[:room]
+    while cell_len(text) >= room:
+        text = text[:-1]
+    return text + "…"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number and its noun, in the plural where that is right."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def hidden_line(number: int) -> str:
+    """Return how many findings are not shown, and what to do about it."""
+    return f"{counted(number, 'more finding')} {'is' if number == 1 else 'are'} hidden: raise --max-findings"
+
+
+def location(frame: Frame) -> str:
+    """Return path, line and column, as far as they are known, in the form that editors make a link of."""
+    numbers = (frame.line, frame.column if frame.line else 0)
+    return ":".join((visible(frame.path), *(str(number) for number in numbers if number)))
+
+
+def where(frame: Frame) -> str:
+    """Return the location and the function, unless it is the module's own code."""
+    function = one_line(frame.function)
+    return location(frame) + (f" in {function}" if function not in ("", "<module>") else "")

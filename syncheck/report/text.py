@@ -1,0 +1,143 @@
+"""The report for people: each finding with its source lines, then what was checked and what was not."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from syncheck.findings import Finding, Frame, Place, Report
+from syncheck.report.snippet import Snippet, bar, note, snippets
+from syncheck.report.style import (
+    INK_OF,
+    Ink,
+    Pen,
+    counted,
+    cut,
+    hang,
+    hidden_line,
+    location,
+    one_line,
+    visible,
+    where,
+)
+from syncheck.rules.model import Severity
+
+_NARROWEST = 40
+
+
+def render(report: Report, *, color: bool, stacks: bool, width: int = 100) -> str:
+    """Return the whole report, each line ended.
+
+    Args:
+        report: what to show, in its order.
+        color: whether to use ANSI colours; without them the report is plain text.
+        stacks: whether to show the call stack of every place.
+        width: terminal cells of a line; prose is wrapped, longer source lines are cut around their marks.
+    """
+    pen = Pen(color, max(width, _NARROWEST))
+    lines: list[str] = []
+    for finding in report.findings:
+        lines += [*_finding(finding, pen, stacks=stacks), ""]
+    lines += _summary(report, pen)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _finding(finding: Finding, pen: Pen, *, stacks: bool) -> Iterator[str]:
+    parts = snippets(finding.place, finding.related, INK_OF[finding.level])
+    gutter = _gutter(parts)
+    yield from _head(finding, pen)
+    for part in parts:
+        yield from part.draw(gutter, pen)
+        yield bar("", gutter, pen)
+    if stacks:
+        for place in (finding.place, *finding.related):
+            yield from _stack(place, gutter, pen)
+    yield from _advise(finding, gutter, pen)
+
+
+def _gutter(parts: list[Snippet]) -> int:
+    numbers = [line for part in parts for line in part.lines]
+    return max((len(str(number)) for number in numbers), default=1)
+
+
+def _head(finding: Finding, pen: Pen) -> Iterator[str]:
+    label = f"{finding.level}[{finding.rule.code}]"
+    sentence = f"{finding.rule.name}: {one_line(finding.message)}{_extent(finding)}"
+    first, *rest = hang(f"{label} ", sentence, pen.width)
+    yield pen.paint(label, INK_OF[finding.level]) + pen.paint(first.removeprefix(label), Ink.STRONG)
+    yield from (pen.paint(line, Ink.STRONG) for line in rest)
+
+
+def _extent(finding: Finding) -> str:
+    parts = [f"seen {finding.count:,} times"] if finding.count > 1 else []
+    parts += [f"rank {finding.rank}"] if finding.rank else []
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _stack(place: Place, gutter: int, pen: Pen) -> Iterator[str]:
+    """Yield the frames around the place's own, innermost first."""
+    own = place.stack.index(place.frame) if place.frame in place.stack else -1
+    if len(place.stack) > (own >= 0):
+        yield from note(f"stack of {location(place.frame)}:", gutter, pen)
+    for i, frame in enumerate(place.stack):
+        if i != own:
+            step = f"{' ' * (gutter + 5)}{'into' if i < own else 'from'} {_frame(frame)}"
+            yield pen.paint(cut(step, pen.width), Ink.PLAIN if frame.is_user else Ink.FAINT)
+
+
+def _frame(frame: Frame) -> str:
+    source = one_line(frame.source)
+    return where(frame) + (f": {source}" if source else "")
+
+
+def _advise(finding: Finding, gutter: int, pen: Pen) -> Iterator[str]:
+    if finding.help:
+        first, *rest = hang(f"{' ' * gutter} = help: ", finding.help, pen.width)
+        yield first.replace("= help:", f"{pen.paint('=', Ink.GUTTER)} {pen.paint('help:', Ink.HELP)}", 1)
+        yield from rest
+    yield pen.paint(f"{' ' * gutter} = explain: syncheck explain {finding.rule.code}", Ink.FAINT)
+
+
+def _summary(report: Report, pen: Pen) -> Iterator[str]:
+    worst = min((finding.level for finding in report.findings), key=lambda level: level.rank, default=None)
+    doubt = bool(report.incomplete or report.hidden or not report.summary.operators)
+    ink = INK_OF[worst] if worst else Ink.WARNING if doubt else Ink.HELP
+    yield pen.paint("syncheck:", ink) + pen.paint(f" {_verdict(report)}", Ink.STRONG)
+    if report.summary.operators or report.summary.backend:
+        yield from hang("checked: ", _checked(report), pen.width)
+    for reason in report.incomplete:
+        yield from (pen.paint(line, Ink.WARNING) for line in hang("incomplete: ", reason, pen.width))
+    for remark in report.notes:
+        yield from hang("note: ", remark, pen.width)
+    if report.hidden:
+        yield pen.paint(hidden_line(report.hidden), Ink.STRONG)
+
+
+def _verdict(report: Report) -> str:
+    if report.findings:
+        return f"{_levels(report)} in {_files(report)}"
+    if report.hidden:
+        return "all findings are hidden"
+    if not report.summary.operators:
+        return "nothing was checked: no GPU operator was seen"
+    return "no findings, but the check is incomplete" if report.incomplete else "no findings"
+
+
+def _levels(report: Report) -> str:
+    counts = Counter(finding.level for finding in report.findings)
+    words = {Severity.ERROR: "error", Severity.WARNING: "warning"}
+    parts = [counted(counts[level], word) for level, word in words.items() if counts[level]]
+    advice = counts[Severity.ADVICE]  # a word without a plural
+    return ", ".join([*parts, f"{advice:,} advice"] if advice else parts)
+
+
+def _files(report: Report) -> str:
+    paths = sorted({visible(finding.place.frame.path) for finding in report.findings})
+    return " and ".join(paths) if len(paths) <= 2 else f"{len(paths)} files"
+
+
+def _checked(report: Report) -> str:
+    seen = report.summary
+    backend = f" ({seen.backend})" if seen.backend else ""
+    if not seen.operators:
+        return f"no GPU operator{backend}"
+    actors = f"{counted(seen.streams, 'stream')} of {counted(seen.devices, 'device')}"
+    return f"{counted(seen.operators, 'operator')} on {actors} in {seen.seconds:.1f} s{backend}"

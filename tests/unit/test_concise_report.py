@@ -1,0 +1,26 @@
+from syncheck.findings import Finding, Frame, Place, Report, Summary
+from syncheck.report import concise
+from tests.unit.report_samples import READ, check_golden, rich_report
+
+
+def test_concise_report_is_as_golden():
+    check_golden("report.concise.txt", concise.render(rich_report()))
+
+
+def test_concise_report_has_one_line_for_each_finding():
+    frame = Frame("a.py", 3, 5)
+    finding = Finding(READ, Place(frame), "two\nlines")
+    unknown = Finding(READ, Place(Frame("b.py", 0)), "message")
+    assert concise.render(Report((finding, unknown), hidden=1)) == (
+        "a.py:3:5: SYN101 [error] two lines\n"
+        "b.py:1:1: SYN101 [error] message\n"
+        "incomplete: 1 more finding is hidden: raise --max-findings\n"
+    )
+
+
+def test_concise_report_of_a_clean_run_is_empty():
+    assert concise.render(Report(summary=Summary("1 NVIDIA H200", operators=10, streams=2, devices=1))) == ""
+
+
+def test_every_reason_for_incompleteness_has_its_own_line():
+    assert concise.render(Report(incomplete=("a\nb", "c"))) == "incomplete: a b\nincomplete: c\n"
