@@ -1,0 +1,130 @@
+"""Show the exceptions that end a program, and those that cannot, as python shows them.
+
+Source:
+    CPython 3.11 to 3.13: `Python/pythonrun.c` and `Python/errors.c`; the functions are named in brackets.
+"""
+
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from types import SimpleNamespace, TracebackType
+from typing import Any
+
+_INTERRUPTED = 128 + signal.SIGINT  # what a shell makes of [exit_sigint]
+
+
+def raised_by(act: Callable[[], object]) -> BaseException | None:
+    """Do it and return what it raises, the traceback without the frames of this package."""
+    try:
+        act()
+    except BaseException as error:  # noqa: BLE001  whatever ends the program is its result
+        return error.with_traceback(_beyond_us(error.__traceback__))
+    return None
+
+
+def report(error: BaseException) -> tuple[int, bool]:
+    """Show what ended the program [_PyErr_PrintEx].
+
+    Returns:
+        The exit status that it gives, and whether it is an interrupt by the user.
+    """
+    if isinstance(error, SystemExit):
+        return _status_of(error), False
+    sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
+    if sys.version_info >= (3, 12):
+        sys.last_exc = error
+    exit_of_hook = _call_excepthook(error)
+    if exit_of_hook is not None:
+        return _status_of(exit_of_hook), False
+    interrupted = type(error) is KeyboardInterrupt  # [run_eval_code_obj] no subclass of it
+    return (_INTERRUPTED if interrupted else 1), interrupted
+
+
+def attempt(act: Callable[[], object], where: object, moment: str) -> bool:
+    """Do it and return whether it succeeded; what it raises is shown and ignored.
+
+    Args:
+        act: what to do.
+        where: what python says that the exception came from, until 3.12.
+        moment: when python says that it came, from 3.13 on: "on threading shutdown".
+    """
+    error = raised_by(act)
+    if error is None:
+        return True
+    described: Any = SimpleNamespace(  # python's own type for it cannot be made in Python
+        exc_type=type(error), exc_value=error, exc_traceback=error.__traceback__, err_msg=None, object=where
+    )
+    if sys.version_info >= (3, 13):
+        described.err_msg, described.object = f"Exception ignored {moment}", None
+    with suppress(Exception):
+        if sys.unraisablehook is sys.__unraisablehook__:
+            sys.stderr.write(_unraisable(described))
+        else:
+            sys.unraisablehook(described)
+    return False
+
+
+def _beyond_us(trace: TracebackType | None) -> TracebackType | None:
+    while trace is not None and trace.tb_frame.f_globals.get("__package__") == __package__:
+        trace = trace.tb_next
+    return trace
+
+
+def _status_of(error: SystemExit) -> int:
+    """[_Py_HandleSystemExit]."""
+    code = error.code
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        fits = -sys.maxsize - 1 <= code <= sys.maxsize
+        return code & 0xFF if fits else 0xFF
+    with suppress(Exception):
+        print(code, file=sys.__stderr__ if sys.stderr is None else sys.stderr)
+    return 1
+
+
+def _call_excepthook(error: BaseException) -> SystemExit | None:
+    """Show an uncaught exception; return the SystemExit that the hook raised, if it did."""
+    if not hasattr(sys, "excepthook"):
+        _write("sys.excepthook is missing\n")
+        _display(error)
+        return None
+    second = raised_by(lambda: sys.excepthook(type(error), error, error.__traceback__))
+    if second is None or isinstance(second, SystemExit):
+        return second
+    _write("Error in sys.excepthook:\n")
+    _display(second)
+    _write("\nOriginal exception was:\n")
+    _display(error)
+    return None
+
+
+def _display(error: BaseException) -> None:
+    sys.__excepthook__(type(error), error, error.__traceback__)
+
+
+def _unraisable(described: Any) -> str:
+    """[write_unraisable_exc_file]."""
+    where = _repr(described.object)
+    heading = f"{described.err_msg}:" if described.err_msg else f"Exception ignored in: {where}"
+    frames = traceback.extract_tb(described.exc_traceback)
+    if sys.version_info >= (3, 13):
+        frames = traceback.StackSummary.from_list([tuple(frame) for frame in frames])  # without carets
+    trace = "Traceback (most recent call last):\n" + "".join(frames.format()) if frames else ""
+    kind = described.exc_type
+    module = "" if kind.__module__ in {"builtins", "__main__"} else f"{kind.__module__}."
+    return f"{heading}\n{trace}{module}{kind.__qualname__}: {described.exc_value}\n"
+
+
+def _repr(value: object) -> str:
+    try:
+        return repr(value)
+    except Exception:  # noqa: BLE001  of a detached stream, for one
+        return "<object repr() failed>"
+
+
+def _write(text: str) -> None:
+    with suppress(Exception):
+        sys.stderr.write(text)

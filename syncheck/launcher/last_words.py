@@ -1,0 +1,103 @@
+"""Call `at_exit` before the two ends of a process that run no Python code: `os._exit` and SIGTERM."""
+
+import _signal  # type: ignore[import-not-found]  # not in typeshed; `signal` turns our handler into an int
+import operator
+import os
+import signal
+import threading
+import traceback
+import weakref
+from collections.abc import Callable
+from typing import NoReturn, Self
+
+from .state import in_main_thread
+
+
+class _Terminate(int):
+    """A handler of SIGTERM that equals SIG_DFL (0).
+
+    `signal.getsignal` and `signal.signal` look a handler up among the values of `signal.Handlers`, so for
+    this one they answer SIG_DFL, as they would without us.
+    """
+
+    _act: Callable[[], None]
+
+    @classmethod
+    def calling(cls, act: Callable[[], None]) -> Self:
+        """A handler that calls `act`."""
+        handler = cls(signal.SIG_DFL)
+        handler._act = act
+        return handler
+
+    def __call__(self, *_signal_and_frame: object) -> None:
+        self._act()
+
+
+class LastWords:
+    """While it is entered, `at_exit` is called once before this process ends by `os._exit` or SIGTERM.
+
+    A forked child is left as if there were none.
+    """
+
+    def __init__(self, at_exit: Callable[[int], int]) -> None:
+        self._at_exit = at_exit
+        self._spoken = False
+        self._lock = threading.RLock()  # a second thread that exits waits for the report of the first
+        self._pid = os.getpid()
+        self._real_exit = os._exit
+        self._handler = _Terminate.calling(self._on_sigterm)
+
+    def __enter__(self) -> Self:
+        os._exit = self._speaking_exit()  # type: ignore[assignment]  # a Callable does not name its parameter
+        if in_main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+            _signal.signal(signal.SIGTERM, self._handler)
+        self._leave_children()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._remove()
+
+    def _remove(self) -> None:
+        os._exit = self._real_exit
+        if _signal.getsignal(signal.SIGTERM) is self._handler:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def _leave_children(self) -> None:
+        """Remove us from a child at once: SIGTERM must end it even inside a call into C."""
+        remove = weakref.WeakMethod(self._remove)  # python keeps the callback for ever
+
+        def after_fork() -> None:
+            alive = remove()
+            if alive is not None:
+                alive()
+
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=after_fork)
+
+    def _speaking_exit(self) -> Callable[[int], NoReturn]:
+        def _exit(status: int) -> NoReturn:
+            code = operator.index(status)  # what os._exit refuses ends nothing
+            self._real_exit(self._speak(code))
+
+        _exit.__module__, _exit.__qualname__ = "os", "_exit"  # so that it pickles as os._exit does
+        _exit.__doc__ = self._real_exit.__doc__
+        return _exit
+
+    def _on_sigterm(self) -> None:
+        self._speak(128 + signal.SIGTERM)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def _speak(self, status: int) -> int:
+        """Call `at_exit` unless that was done; the status to end with."""
+        if os.getpid() != self._pid:
+            return status
+        with self._lock:
+            if self._spoken:
+                return status
+            self._spoken = True
+            try:
+                return self._at_exit(status)
+            except BaseException:  # noqa: BLE001  the process ends all the same, and with its own status
+                traceback.print_exc()
+                return status

@@ -1,0 +1,139 @@
+"""Find, read and compile the program, without running a line of it."""
+
+import difflib
+import os
+import pkgutil
+import sys
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
+from importlib.util import MAGIC_NUMBER
+from types import CodeType
+
+from syncheck.errors import ScriptError
+
+from .modules import find_module
+from .source import compile_source, data_of
+from .state import search_path, working_directory
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What to run.
+
+    Attributes:
+        target: the path of a script, of a directory or zip file with a `__main__.py`, or a module's name.
+        arguments: what the program finds in `sys.argv[1:]`.
+        is_module: `target` is a module, as after `python -m`.
+    """
+
+    target: str
+    arguments: tuple[str, ...]
+    is_module: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedProgram:
+    """A program that was found and that compiles.
+
+    Attributes:
+        program: what was asked for.
+        path: the script, directory or zip file as `python` names it, absolute; of a module its file, or None
+            where only the import of its packages can tell.
+        entry: what `python` would put first in `sys.path`; None where it adds nothing (`python -P`).
+        code: of a script; None for what `runpy` runs: a module, a directory, a zip file.
+    """
+
+    program: Program
+    path: str | None
+    entry: str | None
+    code: CodeType | None
+
+
+def load(program: Program) -> PreparedProgram:
+    """Find, read and compile a program.
+
+    A module is found without importing the packages it is in: their code is part of the program.
+
+    Raises:
+        ScriptError: there is no such file or module, it cannot be read or decoded, it does not compile, it is
+            a directory or a package without `__main__.py`, or it is bytecode.
+    """
+    if program.is_module:
+        return _load_module(program)
+    path = _absolute(program.target)
+    try:
+        importer = pkgutil.get_importer(path)
+    except ValueError as error:
+        raise _unreadable(program.target, error) from error
+    if importer is None:
+        return _load_script(program, path)
+    spec = importer.find_spec("__main__")
+    if spec is None:
+        kind = "directory" if os.path.isdir(path) else "zip file"
+        hint = "Name the script to run, or a module after -m."
+        raise ScriptError(f"No __main__.py in the {kind} {program.target!r}", hint)
+    _check(spec)
+    return PreparedProgram(program, path, path, None)
+
+
+def _load_module(program: Program) -> PreparedProgram:
+    entry = None if sys.flags.safe_path else working_directory()
+    with search_path(entry):
+        spec = find_module(program.target)
+    if spec is None:
+        return PreparedProgram(program, None, entry, None)
+    _check(spec)
+    return PreparedProgram(program, spec.origin, entry, None)
+
+
+def _load_script(program: Program, path: str) -> PreparedProgram:
+    source = _read(program.target, path)
+    code = compile_source(source, path, program.target)
+    # [_PyPathConfig_ComputeSysPath0] the folder of the file itself, not of a link to it
+    entry = None if sys.flags.safe_path else os.path.dirname(os.path.realpath(path))
+    return PreparedProgram(program, path, entry, code)
+
+
+def _read(target: str, path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            source = file.read()
+    except FileNotFoundError as error:
+        raise ScriptError(f"No such file: {target!r}", _hint_for_missing(target)) from error
+    except OSError as error:
+        raise _unreadable(target, error) from error
+    if path.endswith(".pyc") or source.startswith(MAGIC_NUMBER):
+        raise ScriptError(f"{target!r} is bytecode", "Name the .py file that it was compiled from.")
+    return source
+
+
+def _unreadable(target: str, error: Exception) -> ScriptError:
+    reason = getattr(error, "strerror", None) or error
+    return ScriptError(f"Cannot read {target!r}: {reason}", "Check its type and permissions.")
+
+
+def _hint_for_missing(target: str) -> str:
+    folder, name = os.path.split(target)
+    try:
+        scripts = [entry for entry in os.listdir(folder or ".") if entry.endswith(".py")]
+    except OSError:
+        return f"There is no directory {folder!r} in {working_directory()!r}."
+    near = difflib.get_close_matches(name, scripts, n=1)
+    if near:
+        return f"Did you mean {os.path.join(folder, near[0])!r}?"
+    return f"The path is taken from {working_directory()!r}; a module is named after -m."
+
+
+def _absolute(path: str) -> str:
+    """Put the working directory in front of a path, without normalizing it [_Py_abspath]."""
+    if os.name == "nt":
+        return os.path.abspath(path)
+    folder = working_directory() or ""
+    return folder if path in {"", "."} else os.path.join(folder, path)
+
+
+def _check(spec: ModuleSpec) -> None:
+    """Compile what `runpy` is going to read and compile again; its warnings come then."""
+    source = data_of(spec)
+    if source is not None and spec.origin is not None:
+        compile_source(source, spec.origin, spec.origin, quiet=True)

@@ -1,0 +1,77 @@
+"""Source bytes to code, with every way to fail told as a ScriptError."""
+
+import io
+import sys
+import tokenize
+import warnings
+from contextlib import nullcontext
+from importlib.machinery import ModuleSpec
+from types import CodeType
+
+from syncheck.errors import ScriptError
+
+_ENCODING_HINT = "Save it as UTF-8, or name its encoding in its first line: # -*- coding: latin-1 -*-"
+
+
+def data_of(spec: ModuleSpec) -> bytes | None:
+    """The source of a module; None where it has none to read (bytecode, built in, an extension)."""
+    read = getattr(spec.loader, "get_data", None)
+    if read is None or spec.origin is None or not spec.origin.endswith(".py"):
+        return None
+    try:
+        data: bytes = read(spec.origin)
+    except OSError as error:
+        reason = error.strerror or error
+        raise ScriptError(f"Cannot read {spec.origin!r}: {reason}", "Check its permissions.") from error
+    return data
+
+
+def compile_source(source: bytes, path: str, shown: str, *, quiet: bool = False) -> CodeType:
+    """Compile a module.
+
+    Args:
+        source: the bytes of the file: byte order mark, encoding cookie and line ends as they are.
+        path: the file name that goes into the code.
+        shown: the file name for messages.
+        quiet: give no warnings, because the same source is compiled again later.
+
+    Raises:
+        ScriptError: it is not text in the encoding that it claims, or not Python.
+    """
+    _check_encoding(source, shown)
+    try:
+        with warnings.catch_warnings(action="ignore") if quiet else nullcontext():
+            # dont_inherit: the future statements of this file are not the program's
+            return compile(source, path, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        raise ScriptError(_explain(error, shown), _version_hint()) from error
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise ScriptError(f"{shown}: {error}", _version_hint()) from error
+
+
+def _check_encoding(source: bytes, shown: str) -> None:
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
+        source.decode(encoding)
+    except (SyntaxError, LookupError) as error:
+        raise ScriptError(f"{shown}: {error}", _ENCODING_HINT) from error
+    except UnicodeDecodeError as error:
+        line = source.count(b"\n", 0, error.start) + 1
+        message = f"{shown}:{line}: the byte 0x{source[error.start]:02x} is not {encoding}"
+        raise ScriptError(message, _ENCODING_HINT) from error
+
+
+def _explain(error: SyntaxError, shown: str) -> str:
+    """The place, the message, the line and a caret under the column."""
+    place = shown if error.lineno is None else f"{shown}:{error.lineno}"
+    message = f"{place}: {error.msg}"
+    if not error.text:
+        return message
+    line = error.text.rstrip()
+    stripped = line.lstrip()
+    column = max((error.offset or 1) - 1 - (len(line) - len(stripped)), 0)
+    return f"{message}\n    {stripped}\n    {' ' * column}^"
+
+
+def _version_hint() -> str:
+    return f"Python {sys.version_info.major}.{sys.version_info.minor} cannot compile it; nothing was run."

@@ -1,0 +1,75 @@
+"""What a program changes in the interpreter and what is put back after it."""
+
+import _signal  # type: ignore[import-not-found]  # not in typeshed; `signal` hides what a handler is
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+
+def working_directory() -> str | None:
+    """None where it was removed."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return None
+
+
+def in_main_thread() -> bool:
+    """Only the main thread sets signal handlers and ends the other threads."""
+    return threading.current_thread() is threading.main_thread()
+
+
+@contextmanager
+def search_path(entry: str | None) -> Iterator[None]:
+    """Let `sys.path` begin with `entry`, in place of the entry python added for us."""
+    path, saved = sys.path, sys.path.copy()
+    rest = saved[1:] if saved and saved[0] == _own_entry() else saved
+    path[:] = rest if entry is None else [entry, *rest]
+    try:
+        yield
+    finally:
+        sys.path = path
+        path[:] = saved
+
+
+@contextmanager
+def restored() -> Iterator[None]:
+    """Put back `sys.argv`, `__main__`, `sys.excepthook`, the working directory and the signal handlers."""
+    argv, main, hook = sys.argv, sys.modules["__main__"], sys.excepthook
+    folder, handlers = working_directory(), _handlers()
+    try:
+        yield
+    finally:
+        sys.argv, sys.modules["__main__"], sys.excepthook = argv, main, hook
+        if folder is not None:
+            with suppress(OSError):
+                os.chdir(folder)
+        for number, handler in handlers.items():
+            _signal.signal(number, handler)
+
+
+def _handlers() -> dict[signal.Signals, object]:
+    """The handlers that can be put back, so none that C code installed."""
+    if not in_main_thread():
+        return {}
+    handlers = {number: _signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    return {number: handler for number, handler in handlers.items() if handler is not None}
+
+
+def _own_entry() -> str | None:
+    """What python put first in `sys.path` for the program that this process was started as.
+
+    Source:
+        `sys.path` in the Python library reference: the folder of the script, the working directory after -m,
+        the empty string after -c, nothing with -P.
+    """
+    if sys.flags.safe_path:
+        return None
+    main = sys.modules["__main__"]
+    if main.__spec__ is not None and main.__spec__.name != "__main__":
+        return working_directory()
+    file = getattr(main, "__file__", None)
+    return "" if file is None else os.path.dirname(os.path.realpath(file))
