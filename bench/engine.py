@@ -1,0 +1,57 @@
+"""Speed and memory of the happens-before engine: launches a second, cost by streams, growth over a long run."""
+
+import resource
+import sys
+import time
+
+from syncheck.hb.engine import Engine
+from syncheck.hb.footprint import dense
+
+TENSORS = 256
+
+
+def build(streams: int) -> tuple[Engine, list[int], list[list[tuple[int, int, bool]]]]:
+    """Make an engine with tensors for each stream and the launches that go round over them."""
+    engine = Engine()
+    ids = [engine.add_stream(0, is_legacy=index == 0) for index in range(streams)]
+    whole = engine.add_footprint(dense(0, 4096))
+    half = engine.add_footprint(dense(0, 2048))
+    for index in range(TENSORS):
+        engine.allocate(index, ids[index % streams], 4096, 0, 0)
+    rounds = []
+    for step in range(TENSORS):
+        mine = [t for t in range(TENSORS) if t % streams == step % streams]
+        first, second, third = (mine[(step + k) % len(mine)] for k in range(3))
+        rounds.append([(first, whole, False), (second, half if step % 8 == 0 else whole, False), (third, whole, True)])
+    return engine, ids, rounds
+
+
+def measure(streams: int, launches: int, *, exchange: int = 32) -> float:
+    """Return launches a second: three accesses each; every `exchange` launches two streams are joined."""
+    engine, ids, rounds = build(streams)
+    launch, record, wait = engine.launch, engine.record, engine.wait
+    start = time.perf_counter()
+    for step in range(launches):
+        stream = ids[step % streams]
+        launch(stream, rounds[step % TENSORS], step & 1023)
+        if step % exchange == 0:
+            record(step % 16, stream)
+            wait(step % 16, ids[(step + 1) % streams])
+    return launches / (time.perf_counter() - start)
+
+
+def peak_kib() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def main() -> None:
+    launches = int(sys.argv[1]) if len(sys.argv) > 1 else 5_000_000
+    for streams in (2, 4, 8, 16, 32, 64):
+        print(f"{streams:3} streams: {max(measure(streams, 200_000) for _ in range(3)):>10,.0f} launches a second")
+    before = peak_kib()
+    rate = measure(4, launches)
+    print(f"{launches:,} launches on {TENSORS} tensors: {rate:,.0f} a second, memory grew {peak_kib() - before} KiB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,276 @@
+"""The happens-before engine: plain calls with integers in, races and memory hazards out.
+
+The state per footprint is FastTrack's: one epoch for the last write, one for the last read where one is enough, a
+table of reads where several streams read. The host is an actor that only knows: its own steps need no epoch, because
+every later op of any stream comes after them.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+from syncheck.errors import TraceError
+from syncheck.hb.clock import ACTOR_MASK, HOST, TICK, Epoch, VectorClock, covers
+from syncheck.hb.footprint import Footprint
+from syncheck.hb.memory import BORN, Block, Cell, FreedUse, Pool, Use, supersede
+from syncheck.hb.order import Order
+
+Access: TypeAlias = tuple[int, int, bool]
+"""(allocation, footprint id, is_write); a write stands for a read of the same bytes too."""
+
+HOST_POOL = -1
+"""The pool of pinned host memory: its allocator waits for the streams by itself, so reuse is no hazard.
+
+Source: CachingHostAllocator records an event a stream at the free, aten/src/ATen/core/CachingHostAllocator.h.
+"""
+
+
+class Race(NamedTuple):
+    """Two accesses to common bytes, at least one a write, of which neither happens before the other.
+
+    Attributes:
+        allocation: the allocation's id.
+        prior: the earlier submitted access.
+        current: the access that completed the race.
+        is_first_use: `prior` is the allocation itself: the block's previous tenant may still be in use.
+    """
+
+    allocation: int
+    prior: Use
+    current: Use
+    is_first_use: bool = False
+
+
+class Freed(NamedTuple):
+    """What a free left behind.
+
+    Attributes:
+        useless_records: streams given to `record_stream` whose uses the home stream had waited for before the free.
+        useful_records: the others, and those that the host had waited for, which says nothing about the call.
+    """
+
+    useless_records: tuple[int, ...]
+    useful_records: tuple[int, ...]
+
+
+class Engine(Order):
+    """Races and memory hazards, on top of the order.
+
+    Footprints are registered once and named by their index. Cost of a launch does not depend on the number of streams
+    unless the host learned something since.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._blocks: dict[int, Block] = {}
+        self._pools: dict[tuple[int, int], Pool] = {}
+        self._footprints: list[Footprint] = []
+
+    def clone_streams(self) -> "Engine":
+        """Return an engine with the same streams and footprints, and no history: for a graph's inside."""
+        clone = Engine()
+        for stream in range(1, len(self._clocks)):
+            device = next(device for device, streams in self._devices.items() if stream in streams)
+            clone.add_stream(device)
+        clone._footprints = self._footprints
+        return clone
+
+    # -- memory
+
+    def add_footprint(self, footprint: Footprint) -> int:
+        """Register a footprint and return its id."""
+        self._footprints.append(footprint)
+        return len(self._footprints) - 1
+
+    def allocate(self, allocation: int, home: int, n_bytes: int, pool: int, label: int) -> list[FreedUse]:
+        """Begin an allocation's life on stream `home`; return the uses of freed memory that it may run into.
+
+        Args:
+            allocation: a new id.
+            home: the stream that is current; HOST for pinned host memory.
+            n_bytes: its size.
+            pool: 0 for the allocator's own, a private pool's id above it; negative where reuse is no hazard, as in
+                HOST_POOL and in the pools of graphs.
+            label: names the call site.
+        """
+        if home == HOST:
+            self._blocks[allocation] = Block(HOST, 0, n_bytes, pool, label)
+            return []
+        clock = self._now(home)
+        born = clock[home] if pool >= 0 else 0
+        self._blocks[allocation] = Block(home, born, n_bytes, pool, label)
+        freed = self._pools.get((home, pool))
+        return freed.take(n_bytes, self._ahead(home)) if freed is not None and freed.pending else []
+
+    def record_stream(self, allocation: int, stream: int, note: tuple[int, int] = (0, 0)) -> bool:
+        """Protect an allocation for a stream's work; tell whether it is the allocation's own stream.
+
+        Args:
+            allocation: the memory.
+            stream: the stream whose work, up to the free, is protected.
+            note: kept for `records`.
+
+        Source:
+            CUDACachingAllocator `recordStream`: events are recorded on the noted streams when the block is freed.
+        """
+        block = self._block(allocation)
+        if block.home == stream:
+            return True
+        block.recorded.setdefault(stream, note)
+        return False
+
+    def records(self, allocation: int) -> dict[int, tuple[int, int]]:
+        """Return the streams given to `record_stream`, each with its first call's note."""
+        return self._block(allocation).recorded
+
+    def allocation_label(self, allocation: int) -> int:
+        """Return the label that an allocation was made with."""
+        return self._block(allocation).label
+
+    def free(self, allocation: int, label: int) -> Freed:
+        """End an allocation's life: its memory goes back to its home stream's pool."""
+        block = self._block(allocation)
+        del self._blocks[allocation]
+        if block.pool < 0 or not block.cells:
+            return Freed((), ())
+        clock = self._now(block.home)
+        joined: set[int] = set()
+        pending: dict[int, Use] = {}
+        for epoch, use_label, footprint, is_write in block.uses():
+            actor = epoch & ACTOR_MASK
+            if clock[actor] >= epoch:
+                if not self.host_covers(epoch):
+                    joined.add(actor)
+            elif actor not in pending or pending[actor].epoch < epoch:
+                pending[actor] = Use(actor, epoch, use_label, footprint, is_write)
+        useful: set[int] = set()  # recorded streams that have a pending use behind them, their own or another's
+        for use in pending.values():
+            protectors = {stream for stream in block.recorded if covers(self._ahead(stream), use.epoch)}
+            useful |= protectors
+            if not protectors:
+                freed = FreedUse(allocation, block.home, use, label, block.label, block.n_bytes)
+                self._pools.setdefault((block.home, block.pool), Pool()).add(freed)
+        useless = tuple(sorted((block.recorded.keys() & joined) - useful))
+        return Freed(useless, tuple(sorted(block.recorded.keys() - set(useless))))
+
+    def is_live(self, allocation: int) -> bool:
+        """Tell whether the allocation exists."""
+        return allocation in self._blocks
+
+    def _block(self, allocation: int) -> Block:
+        try:
+            return self._blocks[allocation]
+        except KeyError:
+            raise TraceError(f"allocation {allocation} does not exist or was freed") from None
+
+    # -- accesses
+
+    def launch(self, stream: int, accesses: Sequence[Access], label: int) -> list[Race]:
+        """Submit one op to a stream and return the races that its accesses complete.
+
+        Args:
+            stream: the stream it runs on.
+            accesses: what it reads and writes.
+            label: names operator and call site.
+
+        Raises:
+            TraceError: an allocation does not exist.
+
+        Source:
+            FastTrack, PLDI 2009, figure 2: the rules named in the comments.
+        """
+        clock = self._clocks[stream]
+        if self._seen_host[stream] != self._host_version or self._implicit[stream]:
+            self._submit(stream)
+        now = clock[stream] = clock[stream] + TICK
+        self._snapshots[stream] = None
+        races: list[Race] = []
+        blocks = self._blocks
+        for allocation, key, is_write in accesses:
+            block = blocks.get(allocation)
+            if block is None:
+                raise TraceError(f"allocation {allocation} does not exist or was freed")
+            cell = block.cells.get(key) or self._new_cell(block, key)
+            write, read = cell.write, cell.read
+            # the common ordered case costs a few comparisons; all others are looked at in full
+            if (
+                clock[write & ACTOR_MASK] < write
+                or cell.overlaps
+                or (is_write and (cell.reads is not None or clock[read & ACTOR_MASK] < read))
+            ):
+                current = Use(stream, now, label, cell.footprint, is_write)
+                races.extend(_conflicts(allocation, block, cell, current, clock))
+            if is_write:
+                cell.write, cell.write_label, cell.read, cell.reads = now, label, 0, None
+                supersede(cell)
+            else:
+                cell.add_read(now, label, clock)
+        return races
+
+    def _new_cell(self, block: Block, key: int) -> Cell:
+        if len(block.cells) >= block.limit:
+            block.prune(self._host)
+        return block.add_cell(key, self._footprints[key])
+
+    def host_access(self, allocation: int, key: int, label: int, *, is_write: bool) -> list[Race]:
+        """Check a read or write by the host against the streams' accesses; return the races."""
+        block = self._blocks.get(allocation)
+        if block is None or not block.cells:
+            return []
+        cell = block.cells.get(key) or self._new_cell(block, key)
+        current = Use(HOST, 0, label, cell.footprint, is_write)
+        return _conflicts(allocation, block, cell, current, self._host)
+
+    # -- reported races
+
+    def heal(self, race: Race) -> None:
+        """Add the edge that a reported race lacks, so that it is reported once and not at every later use."""
+        knowledge = self._clocks[race.prior.actor]
+        if race.current.actor == HOST:
+            self._host_learns(knowledge)
+        else:
+            self._acquire(race.current.actor, knowledge)
+
+    def by_reach(self, races: list[Race]) -> list[Race]:
+        """Return races of one op, first those whose prior actor has seen most of the other priors."""
+
+        def seen(race: Race) -> int:
+            return sum(covers(self._clocks[race.prior.actor], other.prior.epoch) for other in races)
+
+        return races if len(races) < 2 else sorted(races, key=lambda race: (-seen(race), -race.prior.epoch))
+
+    def host_covers(self, epoch: Epoch) -> bool:
+        """Tell whether the host knows `epoch` to be complete."""
+        return covers(self._host, epoch)
+
+
+def _conflicts(allocation: int, block: Block, cell: Cell, current: Use, clock: VectorClock) -> list[Race]:
+    """Return the races of one access with the history of its bytes: of each cell and actor, the latest."""
+    races = []
+    is_early = False
+    for other in (cell, *cell.overlaps):
+        for prior in _uncovered(other, clock, is_write=current.is_write):
+            if prior.label == BORN:
+                is_early = True
+            else:
+                races.append(Race(allocation, prior, current))
+    if is_early:
+        if not races:
+            prior = Use(block.home, block.born, block.label, current.footprint, is_write=True)
+            races.append(Race(allocation, prior, current, is_first_use=True))
+        block.touched_early()
+    return races
+
+
+def _uncovered(cell: Cell, clock: VectorClock, *, is_write: bool) -> list[Use]:
+    """Return the accesses in a cell's history that a new access races with, the latest of each actor."""
+    found: dict[int, Use] = {}
+    write = cell.write
+    if clock[write & ACTOR_MASK] < write:
+        actor = write & ACTOR_MASK
+        found[actor] = Use(actor, write, cell.write_label, cell.footprint, is_write=True)
+    if is_write:
+        for epoch, label in cell.all_reads():  # all later than the write
+            actor = epoch & ACTOR_MASK
+            if clock[actor] < epoch:
+                found[actor] = Use(actor, epoch, label, cell.footprint, is_write=False)
+    return list(found.values())

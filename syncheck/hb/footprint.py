@@ -1,0 +1,122 @@
+"""Which bytes of an allocation a strided view touches, and whether two views share any."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import gcd
+
+# Steps after which an undecided overlap counts as one; reached only by views of many odd strides.
+_MAX_STEPS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """The bytes of one view inside one allocation, in a canonical form: equal bytes, equal footprint.
+
+    Attributes:
+        start: first byte.
+        stop: byte after the last one; `stop == start` touches nothing.
+        run: length in bytes of each contiguous run.
+        dims: (distance of runs in bytes, number of runs) per dimension, widest first; empty if contiguous.
+    """
+
+    start: int
+    stop: int
+    run: int
+    dims: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def is_dense(self) -> bool:
+        """True where every byte of `[start, stop)` is touched."""
+        return not self.dims
+
+
+def dense(start: int, stop: int) -> Footprint:
+    """Return the footprint of the half-open byte range `[start, stop)`."""
+    return Footprint(start, stop, stop - start)
+
+
+def strided(start: int, sizes: tuple[int, ...], strides: tuple[int, ...], item_size: int) -> Footprint:
+    """Return the footprint of a strided view.
+
+    Args:
+        start: byte offset of the first element in the allocation.
+        sizes: elements in each dimension.
+        strides: distance of neighbours in elements, each >= 0 as torch guarantees; same length as `sizes`.
+        item_size: bytes of one element.
+    """
+    if 0 in sizes:
+        return Footprint(start, start, 0)
+    pairs = sorted(
+        (stride * item_size, size) for size, stride in zip(sizes, strides, strict=True) if size > 1 and stride
+    )
+    run = item_size
+    dims: list[tuple[int, int]] = []
+    for stride, size in pairs:  # narrowest first
+        if not dims and stride <= run:  # neighbours touch or overlap: a longer run
+            run += stride * (size - 1)
+        elif dims and stride == dims[-1][0] * dims[-1][1]:
+            dims[-1] = (dims[-1][0], dims[-1][1] * size)
+        else:
+            dims.append((stride, size))
+    stop = start + run + sum(stride * (size - 1) for stride, size in dims)
+    return Footprint(start, stop, run, tuple(reversed(dims)))
+
+
+def contains(outer: Footprint, inner: Footprint) -> bool:
+    """Tell whether `outer` certainly touches every byte that `inner` touches."""
+    if outer == inner:
+        return True
+    return outer.is_dense and outer.start <= inner.start and inner.stop <= outer.stop
+
+
+@lru_cache(maxsize=65_536)
+def overlap(first: Footprint, second: Footprint) -> bool:
+    """Tell whether two footprints of one allocation share a byte; exact up to a bound on the work.
+
+    Two positions are equal when a sum of strides times bounded counts hits a window as wide as both runs:
+    a bounded linear Diophantine problem, searched widest stride first and pruned by the common divisor.
+
+    Source:
+        The same formulation as numpy's `solve_may_share_memory`, numpy/_core/src/common/mem_overlap.c.
+    """
+    if first.start >= second.stop or second.start >= first.stop or not (first.run and second.run):
+        return False
+    if first.is_dense and second.is_dense:
+        return True
+    # first.start + sum(s*x) + u == second.start + sum(t*y) + v, with y counted backwards to make all terms positive
+    slack = first.run - 1 + second.run - 1
+    target = second.start - first.start + second.run - 1
+    target += sum(stride * (size - 1) for stride, size in second.dims)
+    counts: dict[int, int] = {}
+    for stride, size in first.dims + second.dims:
+        counts[stride] = counts.get(stride, 0) + size - 1
+    terms = sorted(counts.items(), reverse=True)
+    return _reachable(terms, slack, target)
+
+
+def _reachable(terms: list[tuple[int, int]], slack: int, target: int) -> bool:
+    """Tell whether some sum of `stride * count` lies in `[target - slack, target]`."""
+    divisors = [0] * (len(terms) + 1)
+    reach = [0] * (len(terms) + 1)
+    for index in range(len(terms) - 1, -1, -1):
+        stride, count = terms[index]
+        divisors[index] = gcd(stride, divisors[index + 1])
+        reach[index] = reach[index + 1] + stride * count
+    steps = 0
+    stack = [(0, target)]
+    while stack:
+        index, rest = stack.pop()
+        if rest < 0 or rest - slack > reach[index]:
+            continue
+        if index == len(terms) or rest <= slack:
+            return True
+        if rest % divisors[index] > slack:
+            continue  # no multiple of the common divisor lies in the window
+        stride, count = terms[index]
+        low = max(0, -(-(rest - slack - reach[index + 1]) // stride))
+        high = min(count, rest // stride)
+        steps += max(0, high - low + 1)
+        if steps > _MAX_STEPS:
+            return True
+        stack.extend((index + 1, rest - stride * times) for times in range(low, high + 1))
+    return False

@@ -1,0 +1,169 @@
+"""Shadow memory: what is remembered of each allocation, and of the memory that was freed."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from syncheck.hb.clock import ACTOR_MASK, Epoch, VectorClock, covers
+from syncheck.hb.footprint import Footprint, contains, overlap
+
+# torch serves requests up to this size from another pool than larger ones, and never moves memory between the two.
+# Source: kSmallSize in c10/core/AllocatorConfig.h (c10/cuda/CUDACachingAllocator.cpp before torch 2.9).
+SMALL_BYTES = 1 << 20
+_FIRST_PRUNE = 64
+BORN = -1
+"""Label of the write that stands for the allocation: the previous tenant's last use of the bytes."""
+
+
+class Cell:
+    """The history of one footprint: the last write, and the reads since. FastTrack's variable state."""
+
+    __slots__ = ("footprint", "overlaps", "read", "read_label", "reads", "write", "write_label")
+
+    def __init__(self, footprint: Footprint) -> None:
+        self.footprint = footprint
+        self.write: Epoch = 0
+        self.write_label = 0
+        self.read: Epoch = 0  # the last read while one actor's is enough
+        self.read_label = 0
+        self.reads: dict[int, tuple[Epoch, int]] | None = None  # actor -> last read, once several are unordered
+        self.overlaps: list[Cell] = []  # other cells of the allocation that share a byte
+
+    def add_read(self, now: Epoch, label: int, clock: VectorClock) -> None:
+        """Remember a read at `now` by the clock's owner: one epoch where it covers the last read, else a table."""
+        read = self.read
+        if self.reads is not None:  # [READ SHARED]
+            self.reads[now & ACTOR_MASK] = (now, label)
+        elif clock[read & ACTOR_MASK] >= read:  # [READ EXCLUSIVE]
+            self.read, self.read_label = now, label
+        else:  # [READ SHARE]
+            self.reads = {read & ACTOR_MASK: (read, self.read_label), now & ACTOR_MASK: (now, label)}
+
+    def all_reads(self) -> Iterator[tuple[Epoch, int]]:
+        """Yield (epoch, label) of each remembered read."""
+        if self.reads is not None:
+            yield from self.reads.values()
+        elif self.read:
+            yield self.read, self.read_label
+
+    def forget(self) -> None:
+        """Drop the history: a later write of all these bytes stands for it."""
+        self.write = self.read = 0
+        self.reads = None
+
+    def settled(self, clock: VectorClock) -> bool:
+        """Tell whether all history is covered by `clock`."""
+        return covers(clock, self.write) and all(covers(clock, epoch) for epoch, _ in self.all_reads())
+
+
+class Block:
+    """One allocation's life."""
+
+    __slots__ = ("born", "cells", "home", "label", "limit", "n_bytes", "pool", "recorded")
+
+    def __init__(self, home: int, born: Epoch, n_bytes: int, pool: int, label: int) -> None:
+        self.home = home  # the stream it was allocated on; HOST for host memory
+        self.born = born  # the home stream's last op at the allocation; 0 once an early touch was reported
+        self.n_bytes = n_bytes
+        self.pool = pool
+        self.label = label
+        self.cells: dict[int, Cell] = {}  # footprint id -> cell
+        self.recorded: dict[int, tuple[int, int]] = {}  # stream given to record_stream -> the caller's note
+        self.limit = _FIRST_PRUNE
+
+    def add_cell(self, key: int, footprint: Footprint) -> Cell:
+        """Make the cell of a footprint that was not seen before in this allocation."""
+        cell = Cell(footprint)
+        cell.write, cell.write_label = self.born, BORN
+        for other in self.cells.values():
+            if overlap(footprint, other.footprint):
+                cell.overlaps.append(other)
+                other.overlaps.append(cell)
+                if contains(other.footprint, footprint):
+                    cell.forget()  # these bytes were touched before: no first use
+        self.cells[key] = cell
+        return cell
+
+    def touched_early(self) -> None:
+        """The first use was out of order and is reported: once is enough for the whole allocation."""
+        self.born = 0
+        for cell in self.cells.values():
+            if cell.write_label == BORN:
+                cell.write = 0
+
+    def prune(self, host: VectorClock) -> None:
+        """Drop cells whose history the host knows to be complete: every later op comes after it."""
+        kept = {key: cell for key, cell in self.cells.items() if not cell.settled(host)}
+        alive = {id(cell) for cell in kept.values()}
+        for cell in kept.values():
+            cell.overlaps = [other for other in cell.overlaps if id(other) in alive]
+        self.cells = kept
+        self.limit = max(_FIRST_PRUNE, 2 * len(kept))
+
+    def uses(self) -> Iterator[tuple[Epoch, int, Footprint, bool]]:
+        """Yield (epoch, label, footprint, is_write) of every remembered access."""
+        for cell in self.cells.values():
+            if cell.write and cell.write_label != BORN:
+                yield cell.write, cell.write_label, cell.footprint, True
+            for epoch, label in cell.all_reads():
+                yield epoch, label, cell.footprint, False
+
+
+def supersede(writer: Cell) -> None:
+    """After a write of `writer`'s bytes: forget what it certainly overwrote in overlapping cells."""
+    for other in writer.overlaps:
+        if contains(writer.footprint, other.footprint):
+            other.forget()
+
+
+class Use(NamedTuple):
+    """One access, as a race reports it.
+
+    Attributes:
+        actor: the stream, or HOST.
+        epoch: when, on the actor's own clock; 0 for the host.
+        label: what the caller gave to name operator and call site.
+        footprint: the bytes.
+        is_write: False for a read.
+    """
+
+    actor: int
+    epoch: Epoch
+    label: int
+    footprint: Footprint
+    is_write: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FreedUse:
+    """A use of a freed block that the block's home stream had not waited for at the free."""
+
+    allocation: int
+    home: int
+    use: Use
+    free_label: int
+    allocation_label: int
+    n_bytes: int
+
+
+@dataclass(slots=True)
+class Pool:
+    """Freed blocks of one home stream that another stream may still be using."""
+
+    pending: dict[tuple[int, int, int, bool], FreedUse] = field(default_factory=dict)
+
+    def add(self, freed: FreedUse) -> None:
+        """Remember a use; of several with one cause, the one that is joined last, so that the pool stays bounded."""
+        key = (freed.use.actor, freed.use.label, freed.allocation_label, freed.n_bytes <= SMALL_BYTES)
+        known = self.pending.pop(key, None)
+        self.pending[key] = freed if known is None or known.use.epoch < freed.use.epoch else known
+
+    def take(self, n_bytes: int, clock: VectorClock) -> list[FreedUse]:
+        """Return and forget the uses that an allocation of `n_bytes` now may run into."""
+        hit: list[FreedUse] = []
+        for key, freed in list(self.pending.items()):
+            if clock[freed.use.epoch & ACTOR_MASK] >= freed.use.epoch:
+                del self.pending[key]  # joined in the meantime
+            elif (freed.n_bytes <= SMALL_BYTES) == (n_bytes <= SMALL_BYTES):
+                hit.append(self.pending.pop(key))
+        return hit

@@ -1,0 +1,156 @@
+"""Footprints against plain sets of bytes, and the laws of clocks."""
+
+from collections import defaultdict
+from itertools import product
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from syncheck.hb.clock import ACTOR_BITS, covers, join
+from syncheck.hb.footprint import Footprint, contains, dense, overlap, strided
+from tests.properties.programs import views
+from tests.properties.reference import View, bytes_of
+
+fixed = settings(max_examples=300, derandomize=True, deadline=None, database=None)
+
+
+@fixed
+@given(first=views(), second=views())
+def test_overlap_is_exact(first, second):
+    shared = bytes_of(first) & bytes_of(second)
+    assert overlap(strided(*first), strided(*second)) == bool(shared)
+    assert overlap(strided(*second), strided(*first)) == bool(shared)
+
+
+@fixed
+@given(first=views(4_000, 1_000), second=views(4_000, 1_000))
+def test_overlap_of_sparse_views_is_that_of_numpy(first, second):
+    assert overlap(strided(*first), strided(*second)) == np.shares_memory(_array(first), _array(second))
+
+
+@fixed
+@given(view=views())
+def test_a_footprint_spans_its_bytes(view):
+    footprint, touched = strided(*view), bytes_of(view)
+    assert (footprint.start, footprint.stop) == (min(touched), max(touched) + 1)
+    assert not footprint.is_dense or len(touched) == footprint.stop - footprint.start
+
+
+@fixed
+@given(outer=views(), inner=views())
+def test_contains_is_never_wrong_when_it_says_yes(outer, inner):
+    if contains(strided(*outer), strided(*inner)):
+        assert bytes_of(inner) <= bytes_of(outer)
+
+
+@fixed
+@given(view=views(), start=st.integers(0, 24), length=st.integers(1, 24))
+def test_a_dense_range_contains_exactly_what_lies_in_it(view, start, length):
+    inside = bytes_of(view) <= set(range(start, start + length))
+    assert contains(dense(start, start + length), strided(*view)) == inside
+
+
+@fixed
+@given(view=views(), where=st.integers(0, 24), size=st.integers(0, 3))
+def test_a_view_without_elements_overlaps_nothing(view, where, size):
+    empty = strided(where, (size, 0), (1, 1), 1)
+    assert not overlap(empty, strided(*view))
+    assert not overlap(strided(*view), empty)
+
+
+# -- the canonical form
+
+
+@fixed
+@given(view=views(), data=st.data())
+def test_the_same_bytes_seen_otherwise_are_the_same_footprint(view, data):
+    """Permuted dimensions, dimensions of size 1 with any stride, dimensions of stride 0: nothing changes."""
+    dims = list(zip(view.sizes, view.strides, strict=True))
+    dims += [(1, data.draw(st.integers(0, 30))), (data.draw(st.integers(1, 4)), 0)]
+    sizes, strides = zip(*data.draw(st.permutations(dims)), strict=True)
+    other = View(view.start, sizes, strides, view.item_size)
+    assert bytes_of(other) == bytes_of(view)
+    assert strided(*other) == strided(*view)
+
+
+def test_views_that_do_not_overlap_in_themselves_have_one_footprint_for_equal_bytes():
+    footprints: dict[frozenset[int], set[Footprint]] = defaultdict(set)
+    for view in _nested_views():
+        footprints[bytes_of(view)].add(strided(*view))
+    assert len(footprints) > 500
+    assert [found for found in footprints.values() if len(found) > 1] == []
+
+
+def _nested_views():
+    """Views of up to three dimensions of which each steps over the whole of the narrower ones."""
+    for n_dims, item_size in product(range(4), (1, 2)):
+        for sizes in product((2, 3, 4), repeat=n_dims):
+            for gaps in product((0, 1, 2), repeat=n_dims):
+                strides: list[int] = []
+                width = 1
+                for size, gap in zip(sizes, gaps, strict=True):
+                    strides.append(width + gap)
+                    width += (width + gap) * (size - 1)
+                yield View(0, sizes, tuple(strides), item_size)
+
+
+def _array(view: View) -> np.ndarray:
+    shape = (*view.sizes, view.item_size)
+    strides = (*(stride * view.item_size for stride in view.strides), 1)
+    return np.lib.stride_tricks.as_strided(_BUFFER[view.start :], shape, strides, writeable=False)
+
+
+_BUFFER = np.zeros(4_000, np.uint8)
+
+
+# -- clocks
+
+N_ACTORS = 4
+clocks = st.lists(st.integers(0, 5), min_size=N_ACTORS, max_size=N_ACTORS).map(
+    lambda times: [time << ACTOR_BITS | actor if time else 0 for actor, time in enumerate(times)]
+)
+epochs = st.builds(lambda time, actor: time << ACTOR_BITS | actor, st.integers(1, 5), st.integers(0, N_ACTORS - 1))
+
+
+def joined(first: list[int], second: list[int]) -> list[int]:
+    result = list(first)
+    join(result, second)
+    return result
+
+
+@fixed
+@given(clocks, clocks, clocks)
+def test_join_commutes_associates_and_is_idempotent(a, b, c):
+    assert joined(a, b) == joined(b, a)
+    assert joined(joined(a, b), c) == joined(a, joined(b, c))
+    assert joined(a, a) == a
+    assert joined(joined(a, b), b) == joined(a, b)
+
+
+@fixed
+@given(clocks, clocks, st.integers(0, N_ACTORS))
+def test_join_of_an_older_and_shorter_clock_fills_up_with_nothing(a, b, length):
+    assert joined(a, b[:length]) == joined(a, b[:length] + [0] * (N_ACTORS - length))
+
+
+@fixed
+@given(clocks, clocks)
+def test_join_tells_whether_anything_changed_and_leaves_the_other_alone(a, b):
+    before, other = list(a), list(b)
+    assert join(a, b) == (a != before)
+    assert b == other
+
+
+@fixed
+@given(clocks, clocks, epochs)
+def test_covers_is_monotone(a, b, epoch):
+    assert covers(joined(a, b), epoch) == (covers(a, epoch) or covers(b, epoch))
+
+
+@fixed
+@given(clocks, epochs, st.integers(1, 5))
+def test_an_actor_that_covers_an_epoch_covers_its_earlier_ones(clock, epoch, earlier):
+    if covers(clock, epoch):
+        time = min(earlier, epoch >> ACTOR_BITS)
+        assert covers(clock, time << ACTOR_BITS | epoch & ((1 << ACTOR_BITS) - 1))
