@@ -1,0 +1,260 @@
+"""Events: waits that do nothing, lost records, elapsed time."""
+
+from dataclasses import dataclass
+
+from syncheck.findings import Frame
+from syncheck.hb.clock import ACTOR_MASK, HOST, TICK, VectorClock, covers
+from syncheck.hb.engine import Engine
+from syncheck.hb.order import WaitResult
+from syncheck.rules import (
+    elapsed_time_before_sync,
+    event_wait_is_not_host_sync,
+    event_without_timing,
+    redundant_wait,
+    timing_on_wrong_stream,
+    wait_before_record,
+    wrong_device_sync,
+)
+from syncheck.sanitizer.classify import sync_instead, wait_instead_of_sync
+from syncheck.sanitizer.evidence import Evidence, LostRecord, Wait
+from syncheck.sanitizer.ledger import Draft, Ledger
+from syncheck.sanitizer.monitor import Sites
+from syncheck.sanitizer.wording import EventCode, EventRef, StreamCode, StreamRef, Text
+
+
+@dataclass(slots=True)
+class Record:
+    """An event's latest record.
+
+    Attributes:
+        submitted: each stream's last op when it was recorded.
+        snapshot: what it stands for; owned by the engine, never changed.
+        used: somebody waited, synchronized or queried it since.
+        host_synced: the program made the host wait for it.
+    """
+
+    stream: int
+    site: int
+    submitted: VectorClock
+    snapshot: VectorClock
+    looked_up: str
+    current: int
+    used: bool = False
+    host_synced: bool = False
+
+
+@dataclass(slots=True)
+class EventState:
+    """What is known of an event object."""
+
+    site: int
+    timing: bool
+    last: Record | None = None
+
+
+class Events:
+    """Follows every event of the program."""
+
+    def __init__(self, engine: Engine, evidence: Evidence, ledger: Ledger) -> None:
+        self._engine = engine
+        self._evidence = evidence
+        self._ledger = ledger
+        self._states: dict[int, EventState] = {}
+        self.healed: set[int] = set()  # actors that got a missing edge when their race was reported
+        self._effective_sites: set[int] = set()  # wait calls that waited for something at least once
+        self._redundant: dict[int, bool] = {}  # wait call -> every turn of it added nothing
+
+    def add(self, event: int, site: int, *, timing: bool) -> None:
+        """An event object was made."""
+        self._states[event] = EventState(site, timing)
+
+    def drop(self, event: int) -> None:
+        """An event object is gone."""
+        self._states.pop(event, None)
+        self._engine.forget_event(event)
+
+    def record(self, event: int, stream: int, site: int, looked_up: str, current: int) -> None:
+        """Take a snapshot; an earlier one that nobody used is lost."""
+        state = self._states[event]
+        last = state.last
+        self._engine.record(event, stream)
+        snapshot = self._engine.snapshot(event)
+        assert snapshot is not None  # noqa: S101  it was just recorded
+        if last is not None and not last.used and last.stream != stream:
+            self._evidence.add_lost(LostRecord(event, last.stream, last.site, site, last.snapshot))
+        state.last = Record(stream, site, self._engine.submitted(), snapshot, looked_up, current)
+
+    def wait(self, event: int, stream: int, site: int, via: str, looked_up: str, current: int) -> None:
+        """A stream waits for an event's latest record."""
+        state = self._states[event]
+        result = self._engine.wait(event, stream)
+        if state.last is not None:
+            state.last.used = True
+        if not via:
+            return
+        last = state.last
+        acquired = last.snapshot if last is not None else None
+        recorded = (last.stream, last.site, last.looked_up, last.current) if last is not None else (0, 0, "", 0)
+        submitted = self._engine.submitted()
+        wait = Wait(site, stream, 0, event, submitted, acquired, via == "event", (looked_up, ""), current, recorded)
+        self._evidence.add_wait(wait)
+        if result is WaitResult.NEVER_RECORDED:
+            self._report_unrecorded(event, site, (StreamRef(stream),))
+        else:
+            self._effective_sites.add(site)
+            redundant = result is WaitResult.REDUNDANT
+            if last is not None and last.host_synced:
+                self._redundant.setdefault(site, True)  # the host has waited for this very record
+            elif recorded[0] != stream:
+                self.count_redundant(site, stream, acquired or [], redundant=redundant)
+            elif via == "stream":  # an `Event.wait` there costs nothing; where it is harmful, SYN402 says so
+                self._redundant[site] = self._redundant.get(site, True) and redundant
+
+    def count_redundant(self, site: int, waiter: int, acquired: VectorClock, *, redundant: bool) -> None:
+        """Remember whether a wait call ever added order.
+
+        It is no use complaining where the host happened to know that the work was complete, as it does after a
+        blocking copy; nor after a race, whose missing edge was added for it.
+        """
+        redundant = redundant and waiter not in self.healed and self._engine.is_pending(acquired, waiter)
+        self._redundant[site] = self._redundant.get(site, True) and redundant
+
+    def sync(self, event: int, site: int) -> None:
+        """The host waits for an event's latest record."""
+        state = self._states[event]
+        if self._engine.sync_event(event) is WaitResult.NEVER_RECORDED:
+            submitted = self._engine.submitted()
+            self._evidence.add_wait(Wait(site, HOST, 0, event, submitted, None, by_event=False, looked_up=("", "")))
+            self._report_unrecorded(event, site, ("the host",))
+            return
+        self._effective_sites.add(site)
+        if state.last is not None:
+            state.last.used = state.last.host_synced = True
+
+    def is_reported_as_unrecorded(self, site: int) -> bool:
+        """Tell whether a wait call never waited for anything: SYN401 is reported for it."""
+        return site not in self._effective_sites
+
+    def covering(self, epoch: int) -> int:
+        """Return an event whose latest record stands for `epoch`, the newest such; 0 if none."""
+        for event, state in reversed(self._states.items()):
+            if state.last is not None and covers(state.last.snapshot, epoch):
+                return event
+        return 0
+
+    def device(self, event: int) -> int | None:
+        """Return the device of an event's last record; None before the first."""
+        last = self._states[event].last
+        return self._ledger.names.streams[last.stream].device if last is not None else None
+
+    def _report_unrecorded(self, event: int, site: int, waiter: Text) -> None:
+        # The first turn of a loop over a ring of events waits for nothing and is right: only a call that never
+        # waits for anything is reported. Whatever the first turn got wrong, the race itself shows.
+        advice: Text = ("call `", EventCode(event), ".record()` after the work to wait for, and before {line}")
+        draft = Draft(
+            wait_before_record.RULE,
+            site,
+            {"waiter": waiter, "event": (EventRef(event),)},
+            [(self._states[event].site, ("the event was made here, and not recorded since",))],
+            advice,
+            superseded=lambda: site in self._effective_sites,
+        )
+        self._ledger.add(draft)
+
+    # -- elapsed time
+
+    def elapsed(self, start: int, end: int, site: int) -> None:
+        """Check `start.elapsed_time(end)`."""
+        for event in (start, end):
+            if not self._states[event].timing:
+                self._report_no_timing(event, site)
+                return
+        for event in (end, start):
+            if self.is_pending(event):
+                self._report_pending(event, site)
+                break
+        self._check_stream(start, end)
+
+    def is_pending(self, event: int) -> bool:
+        """Tell whether the host does not know the event's last record to be complete."""
+        last = self._states[event].last
+        return last is not None and bool(self._pending(last))
+
+    def _report_no_timing(self, event: int, site: int) -> None:
+        made = (self._states[event].site, ("the event was made here, without timing",))
+        advice: Text = ("make it with `torch.cuda.Event(enable_timing=True)`",)
+        facts: dict[str, Text] = {"event": (EventRef(event),)}
+        self._ledger.add(Draft(event_without_timing.RULE, site, facts, [made], advice))
+
+    def _report_pending(self, event: int, site: int) -> None:
+        last = self._states[event].last
+        assert last is not None  # noqa: S101  a pending event was recorded
+        pending = self._pending(last)
+        own = next((epoch for epoch in pending if epoch & ACTOR_MASK == last.stream), pending[0])
+        wait = wait_instead_of_sync(self._evidence, self._engine, own)
+        recorded: tuple[int, Text] = (last.site, ("it was recorded here",))
+        called: tuple[int, Text] = (site, ("elapsed_time() is called here",))
+        device = self._ledger.names.streams[last.stream].device
+        sync = next(self._evidence.syncs_after(own), None)
+        if wait is not None and wait.event == event:
+            facts: dict[str, Text] = {
+                "event": (EventCode(event),),
+                "consequence": ("elapsed_time() is then called before it is known to be complete",),
+            }
+            draft = Draft(event_wait_is_not_host_sync.RULE, wait.site, facts, [called, recorded], sync_instead(wait))
+        elif sync is not None and sync.device != device:
+            facts = {
+                "synchronized": (f"cuda:{sync.device}",),
+                "consequence": ("elapsed_time() then needs ", EventRef(event), f" of cuda:{device}"),
+            }
+            cure: Text = (f"call `torch.cuda.synchronize({device})` at {{line}}",)
+            draft = Draft(wrong_device_sync.RULE, sync.site, facts, [called, recorded], cure)
+        else:
+            advice: Text = ("call `", EventCode(event), ".synchronize()` before {line}")
+            draft = Draft(elapsed_time_before_sync.RULE, site, {"event": (EventRef(event),)}, [recorded], advice)
+        self._ledger.add(draft)
+
+    def _pending(self, record: Record) -> list[int]:
+        """Return the ops that a record stands for and that the host does not know to be complete."""
+        return [e for e in record.snapshot[1:] if e >= TICK and not self._engine.host_covers(e)]
+
+    def _check_stream(self, start: int, end: int) -> None:
+        """Report timing events between which only another, unordered stream worked."""
+        first, last = self._states[start].last, self._states[end].last
+        if first is None or last is None:
+            return
+        began = first.submitted + [0] * (len(last.submitted) - len(first.submitted))
+        worked = [s for s, epoch in enumerate(last.submitted) if s != HOST and epoch >= TICK and epoch > began[s]]
+        snapshot = last.snapshot + [0] * (len(last.submitted) - len(last.snapshot))
+        if not worked or any(snapshot[stream] > began[stream] for stream in worked):
+            return
+        worker = worked[0]
+        facts: dict[str, Text] = {"stream": (StreamRef(last.stream),), "worker": (StreamRef(worker),)}
+        first_call: Text = (EventCode(start), ".record(", StreamCode(worker), ")")
+        second_call: Text = (EventCode(end), ".record(", StreamCode(worker), ")")
+        advice: Text = ("record both on the stream that works: `", *first_call, "` and `", *second_call, "`")
+        related: list[tuple[int, Text]] = [(first.site, ("the first timing event is recorded here",))]
+        self._ledger.add(Draft(timing_on_wrong_stream.RULE, last.site, facts, related, advice))
+
+    def report_redundant(self, sites: Sites) -> None:
+        """Report the lines whose waits never added order, at the end, unless they are blamed already."""
+        lines: dict[Frame, list[int]] = {}
+        for site in self._redundant:
+            lines.setdefault(sites.place(site).frame, []).append(site)
+        for calls in lines.values():  # one line may wait in vain for one caller and be needed by another
+            site = calls[0]
+            if all(self._redundant[call] and not self._ledger.has(call) for call in calls):
+                facts: dict[str, Text] = {"reason": ("what it waits for was ordered before it already",)}
+                self._ledger.add(Draft(redundant_wait.RULE, site, facts, [], ("remove the wait at {line}",)))
+
+
+RULES = (
+    event_without_timing.RULE,
+    elapsed_time_before_sync.RULE,
+    event_wait_is_not_host_sync.RULE,
+    timing_on_wrong_stream.RULE,
+    wait_before_record.RULE,
+    redundant_wait.RULE,
+    wrong_device_sync.RULE,
+)
+"""The rules that this module reports."""

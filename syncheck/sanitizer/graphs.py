@@ -1,0 +1,189 @@
+"""CUDA graphs: a capture runs nothing and is checked by an engine of its own; a replay is one launch of all of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from syncheck.hb.clock import HOST, TICK
+from syncheck.hb.engine import Access, Engine, Race
+from syncheck.rules import capture_without_warmup, graph_uses_freed_memory, sync_in_capture
+from syncheck.sanitizer.ledger import Draft, Ledger
+from syncheck.sanitizer.wording import TensorCode, TensorRef, Text
+
+GRAPH_POOLS = -2
+"""Pools of graphs count down from here: their memory stays with the graph, so that reuse is no hazard."""
+
+# Libraries that set themselves up at first use, which a capture must not see. Source: PyTorch notes, "CUDA semantics",
+# section "CUDA Graphs", constraint "warm up before capture"; cuBLAS, cuDNN, cuFFT and cuSOLVER handles are made lazily.
+_LAZY_OPERATORS = (
+    "mm", "addmm", "bmm", "baddbmm", "addbmm", "addmv", "mv", "dot", "vdot", "convolution", "convolution_backward",
+    "cudnn_convolution", "cudnn_batch_norm", "_fft_r2c", "_fft_c2c", "_fft_c2r", "_scaled_mm", "_cudnn_rnn",
+    "linalg_cholesky_ex", "linalg_lu_factor_ex", "_linalg_svd", "_linalg_eigh", "linalg_qr", "lstm", "gru",
+)  # fmt: skip
+
+
+_SPOKEN = {
+    "aten::_local_scalar_dense": "reading a value, as `.item()` does,",
+    "aten::index": "an index with a boolean mask",
+    "aten::index_put_": "an assignment with a boolean mask",
+}
+"""What users call the operators that wait on the host."""
+
+
+@dataclass(slots=True)
+class Graph:
+    """A captured graph.
+
+    Attributes:
+        accesses: what a replay reads and writes, each once, in the order of first use.
+        owned: allocations made during the capture: they live in the graph's pool.
+        freed: allocation -> free site, of memory that the graph uses and does not own.
+        made: allocation -> allocation site, of the same.
+    """
+
+    site: int
+    accesses: dict[tuple[int, int, bool], None] = field(default_factory=dict)
+    owned: set[int] = field(default_factory=set)
+    freed: dict[int, int] = field(default_factory=dict)
+    made: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Capture:
+    """A capture in progress: its own engine over the same stream numbers."""
+
+    graph: Graph
+    origin: int
+    engine: Engine
+    streams: set[int]
+    events: set[int] = field(default_factory=set)
+
+
+class Graphs:
+    """Follows captures and replays."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._graphs: dict[int, Graph] = {}
+        self._capture: Capture | None = None
+        self._warm: set[str] = set()
+
+    @property
+    def capture(self) -> Capture | None:
+        """The capture in progress, if any."""
+        return self._capture
+
+    def begin(self, graph: int, stream: int, site: int, engine: Engine) -> None:
+        """Start a capture on a stream."""
+        state = self._graphs[graph] = Graph(site)
+        self._capture = Capture(state, stream, engine.clone_streams(), {stream})
+
+    def end(self) -> tuple[int, ...]:
+        """End the capture; return the streams that were forked inside it and not joined."""
+        capture = self._capture
+        if capture is None:
+            return ()
+        self._capture = None
+        for access in [
+            a for a in capture.graph.accesses if a[0] in capture.graph.owned and a[0] in capture.graph.freed
+        ]:
+            del capture.graph.accesses[access]  # an intermediate result: nobody else can see it
+        joined = capture.engine.stream_covers
+        return tuple(
+            stream
+            for stream in sorted(capture.streams - {capture.origin})
+            if capture.engine.now(stream) >= TICK and not joined(capture.origin, capture.engine.now(stream))
+        )
+
+    def takes(self, stream: int) -> bool:
+        """Tell whether work of a stream is captured now."""
+        return self._capture is not None and stream in self._capture.streams
+
+    def launch(self, stream: int, operator: str, accesses: Sequence[Access], label: int) -> list[Race]:
+        """Record a captured launch; return the races between the graph's own branches."""
+        capture = self._capture
+        assert capture is not None  # noqa: S101  only called while capturing
+        for access in accesses:
+            capture.graph.accesses[access] = None
+            if not capture.engine.is_live(access[0]):
+                capture.engine.allocate(access[0], HOST, 0, GRAPH_POOLS, 0)
+        self._check_warm(operator, capture.graph)
+        return capture.engine.launch(stream, accesses, label)
+
+    def _check_warm(self, operator: str, graph: Graph) -> None:
+        if _is_lazy(operator) and operator not in self._warm:
+            self._warm.add(operator)
+            facts: dict[str, Text] = {"operator": (operator.removeprefix("aten::"),)}
+            advice: Text = (
+                "run it a few times on a side stream before {line}: `side.wait_stream(torch.cuda.current_stream())`, "
+                "the runs under `torch.cuda.stream(side)`, `torch.cuda.current_stream().wait_stream(side)`",
+            )
+            self._ledger.add(Draft(capture_without_warmup.RULE, graph.site, facts, [], advice), id(graph))
+
+    def ran(self, operator: str) -> None:
+        """An operator ran outside of a capture: that warms it up."""
+        if _is_lazy(operator):
+            self._warm.add(operator)
+
+    def allocated(self, allocation: int) -> None:
+        """Memory was allocated during the capture."""
+        if self._capture is not None:
+            self._capture.graph.owned.add(allocation)
+
+    def freed(self, allocation: int, site: int, made_site: int) -> None:
+        """Memory, allocated at `made_site`, was freed: note it in the graphs that use it."""
+        if self._capture is not None and allocation in self._capture.graph.owned:
+            self._capture.graph.freed[allocation] = site
+            return
+        for graph in self._graphs.values():
+            if allocation not in graph.owned and any(access[0] == allocation for access in graph.accesses):
+                graph.freed[allocation] = site
+                graph.made[allocation] = made_site
+
+    def sync_in_capture(self, call: str, site: int) -> None:
+        """A host synchronization was asked for during a capture."""
+        facts: dict[str, Text] = {"call": (_SPOKEN.get(call, call.removeprefix("aten::")),)}
+        related: list[tuple[int, Text]] = []
+        if self._capture is not None:
+            related.append((self._capture.graph.site, ("the capture began here",)))
+        self._ledger.add(
+            Draft(
+                sync_in_capture.RULE,
+                site,
+                facts,
+                related,
+                ("keep the value on the GPU, or move the call at {line} after the capture",),
+            )
+        )
+
+    def replay(self, graph: int, site: int, view_of: Sequence[int]) -> list[Access]:
+        """Return the accesses of a replay; report memory that is gone. `view_of`: footprint id -> a view of it."""
+        state = self._graphs.get(graph)
+        if state is None:
+            return []
+        gone = {
+            access[0]: access[1]
+            for access in state.accesses
+            if access[0] in state.freed and access[0] not in state.owned
+        }
+        for allocation, footprint in gone.items():
+            facts: dict[str, Text] = {"tensor": (TensorRef(allocation, view_of[footprint]),)}
+            related: list[tuple[int, Text]] = [
+                (state.freed[allocation], ("it was freed here",)),
+                (state.site, ("the graph was captured here",)),
+            ]
+            advice: Text = ("keep `", TensorCode(allocation), "` alive as long as the graph is replayed")
+            names = (state.freed[allocation], state.made.get(allocation, 0))
+            draft = Draft(graph_uses_freed_memory.RULE, site, facts, related, advice, allocation, names)
+            self._ledger.add(draft, state.freed[allocation])
+        return [access for access in state.accesses if access[0] not in gone]
+
+
+def _is_lazy(operator: str) -> bool:
+    namespace, _, name = operator.partition("::")
+    if namespace not in {"aten", "prims", "torch.cuda._sleep"}:
+        return True  # a custom operator: it may build, tune or allocate at first use
+    return name.partition(".")[0].rstrip("_") in _LAZY_OPERATORS
+
+
+RULES = (capture_without_warmup.RULE, graph_uses_freed_memory.RULE, sync_in_capture.RULE)
+"""The rules that this module reports."""

@@ -1,0 +1,115 @@
+"""Host clocks: a difference of two readings that spans device work still running."""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from syncheck.hb.clock import Epoch, VectorClock
+from syncheck.hb.engine import Engine
+from syncheck.rules import event_wait_is_not_host_sync, unsynchronized_timing, wrong_device_sync
+from syncheck.sanitizer.classify import sync_instead, wait_instead_of_sync
+from syncheck.sanitizer.evidence import Evidence, HostSync, Wait
+from syncheck.sanitizer.ledger import Draft, Ledger
+from syncheck.sanitizer.wording import EventCode, StreamCode, StreamRef, Text
+
+_KEPT = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One reading of a host clock.
+
+    Attributes:
+        submitted: each stream's last op at that moment.
+        unfinished: stream -> its last op, where the host did not know it to be complete.
+        launched_at: stream -> call site of its last op.
+    """
+
+    site: int
+    submitted: VectorClock
+    unfinished: dict[int, Epoch]
+    launched_at: dict[int, int]
+
+
+class Timing:
+    """Follows host clock readings; the oldest are forgotten."""
+
+    def __init__(self, engine: Engine, evidence: Evidence, ledger: Ledger) -> None:
+        self._engine = engine
+        self._evidence = evidence
+        self._ledger = ledger
+        self._readings: OrderedDict[int, Reading] = OrderedDict()
+
+    def read(self, reading: int, site: int, launched_at: dict[int, int]) -> None:
+        """Remember a reading; `launched_at`: the call site of each stream's last op."""
+        unfinished = self._engine.unfinished()
+        sites = {stream: launched_at[stream] for stream in unfinished if stream in launched_at}
+        self._readings[reading] = Reading(site, self._engine.submitted(), unfinished, sites)
+        if len(self._readings) > _KEPT:
+            self._readings.popitem(last=False)
+
+    def difference(self, earlier: int, later: int) -> None:
+        """Check a difference of two readings."""
+        first, second = self._readings.get(earlier), self._readings.get(later)
+        if first is None or second is None:
+            return
+        for stream, epoch in second.unfinished.items():
+            began = first.submitted[stream] if stream < len(first.submitted) else 0
+            if epoch > began and not self._is_steady(first, second, stream):
+                self._report(first, second, stream, epoch)
+                return
+
+    def _is_steady(self, first: Reading, second: Reading, stream: int) -> bool:
+        """Tell whether a loop keeps the same work in flight at both readings: the time between them is then right.
+
+        What was running at the first reading was waited for in between, and what runs at the second was launched by
+        the same line: the usual shape of a training loop that reads its loss before it steps.
+        """
+        before = first.unfinished.get(stream)
+        if before is None or not self._engine.host_covers(before):
+            return False
+        return first.launched_at.get(stream) == second.launched_at.get(stream)
+
+    def _report(self, first: Reading, second: Reading, stream: int, epoch: Epoch) -> None:
+        device = self._ledger.names.streams[stream].device
+        running: tuple[int, Text] = (
+            second.launched_at.get(stream, 0),
+            ("this work may still be running on ", StreamRef(stream)),
+        )
+        related: list[tuple[int, Text]] = [running, (first.site, ("the first reading",))]
+        read_here: tuple[int, Text] = (second.site, ("the clock is read here",))
+        wait = wait_instead_of_sync(self._evidence, self._engine, epoch)
+        sync = next(self._evidence.syncs_after(epoch), None)
+        if wait is not None:
+            draft = _believed_wait(wait, stream, [read_here, *related])
+        elif sync is not None and sync.device != device:
+            draft = _wrong_device(sync, stream, device, [read_here, *related])
+        else:
+            draft = _unsynchronized(second.site, stream, device, related)
+        self._ledger.add(draft)
+
+
+Related = list[tuple[int, Text]]
+
+
+def _believed_wait(wait: Wait, stream: int, related: Related) -> Draft:
+    consequence: Text = ("the clock is then read while ", StreamRef(stream), " may still be working")
+    facts: dict[str, Text] = {"event": (EventCode(wait.event),), "consequence": consequence}
+    return Draft(event_wait_is_not_host_sync.RULE, wait.site, facts, related, sync_instead(wait))
+
+
+def _wrong_device(sync: HostSync, stream: int, device: int, related: Related) -> Draft:
+    consequence: Text = ("the time then read spans work of ", StreamRef(stream), " that may still be running")
+    facts: dict[str, Text] = {"synchronized": (f"cuda:{sync.device}",), "consequence": consequence}
+    advice: Text = (f"call `torch.cuda.synchronize({device})` at {{line}}",)
+    return Draft(wrong_device_sync.RULE, sync.site, facts, related, advice)
+
+
+def _unsynchronized(site: int, stream: int, device: int, related: Related) -> Draft:
+    call = f"torch.cuda.synchronize({device or ''})"
+    own: Text = (StreamCode(stream, is_current=True), ".synchronize()")
+    advice: Text = (f"call `{call}` (or `", *own, "`) before {line}, and before the first reading")
+    return Draft(unsynchronized_timing.RULE, site, {"stream": (StreamRef(stream),)}, related, advice)
+
+
+RULES = (unsynchronized_timing.RULE, event_wait_is_not_host_sync.RULE, wrong_device_sync.RULE)
+"""The rules that this module reports."""

@@ -1,0 +1,369 @@
+"""Rules from plain calls: every idiom in a few lines, without torch."""
+
+import pytest
+
+from syncheck.findings import Frame, Place
+from syncheck.sanitizer.session import Session
+
+
+class Program:
+    """A program under test: `site` numbers are its line numbers, allocations are 1024 float32."""
+
+    def __init__(self, streams=2, devices=1):
+        self.session = Session(lambda _: True, "no GPU")
+        self.next_id = 100
+        for index in range(streams):
+            device = index % devices
+            is_default = index < devices
+            self.session.stream(index + 1, device, 0 if is_default else index, 0, legacy=is_default, blocking=False)
+        self.view = self.session.view(0, (1024,), (1,), 4, "float32")
+
+    def new_id(self):
+        self.next_id += 1
+        return self.next_id
+
+    def allocate(self, stream, line=0):
+        ident = self.new_id()
+        self.session.allocate(ident, stream, 4096, 0, line)
+        return ident
+
+    def write(self, stream, allocation, line, **kwargs):
+        self.session.launch(stream, "aten::mul_", [(allocation, self.view, True)], line, **kwargs)
+
+    def read(self, stream, allocation, line, **kwargs):
+        self.session.launch(stream, "aten::sum", [(allocation, self.view, False)], line, **kwargs)
+
+    def host(self, allocation, line, *, is_write=False, **kwargs):
+        self.session.host_access("Tensor.tolist()", [(allocation, self.view, is_write)], line, **kwargs)
+
+    def event(self, *, timing=False):
+        ident = self.new_id()
+        self.session.event(ident, 0, timing=timing)
+        return ident
+
+    def place(self, site):
+        return Place(Frame("program.py", site, source=f"line {site}"))
+
+    def bound(self, site):
+        return ""
+
+    def report(self):
+        return self.session.report(self)
+
+    def found(self):
+        return [(f.rule.code, f.place.frame.line) for f in self.report().findings]
+
+
+def test_a_read_without_a_wait_is_reported_with_both_places():
+    program = Program()
+    x = program.allocate(1)
+    program.write(1, x, 10)
+    program.read(2, x, 20)
+    (finding,) = program.report().findings
+    assert (finding.rule.code, finding.place.frame.line) == ("SYN101", 20)
+    assert [place.frame.line for place in finding.related] == [10]
+    assert "wait_stream" in finding.help
+
+
+def test_one_missing_edge_is_one_finding_however_many_tensors_need_it():
+    program = Program()
+    tensors = [program.allocate(1) for _ in range(5)]
+    for x in tensors:
+        program.write(1, x, 10)
+    for line, x in enumerate(tensors, 20):
+        program.read(2, x, line)
+    assert program.found() == [("SYN101", 20)]
+
+
+def test_the_same_race_in_a_loop_is_one_finding_with_a_count():
+    program = Program()
+    x = program.allocate(1)
+    for _ in range(4):
+        program.write(1, x, 10)
+        program.read(2, x, 20)
+        program.session.wait_stream(1, 2, 30)
+    (finding,) = (f for f in program.report().findings if f.rule.code == "SYN101")
+    assert finding.count == 4
+
+
+def test_an_overwrite_of_memory_still_read_is_syn102():
+    program = Program()
+    x = program.allocate(1)
+    program.write(1, x, 5)
+    program.session.wait_stream(2, 1, 6)
+    program.read(2, x, 10)
+    program.write(1, x, 20)
+    assert program.found() == [("SYN102", 20)]
+
+
+def test_two_unordered_writes_are_syn103():
+    program = Program(3)
+    x = program.allocate(1)
+    program.session.sync_device(0, 1)
+    program.write(2, x, 10)
+    program.write(3, x, 20)
+    assert program.found() == [("SYN103", 20)]
+
+
+def test_a_first_use_before_the_allocating_stream_is_waited_for_is_syn104():
+    program = Program()
+    other = program.allocate(1)
+    program.write(1, other, 5)
+    x = program.allocate(1, line=8)
+    program.write(2, x, 10)
+    assert program.found() == [("SYN104", 10)]
+
+
+def test_a_host_read_of_a_copy_in_flight_is_syn301_and_after_a_sync_it_is_right():
+    for is_synced, expected in ((False, [("SYN301", 20)]), (True, [])):
+        program = Program()
+        h = program.allocate(0)
+        program.write(1, h, 10)
+        if is_synced:
+            program.session.sync_stream(1, 15, explicit=True)
+        program.host(h, 20)
+        assert program.found() == expected
+
+
+def test_an_escape_of_a_buffer_in_flight_is_a_warning():
+    program = Program()
+    h = program.allocate(0)
+    program.write(1, h, 10)
+    program.host(h, 20, escape=True)
+    (finding,) = program.report().findings
+    assert (finding.rule.code, finding.level) == ("SYN301", "warning")
+
+
+def test_a_host_write_to_a_buffer_being_copied_is_syn302():
+    program = Program()
+    h = program.allocate(0)
+    program.read(1, h, 10)
+    program.host(h, 20, is_write=True)
+    assert program.found() == [("SYN302", 20)]
+
+
+def test_an_event_wait_taken_for_a_host_wait_is_blamed_at_the_wait():
+    program = Program()
+    h, done = program.allocate(0), program.event()
+    program.write(1, h, 10)
+    program.session.record(done, 1, 11)
+    program.session.wait(done, 1, 12, "event")
+    program.host(h, 20)
+    assert program.found() == [("SYN402", 12)]
+
+
+def test_an_event_wait_that_serves_another_stream_is_not_blamed():
+    program = Program()
+    h, x, done = program.allocate(0), program.allocate(1), program.event()
+    program.write(1, x, 9)
+    program.write(1, h, 10)
+    program.session.record(done, 1, 11)
+    program.session.wait(done, 2, 12, "event")
+    program.read(2, x, 13)
+    program.host(h, 20)
+    assert program.found() == [("SYN301", 20)]
+
+
+def test_synchronizing_another_device_is_blamed_at_the_synchronize():
+    program = Program(streams=2, devices=2)
+    h = program.allocate(0)
+    program.write(2, h, 10)
+    program.session.sync_device(0, 15)
+    program.host(h, 20)
+    assert program.found() == [("SYN502", 15)]
+
+
+def test_a_wait_before_the_record_is_syn401():
+    program = Program()
+    done = program.event()
+    program.session.wait(done, 2, 10, "event")
+    assert program.found() == [("SYN401", 10)]
+
+
+def test_the_first_turn_of_a_ring_of_events_may_wait_for_nothing():
+    program = Program()
+    done = program.event()
+    x = program.allocate(1)
+    for _ in range(3):
+        program.session.wait(done, 2, 10, "event")
+        program.write(1, x, 11)
+        program.session.record(done, 1, 12)
+        program.session.wait_stream(1, 2, 13)
+    assert [code for code, _ in program.found() if code != "SYN802"] == []
+
+
+def test_a_lost_record_is_blamed_where_it_was_lost():
+    program = Program(3)
+    x, done = program.allocate(1), program.event()
+    program.session.sync_device(0, 1)
+    program.write(2, x, 10)
+    program.session.record(done, 2, 11)
+    program.session.record(done, 3, 12)
+    program.session.wait(done, 1, 13, "event")
+    program.read(1, x, 20)
+    assert ("SYN405", 12) in program.found()
+
+
+def test_a_wait_that_names_a_stream_looked_up_elsewhere_is_syn406():
+    program = Program(3)
+    x = program.allocate(2)
+    program.write(2, x, 10)
+    program.session.wait_stream(3, 1, 15, ("", "default_stream"), current=2)
+    program.read(3, x, 20)
+    assert ("SYN406", 15) in program.found()
+
+
+def test_elapsed_time_without_timing_or_sync():
+    for timing, synced, expected in ((False, True, "SYN403"), (True, False, "SYN404"), (True, True, None)):
+        program = Program()
+        start, end = program.event(timing=timing), program.event(timing=timing)
+        x = program.allocate(1)
+        program.session.record(start, 1, 10)
+        program.write(1, x, 11)
+        program.session.record(end, 1, 12)
+        if synced:
+            program.session.sync_event(end, 13)
+        program.session.elapsed(start, end, 14)
+        assert [code for code, _ in program.found()] == ([expected] if expected else [])
+
+
+def test_timing_a_stream_that_did_nothing_is_syn702():
+    program = Program()
+    start, end, x = program.event(timing=True), program.event(timing=True), program.allocate(2)
+    program.session.record(start, 1, 10)
+    program.write(2, x, 11)
+    program.session.record(end, 1, 12)
+    program.session.sync_device(0, 13)
+    program.session.elapsed(start, end, 14)
+    assert program.found() == [("SYN702", 12)]
+
+
+@pytest.mark.parametrize(("line_of_sync", "expected"), [(None, [("SYN701", 13)]), (12, [])])
+def test_a_clock_difference_over_running_work_is_syn701(line_of_sync, expected):
+    program = Program()
+    x = program.allocate(1)
+    program.session.clock(1, 10)
+    program.write(1, x, 11)
+    if line_of_sync:
+        program.session.sync_device(0, line_of_sync)
+    program.session.clock(2, 13)
+    program.session.clock_difference(1, 2)
+    assert program.found() == expected
+
+
+def test_a_steady_loop_that_reads_its_loss_may_be_timed():
+    program = Program()
+    x = program.allocate(1)
+    program.session.clock(0, 9)
+    for turn in range(1, 5):
+        program.write(1, x, 10)
+        program.session.sync_stream(1, 11, explicit=False)
+        program.write(1, x, 12)
+        program.session.clock(turn, 13)
+        if turn > 1:
+            program.session.clock_difference(turn - 1, turn)
+    assert program.found() == []
+
+
+def test_freed_memory_still_in_use_is_syn201_only_if_it_may_be_reused():
+    for allocates_again, expected in ((True, [("SYN201", 10)]), (False, [])):
+        program = Program()
+        x = program.allocate(2, line=5)
+        program.session.wait_stream(1, 2, 6)
+        program.read(1, x, 10)
+        program.session.free(x, 12)
+        if allocates_again:
+            program.allocate(2, line=14)
+        assert [f for f in program.found() if f[0] != "SYN802"] == expected
+
+
+def test_record_stream_cures_and_on_the_own_stream_it_is_useless():
+    for named, expected in ((1, []), (2, ["SYN201"])):
+        program = Program()
+        x = program.allocate(2, line=5)
+        program.write(2, x, 5)
+        program.session.wait_stream(1, 2, 6)
+        program.read(1, x, 10)
+        program.session.record_stream(x, program.view, named, 11)
+        program.session.free(x, 12)
+        program.allocate(2, line=14)
+        assert [code for code, _ in program.found()] == expected
+
+
+def test_record_stream_after_a_join_only_delays():
+    program = Program()
+    x = program.allocate(2, line=5)
+    program.write(2, x, 5)
+    program.session.wait_stream(1, 2, 6)
+    program.read(1, x, 10)
+    program.session.record_stream(x, program.view, 1, 11)
+    program.session.wait_stream(2, 1, 12)
+    program.session.free(x, 13)
+    assert program.found() == [("SYN202", 11)]
+
+
+def test_a_wait_that_never_adds_order_is_syn802():
+    program = Program()
+    x = program.allocate(1)
+    program.write(1, x, 10)
+    program.session.wait_stream(2, 1, 11)
+    program.session.wait_stream(2, 1, 12)
+    program.read(2, x, 13)
+    assert program.found() == [("SYN802", 12)]
+
+
+def test_a_replay_unordered_with_an_overwrite_of_its_input_is_syn903():
+    program = Program(3)
+    x = program.allocate(1)
+    program.write(1, x, 3)
+    program.session.sync_device(0, 4)
+    program.session.capture_begin(1, 2, 5)
+    program.read(2, x, 6)
+    assert program.session.capture_end(1) == ()
+    program.session.replay(1, 1, 10)
+    program.write(3, x, 20)
+    assert program.found() == [("SYN903", 20)]
+
+
+def test_a_replay_that_uses_freed_memory_is_syn904():
+    program = Program()
+    x = program.allocate(1)
+    program.session.capture_begin(1, 2, 5)
+    program.read(2, x, 6)
+    program.session.capture_end(1)
+    program.session.free(x, 8)
+    program.session.replay(1, 1, 10)
+    assert program.found() == [("SYN904", 10)]
+
+
+def test_a_capture_names_the_streams_that_were_not_joined():
+    program = Program(3)
+    x, y = program.allocate(1), program.allocate(1)
+    program.session.capture_begin(1, 2, 5)
+    program.read(2, x, 6)
+    program.session.wait_stream(3, 2, 7)
+    program.write(3, y, 8)
+    assert program.session.capture_end(1) == (3,)
+
+
+def test_streams_made_and_dropped_in_every_turn_are_syn805_and_a_list_of_streams_is_not():
+    program = Program()
+    for turn in range(4):
+        program.session.made("stream", turn, 10)
+        if turn:
+            program.session.dropped("stream", turn - 1)
+    for index in range(8):
+        program.session.made("stream", 50 + index, 20)
+    assert program.found() == [("SYN805", 10)]
+
+
+def test_rules_that_are_not_selected_are_not_reported():
+    program = Program()
+    program.session = Session(lambda rule: rule.code != "SYN101", "no GPU")
+    for stream in (1, 2):
+        program.session.stream(stream, 0, stream - 1, 0, legacy=stream == 1, blocking=False)
+    program.view = program.session.view(0, (1024,), (1,), 4, "float32")
+    x = program.allocate(1)
+    program.write(1, x, 10)
+    program.read(2, x, 20)
+    assert program.found() == []
