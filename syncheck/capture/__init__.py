@@ -1,0 +1,1 @@
+"""What every capture backend needs: call sites, names of things, operator plans."""

@@ -1,0 +1,76 @@
+"""Files and positions: whose a file is, and where in it an instruction stands."""
+
+import linecache
+import os
+import site
+import sysconfig
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from types import CodeType
+
+from syncheck.findings import Frame
+
+_CONTEXT_LINES = 2
+PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
+
+
+def _library_roots() -> tuple[str, ...]:
+    paths = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    paths.update(site.getsitepackages())
+    paths.add(site.getusersitepackages())
+    return tuple(os.path.realpath(path) + os.sep for path in paths if path)
+
+
+_LIBRARIES = _library_roots()
+
+
+@cache
+def is_user_file(filename: str) -> bool:
+    """Tell whether a file is the user's: not the standard library, not an installed package, not syncheck."""
+    if filename.startswith("<"):
+        return not filename.startswith(("<frozen", "<__array_function__", "<attrs"))
+    path = os.path.realpath(filename)
+    return not path.startswith((PACKAGE, *_LIBRARIES))
+
+
+def position(code: CodeType, lasti: int) -> tuple[int, int, int | None, int | None]:
+    """Return (line, end line, column, end column) of an instruction; columns are UTF-8 offsets from 0 or None.
+
+    Source:
+        PEP 657; `code.co_positions` has one entry per two-byte instruction.
+    """
+    found = next(islice(code.co_positions(), max(lasti, 0) // 2, None), (None, None, None, None))
+    line = found[0] or code.co_firstlineno
+    return line, found[1] or line, found[2], found[3]
+
+
+def shown_path(filename: str) -> str:
+    """Return a path as the user knows it: relative to the working directory where it lies below it, with "/"."""
+    if filename.startswith("<"):
+        return filename
+    try:
+        relative = os.path.relpath(filename)
+    except (ValueError, OSError):
+        return filename
+    return (filename if relative.startswith("..") else relative).replace(os.sep, "/")
+
+
+def source_line(filename: str, line: int) -> str:
+    """Return a line of a file without its end; "" where it cannot be read."""
+    return linecache.getline(filename, line).rstrip("\r\n")
+
+
+def column_of(source: str, offset: int | None) -> int:
+    """Turn a UTF-8 offset from 0 into a column in characters from 1; 0 where unknown."""
+    if offset is None:
+        return 0
+    return len(source.encode()[:offset].decode(errors="replace")) + 1
+
+
+def excerpt(code: CodeType, frame: Frame) -> tuple[tuple[int, str], ...]:
+    """Return the source lines around a frame's expression, with their numbers."""
+    last = min(frame.end_line, frame.line + 4)
+    numbers = range(max(1, frame.line - _CONTEXT_LINES), last + _CONTEXT_LINES + 1)
+    lines = [(number, linecache.getline(code.co_filename, number)) for number in numbers]
+    return tuple((number, text.rstrip("\r\n")) for number, text in lines if text)
