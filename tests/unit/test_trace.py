@@ -1,0 +1,124 @@
+"""Recorded runs: the same findings again, and every kind of damaged file."""
+
+import gzip
+import json
+import os
+import random
+
+import pytest
+
+from syncheck.errors import TraceError
+from syncheck.sanitizer.session import Session
+from syncheck.trace import codec
+from tests.unit.test_cli import RACE, syncheck
+
+
+def everything(backend):
+    return Session(lambda _: True, backend)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("trace")
+    (folder / "train.py").write_text(RACE + "x = None\ny.record_stream(side)\n")
+    done = syncheck("run", "--trace", "run.trace", "--output-format", "json", "train.py", cwd=folder)
+    return folder / "run.trace", json.loads(done.stdout)
+
+
+def test_a_replay_finds_what_the_run_found(recorded, tmp_path):
+    path, report = recorded
+    done = syncheck("replay", path, "--output-format", "json", cwd=tmp_path)
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["findings"] == report["findings"]
+    assert json.loads(done.stdout)["incomplete"] == []
+
+
+def test_a_replay_needs_neither_torch_nor_the_program(recorded, tmp_path):
+    (tmp_path / "torch.py").write_text("raise ImportError('torch must not be loaded')\n")
+    done = syncheck("replay", recorded[0], env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert "SYN101" in done.stdout
+
+
+def test_a_trace_cut_off_between_calls_is_replayed_and_called_incomplete(recorded, tmp_path):
+    lines = gzip.decompress(recorded[0].read_bytes()).splitlines(keepends=True)
+    path = tmp_path / "cut.trace"
+    path.write_bytes(gzip.compress(b"".join(lines[:-1])))
+    report = codec.replay(path, everything)
+    assert report.findings
+    assert "ends early" in report.incomplete[0]
+
+
+def test_a_trace_cut_off_inside_the_compression_is_called_incomplete(recorded, tmp_path):
+    path = tmp_path / "cut.trace"
+    path.write_bytes(recorded[0].read_bytes()[:-20])
+    assert "ends early" in codec.replay(path, everything).incomplete[0]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"not a trace",
+        gzip.compress(b""),
+        gzip.compress(b"[1, 2]\n"),
+        gzip.compress(b'{"syncheck-trace": 99, "version": "7.0"}\n'),
+        gzip.compress(b'{"syncheck-trace": 1}\n["no_such_call", []]\n'),
+        gzip.compress(b'{"syncheck-trace": 1}\n["report", []]\n'),
+        gzip.compress(b'{"syncheck-trace": 1}\n["launch", [1]]\n'),
+        gzip.compress(b'{"syncheck-trace": 1}\n["free", [77, 0]]\n'),
+        gzip.compress(b'{"syncheck-trace": 1}\n["site", 1, {"frame": 3}, ""]\n'),
+        gzip.compress(b'{"syncheck-trace": 1}\n7\n'),
+        gzip.compress(b'{"syncheck-trace": 1}\n{"a": 1}\n'),
+        gzip.compress(b"\xff\xfe\n"),
+        gzip.compress(b"[" * 100_000),
+    ],
+)
+def test_a_file_that_is_no_trace_is_refused_in_one_sentence(tmp_path, content):
+    path = tmp_path / "bad.trace"
+    path.write_bytes(content)
+    with pytest.raises(TraceError, match=r"bad\.trace"):
+        codec.replay(path, everything)
+
+
+def test_a_newer_format_names_the_version_that_wrote_it(tmp_path):
+    path = tmp_path / "newer.trace"
+    path.write_bytes(gzip.compress(b'{"syncheck-trace": 99, "version": "7.0"}\n'))
+    with pytest.raises(TraceError, match=r"99.*syncheck 7\.0"):
+        codec.replay(path, everything)
+
+
+def replayed_or_refused(path):
+    """Tell whether a file is replayed, or refused with its name: anything else is a crash."""
+    try:
+        return codec.replay(path, everything) is not None
+    except TraceError as error:
+        return path.name in str(error)
+
+
+def test_no_damage_makes_the_reader_fail_in_another_way(recorded, tmp_path):
+    chance = random.Random(20)
+    whole = recorded[0].read_bytes()
+    lines = gzip.decompress(whole)
+    path = tmp_path / "fuzzed.trace"
+    for turn in range(400):
+        data = bytearray(lines if turn % 2 else whole)
+        for _ in range(chance.randint(1, 6)):
+            data[chance.randrange(len(data))] = chance.randrange(256)
+        path.write_bytes(gzip.compress(bytes(data)) if turn % 2 else bytes(data))
+        assert replayed_or_refused(path)
+
+
+def test_mutated_calls_never_crash_the_replay(recorded, tmp_path):
+    chance = random.Random(21)
+    records = [json.loads(line) for line in gzip.decompress(recorded[0].read_bytes()).splitlines()]
+    values = [0, -1, 10**20, None, "x", [], [[1, 2]], {}, True, 1.5]
+    path = tmp_path / "mutated.trace"
+    for _ in range(400):
+        changed = json.loads(json.dumps(records))
+        record = chance.choice(changed[1:])
+        if len(record) > 1 and isinstance(record[1], list) and record[1]:
+            record[1][chance.randrange(len(record[1]))] = chance.choice(values)
+        elif len(record) > 1:
+            record[chance.randrange(len(record))] = chance.choice(values)
+        path.write_bytes(gzip.compress("\n".join(map(json.dumps, changed)).encode()))
+        assert replayed_or_refused(path)
