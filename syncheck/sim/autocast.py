@@ -1,0 +1,183 @@
+"""`torch.autocast("cuda")`: the operators that stand for the GPU's follow CUDA's lists of operators, not the CPU's.
+
+Source:
+    aten/src/ATen/autocast_mode.h: AT_FORALL_LOWER_PRECISION_FP, AT_FORALL_FP32, AT_FORALL_FP32_SET_OPT_DTYPE,
+    AT_FORALL_PROMOTE; autocast_mode.cpp for what each group does.
+"""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map
+
+from syncheck.sim.patching import Patches
+from syncheck.sim.simulator import Simulator
+
+_LOWER = """_convolution.deprecated _convolution conv1d conv1d.padding conv2d conv2d.padding conv3d conv3d.padding
+conv_tbc conv_transpose1d conv_transpose2d.input conv_transpose3d.input convolution prelu addmm addmv addr matmul
+einsum mm mv linalg_vecdot linear addbmm baddbmm bmm chain_matmul linalg_multi_dot _thnn_fused_lstm_cell
+_thnn_fused_gru_cell lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell scaled_dot_product_attention""".split()
+_FULL = """acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow.Tensor_Scalar
+pow.Tensor_Tensor pow.Scalar softplus layer_norm native_layer_norm rms_norm group_norm frobenius_norm.dim nuclear_norm
+nuclear_norm.dim cosine_similarity poisson_nll_loss cosine_embedding_loss nll_loss nll_loss2d hinge_embedding_loss
+kl_div l1_loss smooth_l1_loss huber_loss mse_loss margin_ranking_loss multilabel_margin_loss soft_margin_loss
+triplet_margin_loss multi_margin_loss binary_cross_entropy_with_logits dist pdist cdist renorm logsumexp
+upsample_nearest1d _upsample_nearest_exact1d upsample_nearest2d _upsample_nearest_exact2d upsample_nearest3d
+_upsample_nearest_exact3d upsample_linear1d upsample_bilinear2d _upsample_bilinear2d_aa upsample_trilinear3d
+upsample_bicubic2d _upsample_bicubic2d_aa norm.Scalar norm.ScalarOpt_dim""".split()
+_FULL_RESULT = """prod prod.dim_int softmax.int log_softmax.int cumprod cumsum linalg_vector_norm linalg_matrix_norm
+linalg_matrix_norm.str_ord sum sum.dim_IntList""".split()
+_WIDEST = "addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add".split()
+_BANNED = "binary_cross_entropy"
+_KEY = "AutocastCPU"  # the key that the tensors under the virtual ones have
+Kernel = Callable[..., Any]
+
+
+class Autocast:
+    """Runs CUDA's autocast on the CPU's dispatch key, for tensors of virtual devices."""
+
+    def __init__(self, simulator: Simulator, patches: Patches) -> None:
+        self._simulator = simulator
+        self._patches = patches
+        self._library: Any = None
+
+    def install(self) -> None:
+        """Switch the CPU's key on wherever autocast is on for "cuda"."""
+        autocast = torch.amp.autocast_mode.autocast
+        enter, leave = autocast.__enter__, autocast.__exit__
+
+        def enter_both(context: Any) -> Any:
+            before = torch.is_autocast_enabled("cpu")
+            result = enter(context)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+            if context.device == "cuda":
+                context.syncheck_before = before
+                self._register()
+                torch.set_autocast_enabled("cpu", torch.is_autocast_enabled("cuda") or before)
+            return result
+
+        def leave_both(context: Any, *error: Any) -> Any:
+            result = leave(context, *error)
+            if context.device == "cuda":
+                torch.set_autocast_enabled("cpu", context.syncheck_before)
+            return result
+
+        self._patches.set(autocast, "__enter__", enter_both)
+        self._patches.set(autocast, "__exit__", leave_both)
+        self._patches.finally_do(self._unregister)
+
+    # -- kernels
+
+    def _register(self) -> None:
+        if self._library is not None:
+            return
+        self._library = torch.library.Library("aten", "IMPL", _KEY)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns of every kernel that is replaced
+            for name, kernel in self._kernels().items():
+                self._library.impl(name, kernel)
+
+    def _unregister(self) -> None:
+        if self._library is not None:
+            self._library._destroy()  # noqa: SLF001  torch has no public name
+            self._library = None
+
+    def _kernels(self) -> dict[str, Kernel]:
+        kernels: dict[str, Kernel] = {}
+        for names, make in (
+            (_cpu_only(), _pass_on),
+            (_LOWER, self._lower),
+            (_FULL, self._full),
+            (_FULL_RESULT, self._full_result),
+            (_WIDEST, self._widest),
+        ):
+            kernels |= {name: make(operator) for name in names if (operator := _operator(name)) is not None}
+        return kernels
+
+    def _lower(self, operator: Any) -> Kernel:
+        def kernel(*args: Any, **kwargs: Any) -> Any:
+            return _below(operator, *self._cast((args, kwargs), None))
+
+        return kernel
+
+    def _full(self, operator: Any) -> Kernel:
+        def kernel(*args: Any, **kwargs: Any) -> Any:
+            return _below(operator, *self._cast((args, kwargs), torch.float32))
+
+        return kernel
+
+    def _full_result(self, operator: Any) -> Kernel:
+        names = [argument.name for argument in operator._schema.arguments if not argument.kwarg_only]  # noqa: SLF001
+        place = names.index("dtype") if "dtype" in names else len(names)
+
+        def kernel(*args: Any, **kwargs: Any) -> Any:
+            given = args[place] if place < len(args) else kwargs.get("dtype")
+            if given is None and self._wanted(args[0], torch.float32) is not None:
+                args, kwargs = args[:place], {**kwargs, "dtype": torch.float32}
+            return _below(operator, args, kwargs)
+
+        return kernel
+
+    def _widest(self, operator: Any) -> Kernel:
+        def kernel(*args: Any, **kwargs: Any) -> Any:
+            dtypes = {value.dtype for value in _tensors((args, kwargs)) if self._wanted(value, torch.float32)}
+            widest = torch.float32 if torch.float32 in dtypes else next(iter(dtypes), None)
+            return _below(operator, *(self._cast((args, kwargs), widest) if len(dtypes) > 1 else (args, kwargs)))
+
+        return kernel
+
+    def _cast(self, values: Any, dtype: torch.dtype | None) -> Any:
+        """Cast the tensors that autocast applies to; None: to the lower precision of their device's autocast."""
+
+        def cast(value: Any) -> Any:
+            wanted = self._wanted(value, dtype)
+            return value if wanted is None or value.dtype == wanted else value.to(wanted)
+
+        return tree_map(cast, values)
+
+    def _wanted(self, value: Any, dtype: torch.dtype | None) -> torch.dtype | None:
+        """Return the dtype for a value; None where autocast leaves it alone.
+
+        Source:
+            aten/src/ATen/autocast_mode.h, `is_eligible`: floating point, not double, on autocast's device.
+        """
+        if not isinstance(value, torch.Tensor) or not value.is_floating_point() or value.dtype == torch.float64:
+            return None
+        kind = "cuda" if value.is_cuda else "cpu"
+        if not self._is_enabled(kind):
+            return None
+        return dtype or torch.get_autocast_dtype(kind)
+
+    def _is_enabled(self, kind: str) -> bool:
+        return torch.is_autocast_enabled("cuda") if kind == "cuda" else not torch.is_autocast_enabled("cuda")
+
+
+def _pass_on(operator: Any) -> Kernel:
+    """Return the kernel that does nothing at this key: the operators inside see autocast."""
+    del operator
+    return torch.library.fallthrough_kernel
+
+
+def _below(operator: Any, args: Any, kwargs: Any) -> Any:
+    """Call an operator below autocast."""
+    with torch._C._DisableAutocast():  # noqa: SLF001  torch has no public name
+        return operator(*args, **kwargs)
+
+
+def _tensors(values: Any) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
+    tree_map(lambda value: found.append(value) if isinstance(value, torch.Tensor) else None, values)
+    return found
+
+
+def _operator(name: str) -> Any:
+    """Return an operator by the name that its registration has; None where this torch has none."""
+    base, _, overload = name.partition(".")
+    return getattr(getattr(torch.ops.aten, base, None), overload or "default", None)
+
+
+def _cpu_only() -> list[str]:
+    """Return the operators that the CPU's autocast casts and CUDA's may not."""
+    known = torch._C._dispatch_get_registrations_for_dispatch_key(_KEY)  # noqa: SLF001
+    return [name.removeprefix("aten::") for name in known if name.startswith("aten::")]

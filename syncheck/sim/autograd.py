@@ -1,0 +1,211 @@
+"""Backward on the streams of the forward, with the waits that the engine makes by itself.
+
+Source:
+    torch/csrc/autograd/engine.cpp: a node runs on the stream of its forward op; its input buffer waits for the streams
+    that produced its gradients; at the end the streams of the leaves are joined with the caller's current streams.
+    A node's stream is the one that was current when it was made: torch/csrc/autograd/input_metadata.cpp.
+"""
+
+import threading
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    from syncheck.sim.simulator import Simulator
+
+_AUTOGRAD = torch._C.DispatchKey.AutogradFunctionality  # noqa: SLF001
+_LEAF = (1 << 64) - 1  # sequence number of AccumulateGrad nodes
+_sequence_number = torch._C._autograd._get_sequence_nr  # noqa: SLF001  no public name
+_current_node = torch._C._current_autograd_node  # noqa: SLF001
+
+
+@dataclass(slots=True)
+class _ThreadLog:
+    """Which streams were current while nodes were made, by sequence number, in one thread."""
+
+    numbers: list[int] = field(default_factory=list)
+    streams: list[dict[int, int]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Run:
+    """One call of backward() or grad().
+
+    Attributes:
+        caller: device -> stream that was current at the call.
+        saved: the thread's current streams, put back after each node.
+        node: the node that runs now.
+        node_streams: device -> the node's stream, where it is not the default one.
+        used: streams that ran nodes so far.
+        arrived: node -> streams that produced its gradients.
+    """
+
+    caller: dict[int, int]
+    saved: dict[int, int]
+    saved_device: int
+    node: Any = None
+    node_streams: dict[int, int] = field(default_factory=dict)
+    used: set[int] = field(default_factory=set)
+    arrived: dict[Any, set[int]] = field(default_factory=dict)
+    leaves: set[int] = field(default_factory=set)
+
+
+class Backward:
+    """Follows autograd."""
+
+    def __init__(self, simulator: "Simulator") -> None:
+        self._machine = simulator.machine
+        self._local = threading.local()
+
+    # -- forward: remember streams
+
+    def streams_changed(self) -> None:
+        """Remember that other streams are current from here on."""
+        log = self._log
+        number = _sequence_number()
+        streams = dict(self._machine.thread.streams)
+        if log.numbers and log.numbers[-1] == number:
+            log.streams[-1] = streams
+        elif not log.streams or log.streams[-1] != streams:
+            log.numbers.append(number)
+            log.streams.append(streams)
+
+    @property
+    def _log(self) -> _ThreadLog:
+        try:
+            return self._local.log  # type: ignore[no-any-return]  # threading.local is untyped
+        except AttributeError:
+            log = self._local.log = _ThreadLog()
+            return log
+
+    def note_leaf(self, tensor: torch.Tensor) -> None:
+        """Remember the streams under which a leaf's AccumulateGrad node was made: at its first use in a graph.
+
+        Without a note the node belongs to the default streams: none other had been current until then.
+
+        Source:
+            torch/csrc/autograd/variable.cpp, `grad_accumulator`: made at first use, kept while a graph holds it.
+        """
+        if not (tensor.requires_grad and tensor.grad_fn is None and torch.is_grad_enabled()):
+            return
+        if self._log.streams and self._run is None:
+            with torch._C._SetExcludeDispatchKeyGuard(_AUTOGRAD, False):  # noqa: SLF001  off below our dispatch mode
+                node: Any = torch.autograd.graph.get_gradient_edge(tensor).node
+            node.metadata.setdefault("syncheck", dict(self._machine.thread.streams))
+
+    def note_function(self, outputs: Any, device: Callable[[torch.Tensor], int]) -> None:
+        """A custom autograd.Function was applied: remember the device of its outputs, where missing gradients go."""
+        for output in outputs if isinstance(outputs, tuple) else (outputs,):
+            if isinstance(output, torch.Tensor) and output.grad_fn is not None:
+                metadata: Any = output.grad_fn.metadata  # typed as a method by torch
+                metadata.setdefault("syncheck device", device(output))
+
+    # -- backward
+
+    def device_of_node(self) -> int | None:
+        """Return the device of the outputs of the custom function whose node runs now; None for any other node."""
+        node: Any = _current_node()
+        return None if node is None else node.metadata.get("syncheck device")
+
+    @property
+    def _run(self) -> _Run | None:
+        return getattr(self._local, "run", None)
+
+    @property
+    def is_running(self) -> bool:
+        """Tell whether this thread is inside backward() or grad()."""
+        return self._run is not None
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Bracket one call of backward() or grad()."""
+        outer = self._run
+        if outer is not None:  # nested, as checkpointing does: it belongs to the node that runs
+            yield
+            return
+        machine = self._machine
+        state = machine.thread
+        caller = {device.index: machine.current_stream(device.index) for device in machine.devices}
+        self._local.run = _Run(caller, dict(state.streams), state.device)
+        try:
+            yield
+        finally:
+            run = self._run
+            self._local.run = None
+            state.streams = run.saved if run else state.streams
+            state.device = run.saved_device if run else state.device
+            if run:
+                self._join_leaves(run)
+
+    def _join_leaves(self, run: _Run) -> None:
+        for stream in sorted(run.leaves):
+            target = run.caller[self._machine.device_of(stream)]
+            if target != stream:
+                self._machine.monitor.wait_stream(target, stream, 0, ("torch", ""))
+
+    def refresh(self) -> None:
+        """Make the streams of the autograd node that runs now current."""
+        run = self._run
+        if run is None:
+            return
+        node = _current_node()
+        if node is run.node:
+            return
+        self._leave_node(run)
+        run.node = node
+        state = self._machine.thread
+        if node is None:
+            state.streams = dict(run.saved)
+            return
+        run.node_streams = self._streams_of(node)
+        state.streams = dict(run.node_streams)
+        arrived = run.arrived.pop(node, None)
+        for device in {self._machine.device_of(s) for s in arrived or ()} | set(state.streams):
+            own = self._machine.current_stream(device)
+            for stream in sorted(arrived or {run.caller[device]}):
+                if stream != own and self._machine.device_of(stream) == device:
+                    self._machine.monitor.wait_stream(own, stream, 0, ("torch", ""))
+
+    def enter_node(self, device: int) -> None:
+        """An operator is about to run on a device: bring the current stream up to date."""
+        self.refresh()
+        run = self._run
+        if run is not None and run.node is not None:
+            # the node's own stream, also while a hook of the program has made another one current
+            stream = run.node_streams.get(device, self._machine.devices[device].default_stream)
+            run.used.add(stream)
+            if _is_leaf(run.node):
+                run.leaves.add(stream)
+
+    def _leave_node(self, run: _Run) -> None:
+        node = run.node
+        if node is None:
+            return
+        produced = set(run.used)
+        run.used.clear()
+        if not produced:
+            streams = self._streams_of(node)
+            produced = {streams.get(d.index, d.default_stream) for d in self._machine.devices}
+        if _is_leaf(node):
+            run.leaves |= produced
+        for follower, _ in node.next_functions:
+            if follower is not None:
+                run.arrived.setdefault(follower, set()).update(produced)
+
+    def _streams_of(self, node: Any) -> dict[int, int]:
+        """Return the streams that were current when a node was made."""
+        if _is_leaf(node):
+            known = node.metadata.get("syncheck")
+            return known if known is not None else {}
+        log = self._log
+        index = bisect_right(log.numbers, node._sequence_nr()) - 1  # noqa: SLF001  torch has no public name
+        return log.streams[index] if index >= 0 else {}
+
+
+def _is_leaf(node: Any) -> bool:
+    return bool(node._sequence_nr() == _LEAF)  # noqa: SLF001

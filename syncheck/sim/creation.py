@@ -1,0 +1,196 @@
+"""`torch.tensor` and its relatives: what they make is on the virtual device that the program names."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import torch
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._device import DeviceContext, _device_constructors
+
+from syncheck.sim.patching import Patches
+from syncheck.sim.simulator import Simulator
+from syncheck.sim.tensors import as_device
+
+# Those take a device in C++, which knows no GPU by its number.
+_FACTORIES = """empty zeros ones full rand randn randint arange linspace logspace eye empty_strided empty_permuted
+randperm tril_indices triu_indices hann_window hamming_window bartlett_window blackman_window kaiser_window normal
+range scalar_tensor""".split()
+_LIKE = "empty_like zeros_like ones_like full_like rand_like randn_like randint_like".split()
+_NEW = "new_empty new_zeros new_ones new_full new_empty_strided".split()
+
+
+class Creation:
+    """Replaces the functions that make tensors and whose result does not pass the dispatcher as they are."""
+
+    def __init__(self, simulator: Simulator, patches: Patches) -> None:
+        self._simulator = simulator
+        self._memory = simulator.memory
+        self._patches = patches
+
+    def install(self) -> None:
+        """Replace everything."""
+        _device_constructors()  # remembered by torch: it must see the functions as they are
+        makers: dict[str, Callable[[Any], Any]] = {
+            "tensor": self._tensor,
+            "as_tensor": self._as_tensor,
+            "asarray": self._as_tensor,
+            "sparse_coo_tensor": self._sparse,
+        }
+        for name, make in makers.items():
+            self._set(name, make(getattr(torch, name)))
+        for name in _FACTORIES:
+            self._set(name, _factory(getattr(torch, name)))
+        for name in _LIKE:
+            self._set(name, self._like(getattr(torch, name)))
+        for name in _NEW:
+            self._patches.set(torch.Tensor, name, self._like(getattr(torch.Tensor, name)))
+        self._patches.set(torch.Tensor, "new_tensor", self._new_tensor(torch.Tensor.new_tensor))
+        self._patches.set(torch.Tensor, "new", self._new(torch.Tensor.new))
+
+    def _set(self, name: str, function: Any) -> None:
+        """Replace a function of torch, also for the compiler of TorchScript, which knows operators by name.
+
+        Source:
+            torch/jit/_builtins.py.
+        """
+        self._patches.set(torch, name, function)
+        table: Any = torch.jit._builtins._get_builtin_table()  # type: ignore[no-untyped-call]  # noqa: SLF001  no public name
+        table[id(function)] = f"aten::{name}"
+        self._patches.finally_do(lambda: table.pop(id(function), None) and None)
+
+    def _tensor(self, original: Any) -> Any:
+        @wraps(original)
+        def tensor(
+            data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, pin_memory: bool = False
+        ) -> torch.Tensor:
+            target = as_device(device) or _default_device(data)
+            with torch.device("cpu"):
+                made = original(_on_cpu(data), dtype=dtype)
+            made = self._put(made, target, pinned=pin_memory)
+            return made.requires_grad_() if requires_grad else made
+
+        return tensor
+
+    def _put(self, made: torch.Tensor, target: torch.device, *, pinned: bool = False) -> torch.Tensor:
+        if target.type == "cpu":
+            return self._simulator.copies.pin(made) if pinned else made
+        return made.to(target)
+
+    def _as_tensor(self, original: Any) -> Any:
+        @wraps(original)
+        def convert(data: Any, dtype: Any = None, device: Any = None, **kwargs: Any) -> torch.Tensor:
+            if not isinstance(data, torch.Tensor):
+                target = as_device(device) or _default_device(data)
+                with torch.device("cpu"):
+                    return self._put(original(_on_cpu(data), dtype=dtype, **kwargs), target)
+            requires_grad = kwargs.pop("requires_grad", False)
+            copy = bool(kwargs.pop("copy", False))
+            made = data.to(as_device(device) or data.device, dtype or data.dtype, copy=copy)
+            return made.requires_grad_() if requires_grad else made
+
+        return convert
+
+    def _sparse(self, original: Any) -> Any:
+        @wraps(original)
+        def sparse_coo_tensor(
+            indices: Any = None, values: Any = None, size: Any = None, *, device: Any = None, **kwargs: Any
+        ) -> torch.Tensor:
+            if values is None:
+                return self._empty_sparse(original, indices if size is None else size, device, kwargs)
+            target = as_device(device) or _default_device(values)
+            indices, values = (torch.as_tensor(part).to(target) for part in (indices, values))
+            sizes = () if size is None else (size,)
+            return original(indices, values, *sizes, **kwargs)  # type: ignore[no-any-return]  # torch's own function
+
+        return sparse_coo_tensor
+
+    def _empty_sparse(self, original: Any, size: Any, device: Any, kwargs: dict[str, Any]) -> torch.Tensor:
+        target = as_device(device) or _default_device(None)
+        made: torch.Tensor = original(size, **kwargs)
+        return made.to(target)
+
+    def _like(self, original: Any) -> Any:
+        is_new = original.__name__.startswith("new_")
+
+        @wraps(original)
+        def like(*args: Any, **kwargs: Any) -> Any:
+            device = as_device(kwargs.get("device"))
+            if device is None:
+                return original(*args, **kwargs)
+            tensor = args[0] if args else kwargs.pop("input")
+            if device.type == "cpu" and tensor.device.type == "cuda":
+                tensor = self._stand_in(tensor, is_new=is_new)
+            return original(tensor, *args[1:], **{**kwargs, "device": device})
+
+        return like
+
+    def _stand_in(self, tensor: torch.Tensor, *, is_new: bool) -> torch.Tensor:
+        """Return a tensor in host memory with the properties that the new one takes over."""
+        with self._simulator.raw():
+            if is_new:
+                return torch.empty(0, dtype=tensor.dtype)
+            return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+
+    def _new_tensor(self, original: Any) -> Any:
+        @wraps(original)
+        def new_tensor(tensor: torch.Tensor, data: Any, **kwargs: Any) -> torch.Tensor:
+            options: dict[str, Any] = {"dtype": tensor.dtype, "device": tensor.device} | kwargs
+            return torch.tensor(data, **options)
+
+        return new_tensor
+
+    def _new(self, original: Any) -> Any:
+        @wraps(original)
+        def new(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+            device = as_device(kwargs.pop("device", None)) or tensor.device
+            if tensor.is_sparse and args and isinstance(args[0], torch.Tensor):
+                return torch.sparse_coo_tensor(*args, **kwargs)
+            with self._simulator.raw():
+                plain = torch.empty(0, dtype=tensor.dtype)
+                made = original(plain, *args, **kwargs)
+            return made.to(device)  # type: ignore[no-any-return]  # torch's own function
+
+        return new
+
+
+def _factory(original: Any) -> Any:
+    @wraps(original)
+    def factory(*args: Any, **kwargs: Any) -> Any:
+        if type(kwargs.get("device")) is int:
+            kwargs["device"] = torch.device("cuda", kwargs["device"])
+        if kwargs.get("generator") is not None:
+            _check_generator(kwargs["generator"], as_device(kwargs.get("device")))
+        return original(*args, **kwargs)
+
+    return factory
+
+
+def _check_generator(generator: Any, device: torch.device | None) -> None:
+    """Raise torch's error for a generator of another kind of device.
+
+    Source:
+        aten/src/ATen/core/Generator.h, `check_generator`.
+    """
+    expected, found = (device or _default_device(None)).type, generator.device.type
+    if expected != found:
+        raise RuntimeError(f"Expected a '{expected}' device type for generator but found '{found}'")
+
+
+def _default_device(data: Any) -> torch.device:
+    """Return the device of what is made from `data`: its own, or that of the innermost `with torch.device`."""
+    if isinstance(data, torch.Tensor):
+        return data.device
+    for mode in reversed(_get_current_function_mode_stack()):  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        if isinstance(mode, DeviceContext):
+            return torch.device(mode.device)
+    return torch.device("cpu")
+
+
+def _on_cpu(data: Any) -> Any:
+    """Return data without tensors of a GPU: torch copies their values one by one, as `item()` does."""
+    if isinstance(data, torch.Tensor):
+        return data.detach().cpu() if data.is_cuda else data
+    if isinstance(data, list | tuple) and any(isinstance(item, torch.Tensor | list | tuple) for item in data):
+        return [_on_cpu(item) for item in data]
+    return data

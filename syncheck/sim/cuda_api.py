@@ -1,0 +1,295 @@
+"""The functions of `torch.cuda` and `torch.accelerator`, for virtual devices."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import torch
+import torch.cuda.gds
+import torch.cuda.jiterator
+import torch.cuda.nccl
+import torch.cuda.tunable
+
+from syncheck.sim.cuda_memory import CudaMemory, MemPool
+from syncheck.sim.devices import NAME, DeviceProperties
+from syncheck.sim.errors import refuse
+from syncheck.sim.events import CudaEvent, SimulatedEvent
+from syncheck.sim.graphs import AcceleratorGraph, CUDAGraph
+from syncheck.sim.patching import Patches
+from syncheck.sim.random import Generator
+from syncheck.sim.simulator import Simulator
+from syncheck.sim.streams import CudaStream, ExternalStream, SimulatedStream, StreamContext
+
+CUDA_VERSION = "12.8"
+"""What `torch.version.cuda` says: programs parse it."""
+
+
+class CudaApi:
+    """Makes the replacements; the names are torch's."""
+
+    def __init__(self, simulator: Simulator) -> None:
+        self._simulator = simulator
+        self._machine = simulator.machine
+
+    # -- devices
+
+    def _basic(self) -> dict[str, Callable[..., Any]]:
+        machine, simulator = self._machine, self._simulator
+
+        def set_device(device: Any) -> None:
+            if device is None or (isinstance(device, int) and device < 0):
+                return
+            index = simulator.index_of(device)
+            machine.thread.device = index
+            machine.thread.chose = True
+
+        def exchange(index: int) -> int:
+            before = machine.thread.device
+            if index >= 0:
+                machine.thread.device = simulator.index_of(int(index))
+                machine.thread.chose = True
+            return before
+
+        return {
+            "is_available": lambda: True,
+            "device_count": lambda: len(machine.devices),
+            "init": lambda: None,
+            "_lazy_init": simulator.check_process,
+            "_lazy_call": lambda call, **_: call(),
+            "is_initialized": lambda: True,
+            "_is_in_bad_fork": lambda: False,
+            "current_device": self._current_device,
+            "set_device": set_device,
+            "_exchange_device": exchange,
+            "_maybe_exchange_device": exchange,
+            "synchronize": simulator.synchronize,
+            "ipc_collect": lambda: None,
+            "_get_device_index": self._device_index,
+            "_sleep": self._sleep,
+        }
+
+    def _properties(self) -> dict[str, Callable[..., Any]]:
+        machine, simulator = self._machine, self._simulator
+        return {
+            "get_device_name": lambda device=None: NAME,  # noqa: ARG005  torch names
+            "get_device_capability": lambda device=None: (9, 0),  # noqa: ARG005  torch names
+            "get_device_properties": lambda device=None: DeviceProperties(simulator.index_of(device)),
+            "can_device_access_peer": self._peers,
+            "get_arch_list": lambda: ["sm_90"],
+            "get_gencode_flags": lambda: "",
+            "is_bf16_supported": lambda including_emulation=True: True,  # noqa: ARG005  torch names
+            "is_tf32_supported": lambda: True,
+            "get_sync_debug_mode": lambda: 0,
+            "set_sync_debug_mode": lambda mode: None,  # noqa: ARG005  torch names
+            "utilization": lambda *_, **__: 0,
+            "check_error": lambda res: None,  # noqa: ARG005  torch's name
+            "is_current_stream_capturing": lambda: machine.monitor.capturing(
+                machine.current_stream(machine.thread.device)
+            ),
+        }
+
+    def _current_device(self) -> int:
+        self._machine.thread.implicit_device = True
+        return self._machine.thread.device
+
+    def _peers(self, device: Any, peer_device: Any) -> bool:
+        return self._simulator.index_of(device) != self._simulator.index_of(peer_device)
+
+    def _sleep(self, cycles: int) -> None:
+        del cycles
+        simulator, machine = self._simulator, self._machine
+        simulator.enter()
+        device = machine.thread.device
+        machine.thread.implicit_device = True
+        simulator.dispatcher.launch(machine.current_stream(device), "torch.cuda._sleep", [])
+
+    def _device_index(self, device: Any, optional: bool = False, allow_cpu: bool = False) -> int:  # noqa: FBT001, FBT002
+        if isinstance(device, torch.device | str) and allow_cpu and torch.device(device).type == "cpu":
+            return -1
+        if device is None and not optional:
+            raise ValueError(f"Expected a torch.device with a specified index or an integer, but got:{device}")
+        return self._simulator.index_of(device)
+
+    # -- streams
+
+    def _streams(self) -> dict[str, Callable[..., Any]]:
+        simulator, machine = self._simulator, self._machine
+
+        def current_stream(device: Any = None) -> Any:
+            simulator.enter()
+            index = simulator.index_of(device)
+            return CudaStream.of(simulator, machine.current_stream(index), "current_stream")
+
+        def default_stream(device: Any = None) -> Any:
+            index = simulator.index_of(device)
+            return CudaStream.of(simulator, machine.devices[index].default_stream, "default_stream")
+
+        def set_stream(stream: Any) -> None:
+            if stream is not None:
+                simulator.enter()
+                machine.set_stream(stream.ident)
+
+        def external(handle: int, device: Any = None) -> Any:
+            stream = machine.external_stream(simulator.index_of(device), handle, machine.site())
+            return CudaStream.of(simulator, stream)
+
+        return {
+            "current_stream": current_stream,
+            "default_stream": default_stream,
+            "set_stream": set_stream,
+            "stream": StreamContext,
+            "get_stream_from_external": external,
+        }
+
+    # -- random numbers
+
+    def _random(self) -> dict[str, Callable[..., Any]]:
+        simulator = self._simulator
+
+        def generator(device: Any = None) -> Any:
+            return simulator.random.generator(simulator.index_of("cuda" if device is None else device))
+
+        def seed_all(seed: int) -> None:
+            for one in simulator.random.defaults:
+                one.manual_seed(int(seed))
+
+        def random_seed_all() -> None:
+            seed_all(generator().seed())
+
+        return {
+            "get_rng_state": lambda device="cuda": generator(device).get_state(),
+            "set_rng_state": lambda state, device="cuda": generator(device).set_state(state.cpu()) and None,
+            "get_rng_state_all": lambda: [g.get_state() for g in simulator.random.defaults],
+            "set_rng_state_all": lambda states: (
+                [g.set_state(s.cpu()) for g, s in zip(simulator.random.defaults, states, strict=False)] and None
+            ),
+            "manual_seed": lambda seed: generator().manual_seed(int(seed)) and None,
+            "manual_seed_all": seed_all,
+            "seed": lambda: generator().seed() and None,
+            "seed_all": random_seed_all,
+            "initial_seed": lambda: generator().initial_seed(),
+        }
+
+    def functions(self) -> dict[str, Callable[..., Any]]:
+        """Return all functions of `torch.cuda` that are simulated, by name."""
+        return (
+            self._basic()
+            | self._properties()
+            | self._streams()
+            | CudaMemory(self._simulator).functions()
+            | self._random()
+        )
+
+    def accelerator(self) -> dict[str, Callable[..., Any]]:
+        """Return the functions of `torch.accelerator`, by name."""
+        functions = self.functions()
+        kept = set(torch.accelerator.__all__) & functions.keys()
+        return {name: functions[name] for name in kept} | {
+            "current_accelerator": lambda check_available=False: torch.device("cuda"),  # noqa: ARG005  torch's name
+            "current_device_index": self._current_device,
+            "current_device_idx": self._current_device,
+            "set_device_index": functions["set_device"],
+            "set_device_idx": functions["set_device"],
+            "get_memory_info": functions["mem_get_info"],
+            "empty_host_cache": lambda: None,
+            "get_device_capability": lambda device=None: {"supported_dtypes": set(_DTYPES)},  # noqa: ARG005
+        }
+
+
+def install_cuda(simulator: Simulator, patches: Patches) -> None:
+    """Replace classes and functions wherever torch's modules hold them, and the C functions below them."""
+    api = CudaApi(simulator)
+    classes = {**_STREAM_CLASSES, torch.Generator: Generator}
+    classes |= {getattr(torch.cuda, name): value for name, value in _CLASSES.items() if hasattr(torch.cuda, name)}
+    replacements: dict[Any, Any] = dict(classes)
+    functions = api.functions() | {name: refuse(f"torch.cuda.{name}()") for name in REFUSED}
+    for name, function in functions.items():
+        original = getattr(torch.cuda, name, None)
+        if original is not None:
+            replacements[original] = _named(function, name, original)
+    patches.everywhere(replacements)
+    for name, function in api.accelerator().items():
+        if hasattr(torch.accelerator, name):
+            patches.set(torch.accelerator, name, _named(function, name, getattr(torch.accelerator, name)))
+    if hasattr(torch.accelerator, "Graph"):  # since torch 2.13
+        patches.set(torch.accelerator, "Graph", AcceleratorGraph)
+    _install_refused_modules(patches)
+    _install_low_level(simulator, patches)
+
+
+def _install_refused_modules(patches: Patches) -> None:
+    for module, names in _REFUSED_MODULES.items():
+        for name in names:
+            if hasattr(module, name):
+                patches.set(module, name, refuse(f"{module.__name__}.{name}()"))
+    for name in _REFUSED_MEMORY:
+        patches.set(torch.cuda.memory, name, refuse(f"torch.cuda.memory.{name}()"))
+    patches.set(torch.cuda.memory, "_record_memory_history", lambda *args, **kwargs: None)  # noqa: ARG005  any form
+
+
+def _install_low_level(simulator: Simulator, patches: Patches) -> None:
+    exchange = CudaApi(simulator).functions()["_exchange_device"]
+    machine, functions = simulator.machine, torch._C  # noqa: SLF001  torch's own Python code calls them
+    for name, function in {
+        "_get_accelerator": lambda check=None: torch.device("cuda"),  # noqa: ARG005  torch's name
+        "_accelerator_getAccelerator": lambda: torch.device("cuda"),
+        "_accelerator_exchangeDevice": exchange,
+        "_accelerator_maybeExchangeDevice": exchange,
+        "_host_emptyCache": lambda: None,
+        "_cuda_setStream": _low_level_set_stream(simulator),
+        "_cuda_getDevice": lambda: machine.thread.device,
+        "_cuda_getDeviceCount": lambda: len(machine.devices),
+        "_cuda_isInBadFork": lambda: simulator.is_forked,
+        "_cuda_getCurrentRawStream": lambda device: machine.handle_of(machine.current_stream(device)),
+    }.items():
+        patches.set(functions, name, function)
+    patches.set(torch.cuda, "_initialized", True)
+    patches.set(torch.version, "cuda", CUDA_VERSION)
+    patches.set(torch.backends.cuda, "is_built", lambda: True)
+    patches.set(torch.cuda, "default_generators", simulator.random.defaults)
+    patches.set(torch.cuda.graph, "default_capture_stream", None)
+
+
+def _named(function: Callable[..., Any], name: str, original: Any) -> Any:
+    if isinstance(function, type):
+        return function
+
+    @wraps(function)
+    def renamed(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    renamed.__name__ = name
+    renamed.__doc__ = getattr(original, "__doc__", None)
+    return renamed
+
+
+def _low_level_set_stream(simulator: Simulator) -> Callable[..., None]:
+    def set_stream(stream_id: int, device_index: int, device_type: int) -> None:
+        del device_type
+        machine = simulator.machine
+        machine.set_stream(machine.external_stream(device_index, stream_id, machine.site()))
+
+    return set_stream
+
+
+REFUSED = """caching_allocator_alloc caching_allocator_delete caching_allocator_enable caching_allocator_disabled
+change_current_allocator CUDAPluggableAllocator GreenContext temperature power_draw clock_rate current_blas_handle
+current_solver_handle""".split()
+"""Functions and classes of `torch.cuda` that have no meaning without a GPU."""
+_REFUSED_MODULES: dict[Any, list[str]] = {
+    torch.cuda.nccl: "version unique_id init_rank all_reduce reduce broadcast all_gather reduce_scatter".split(),
+    torch.cuda.tunable: torch.cuda.tunable.__all__,
+    torch.cuda.jiterator: ["_create_jit_fn", "_create_multi_output_jit_fn"],
+    torch.cuda.gds: "gds_register_buffer gds_deregister_buffer GdsFile".split(),
+}
+_REFUSED_MEMORY = "_snapshot _dump_snapshot _allocation_traceback _set_allocator_settings".split()
+_STREAM_CLASSES = {
+    torch.cuda.Stream: CudaStream,
+    torch.cuda.ExternalStream: ExternalStream,
+    torch.cuda.Event: CudaEvent,
+    torch.Stream: SimulatedStream,
+    torch.Event: SimulatedEvent,
+    torch.cuda.StreamContext: StreamContext,
+}
+_CLASSES = {"CUDAGraph": CUDAGraph, "MemPool": MemPool}
+_DTYPES = [value for value in vars(torch).values() if isinstance(value, torch.dtype)]

@@ -1,0 +1,34 @@
+"""`torch.device` that knows a virtual GPU by its number alone, as the one of a CUDA build does."""
+
+import copyreg
+from typing import Any
+
+import torch
+
+from syncheck.sim.patching import Patches
+
+_Device = torch.device
+
+
+class _DeviceType(type):
+    """The class that stands for `torch.device`: its objects are torch's own."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, _Device)
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> torch.device:
+        if len(args) == 1 and type(args[0]) is int and not kwargs:
+            return _Device("cuda", args[0])
+        return _Device(*args, **kwargs)
+
+
+def install_device_type(patches: Patches) -> None:
+    """Replace `torch.device`.
+
+    Source:
+        torch/csrc/Device.cpp and utils/python_arg_parser.cpp: a number is the index of the current accelerator.
+    """
+    stand_in = _DeviceType("device", (), {"__module__": "torch", "__doc__": _Device.__doc__})
+    patches.set(torch, "device", stand_in)
+    copyreg.pickle(_Device, lambda device: (stand_in, (str(device),)))
+    patches.finally_do(lambda: copyreg.dispatch_table.pop(_Device, None) and None)

@@ -1,0 +1,241 @@
+"""Every operator passes here: it runs on the CPU and is logged on the virtual stream of its tensors' device."""
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from syncheck.capture.plan import Plan, plan_of, tensors_in, tensors_of
+from syncheck.sim.errors import NotSimulatedError
+from syncheck.sim.machine import HOST_DEVICE
+from syncheck.sim.placement import Placement, TensorArguments
+
+if TYPE_CHECKING:
+    from syncheck.sim.simulator import Simulator
+
+Accesses = list[tuple[int, int, bool]]
+
+# Results that are in host memory, by position. Source: aten/src/ATen/native/PackedSequence.cpp, `batch_sizes_t`.
+_HOST_OUTPUTS = {"_pack_padded_sequence": 1, "_pad_packed_sequence": 1}
+
+
+class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    """Logs and runs operators; entered in every thread of the program."""
+
+    def __init__(self, simulator: "Simulator") -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        self._simulator = simulator
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Leave `__torch_dispatch__` as it is: torch.compile does not run, and the wrapper costs time at each call.
+
+        Source:
+            torch/utils/_python_dispatch.py, `TorchDispatchMode.__init_subclass__`.
+        """
+        return False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run one operator."""
+        del types
+        return self._simulator.dispatcher.run(func, args, kwargs or {})
+
+
+class Dispatcher:
+    """Runs operators and tells the monitor of their accesses."""
+
+    def __init__(self, simulator: "Simulator") -> None:
+        self._simulator = simulator
+        self._machine = simulator.machine
+        self._memory = simulator.memory
+        self.placement = Placement(simulator)
+        self._plans: dict[Any, Plan] = {}
+
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run one operator on the CPU, with everything that its virtual device would do."""
+        plan = self._plans.get(func)
+        if plan is None:
+            plan = self._plans[func] = plan_of(func)
+        special = self._simulator.copies.specials.get(plan.base)
+        if special is not None:
+            return special(func, plan, args, kwargs)
+        return self.run_plain(func, plan, args, kwargs)
+
+    def run_plain(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an operator that is not a copy."""
+        tensors = tensors_of(plan, args, kwargs)
+        device, pinned, on_cpu = self.placement.place(plan, tensors, kwargs)
+        if device != HOST_DEVICE:
+            return self._run_on_device(func, plan, tensors, args, on_cpu, device)
+        result = self._run_on_host(func, plan, tensors, args, on_cpu)
+        if pinned:
+            for tensor in tensors_in(result):
+                self._memory.tag(tensor.untyped_storage(), HOST_DEVICE, 0, pinned=True)
+        else:
+            self.placement.note_made(plan, tensors, kwargs, result)
+        return result
+
+    # -- on the host
+
+    def _run_on_host(
+        self, func: Any, plan: Plan, tensors: TensorArguments, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        if plan.touches:
+            self.host_touch(plan.name, tensors)
+        return func(*args, **kwargs)
+
+    def host_touch(self, operator: str, tensors: TensorArguments) -> None:
+        """Tell the monitor that the host reads or writes tensors, where a stream may be using them."""
+        accesses: Accesses = []
+        for tensor, argument in tensors:
+            if self._memory.of(tensor) is not None and tensor.numel():
+                self._add(accesses, tensor, is_write=argument.is_write)
+        if accesses:
+            self._memory.flush()
+            site = self._machine.site()
+            named = self._machine.monitor.host_access(operator, accesses, site)
+            self._simulator.after_call(named)
+
+    # -- on a device
+
+    def _run_on_device(
+        self,
+        func: Any,
+        plan: Plan,
+        tensors: TensorArguments,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        device: int,
+    ) -> Any:
+        simulator, machine = self._simulator, self._machine
+        simulator.backward.enter_node(device)
+        for tensor, _ in tensors:
+            simulator.backward.note_leaf(tensor)
+        stream = machine.current_stream(device)
+        capturing = machine.monitor.capturing(stream)
+        synchronizes = plan.synchronizes or _has_mask(plan, args)
+        if capturing and synchronizes:
+            simulator.refuse_in_capture(plan.name)
+        args, kwargs = self._with_generator(plan, args, kwargs, device)
+        if capturing:
+            result = simulator.recorder.run(func, plan, tensors, args, kwargs)
+        else:
+            result = self.compute(func, plan, args, kwargs, device)
+        accesses = self._accesses(plan, tensors)
+        counts = synchronizes and (plan.counts or not plan.synchronizes)
+        if counts:  # the host learns the result's size, then the kernel is launched that writes it
+            self._log(plan, [access for access in accesses if not access[2]], device, stream)
+            machine.monitor.sync_stream(stream, machine.site(), explicit=False)
+        accesses += self._outputs(plan, result, device)
+        self._log(plan, accesses, device, stream)
+        if synchronizes and not counts:
+            machine.monitor.sync_stream(stream, machine.site(), explicit=False)
+        return result
+
+    def compute(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int) -> Any:
+        """Compute an operator on the CPU; random ones without a generator draw from the device's own."""
+        try:
+            if plan.random and not plan.has_generator:
+                with self._simulator.random.drawing_from(device):
+                    return func(*args, **kwargs)
+            return func(*args, **kwargs)
+        except NotImplementedError as error:
+            raise NotSimulatedError(
+                f"the operator {plan.name}", "the CPU build of torch has no kernel for it"
+            ) from error
+
+    def _with_generator(
+        self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if plan.random and plan.has_generator and kwargs.get("generator") is None:
+            kwargs = {**kwargs, "generator": self._simulator.random.generator(device)}
+        return args, kwargs
+
+    def _accesses(self, plan: Plan, tensors: TensorArguments) -> Accesses:
+        if not plan.touches:
+            return []
+        accesses: Accesses = []
+        for tensor, argument in tensors:
+            if (argument.is_write or argument.is_read) and tensor.numel():
+                self._add(accesses, tensor, is_write=argument.is_write)
+        return accesses
+
+    def _add(self, accesses: Accesses, tensor: torch.Tensor, *, is_write: bool) -> None:
+        if tensor.layout is not torch.strided:
+            for part in sparse_parts(tensor):
+                self._add(accesses, part, is_write=is_write)
+            return
+        tag = self._memory.of(tensor)
+        if tag is not None and tensor.numel():
+            accesses.append((tag.ident, self._memory.view(tensor), is_write))
+
+    def _outputs(self, plan: Plan, result: Any, device: int) -> Accesses:
+        """Place new results on the device, and return the writes that fill them."""
+        accesses: Accesses = []
+        on_host = _HOST_OUTPUTS.get(plan.base)
+        for position, tensor in enumerate(tensors_in(result)):
+            if position == on_host:
+                continue
+            try:
+                storage = tensor.untyped_storage()
+            except (NotImplementedError, RuntimeError):
+                accesses += self._sparse_output(plan, tensor, device)
+                continue
+            tag = self._memory.of_storage(storage)
+            if tag is None:
+                tag = self._memory.tag(storage, device, self._machine.site())
+                if plan.writes_outputs and tensor.numel():
+                    accesses.append((tag.ident, self._memory.view(tensor), True))
+            elif tag.n_bytes != storage.nbytes():
+                self._memory.resized(storage, self._machine.site())
+        return accesses
+
+    def _sparse_output(self, plan: Plan, tensor: torch.Tensor, device: int) -> Accesses:
+        parts = sparse_parts(tensor)
+        return [access for part in parts for access in self._outputs(plan, part, device)]
+
+    def _log(self, plan: Plan, accesses: Accesses, device: int, stream: int) -> None:
+        if not plan.touches or not accesses:
+            return
+        self.launch(stream, plan.name, accesses, self._machine.mismatch(device, device))
+
+    def launch(self, stream: int, operator: str, accesses: Accesses, context: int = 0) -> None:
+        """Tell the monitor of one launch."""
+        self._memory.flush()
+        machine = self._machine
+        site = machine.site()
+        if context and self._simulator.backward.is_running:
+            context = 0  # nodes run on the streams of their forward, whatever the caller has entered
+        if machine.thread.inherited is not None:
+            machine.check_inherited(stream, site)
+            context = -machine.thread.lost or context
+        named = machine.monitor.launch(stream, operator, unique(accesses), site, context)
+        self._simulator.after_call(named)
+
+
+def unique(accesses: Accesses) -> Accesses:
+    """Return each access once; a write stands for a read of the same bytes."""
+    kept: dict[tuple[int, int], bool] = {}
+    for allocation, view, is_write in accesses:
+        kept[allocation, view] = is_write or kept.get((allocation, view), False)
+    return [(allocation, view, is_write) for (allocation, view), is_write in kept.items()]
+
+
+def _has_mask(plan: Plan, args: tuple[Any, ...]) -> bool:
+    """Tell whether an operator indexes with a boolean mask, whose count the host must know."""
+    if plan.base not in {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index"}:
+        return False
+    indices = args[1] if len(args) > 1 else ()
+    has_mask = any(i is not None and i.dtype in {torch.bool, torch.uint8} for i in indices)
+    if has_mask and plan.base in {"index_put_", "_index_put_impl_"} and len(args) > 2:
+        return bool(args[2].numel() != 1)  # one value: masked_fill, no count needed
+    return has_mask
+
+
+def sparse_parts(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """Return the dense tensors that make up a sparse one."""
+    if tensor.layout == torch.sparse_coo:
+        return [tensor._indices(), tensor._values()]  # noqa: SLF001  torch's names for uncoalesced parts
+    raise NotSimulatedError(f"a tensor of layout {tensor.layout}", "use dense tensors, or run on a real GPU")

@@ -1,0 +1,147 @@
+"""`torch.cuda.Event` and `torch.Event` for virtual devices."""
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from syncheck.sim.errors import NotSimulatedError
+from syncheck.sim.simulator import active
+
+if TYPE_CHECKING:
+    from syncheck.sim.streams import SimulatedStream
+
+
+class SimulatedEvent:
+    """An event of a virtual device.
+
+    Source:
+        torch/csrc/cuda/Event.cpp and aten/src/ATen/cuda/CUDAEvent.h: when it binds to a device and what it raises.
+    """
+
+    def __init__(
+        self,
+        device: Any = None,
+        *,
+        enable_timing: bool = False,
+        blocking: bool = False,
+        interprocess: bool = False,
+        external: bool = False,
+    ) -> None:
+        del blocking, external
+        if interprocess:
+            raise NotSimulatedError("an interprocess event")
+        self._simulator = active()
+        self._timing = enable_timing
+        self._device = None if device is None else self._simulator.index_of(device)
+        self._recorded_at: float | None = None
+        self.queried = False
+        machine = self._simulator.machine
+        site = machine.site()
+        self._ident = machine.next_id("event")
+        machine.monitor.event(self._ident, site, timing=enable_timing)
+        self._simulator.name_new("event", self._ident, site)
+        if enable_timing:
+            machine.monitor.made("timing event", self._ident, site)
+        self._simulator.when_gone(self, "event", self._ident)
+
+    @property
+    def ident(self) -> int:
+        """Syncheck's own id."""
+        return self._ident
+
+    @property
+    def device(self) -> torch.device | None:
+        """The device on which it was recorded first; None before."""
+        return None if self._device is None else torch.device("cuda", self._device)
+
+    @property
+    def event_id(self) -> int:
+        """The handle; 0 before the first record."""
+        return 0 if self._recorded_at is None else 0x1000 + self._ident
+
+    @property
+    def cuda_event(self) -> int:
+        """The handle; 0 before the first record."""
+        return self.event_id
+
+    def record(self, stream: "SimulatedStream | None" = None) -> None:
+        """Take a snapshot of a stream, the current one if none is given."""
+        simulator = self._simulator
+        simulator.enter()
+        index, ident = simulator.resolve(stream)
+        if self._device is None:
+            self._device = index
+        if self._device != index:
+            raise RuntimeError(f"Event device {self._device} does not match recording stream's device {index}.")
+        self._recorded_at = time.perf_counter()
+        self.queried = False
+        looked_up = "" if stream is None else stream.looked_up
+        machine = simulator.machine
+        machine.monitor.record(self._ident, ident, machine.site(), looked_up, machine.current_stream(index))
+
+    def wait(self, stream: "SimulatedStream | None" = None) -> None:
+        """Make later work of a stream, the current one if none is given, wait for this event. The host goes on."""
+        self.be_waited_for(stream, "event")
+
+    def be_waited_for(self, stream: "SimulatedStream | None", via: str) -> None:
+        """Make a stream wait for this event."""
+        simulator = self._simulator
+        simulator.enter()
+        index, ident = simulator.resolve(stream)
+        looked_up = "" if stream is None else stream.looked_up
+        machine = simulator.machine
+        machine.monitor.wait(self._ident, ident, machine.site(), via, looked_up, machine.current_stream(index))
+
+    def query(self) -> bool:
+        """Tell whether the recorded work is complete. A first question about pending work is answered with no."""
+        if self._recorded_at is None:
+            return True
+        return self._simulator.answer_query("event", self._ident, self)
+
+    def synchronize(self) -> None:
+        """Wait on the host for the recorded work."""
+        simulator = self._simulator
+        simulator.enter()
+        simulator.refuse_any_capture("Event.synchronize()")
+        simulator.machine.monitor.sync_event(self._ident, simulator.machine.site())
+
+    def elapsed_time(self, end_event: "SimulatedEvent") -> float:
+        """Return the milliseconds between two records, here those of the host.
+
+        Source:
+            aten/src/ATen/cuda/CUDAEvent.h, `elapsed_time`: the errors and their words.
+        """
+        simulator = self._simulator
+        simulator.enter()
+        simulator.machine.monitor.elapsed(self._ident, end_event.ident, simulator.machine.site())
+        if not (self._timing and end_event._timing):  # noqa: SLF001  same class
+            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+        began, ended = self._recorded_at, end_event._recorded_at  # noqa: SLF001
+        if began is None or ended is None:
+            raise ValueError("Both events must be recorded before calculating elapsed time.")
+        return (ended - began) * 1000
+
+    def ipc_handle(self) -> Any:
+        """Not simulated."""
+        raise NotSimulatedError("Event.ipc_handle()")
+
+    @classmethod
+    def from_ipc_handle(cls, device: Any, handle: Any) -> Any:  # noqa: ARG003  torch's names
+        """Not simulated."""
+        raise NotSimulatedError("Event.from_ipc_handle()")
+
+    def __repr__(self) -> str:
+        return (
+            "<torch.cuda.Event uninitialized>"
+            if self._recorded_at is None
+            else f"<torch.cuda.Event {self.event_id:#x}>"
+        )
+
+
+class CudaEvent(SimulatedEvent):
+    """`torch.cuda.Event`."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        names = ("enable_timing", "blocking", "interprocess", "external")  # torch takes them by position, too
+        super().__init__(**dict(zip(names, args, strict=False)), **kwargs)

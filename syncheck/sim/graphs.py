@@ -1,0 +1,138 @@
+"""`torch.cuda.CUDAGraph` and `torch.accelerator.Graph` for virtual devices."""
+
+from typing import Any
+
+from syncheck.sim.errors import NotSimulatedError, cuda_error
+from syncheck.sim.recorder import Tape
+from syncheck.sim.simulator import active
+
+
+class CUDAGraph:
+    """`torch.cuda.CUDAGraph` for virtual devices."""
+
+    def __init__(self, keep_graph: bool = False) -> None:  # noqa: FBT001, FBT002  torch's signature
+        del keep_graph
+        self._simulator = active()
+        self._tape: Tape | None = None
+        self._block: Any = None
+        self._pool = (0, self._simulator.machine.next_id("pool"))
+
+    def capture_begin(
+        self,
+        pool: Any = None,
+        capture_error_mode: str = "global",
+        check_input_liveness: bool = False,  # noqa: FBT001, FBT002  torch's own signature
+    ) -> None:
+        """Start capturing the current stream.
+
+        Source:
+            aten/src/ATen/cuda/CUDAGraph.cpp, `capture_begin`: a default stream cannot be captured.
+        """
+        del capture_error_mode, check_input_liveness
+        simulator = self._simulator
+        simulator.enter()
+        machine = simulator.machine
+        stream = machine.current_stream(machine.thread.device)
+        if machine.handle_of(stream) == 0:
+            raise RuntimeError(
+                "CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok to replay them "
+                "on the default stream.)"
+            )
+        if pool is not None:
+            self._pool = pool
+        tape = Tape(machine.next_id("graph"), stream)
+        simulator.recorder.begin(tape)
+        machine.monitor.capture_begin(tape.ident, stream, machine.site())
+
+    def capture_end(self) -> None:
+        """End the capture.
+
+        Source:
+            CUDA Runtime API: cudaErrorStreamCaptureUnjoined (904), cudaErrorStreamCaptureInvalidated (901).
+        """
+        simulator = self._simulator
+        simulator.enter()
+        if not simulator.recorder.is_recording:
+            raise cuda_error("operation not permitted")
+        tape = simulator.recorder.end()
+        unjoined = simulator.machine.monitor.capture_end(tape.ident)
+        if not tape.is_valid:
+            raise cuda_error("operation failed due to a previous error during capture")
+        if unjoined:
+            raise cuda_error("capturing stream has unjoined work")
+        self._tape = tape
+
+    def replay(self) -> None:
+        """Run the graph once, on the current stream."""
+        simulator = self._simulator
+        simulator.enter()
+        if self._tape is None:
+            raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
+        machine = simulator.machine
+        stream = machine.current_stream(machine.thread.device)
+        with simulator.raw():
+            for step in self._tape.steps:
+                step()
+        simulator.after_call(machine.monitor.replay(self._tape.ident, stream, machine.site()))
+
+    def reset(self) -> None:
+        """Forget the captured graph."""
+        self._tape = None
+
+    def pool(self) -> tuple[int, int]:
+        """Return the token of the graph's memory pool."""
+        return self._pool
+
+    def instantiate(self) -> None:
+        """Nothing to do: a simulated graph needs no instance."""
+
+    def enable_debug_mode(self) -> None:
+        """Nothing to do: the dump says that there is none."""
+
+    def debug_dump(self, debug_path: str) -> None:
+        """Not simulated."""
+        raise NotSimulatedError("CUDAGraph.debug_dump()", f"there is no CUDA graph to write to {debug_path}")
+
+    def raw_cuda_graph(self) -> int:
+        """Not simulated."""
+        raise NotSimulatedError("CUDAGraph.raw_cuda_graph()")
+
+    def raw_cuda_graph_exec(self) -> int:
+        """Not simulated."""
+        raise NotSimulatedError("CUDAGraph.raw_cuda_graph_exec()")
+
+    def get_graph_data(self) -> dict[str, Any]:
+        """Not simulated."""
+        raise NotSimulatedError("CUDAGraph.get_graph_data()")
+
+
+class AcceleratorGraph(CUDAGraph):
+    """`torch.accelerator.Graph`.
+
+    Source:
+        torch/accelerator/graphs.py.
+    """
+
+    def __init__(
+        self,
+        keep_graph: bool = False,  # noqa: FBT001, FBT002  torch's own signature
+        *,
+        pool: Any = None,
+        capture_error_mode: str = "default",
+    ) -> None:
+        super().__init__(keep_graph)
+        self.graph_pool = pool
+        self.capture_error_mode = capture_error_mode
+
+    def capture_begin(self, *args: Any, **kwargs: Any) -> None:
+        """Start capturing the current stream, into the pool that was named when the graph was made."""
+        del args, kwargs
+        super().capture_begin(self.graph_pool)
+
+    def __enter__(self) -> "AcceleratorGraph":
+        active().synchronize()
+        self.capture_begin()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.capture_end()

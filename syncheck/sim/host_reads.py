@@ -1,0 +1,87 @@
+"""Where the host looks at a tensor: numpy, lists, printing, pointers, DLPack."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+
+from syncheck.capture.plan import Argument
+from syncheck.sim.errors import NotSimulatedError
+from syncheck.sim.patching import Patches
+from syncheck.sim.simulator import Simulator
+from syncheck.sim.tensors import replace_method
+
+_READ = Argument(0, "self", is_list=False, is_write=False, is_read=True)
+
+
+class HostReads:
+    """Replaces the methods of torch.Tensor through which values or addresses leave torch."""
+
+    def __init__(self, simulator: Simulator, patches: Patches) -> None:
+        self._simulator = simulator
+        self._memory = simulator.memory
+        self._patches = patches
+
+    def install(self) -> None:
+        """Replace everything."""
+        methods: dict[str, Callable[..., Any]] = {
+            "numpy": self._numpy,
+            "tolist": self._tolist,
+            "__reduce_ex__": self._reduce,
+            "__repr__": self._repr,
+            "data_ptr": self._data_ptr,
+            "__dlpack__": self._dlpack,
+        }
+        for name, function in methods.items():
+            replace_method(self._patches, name, partial(partial, function))
+
+    def _escape(self, tensor: torch.Tensor, call: str) -> None:
+        tag = self._memory.export(tensor)
+        if tag is not None and tensor.numel():
+            self._memory.flush()
+            machine = self._simulator.machine
+            access = [(tag.ident, self._memory.view(tensor), False)]
+            named = machine.monitor.host_access(call, access, machine.site(), escape=True)
+            self._simulator.after_call(named)
+
+    def _numpy(self, original: Any, tensor: torch.Tensor, *, force: bool = False) -> Any:
+        if tensor.is_cuda:
+            if force:
+                return tensor.detach().cpu().resolve_conj().resolve_neg().numpy()
+            raise TypeError(
+                f"can't convert {tensor.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor "
+                "to host memory first."
+            )
+        result = original(tensor, force=force) if force else original(tensor)
+        self._escape(tensor, "Tensor.numpy()")
+        return result
+
+    def _reduce(self, original: Any, tensor: torch.Tensor, protocol: Any) -> Any:
+        if not tensor.is_cuda and tensor.layout is torch.strided:
+            self._simulator.dispatcher.host_touch("pickling", [(tensor, _READ)])
+        return original(tensor, protocol)
+
+    def _tolist(self, original: Any, tensor: torch.Tensor) -> Any:
+        if tensor.is_cuda:
+            tensor = tensor.detach().cpu()
+        else:
+            self._simulator.dispatcher.host_touch("Tensor.tolist()", [(tensor, _READ)])
+        return original(tensor)
+
+    def _repr(self, original: Any, tensor: torch.Tensor, **kwargs: Any) -> Any:
+        if tensor.is_cuda and not tensor.is_sparse:
+            tensor.detach().cpu()  # printing copies to the host
+        elif tensor.device.type == "cpu":
+            self._simulator.dispatcher.host_touch("printing", [(tensor, _READ)])
+        return original(tensor, **kwargs)
+
+    def _data_ptr(self, original: Any, tensor: torch.Tensor) -> Any:
+        self._memory.export(tensor)
+        return original(tensor)
+
+    def _dlpack(self, original: Any, tensor: torch.Tensor, **kwargs: Any) -> Any:
+        if tensor.is_cuda:
+            raise NotSimulatedError("DLPack export of a GPU tensor", "its memory is the CPU's")
+        self._escape(tensor, "Tensor.__dlpack__()")
+        return original(tensor, **kwargs)

@@ -1,0 +1,90 @@
+"""Put the virtual GPUs in place of CUDA for the time of a run, and take them away again."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any
+
+import torch
+import torch.autograd.graph
+import torch.cuda
+import torch.nn.parallel.comm
+import torch.utils.data.dataloader
+
+from syncheck.sim.autocast import Autocast
+from syncheck.sim.clocks import Clocks
+from syncheck.sim.creation import Creation
+from syncheck.sim.cuda_api import install_cuda
+from syncheck.sim.device_type import install_device_type
+from syncheck.sim.host_reads import HostReads
+from syncheck.sim.old_types import OldTypes
+from syncheck.sim.parallel import ParallelShim
+from syncheck.sim.patching import Patches
+from syncheck.sim.processes import install_processes
+from syncheck.sim.services import install_services
+from syncheck.sim.simulator import Simulator, set_active
+from syncheck.sim.storages import StorageShim
+from syncheck.sim.tensors import TensorShim, install_module_moves
+from syncheck.sim.threads import install_threads
+
+
+@contextmanager
+def installed(simulator: Simulator) -> Iterator[None]:
+    """Let the program see virtual GPUs; everything is as before afterwards."""
+    patches = Patches()
+    set_active(simulator)
+    try:
+        install(simulator, patches)
+        mode = simulator.mode_class(simulator)
+        mode.__enter__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        try:
+            yield
+        finally:
+            simulator.is_checking = False
+            if os.getpid() == simulator.pid:
+                mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    finally:
+        if os.getpid() == simulator.pid:
+            patches.undo()
+            set_active(None)
+
+
+def install(simulator: Simulator, patches: Patches) -> None:
+    """Replace everything that knows about CUDA, but for the dispatch mode, which each thread enters by itself."""
+    install_device_type(patches)
+    TensorShim(simulator, patches).install()
+    install_module_moves(patches)
+    HostReads(simulator, patches).install()
+    Creation(simulator, patches).install()
+    OldTypes(simulator, patches).install()
+    StorageShim(simulator, patches).install()
+    ParallelShim(simulator, patches).install()
+    install_cuda(simulator, patches)
+    _install_autograd(simulator, patches)
+    Autocast(simulator, patches).install()
+    install_services(simulator, patches)
+    install_threads(simulator, patches)
+    install_processes(simulator, patches)
+    machine = simulator.machine
+    Clocks(machine.monitor, patches, lambda: machine.next_id("reading"), machine.site).install()
+
+
+def _install_autograd(simulator: Simulator, patches: Patches) -> None:
+    original = torch.autograd.graph._engine_run_backward  # noqa: SLF001  the one door to the engine
+
+    @wraps(original)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with simulator.backward.running():
+            return original(*args, **kwargs)
+
+    patches.everywhere({original: run})
+    apply = torch.autograd.Function.apply.__func__  # type: ignore[attr-defined]  # a class method
+    device = simulator.memory.device
+
+    def applied(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        result = apply(cls, *args, **kwargs)
+        simulator.backward.note_function(result, device)
+        return result
+
+    patches.set(torch.autograd.Function, "apply", classmethod(wraps(apply)(applied)))

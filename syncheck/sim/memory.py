@@ -1,0 +1,198 @@
+"""Which storages are on which virtual device: a tag on the storage, and its life."""
+
+import weakref
+import zlib
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from syncheck.sim.machine import HOST_DEVICE, Machine
+
+_functorch: Any = torch._C._functorch  # noqa: SLF001  torch has no public name for what `torch.func` wraps
+_dtype_names = {
+    dtype: str(dtype).removeprefix("torch.") for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)
+}
+
+
+@dataclass(slots=True)
+class Allocation:
+    """The tag of a storage.
+
+    Attributes:
+        ident: the allocation's id; 0 for host memory that no stream has touched.
+        device: the virtual device, HOST_DEVICE for host memory.
+        pinned: page-locked host memory.
+        exported: its address was handed out (numpy, data_ptr), so that writes by the host may go unseen.
+        in_flight: checksum of an exported buffer at the time an asynchronous copy from it was submitted.
+    """
+
+    ident: int
+    device: int
+    n_bytes: int
+    pinned: bool = False
+    exported: bool = False
+    in_flight: int | None = None
+
+
+class _StorageRef(weakref.ref[torch.UntypedStorage]):
+    """A weak reference that knows its key; it fires when the last C++ owner of the storage is gone."""
+
+    __slots__ = ("key",)
+    key: int
+
+
+class Memory:
+    """The tags of all storages."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._tags: dict[int, tuple[Allocation, _StorageRef]] = {}
+        self._views: dict[tuple[Any, ...], int] = {}
+        self._freed: deque[tuple[int, int]] = deque()
+        self._exported: set[int] = set()
+
+    def of(self, tensor: torch.Tensor) -> Allocation | None:
+        """Return a tensor's tag; None for plain host memory and for tensors without storage."""
+        try:
+            tag = self._tags.get(tensor.untyped_storage()._cdata)  # noqa: SLF001  the storage's identity
+        except (NotImplementedError, RuntimeError):
+            return self._of_wrapped(tensor)
+        return None if tag is None else tag[0]
+
+    def _of_wrapped(self, tensor: torch.Tensor) -> Allocation | None:
+        """Return the tag below a wrapper of `torch.func`, or of a sparse tensor's values."""
+        if _functorch.is_functorch_wrapped_tensor(tensor):
+            return self.of(_functorch.get_unwrapped(tensor))
+        if tensor.layout == torch.sparse_coo:
+            return self.of(tensor._values())  # noqa: SLF001  torch's name for uncoalesced values
+        return None
+
+    def of_storage(self, storage: torch.UntypedStorage) -> Allocation | None:
+        """Return a storage's tag."""
+        tag = self._tags.get(storage._cdata)  # noqa: SLF001
+        return None if tag is None else tag[0]
+
+    def device(self, tensor: torch.Tensor) -> int:
+        """Return a tensor's virtual device, HOST_DEVICE for host memory."""
+        tag = self.of(tensor)
+        return HOST_DEVICE if tag is None else tag.device
+
+    def tag(self, storage: torch.UntypedStorage, device: int, site: int, *, pinned: bool = False) -> Allocation:
+        """Place a new storage on a virtual device, or in pinned host memory: an allocation's life begins."""
+        self.flush()
+        key = storage._cdata  # noqa: SLF001
+        allocation = Allocation(self._machine.next_id("allocation"), device, storage.nbytes(), pinned)
+        reference = _StorageRef(storage, self._storage_died)
+        reference.key = key
+        self._tags[key] = (allocation, reference)
+        self._begin(allocation, site)
+        return allocation
+
+    def _begin(self, allocation: Allocation, site: int) -> None:
+        machine = self._machine
+        home = pool = 0
+        if allocation.device != HOST_DEVICE:
+            home = machine.current_stream(allocation.device)
+            pool = machine.thread.pools.get(allocation.device, 0)
+            self._count(allocation.device, allocation.n_bytes)
+        named = machine.monitor.allocate(allocation.ident, home, allocation.n_bytes, pool, site)
+        del named  # the freed tensor that it may name has no variable any more
+
+    def _count(self, device: int, n_bytes: int) -> None:
+        virtual = self._machine.devices[device]
+        virtual.allocated += n_bytes
+        virtual.peak = max(virtual.peak, virtual.allocated)
+        virtual.allocations += n_bytes > 0
+
+    def _storage_died(self, reference: "weakref.ref[torch.UntypedStorage]") -> None:
+        # May run at any moment, also inside the monitor: only note it here.
+        assert isinstance(reference, _StorageRef)  # noqa: S101  only ours have this callback
+        tag = self._tags.get(reference.key)
+        if tag is None or tag[1] is not reference:
+            return
+        del self._tags[reference.key]
+        allocation = tag[0]
+        if allocation.device != HOST_DEVICE:
+            self._machine.devices[allocation.device].allocated -= allocation.n_bytes
+        self._freed.append((allocation.ident, self._machine.site()))
+
+    def flush(self) -> None:
+        """Tell the monitor of the frees since the last call, in their order."""
+        while self._freed:
+            ident, site = self._freed.popleft()
+            self._machine.monitor.free(ident, site)
+
+    def forget_frees(self) -> None:
+        """Nobody listens any more: this process is a forked child."""
+        self._freed = deque(maxlen=0)
+
+    def resized(self, storage: torch.UntypedStorage, site: int) -> None:
+        """A storage got another size: its old memory is freed and new memory allocated."""
+        allocation = self.of_storage(storage)
+        if allocation is None or allocation.n_bytes == storage.nbytes():
+            return
+        self._end(allocation, site)
+        allocation.n_bytes = storage.nbytes()
+        self._restart(allocation, site)
+
+    def place(self, tensor: torch.Tensor, device: int, site: int) -> None:
+        """Place a tensor where it turns out to belong; what it was before was a guess."""
+        storage = tensor.untyped_storage()
+        tag = self.of_storage(storage)
+        if tag is None:
+            if device != HOST_DEVICE:
+                self.tag(storage, device, site)
+        elif tag.device != device:
+            self._end(tag, site)
+            if device == HOST_DEVICE:
+                del self._tags[storage._cdata]  # noqa: SLF001  the storage's identity
+            else:
+                tag.device = device
+                self._restart(tag, site)
+
+    def _end(self, allocation: Allocation, site: int) -> None:
+        self.flush()
+        self._machine.monitor.free(allocation.ident, site)
+        if allocation.device != HOST_DEVICE:
+            self._machine.devices[allocation.device].allocated -= allocation.n_bytes
+
+    def _restart(self, allocation: Allocation, site: int) -> None:
+        allocation.ident = self._machine.next_id("allocation")
+        self._begin(allocation, site)
+
+    def view(self, tensor: torch.Tensor) -> int:
+        """Return the view id of a tensor's bytes."""
+        item = tensor.element_size()
+        key: Any
+        if tensor.is_nested:  # its parts lie in one buffer: take all of it
+            key = (0, (tensor.untyped_storage().nbytes() // item,), (1,), tensor.dtype)
+        else:
+            key = (tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
+        known = self._views.get(key)
+        if known is None:
+            offset, sizes, strides, dtype = key
+            known = self._machine.monitor.view(offset * item, sizes, strides, item, _dtype_names[dtype])
+            self._views[key] = known
+        return known
+
+    def checksum(self, storage: torch.UntypedStorage) -> int:
+        """Return a checksum of a storage's bytes."""
+        import ctypes  # noqa: PLC0415  only for exported pinned buffers
+
+        return zlib.crc32((ctypes.c_char * storage.nbytes()).from_address(storage.data_ptr()))
+
+    def export(self, tensor: torch.Tensor) -> Allocation | None:
+        """Note that a tensor's address was handed out; return its tag."""
+        tag = self.of(tensor)
+        if tag is not None and not tag.exported:
+            tag.exported = True
+            self._exported.add(tensor.untyped_storage()._cdata)  # noqa: SLF001
+        return tag
+
+    def exported(self) -> list[tuple[Allocation, torch.UntypedStorage]]:
+        """Return the exported tags with their storages."""
+        self._exported &= self._tags.keys()
+        pairs = [(self._tags[key][0], self._tags[key][1]()) for key in self._exported]
+        return [(tag, storage) for tag, storage in pairs if storage is not None]

@@ -1,0 +1,152 @@
+"""Where an operator runs: the one device of its tensors, or torch's error where they are on several."""
+
+import weakref
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from syncheck.capture.plan import Argument, Plan, tensors_in
+from syncheck.sim.errors import misplaced_index, mixed_devices
+from syncheck.sim.machine import HOST_DEVICE
+
+if TYPE_CHECKING:
+    from syncheck.sim.simulator import Simulator
+
+TensorArguments = list[tuple[torch.Tensor, Argument]]
+CPU = torch.device("cpu")
+raw_device: Any = torch._C.TensorBase.device.__get__  # noqa: SLF001  the getter under our own
+
+# Operators whose other tensors may be on the CPU: indices, lengths, steps.
+# Source: aten/src/ATen/native/TensorAdvancedIndexing.cpp, native/RNN.cpp, native/LossCTC.cpp, native/cuda/Fused*.cu.
+_TAKE_CPU = frozenset(
+    """index index_put index_put_ _index_put_impl_ _unsafe_index _unsafe_index_put tensor_split
+    _pack_padded_sequence _pad_packed_sequence _local_scalar_dense _fused_adam_ _fused_adamw_ _fused_sgd_
+    _fused_adagrad_ lstm gru rnn_tanh rnn_relu mkldnn_rnn_layer _ctc_loss _ctc_loss_backward _cudnn_ctc_loss
+    ctc_loss _pack_padded_sequence_backward record_stream _thnn_fused_lstm_cell _foreach_mul _foreach_mul_""".split()
+)
+# Operators on tensors of any devices. Source: native/ForeachUtils.h sends a mixed list to the slow path.
+_TAKE_ANY = frozenset("set_ is_same_size _foreach_copy_ _foreach_copy _has_same_storage_numel".split())
+_INDEXING = frozenset("index index_put index_put_ _index_put_impl_ _unsafe_index _unsafe_index_put".split())
+
+
+class Placement:
+    """Decides where operators run, and places what torch's C++ makes "like" a tensor of a GPU."""
+
+    def __init__(self, simulator: "Simulator") -> None:
+        self._simulator = simulator
+        self._memory = simulator.memory
+        self._machine = simulator.machine
+        self._made: dict[int, weakref.ref[torch.UntypedStorage]] = {}
+        self._last_device = HOST_DEVICE
+
+    def place(self, plan: Plan, tensors: TensorArguments, kwargs: dict[str, Any]) -> tuple[int, bool, dict[str, Any]]:
+        """Return the device of an operator, whether its result is pinned, and the arguments for the CPU."""
+        device = self.device_of(plan, tensors)
+        if not kwargs:
+            return device, False, kwargs
+        wanted = kwargs.get("device")
+        pinned = bool(kwargs.get("pin_memory"))
+        if wanted is not None or "pin_memory" in kwargs:
+            kwargs = {k: v for k, v in kwargs.items() if k != "pin_memory"}
+            if wanted is not None and wanted.type == "cuda":
+                kwargs["device"] = CPU
+                return self._simulator.index_of(wanted), False, kwargs
+        return device, pinned, kwargs
+
+    def device_of(self, plan: Plan, tensors: TensorArguments) -> int:
+        """Return the device that an operator's tensors are on; scalars may be on the CPU."""
+        found = HOST_DEVICE
+        host = clash = False
+        for tensor, _ in tensors:
+            device = self._memory.device(tensor)
+            if device == HOST_DEVICE:
+                host = host or _is_sized(tensor)
+            elif found == HOST_DEVICE:
+                found = device
+            elif device != found:
+                clash = True
+        if (clash or (host and found != HOST_DEVICE)) and plan.base not in _TAKE_ANY:
+            found = self._settle(plan, tensors, found, clash=clash)
+        if tensors:
+            self._last_device = found
+        return found
+
+    # -- what C++ makes
+
+    def note_made(self, plan: Plan, tensors: TensorArguments, kwargs: dict[str, Any], result: Any) -> None:
+        """An operator ran on the host: remember results that C++ made with "the options of a tensor".
+
+        Python's own calls always pass `pin_memory`; C++ code that copies the options of a tensor does not.
+
+        Source:
+            torch/csrc/autograd/python_torch_functions_manual.cpp and its generated neighbours; c10::TensorOptions.
+        """
+        if tensors:
+            if not self._made or not all(self._is_made(tensor) for tensor, _ in tensors):
+                return
+        elif "pin_memory" in kwargs or not plan.has_device:
+            return
+        outputs = tensors_in(result)
+        if torch._C._current_autograd_node() is not None and self._last_device != HOST_DEVICE:  # noqa: SLF001  torch has no public name
+            self._place_gradients(outputs)
+        for tensor in outputs:
+            storage = tensor.untyped_storage()
+            key = storage._cdata  # noqa: SLF001  the storage's identity
+            self._made[key] = weakref.ref(storage, partial(self._forget, key))
+
+    def _forget(self, key: int, reference: object) -> None:
+        if self._made.get(key) is reference:
+            del self._made[key]
+
+    def _is_made(self, tensor: torch.Tensor) -> bool:
+        try:
+            return tensor.untyped_storage()._cdata in self._made  # noqa: SLF001
+        except (NotImplementedError, RuntimeError):  # sparse tensors have no storage
+            return False
+
+    def _place_gradients(self, outputs: list[torch.Tensor]) -> None:
+        """Place what the engine makes for a node: on the node's device if it is known, else where work was last."""
+        known = self._simulator.backward.device_of_node()
+        device = self._last_device if known is None else known
+        if device == HOST_DEVICE:
+            return
+        for tensor in outputs:
+            self._memory.place(tensor, device, self._machine.site())
+
+    def adopt_target(self, tensor: torch.Tensor, device: int) -> bool:
+        """Place the target of a copy on the device of its source if C++ made it with the options of a tensor."""
+        if not self._made or not self._is_made(tensor) or self._memory.of(tensor) is not None:
+            return False
+        self._memory.place(tensor, device, self._machine.site())
+        return True
+
+    def _settle(self, plan: Plan, tensors: TensorArguments, found: int, *, clash: bool) -> int:
+        """Several devices: what C++ made goes where the other tensors are; raise torch's error if they differ."""
+        if not clash and plan.base in _TAKE_CPU:
+            if plan.base in _INDEXING and self._memory.device(tensors[0][0]) == HOST_DEVICE:
+                raise misplaced_index("cpu")
+            return found
+        made = [tensor for tensor, _ in tensors if self._is_made(tensor)]
+        sure = {self._memory.device(t) for t, _ in tensors if not self._is_made(t) and self._decides(t)}
+        if not made or len(sure) != 1:
+            raise self._mixed(plan, tensors, found)
+        device = sure.pop()
+        for tensor in made:
+            self._memory.place(tensor, device, self._machine.site())
+        return device
+
+    def _decides(self, tensor: torch.Tensor) -> bool:
+        return self._memory.device(tensor) != HOST_DEVICE or _is_sized(tensor)
+
+    def _mixed(self, plan: Plan, tensors: TensorArguments, found: int) -> RuntimeError:
+        devices = [self._memory.device(t) for t, _ in tensors if self._decides(t)]
+        other = next(device for device in devices if device != found)
+        if plan.base in _INDEXING:
+            return misplaced_index(f"cuda:{found}")
+        return mixed_devices(f"cuda:{found}", "cpu" if other == HOST_DEVICE else f"cuda:{other}")
+
+
+def _is_sized(tensor: torch.Tensor) -> bool:
+    """Tell whether a tensor in host memory is more than a scalar, which may go with tensors of any device."""
+    return bool(tensor.dim()) and raw_device(tensor).type == "cpu"

@@ -1,0 +1,30 @@
+"""A monitor that hears nothing: for forked children, which are left alone, and for spawned ones."""
+
+from typing import Any
+
+from syncheck.sanitizer.monitor import Monitor
+
+_ANSWERS = {"view": 0, "is_pending": False, "capturing": False}
+
+
+class Silent:
+    """Takes every call of `Monitor` and does nothing."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not hasattr(Monitor, name):
+            raise AttributeError(name)
+        answer = _ANSWERS.get(name, ())
+        return lambda *_, **__: answer
+
+
+class NoSites:
+    """Takes the place of a table of call sites where nothing is reported."""
+
+    def here(self) -> int:
+        """Return the unknown site."""
+        return 0
+
+    def bound(self, ident: int) -> str:
+        """Return no name."""
+        del ident
+        return ""

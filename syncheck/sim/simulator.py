@@ -1,0 +1,275 @@
+"""The simulator as a whole: what is active, and the small services that its parts share."""
+
+import os
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from syncheck.capture.naming import counted_name, name_of_tensor
+from syncheck.sanitizer.monitor import Ids, Monitor
+from syncheck.sanitizer.scene import UNSEEN_WRITE
+from syncheck.sim.errors import cuda_error
+from syncheck.sim.machine import HOST_DEVICE, CallSites, Machine
+from syncheck.sim.memory import Memory
+from syncheck.sim.silent import Silent
+
+if TYPE_CHECKING:
+    from syncheck.sim.streams import SimulatedStream
+
+_active: "Simulator | None" = None
+
+
+def active() -> "Simulator":
+    """Return the simulator of this process."""
+    if _active is None:
+        raise RuntimeError("no simulated GPU is active in this process")
+    return _active
+
+
+def set_active(simulator: "Simulator | None") -> None:
+    """Make a simulator the one of this process."""
+    global _active  # noqa: PLW0603  one set of GPUs a process, as in reality
+    _active = simulator
+
+
+class Simulator:
+    """Virtual GPUs under torch's own interface.
+
+    Args:
+        n_devices: how many.
+        monitor: receives what the program does.
+        sites: captures call sites.
+        note: tells the user something about the run.
+        after_finding: called after each new finding.
+    """
+
+    def __init__(
+        self,
+        n_devices: int,
+        monitor: Monitor,
+        sites: CallSites,
+        note: Callable[[str], None],
+        after_finding: Callable[[], None],
+    ) -> None:
+        from syncheck.sim.autograd import Backward  # noqa: PLC0415  they know this class
+        from syncheck.sim.copies import Copies  # noqa: PLC0415
+        from syncheck.sim.dispatch import Dispatcher, SimulatorMode  # noqa: PLC0415
+        from syncheck.sim.random import Random  # noqa: PLC0415
+        from syncheck.sim.recorder import Recorder  # noqa: PLC0415
+
+        self.machine = Machine(n_devices, monitor, sites)
+        self.torch_devices = [torch.device("cuda", index) for index in range(n_devices)]
+        self.memory = Memory(self.machine)
+        self.random = Random(n_devices)
+        self.copies = Copies(self)
+        self.recorder = Recorder(self)
+        self.dispatcher = Dispatcher(self)
+        self.backward = Backward(self)
+        self.machine.on_change = self.backward.streams_changed
+        self.mode_class = SimulatorMode
+        self.pid = os.getpid()
+        self.note = note
+        self.is_checking = True
+        self.is_forked = False
+        self._after_finding = after_finding
+        self._asked: set[tuple[str, int]] = set()
+        self._made_at: dict[int, int] = {}  # call site in a comprehension -> number of the last thing made there
+        self._finalizers: list[Any] = []
+
+    # -- threads
+
+    def enter(self) -> None:
+        """Bring things up to date before a call of the program acts: frees, and the stream of an autograd node."""
+        self.memory.flush()
+        self.backward.refresh()
+
+    @contextmanager
+    def raw(self) -> Iterator[None]:
+        """Run torch operators without being seen."""
+        with _disable_current_modes(), torch.no_grad():
+            yield
+
+    # -- processes
+
+    def become_child(self) -> None:
+        """This process is a forked child: stop watching, answer questions about devices and streams as before."""
+        self.is_checking = False
+        self.is_forked = True
+        self.machine.monitor = Silent()
+        self.memory.forget_frees()
+
+    def check_process(self) -> None:
+        """Raise what CUDA's initialization raises in a forked child.
+
+        Source:
+            torch/cuda/__init__.py, `_lazy_init`.
+        """
+        if self.is_forked:
+            raise RuntimeError(
+                "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the "
+                "'spawn' start method"
+            )
+
+    # -- devices
+
+    def index_of(self, device: Any) -> int:
+        """Return the index of a device given as torch takes it; the current one where the index is left out.
+
+        Raises:
+            RuntimeError: torch's error for an ordinal that does not exist.
+        """
+        self.check_process()
+        index = _explicit_index(device)
+        if index is None or index < 0:
+            state = self.machine.thread
+            state.implicit_device = True
+            return state.device
+        if index >= len(self.machine.devices):
+            raise cuda_error("invalid device ordinal")
+        return index
+
+    def resolve(self, stream: "SimulatedStream | None") -> tuple[int, int]:
+        """Return (device, stream id) of a stream, the current one for None."""
+        if stream is None:
+            device = self.machine.thread.device
+            return device, self.machine.current_stream(device)
+        return stream.device_index, stream.ident
+
+    # -- names
+
+    def name_new(self, kind: str, ident: int, site: int) -> None:
+        """Give a new object the name that the program binds it to."""
+        name = self.machine.sites.bound(site)
+        if name.endswith("[...]"):  # made in a comprehension: count
+            turn = self._made_at[site] = self._made_at.get(site, -1) + 1
+            name = counted_name(name, turn)
+        if name:
+            self.machine.monitor.name(kind, ident, name)
+
+    def after_call(self, named: Ids) -> None:
+        """After a call that may have completed a finding: name its tensors while the frames are alive."""
+        if not named:
+            return
+        for allocation in named:
+            name = name_of_tensor(sys._getframe(1), partial(self._is, allocation))  # noqa: SLF001  the caller's frame
+            if name:
+                self.machine.monitor.name("allocation", allocation, name)
+        self._after_finding()
+
+    def _is(self, allocation: int, value: Any) -> bool:
+        if not isinstance(value, torch.Tensor):
+            return False
+        tag = self.memory.of(value)
+        return tag is not None and tag.ident == allocation
+
+    def when_gone(self, thing: Any, kind: str, ident: int) -> None:
+        """Tell the monitor when a stream or event object is gone."""
+        weakref.finalize(thing, self._gone, kind, ident).atexit = False
+
+    def _gone(self, kind: str, ident: int) -> None:
+        if _active is not self:
+            return
+        monitor = self.machine.monitor
+        if kind == "stream":
+            monitor.dropped("stream", ident)
+        else:
+            monitor.dropped("timing event", ident)
+            monitor.drop_event(ident)
+
+    # -- waiting on the host
+
+    def answer_query(self, kind: str, ident: int, event: Any = None) -> bool:
+        """Answer a query: pending work is not complete at the first question, and complete at the next one.
+
+        So both branches of a program that asks are run, and a loop that polls ends.
+        """
+        self.enter()
+        machine = self.machine
+        self.refuse_any_capture(f"{kind.capitalize()}.query()")
+        if machine.monitor.is_pending(kind, ident):
+            key = (kind, ident)
+            if key not in self._asked and not (event is not None and event.queried):
+                if event is not None:
+                    event.queried = True
+                else:
+                    self._asked.add(key)
+                return False
+            self._asked.discard(key)
+        site = machine.site()
+        if kind == "event":
+            machine.monitor.sync_event(ident, site)
+        else:
+            machine.monitor.sync_stream(ident, site, explicit=False)
+        return True
+
+    def synchronize(self, device: Any = None) -> None:
+        """`torch.cuda.synchronize`."""
+        self.enter()
+        index = self.index_of(device)
+        self.check_all_exported()
+        self.refuse_any_capture("torch.cuda.synchronize()")
+        self.machine.monitor.sync_device(index, self.machine.site())
+
+    def refuse_in_capture(self, call: str) -> None:
+        """Report a host synchronization during a capture and raise what CUDA raises."""
+        self.machine.monitor.sync_in_capture(call, self.machine.site())
+        self.recorder.invalidate()
+        raise cuda_error("operation not permitted when stream is capturing")
+
+    def refuse_any_capture(self, call: str) -> None:
+        """Refuse a call that no capture in progress allows, whatever its stream.
+
+        Source:
+            CUDA Runtime API, cudaStreamCaptureModeGlobal: potentially unsafe calls are prohibited.
+        """
+        if self.recorder.is_recording:
+            self.refuse_in_capture(call)
+
+    # -- pinned buffers whose address was handed out
+
+    def check_exported(self, tensor: torch.Tensor) -> None:
+        """Report a change of an exported pinned buffer since an asynchronous copy from it was submitted."""
+        tag = self.memory.of(tensor)
+        if tag is None or tag.in_flight is None:
+            return
+        changed = self.memory.checksum(tensor.untyped_storage()) != tag.in_flight
+        tag.in_flight = None
+        if changed:
+            site = self.machine.site()
+            access = [(tag.ident, self.memory.view(tensor), True)]
+            self.after_call(self.machine.monitor.host_access(UNSEEN_WRITE, access, site))
+
+    def check_all_exported(self) -> None:
+        """Look at all exported pinned buffers with copies in flight, before the host waits."""
+        for tag, storage in self.memory.exported():
+            if tag.device == HOST_DEVICE and tag.in_flight is not None:
+                with self.raw():
+                    whole = torch.empty(0, dtype=torch.uint8).set_(storage)
+                self.check_exported(whole)
+
+    def finish(self) -> None:
+        """The program has ended: look at what is left, and listen no more."""
+        if self.is_checking:
+            self.check_all_exported()
+            self.is_checking = False
+            self.memory.flush()
+
+
+def _explicit_index(device: Any) -> int | None:
+    """Return the index in a device description; None where it names no index."""
+    if device is None:
+        return None
+    if isinstance(device, int):
+        return int(device)
+    if isinstance(device, torch.device | str):
+        found = torch.device(device)
+        if found.type != "cuda":
+            raise ValueError(f"Expected a cuda device, but got: {found}")
+        return found.index
+    return getattr(device, "index", None) if hasattr(device, "index") else getattr(device, "idx", None)

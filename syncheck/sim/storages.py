@@ -1,0 +1,117 @@
+"""Storages with virtual devices: copying, resizing, saving and loading go through them, below the tensors."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from syncheck.sim.errors import refuse
+from syncheck.sim.machine import HOST_DEVICE
+from syncheck.sim.patching import Patches
+from syncheck.sim.simulator import Simulator
+
+_Storage = torch.UntypedStorage
+
+
+class StorageShim:
+    """Replaces the members of torch.UntypedStorage that know about devices; TypedStorage is built on it."""
+
+    def __init__(self, simulator: Simulator, patches: Patches) -> None:
+        self._simulator = simulator
+        self._memory = simulator.memory
+        self._patches = patches
+        self._raw_device = _Storage.device  # an attribute of the C type
+
+    def install(self) -> None:
+        """Replace everything."""
+        members: dict[str, Any] = {
+            "device": property(self.device),
+            "is_cuda": property(lambda s: self.device(s).type == "cuda"),
+            "get_device": lambda s: self.device(s).index if self.device(s).type == "cuda" else -1,
+            "to": lambda s, *, device, non_blocking=False: self._to(s, device, non_blocking=non_blocking),
+            "cuda": lambda s, device=None, non_blocking=False: self.move(
+                s, self._simulator.index_of(device), non_blocking=non_blocking
+            ),
+            "cpu": lambda s: self.move(s, HOST_DEVICE),
+            "clone": _function(self.clone),
+            "__deepcopy__": _function(self._deepcopy),
+            "is_pinned": lambda s, device="cuda": self._is_pinned(s),  # noqa: ARG005  torch's name
+            "pin_memory": lambda s, device="cuda": self._pin(s),  # noqa: ARG005  torch's name
+            "_share_cuda_": refuse("sharing a GPU tensor between processes"),
+            "_new_shared_cuda": refuse("sharing a GPU tensor between processes"),
+            "__new__": staticmethod(self._new(_Storage.__new__)),
+        }
+        for name, member in members.items():
+            self._patches.set(_Storage, name, member)
+        resize = _Storage.resize_
+
+        def resize_(storage: Any, size: int) -> Any:
+            resize(storage, size)
+            self._simulator.enter()
+            self._memory.resized(storage, self._simulator.machine.site())
+            return storage
+
+        self._patches.set(_Storage, "resize_", resize_)
+
+    def device(self, storage: Any) -> torch.device:
+        """Return a storage's device: the virtual one, or what torch says."""
+        tag = self._memory.of_storage(storage)
+        if tag is not None and tag.device != HOST_DEVICE:
+            return torch.device("cuda", tag.device)
+        return self._raw_device.__get__(storage)
+
+    def _new(self, original: Any) -> Any:
+        """Return `__new__` that takes a virtual device."""
+
+        def new(cls: Any, *args: Any, device: Any = None, **kwargs: Any) -> Any:
+            wanted = None if device is None else torch.device(device)
+            if wanted is None or wanted.type != "cuda":
+                return original(cls, *args, **kwargs, **({} if device is None else {"device": device}))
+            made = original(cls, *args, **kwargs)
+            self._memory.tag(made, self._simulator.index_of(wanted), self._simulator.machine.site())
+            return made
+
+        return new
+
+    def _to(self, storage: Any, device: Any, *, non_blocking: bool) -> Any:
+        wanted = torch.device(device)
+        target = HOST_DEVICE if wanted.type == "cpu" else self._simulator.index_of(wanted)
+        return self.move(storage, target, non_blocking=non_blocking)
+
+    def move(self, storage: Any, target: int, *, non_blocking: bool = False) -> Any:
+        """Return a copy of a storage on another device; itself if it is there."""
+        found = self.device(storage)
+        if (found.index if found.type == "cuda" else HOST_DEVICE) == target:
+            return storage
+        moved = self._simulator.copies.transfer(self._tensor(storage), target, non_blocking=non_blocking)
+        return moved.untyped_storage()
+
+    def clone(self, storage: Any) -> Any:
+        """Return a copy on the same device."""
+        return self._tensor(storage).clone().untyped_storage()
+
+    def _deepcopy(self, storage: Any, memo: dict[int, Any]) -> Any:
+        known = memo.setdefault("torch", {})  # type: ignore[call-overload]  # torch's own key, torch/storage.py
+        if storage._cdata not in known:  # noqa: SLF001
+            known[storage._cdata] = self.clone(storage)  # noqa: SLF001
+        return known[storage._cdata]  # noqa: SLF001
+
+    def _is_pinned(self, storage: Any) -> bool:
+        tag = self._memory.of_storage(storage)
+        return tag is not None and tag.pinned
+
+    def _pin(self, storage: Any) -> Any:
+        return self._simulator.copies.pin(self._tensor(storage)).untyped_storage()
+
+    def _tensor(self, storage: Any) -> torch.Tensor:
+        with self._simulator.raw():
+            return torch.empty(0, dtype=torch.uint8).set_(storage)
+
+
+def _function(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function, which a class binds to its objects; a bound method would stay bound to the shim."""
+
+    def function(*args: Any) -> Any:
+        return method(*args)
+
+    return function

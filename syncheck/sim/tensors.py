@@ -1,0 +1,256 @@
+"""`torch.Tensor` with virtual devices: where a tensor is, and how it moves."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import torch
+from torch.overrides import handle_torch_function, has_torch_function_unary
+
+from syncheck.sim.machine import HOST_DEVICE
+from syncheck.sim.patching import Patches
+from syncheck.sim.placement import raw_device
+from syncheck.sim.simulator import Simulator
+
+
+class _DeviceCopy(torch.autograd.Function):
+    """A copy to another device; its gradient goes back the same way."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(source: torch.Tensor, shim: "TensorShim", target: int, non_blocking: bool, kwargs: Any) -> Any:  # noqa: FBT001  apply takes no keywords
+        return shim.simulator.copies.transfer(source, target, non_blocking=non_blocking, **kwargs)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        del output
+        source, shim = inputs[:2]
+        ctx.set_materialize_grads(False)
+        ctx.shim, ctx.dtype, ctx.origin = shim, source.dtype, shim.memory.device(source)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        back = grads[0]
+        if back is not None:
+            kwargs = {"dtype": ctx.dtype} if back.dtype != ctx.dtype else {}
+            back = ctx.shim.move(back, ctx.origin, non_blocking=False, copy=False, **kwargs)
+        return back, None, None, None, None
+
+
+def replace_method(patches: Patches, name: str, make: Callable[[Any], Any]) -> None:
+    """Replace a method of torch.Tensor; subclasses and modes that override it are asked first, as by torch.
+
+    Source:
+        torch/overrides.py; torch/_tensor.py, where every method in Python begins so.
+    """
+    original = getattr(torch.Tensor, name)
+    function = make(original)
+
+    @wraps(original)
+    def method(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if has_torch_function_unary(tensor):
+            return handle_torch_function(method, (tensor,), tensor, *args, **kwargs)
+        return function(tensor, *args, **kwargs)
+
+    patches.set(torch.Tensor, name, method)
+
+
+class TensorShim:
+    """Replaces the members of torch.Tensor that know about devices."""
+
+    def __init__(self, simulator: Simulator, patches: Patches) -> None:
+        self.simulator = simulator
+        self.memory = simulator.memory
+        self._patches = patches
+        self._raw_to: Any = torch.Tensor.to
+        self._raw_index: Any = torch.Tensor.get_device
+
+    def install(self) -> None:
+        """Replace everything."""
+        self._install_properties()
+        self._install_moves()
+
+    # -- where a tensor is
+
+    def device(self, tensor: torch.Tensor) -> torch.device:
+        """Return a tensor's device: the virtual one, or what torch says."""
+        found: torch.device = raw_device(tensor)
+        if found.type != "cpu":
+            return found
+        index = self.memory.device(tensor)
+        return found if index == HOST_DEVICE else self.simulator.torch_devices[index]
+
+    def _install_properties(self) -> None:
+        patches, device = self._patches, self.device
+        patches.set(torch.Tensor, "device", property(device))
+        patches.set(torch.Tensor, "is_cuda", property(lambda t: device(t).type == "cuda"))
+        patches.set(torch.Tensor, "is_cpu", property(lambda t: device(t).type == "cpu"))
+
+        def get_device(input: torch.Tensor) -> int:  # noqa: A002  torch's name
+            found = device(input)
+            return found.index if found.type == "cuda" else self._raw_index(input)
+
+        patches.set(torch.Tensor, "get_device", get_device)
+        patches.set(torch, "get_device", get_device)
+
+    # -- moving it
+
+    def move(self, tensor: torch.Tensor, target: int, *, non_blocking: bool, copy: bool, **kwargs: Any) -> torch.Tensor:
+        """Return a tensor on another device, with autograd; itself if it is there and nothing else changes."""
+        here = self.memory.device(tensor)
+        dtype = kwargs.get("dtype")
+        if here == target:
+            if dtype in {None, tensor.dtype} and not copy and _fits(tensor, kwargs.get("memory_format")):
+                return tensor
+            return self._convert(tensor, copy=copy, **kwargs)
+        if tensor.is_sparse:
+            return self._move_sparse(tensor, target, non_blocking=non_blocking, dtype=dtype)
+        if tensor.requires_grad and torch.is_grad_enabled():
+            return _DeviceCopy.apply(tensor, self, target, non_blocking, kwargs)  # type: ignore[no-any-return, no-untyped-call]  # torch leaves `apply` untyped
+        with torch._C.DisableTorchFunctionSubclass():  # noqa: SLF001  the result is a plain tensor
+            return self.simulator.copies.transfer(tensor, target, non_blocking=non_blocking, **kwargs)
+
+    def _convert(self, tensor: torch.Tensor, *, copy: bool, **kwargs: Any) -> torch.Tensor:
+        dtype = kwargs.get("dtype") or tensor.dtype
+        converted: torch.Tensor = self._raw_to(tensor, dtype, copy=copy, memory_format=kwargs.get("memory_format"))
+        return converted
+
+    def _move_sparse(self, tensor: torch.Tensor, target: int, *, non_blocking: bool, dtype: Any) -> torch.Tensor:
+        parts = [tensor._indices(), tensor._values()]  # noqa: SLF001  torch's names for uncoalesced parts
+        indices, values = (self.move(part, target, non_blocking=non_blocking, copy=False) for part in parts)
+        moved = torch.sparse_coo_tensor(indices, values if dtype is None else values.to(dtype), tensor.shape)
+        return moved._coalesced_(tensor.is_coalesced())
+
+    def _install_moves(self) -> None:
+        copies, index_of = self.simulator.copies, self.simulator.index_of
+
+        def cuda(
+            tensor: torch.Tensor, device: Any = None, non_blocking: Any = None, memory_format: Any = None
+        ) -> torch.Tensor:
+            kwargs = {} if memory_format is None else {"memory_format": memory_format}
+            return self.move(tensor, index_of(device), non_blocking=bool(non_blocking), copy=False, **kwargs)
+
+        def cpu(tensor: torch.Tensor, memory_format: Any = None) -> torch.Tensor:
+            kwargs = {} if memory_format is None else {"memory_format": memory_format}
+            return self.move(tensor, HOST_DEVICE, non_blocking=False, copy=False, **kwargs)
+
+        replacements: dict[str, Callable[[Any], Any]] = {
+            "to": lambda original: lambda tensor, *args, **kwargs: self.to(original, tensor, args, kwargs),
+            "cuda": lambda _: cuda,
+            "cpu": lambda _: cpu,
+            "type_as": lambda _: lambda tensor, other: tensor.to(other.device, other.dtype),
+            "pin_memory": lambda _: lambda tensor, device=None: copies.pin(tensor),  # noqa: ARG005  torch's name
+            "is_pinned": lambda _: lambda tensor, device=None: copies.is_pinned(tensor),  # noqa: ARG005  torch's name
+            "record_stream": lambda _: self.record_stream,
+            "copy_": lambda original: lambda tensor, *args, **kwargs: self.copy_(original, tensor, *args, **kwargs),
+        }
+        for name, make in replacements.items():
+            replace_method(self._patches, name, make)
+        lazy: Any = torch.nn.parameter.UninitializedTensorMixin  # type: ignore[attr-defined]  # torch does not export it
+        allowed = [getattr(torch.Tensor, method.__name__, method) for method in lazy._allowed_methods]  # noqa: SLF001
+        self._patches.set(lazy, "_allowed_methods", allowed)
+
+    def copy_(self, original: Any, target: torch.Tensor, src: Any, non_blocking: bool = False) -> torch.Tensor:  # noqa: FBT001, FBT002  torch's own signature
+        """Copy into a tensor; across devices with a gradient, through a differentiable move."""
+        if isinstance(src, torch.Tensor) and src.requires_grad and torch.is_grad_enabled():
+            here = self.memory.device(target)
+            if here != self.memory.device(src):
+                src = self.move(src, here, non_blocking=non_blocking, copy=False)
+        return original(target, src, non_blocking)  # type: ignore[no-any-return]  # torch's own method
+
+    def to(self, original: Any, tensor: torch.Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """`Tensor.to` in all its forms."""
+        device, options = _parse_to(args, kwargs)
+        if raw_device(tensor).type != "cpu" or (device is not None and device.type not in {"cpu", "cuda"}):
+            return self._to_other(original, tensor, device, options)
+        here = self.memory.device(tensor)
+        target = here if device is None else self._target(device)
+        if target == here:
+            return original(tensor, **{"dtype": tensor.dtype, **options})
+        options = {"non_blocking": False, "copy": False, **options}
+        return self.move(tensor, target, **options)
+
+    def _to_other(self, original: Any, tensor: torch.Tensor, device: Any, options: dict[str, Any]) -> Any:
+        """Move from or to a device that is not simulated: "meta" is torch's own business."""
+        if device is None or device.type != "cuda":
+            wanted = {} if device is None else {"device": device}
+            return original(tensor, **wanted, **options) if wanted or options else tensor
+        return original(tensor, device="cpu", **options)  # raises, as torch does for "meta"
+
+    def _target(self, device: torch.device) -> int:
+        return HOST_DEVICE if device.type == "cpu" else self.simulator.index_of(device)
+
+    def record_stream(self, tensor: torch.Tensor, s: Any) -> None:
+        """`Tensor.record_stream`."""
+        simulator = self.simulator
+        simulator.enter()
+        tag = self.memory.of(tensor)
+        if tag is None or tag.device == HOST_DEVICE:
+            raise NotImplementedError("Could not run 'aten::record_stream' with arguments from the 'CPU' backend.")
+        if tensor.numel():
+            site = simulator.machine.site()
+            simulator.machine.monitor.record_stream(tag.ident, self.memory.view(tensor), s.ident, site)
+
+
+def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.device | None, dict[str, Any]]:
+    """Return the device, if one is named, and the other options of a call of `Tensor.to`.
+
+    Source:
+        torch/csrc/autograd/utils/python_arg_parsing.h, `parse_to_conversion`: the three forms.
+    """
+    options = {name: value for name, value in kwargs.items() if value is not None}
+    device = options.pop("device", None)
+    other = options.pop("other", options.pop("tensor", None))
+    rest = list(args)
+    if rest and not isinstance(rest[0], bool):
+        first = rest.pop(0)
+        if isinstance(first, torch.Tensor):
+            other = first
+        elif isinstance(first, torch.dtype):
+            options["dtype"] = first
+        else:
+            device = device if first is None else first
+            if rest and (rest[0] is None or isinstance(rest[0], torch.dtype)):
+                options |= {} if (dtype := rest.pop(0)) is None else {"dtype": dtype}
+    if other is not None:
+        device, options["dtype"] = other.device, other.dtype
+    options |= dict(zip(("non_blocking", "copy", "memory_format"), rest, strict=False))
+    return as_device(device), options
+
+
+def as_device(device: Any) -> torch.device | None:
+    """Return a device given as torch takes it; None for None."""
+    if device is None:
+        return None
+    return torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
+
+
+def _fits(tensor: torch.Tensor, memory_format: Any) -> bool:
+    if memory_format in {None, torch.preserve_format}:
+        return True
+    return tensor.is_contiguous(memory_format=memory_format)
+
+
+def install_module_moves(patches: Patches) -> None:
+    """Let `nn.Module.to(tensor)` see the virtual device of the tensor.
+
+    Source:
+        torch/nn/modules/module.py, `Module.to`, parses its arguments in C++.
+    """
+    functions = torch._C._nn  # noqa: SLF001  Module.to calls it by this name
+    parse = functions._parse_to  # noqa: SLF001
+
+    def parse_to(*args: Any, **kwargs: Any) -> Any:
+        if args and isinstance(args[0], int) and not isinstance(args[0], bool):
+            args = (torch.device("cuda", args[0]), *args[1:])
+        if isinstance(kwargs.get("device"), int):
+            kwargs["device"] = torch.device("cuda", kwargs["device"])
+        if args and isinstance(args[0], torch.Tensor):
+            args = (args[0].device, args[0].dtype, *args[1:])
+        other = kwargs.pop("tensor", kwargs.pop("other", None))
+        if other is not None:
+            kwargs |= {"device": other.device, "dtype": other.dtype}
+        return parse(*args, **kwargs)
+
+    patches.set(functions, "_parse_to", parse_to)

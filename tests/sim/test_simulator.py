@@ -1,0 +1,261 @@
+"""What the simulator does to torch, and what it says of streams and memory."""
+
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import torch
+
+from syncheck.sim.errors import NotSimulatedError
+from syncheck.sim.install import installed
+from syncheck.sim.silent import NoSites, Silent
+from syncheck.sim.simulator import Simulator
+
+
+class Recorder(Silent):
+    """Keeps the calls that a test asks about."""
+
+    def __init__(self):
+        self.calls = []
+
+    def launch(self, stream, operator, accesses, site, context=0):
+        self.calls.append(("launch", stream, operator))
+        return ()
+
+    def wait_stream(self, stream, other, site, looked_up=("", "")):
+        self.calls.append(("wait", stream, other))
+
+    def free(self, allocation, site):
+        self.calls.append(("free", allocation))
+        return ()
+
+
+@pytest.fixture
+def recorder():
+    return Recorder()
+
+
+@pytest.fixture
+def simulator(recorder):
+    machine = Simulator(3, recorder, NoSites(), lambda _: None, lambda: None)
+    with installed(machine):
+        yield machine
+
+
+def snapshot():
+    owners = {"torch": torch, "cuda": torch.cuda, "C": torch._C, "Tensor": torch.Tensor, "time": time}
+    owners |= {"Storage": torch.UntypedStorage, "Thread": threading.Thread, "accelerator": torch.accelerator}
+    owners |= {"memory": torch.cuda.memory, "graphs": torch.cuda.graphs, "streams": torch.cuda.streams}
+    owners |= {"autocast": torch.amp.autocast_mode.autocast, "nn": torch._C._nn, "Function": torch.autograd.Function}
+    return {(name, key): value for name, owner in owners.items() for key, value in list(vars(owner).items())}
+
+
+def test_everything_is_put_back():
+    before = snapshot()
+    with installed(Simulator(2, Silent(), NoSites(), lambda _: None, lambda: None)):
+        assert torch.ones(2, device="cuda:1").is_cuda
+        with torch.autocast("cuda"):
+            torch.ones(2, 2, device="cuda") @ torch.ones(2, 2, device="cuda")
+        assert snapshot() != before
+    after = snapshot()
+    assert {key for key in before.keys() | after.keys() if before.get(key) is not after.get(key)} == set()
+    assert not torch.cuda.is_available()
+    assert not torch.cuda.is_initialized()
+    assert torch.ones(2).device.type == "cpu"
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
+        assert torch.exp(torch.ones(2, dtype=torch.bfloat16)).dtype == torch.bfloat16
+
+
+def test_the_simulator_can_be_installed_again():
+    for count in (1, 3):
+        with installed(Simulator(count, Silent(), NoSites(), lambda _: None, lambda: None)):
+            assert torch.cuda.device_count() == count
+
+
+def test_importing_changes_nothing():
+    code = (
+        "import torch, time, threading\n"
+        "def look(): return [dict(vars(o)) for o in (torch.Tensor, torch.cuda, time, threading.Thread, torch._C)]\n"
+        "before = look()\n"
+        "import syncheck.sim.run, syncheck.sim.install\n"
+        "for b, a in zip(before, look()):\n"
+        "    assert all(a.get(k) is v for k, v in b.items())\n"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True)
+
+
+# -- backward
+
+
+def test_backward_runs_on_the_streams_of_the_forward(simulator, recorder):
+    side = torch.cuda.Stream()
+    x = torch.ones(3, device="cuda", requires_grad=True)
+    with torch.cuda.stream(side):
+        y = x.exp()
+    loss = y.sum()
+    recorder.calls.clear()
+    loss.backward()
+    exp_backward = [stream for _, stream, name in recorder.calls if name == "aten::mul"]
+    assert exp_backward == [side.ident]
+    assert torch.cuda.current_stream() == torch.cuda.default_stream()
+
+
+def test_leaf_streams_are_joined_with_the_caller(simulator, recorder):
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        x = torch.ones(3, device="cuda", requires_grad=True)
+        y = (x * 2).sum()
+    recorder.calls.clear()
+    y.backward()
+    default = torch.cuda.default_stream().ident
+    assert [call for call in recorder.calls if call[0] == "wait"][-1] == ("wait", default, side.ident)
+
+
+def test_functions_and_hooks_see_the_stream_of_their_node(simulator):
+    side, seen = torch.cuda.Stream(), []
+
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, grad):
+            seen.append(torch.cuda.current_stream())
+            return grad * 2
+
+    x = torch.ones(3, device="cuda", requires_grad=True)
+    with torch.cuda.stream(side):
+        y = Double.apply(x)
+        y.register_hook(lambda grad: seen.append(torch.cuda.current_stream()))
+    y.sum().backward()
+    assert seen == [side, side]
+    assert torch.cuda.current_stream() == torch.cuda.default_stream()
+
+
+# -- memory
+
+
+def test_a_dropped_tensor_is_freed(simulator, recorder):
+    x = torch.ones(3, device="cuda")
+    before = torch.cuda.memory_allocated()
+    recorder.calls.clear()
+    del x
+    assert torch.cuda.memory_allocated() == before - 12
+    assert len([call for call in recorder.calls if call[0] == "free"]) == 1
+
+
+def test_a_view_keeps_memory_alive(simulator, recorder):
+    x = torch.ones(3, device="cuda")
+    view = x[1:]
+    recorder.calls.clear()
+    del x
+    torch.cuda.memory_allocated()
+    assert recorder.calls == []
+    del view
+    torch.cuda.memory_allocated()
+    assert [call[0] for call in recorder.calls] == ["free"]
+
+
+# -- threads and processes
+
+
+def test_each_thread_has_its_own_device_and_stream(simulator):
+    seen = []
+    side = torch.cuda.Stream(1)
+
+    def look():
+        seen.append((torch.cuda.current_device(), torch.cuda.current_stream(1) == torch.cuda.default_stream(1)))
+        torch.cuda.set_device(2)
+
+    torch.cuda.set_device(1)
+    with torch.cuda.stream(side):
+        thread = threading.Thread(target=look)
+        thread.start()
+        thread.join()
+    assert seen == [(0, True)]
+    assert torch.cuda.current_device() == 1
+
+
+def test_a_forked_child_is_left_alone(simulate):
+    report = simulate("""
+import os, torch
+x = torch.ones(3, device="cuda")
+pid = os.fork()
+if pid == 0:
+    from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+    assert _get_current_dispatch_mode_stack() == []
+    assert torch.ones(2).sum() == 2
+    try:
+        torch.cuda.synchronize()
+    except RuntimeError as error:
+        os._exit(0 if "Cannot re-initialize CUDA in forked subprocess" in str(error) else 2)
+    os._exit(3)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+""")
+    assert report["findings"] == report["incomplete"] == []
+
+
+# -- the interface is complete
+
+_ARGUMENTS = {
+    "set_device": (0,),
+    "device": (0,),
+    "device_index": (0,),
+    "set_device_index": (0,),
+    "set_device_idx": (0,),
+    "device_of": (torch.ones(1),),
+    "can_device_access_peer": (0, 1),
+    "stream": (None,),
+    "StreamContext": (None,),
+    "ExternalStream": (0,),
+    "get_stream_from_external": (0,),
+    "manual_seed": (0,),
+    "manual_seed_all": (0,),
+    "set_per_process_memory_fraction": (0.5,),
+    "set_rng_state_all": ([],),
+    "set_sync_debug_mode": (0,),
+    "check_error": (0,),
+    "CudaError": (0,),
+}
+# Tested by a program of their own: cuda_graphs.py, pools_profiler_compile.py, random_numbers.py.
+_ELSEWHERE = {
+    "graph",
+    "make_graphed_callables",
+    "use_mem_pool",
+    "set_rng_state",
+    "set_stream",
+    "_POOL_HANDLE",
+    "CudaError",
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("module", [torch.cuda, torch.accelerator], ids=lambda m: m.__name__)
+def test_every_public_name_works_or_says_that_it_is_not_simulated(simulator, module):
+    refused, texts = set(), []
+    for name in set(module.__all__) - _ELSEWHERE:
+        value = getattr(module, name)
+        if not callable(value):
+            continue
+        try:
+            value(*_ARGUMENTS.get(name, ()))
+        except NotSimulatedError as error:
+            refused.add(name)
+            texts.append((name, str(error)))
+    expected = """caching_allocator_alloc caching_allocator_delete caching_allocator_enable caching_allocator_disabled
+    change_current_allocator CUDAPluggableAllocator GreenContext temperature power_draw clock_rate current_blas_handle
+    current_solver_handle""".split()
+    assert all(name in text and "check this program on real GPUs" in text for name, text in texts)
+    assert refused == (set(expected) & set(module.__all__))
+
+
+def test_refused_modules_name_what_they_refuse(simulator):
+    for call in (torch.cuda.nccl.version, torch.cuda.tunable.enable, torch.cuda.gds.GdsFile):
+        with pytest.raises(NotSimulatedError, match=r"torch\.cuda\."):
+            call()
+    with pytest.raises(NotSimulatedError, match="_cuda_getArchFlags"):
+        torch._C._cuda_getArchFlags()
