@@ -1,0 +1,282 @@
+"""The command line as a user meets it: each test is a tiny program and what it prints."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import syncheck as syncheck_package
+
+RACE = """
+import torch
+side = torch.cuda.Stream()
+x = torch.ones(1024, device="cuda")
+with torch.cuda.stream(side):
+    y = x * 2
+"""
+CLEAN = "import torch\nprint(torch.ones(2, device='cuda').sum().item())\n"
+
+
+def syncheck(*arguments, cwd=None, **kwargs):
+    command = [sys.executable, "-m", "syncheck", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120, check=False, **kwargs)
+
+
+@pytest.fixture
+def script(tmp_path):
+    def write(source, name="train.py"):
+        path = tmp_path / name
+        path.write_text(source)
+        return path
+
+    return write
+
+
+def test_help_rules_and_explain_load_neither_torch_nor_libcst():
+    code = (
+        "import sys; sys.argv = ['syncheck', *{0}]; from syncheck.cli import main\n"
+        "try: main()\nexcept SystemExit as e: assert not e.code, e.code\n"
+        "assert not {{'torch', 'libcst'}} & sys.modules.keys()"
+    )
+    for arguments in (["--help"], ["rules"], ["explain", "SYN101"], ["run", "--help"]):
+        done = subprocess.run(
+            [sys.executable, "-c", code.format(arguments)], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+
+
+def test_rules_as_json_name_level_and_halves():
+    table = json.loads(syncheck("rules", "--output-format", "json").stdout)
+    first = table[0]
+    assert (first["code"], first["name"], first["level"]) == ("SYN101", "unordered-read", "error")
+    assert "run" in first["halves"]
+    assert next(row for row in table if row["code"] == "SYN604")["halves"] == []
+
+
+def test_explain_prints_the_page_with_its_examples():
+    page = syncheck("explain", "unordered-read").stdout
+    assert "SYN101" in page
+    assert "Why it matters" in page
+    assert "wait_stream" in page
+
+
+def test_a_near_miss_of_a_rule_name_is_suggested():
+    done = syncheck("explain", "unorderd-read")
+    assert done.returncode == 2
+    assert "unordered-read" in done.stderr
+
+
+def test_a_race_is_shown_with_both_places_and_the_line_to_add(script):
+    done = syncheck("run", script(RACE))
+    assert done.returncode == 1
+    assert done.stdout == ""
+    for part in (
+        "SYN101",
+        "train.py:6",
+        "y = x * 2",
+        "x = torch.ones",
+        "side.wait_stream(torch.cuda.default_stream())",
+    ):
+        assert part in done.stderr
+
+
+def test_a_clean_program_keeps_its_output_and_exits_with_0(script):
+    done = syncheck("run", script(CLEAN))
+    assert (done.returncode, done.stdout) == (0, "2.0\n")
+    assert "no findings" in done.stderr
+
+
+def test_the_json_report_has_the_published_shape(script):
+    done = syncheck("run", "--output-format", "json", script(RACE))
+    report = json.loads(done.stdout)
+    finding = report["findings"][0]
+    assert report["version"] == 1
+    assert (finding["rule"], finding["level"], finding["half"], finding["line"]) == ("SYN101", "error", "run", 6)
+    assert finding["related"][0]["line"] == 4
+
+
+def test_the_report_goes_to_a_file_also_when_the_program_changes_directory(script, tmp_path):
+    path = script("import os\nos.chdir('/')\n" + RACE)
+    done = syncheck("run", "--output", "report.json", "--output-format", "json", path, cwd=tmp_path)
+    assert done.returncode == 1
+    assert json.loads((tmp_path / "report.json").read_text())["findings"]
+
+
+def test_a_full_disk_loses_no_finding(script):
+    done = syncheck("run", "--output", "/dev/full", script(RACE))
+    assert done.returncode == 3
+    assert "No space left" in done.stderr
+    assert "SYN101" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [
+        ((), 1),
+        (("--ignore", "SYN101"), 0),
+        (("--ignore", "SYN1"), 0),
+        (("--select", "SYN2,SYN3"), 0),
+        (("--select", "unordered-read"), 1),
+        (("--fail-on", "error"), 1),
+    ],
+)
+def test_selection_decides_findings_and_status(script, options, status):
+    assert syncheck("run", *options, script(RACE)).returncode == status
+
+
+def test_max_findings_says_how_many_are_hidden(script):
+    more = RACE + "third = torch.cuda.Stream()\nwith torch.cuda.stream(third):\n    z = x * 3\n"
+    done = syncheck("run", "--max-findings", "1", script(more))
+    assert done.returncode == 1
+    assert "hidden" in done.stderr
+
+
+def test_fail_fast_ends_the_program_at_the_first_failing_finding(script):
+    done = syncheck("run", "--fail-fast", script(RACE + "print('went on')\n"))
+    assert done.returncode == 1
+    assert "went on" not in done.stdout
+    assert "SYN101" in done.stderr
+
+
+def test_stacks_show_the_callers(script):
+    nested = "import torch\nside = torch.cuda.Stream()\ndef inner(x):\n    return x * 2\ndef outer(x):\n"
+    nested += "    with torch.cuda.stream(side):\n        return inner(x)\nouter(torch.ones(9, device='cuda'))\n"
+    path = script(nested)
+    assert "outer" in syncheck("run", "--stacks", path).stderr
+    assert "in outer" not in syncheck("run", path).stderr
+
+
+# -- programs that end in other ways
+
+
+@pytest.mark.parametrize(
+    ("ending", "status"),
+    [("raise ValueError('mine')", 1), ("import sys; sys.exit(3)", 3), ("import os; os._exit(4)", 4), ("exit()", 1)],
+)
+def test_findings_are_shown_however_the_program_ends(script, ending, status):
+    done = syncheck("run", script(RACE + ending + "\n"))
+    assert done.returncode == status
+    assert "SYN101" in done.stderr
+
+
+def test_os_exit_with_0_still_fails_on_findings(script):
+    assert syncheck("run", script(RACE + "import os; os._exit(0)\n")).returncode == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_shows_the_findings_and_ends_by_the_signal(script, number):
+    path = script(RACE + "import time\nprint('ready', flush=True)\ntime.sleep(60)\n")
+    command = [sys.executable, "-m", "syncheck", "run", str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.1)
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == -number
+    assert "SYN101" in errors
+
+
+def test_a_forked_child_reports_nothing_of_its_own(script):
+    done = syncheck("run", script(RACE + "import os\nif os.fork():\n    os.wait()\n"))
+    assert done.returncode == 1
+    assert done.stderr.count("syncheck: 1 error") == 1
+
+
+def test_a_program_without_gpu_work_was_not_checked(script):
+    done = syncheck("run", script("print('hello')\n"))
+    assert (done.returncode, done.stdout) == (3, "hello\n")
+    assert "nothing was checked" in done.stderr
+
+
+def test_arguments_and_module_runs_are_as_in_python(script, tmp_path):
+    script("import sys\nimport torch\ntorch.ones(1, device='cuda')\nprint(sys.argv[1:], __name__)\n", "tool.py")
+    done = syncheck("run", "-m", "tool", "--devices", "9", "-m", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "['--devices', '9', '-m'] __main__\n")
+
+
+def test_classes_of_the_script_pickle_and_spawn_works(script):
+    source = """
+import multiprocessing, pickle, torch
+class Thing:
+    pass
+def work(value):
+    return value + 1
+if __name__ == "__main__":
+    assert isinstance(pickle.loads(pickle.dumps(Thing())), Thing)
+    torch.ones(1, device="cuda")
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(pool.map(work, [1, 2]))
+"""
+    done = syncheck("run", script(source))
+    assert done.stdout == "[2, 3]\n", done.stderr
+
+
+# -- bad input
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (("run", "no_such.py"), 2, "No such file"),
+        (("run", "."), 2, "__main__"),
+        (("run", "--select", "SYN1O1", "x.py"), 2, "SYN101"),
+        (("run", "--output-format", "jsn", "x.py"), 2, "json"),
+        (("run", "--backend", "gpu", "x.py"), 2, "sim"),
+        (("run", "--backend", "cuda", "x.py"), 3, "simulated"),
+        (("replay", "no_such.trace"), 3, "no_such.trace"),
+    ],
+)
+def test_wrong_usage_says_what_to_do(script, tmp_path, arguments, status, words):
+    script(CLEAN, "x.py")
+    done = syncheck(*arguments, cwd=tmp_path)
+    assert done.returncode == status
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_syntax_error_names_the_line(script):
+    done = syncheck("run", script("x = (\n"))
+    assert done.returncode == 3
+    assert "train.py:1" in done.stderr
+
+
+def test_a_script_that_cannot_be_read_is_named(script):
+    path = script(CLEAN)
+    path.chmod(0)
+    if os.access(path, os.R_OK):  # root reads everything: take what even root cannot run
+        path.unlink()
+        path.mkdir()
+    done = syncheck("run", path)
+    assert done.returncode == 2
+    assert str(path.name) in done.stderr
+
+
+def test_a_missing_torch_says_what_to_install(script, tmp_path):
+    hidden = tmp_path / "torch.py"
+    hidden.write_text("raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')\n")
+    done = syncheck("run", script(CLEAN), env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 3
+    assert "pip install" in done.stderr
+
+
+def test_a_torch_that_is_too_old_is_refused():
+    code = "import torch; torch.__version__ = '2.7.1'\nfrom syncheck.sim.run import check_torch\ncheck_torch()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "torch 2.7.1 is too old" in done.stderr
+
+
+def test_doctor_names_torch_and_the_backend():
+    done = syncheck("doctor")
+    assert done.returncode == 0
+    assert "torch" in done.stdout
+    assert "sim" in done.stdout
+
+
+def test_the_package_declares_its_types():
+    assert (Path(syncheck_package.__file__).parent / "py.typed").exists()
