@@ -1,0 +1,132 @@
+"""What a fixture expects, read from its comments.
+
+`# expect: SYN101, SYN102` at the end of a line: both halves report these rules with this line as the primary
+place. `# expect-run:` and `# expect-lint:` speak of one half; `# miss-lint:` is a finding that the linter is
+known to miss. Codes count: two findings need two codes. `# devices: 2` on a line of its own, before the first
+import, says how many GPUs the program needs; without it one is enough. One comment may hold several markers,
+and words before them: `# the join is missing  # expect-run: SYN101  # miss-lint: SYN101`.
+"""
+
+import io
+import re
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from syncheck.rules.catalogue import CATALOGUE
+
+ROOT = Path(__file__).parents[2] / "fixtures"
+MOST_DEVICES = 8
+
+_HALVES = {"expect": ("run", "lint"), "expect-run": ("run",), "expect-lint": ("lint",), "miss-lint": ("miss-lint",)}
+_SUPPRESSION = "syncheck:"
+_MEANT_AS_MARKER = re.compile(r"(?i)(?:expect|miss)[\w-]*\s*[:=]|devices\s*[:=]|.*\bSYN\d")
+_MARKER = re.compile(r"(?P<kind>[a-z-]+):\s*(?P<codes>SYN\d{3}(?:\s*,\s*SYN\d{3})*)")
+_DEVICES = re.compile(r"devices:\s*(?P<number>\d+)")
+_LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.ENCODING, tokenize.INDENT}
+
+
+class MarkerError(ValueError):
+    """A marker cannot be understood; the text begins with file and line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What a fixture expects.
+
+    Attributes:
+        run: (code, line) -> number of findings of the sanitizer.
+        lint: the same of the linter.
+        missed: what the linter should find and does not.
+        devices: GPUs that the program needs.
+    """
+
+    run: Counter[tuple[str, int]]
+    lint: Counter[tuple[str, int]]
+    missed: Counter[tuple[str, int]]
+    devices: int = 1
+
+    @property
+    def codes(self) -> frozenset[str]:
+        """The codes that any marker names."""
+        return frozenset(code for code, _ in (*self.run, *self.lint, *self.missed))
+
+
+def fixtures() -> list[Path]:
+    """Return the paths of all fixtures, in order."""
+    return sorted(ROOT.rglob("*.py"))
+
+
+def read(path: Path) -> Expected:
+    """Read a fixture's markers.
+
+    Raises:
+        MarkerError: a marker is malformed, names an unknown rule, or stands where it means nothing.
+    """
+    return parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def parse(source: str, name: str = "<source>") -> Expected:
+    """Read the markers in a program's text; `name` is for the errors.
+
+    Raises:
+        MarkerError: see `read`.
+    """
+    found: dict[str, Counter[tuple[str, int]]] = {"run": Counter(), "lint": Counter(), "miss-lint": Counter()}
+    devices: list[int] = []
+    for line, part, has_code_before, has_code_above in _parts(source):
+        where = f"{name}:{line}"
+        if match := _DEVICES.fullmatch(part):
+            if has_code_above or devices:
+                raise MarkerError(f"{where}: one `# devices:`, alone on its line, before the first statement")
+            devices.append(_device_count(match, where))
+        elif match := _MARKER.fullmatch(part):
+            if not has_code_before:
+                raise MarkerError(f"{where}: {part!r} stands on a line without code")
+            for half in _halves(match, where):
+                found[half].update((code, line) for code in _codes(match, where))
+        elif _MEANT_AS_MARKER.match(part) and not part.startswith(_SUPPRESSION):
+            raise MarkerError(f"{where}: malformed marker {part!r}")
+    return Expected(found["run"], found["lint"], found["miss-lint"], *devices)
+
+
+def _parts(source: str) -> Iterator[tuple[int, str, bool, bool]]:
+    """Yield (line, part of a comment between two "#", whether code precedes it: on its line, anywhere).
+
+    A string at the beginning, the docstring, is not code.
+    """
+    last_code_line = 0
+    is_first = True
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        line = token.start[0]
+        if token.type == tokenize.COMMENT:
+            for part in token.string.lstrip("#").split("#"):
+                yield line, part.strip(), last_code_line == line, last_code_line > 0
+        elif token.type not in _LAYOUT:
+            if not (is_first and token.type == tokenize.STRING):
+                last_code_line = token.end[0]
+            is_first = False
+
+
+def _device_count(match: re.Match[str], where: str) -> int:
+    number = int(match["number"])
+    if not 1 <= number <= MOST_DEVICES:
+        raise MarkerError(f"{where}: {number} devices; between 1 and {MOST_DEVICES} are expected")
+    return number
+
+
+def _halves(match: re.Match[str], where: str) -> tuple[str, ...]:
+    kind = match["kind"]
+    if kind not in _HALVES:
+        raise MarkerError(f"{where}: unknown marker {kind!r}; there are {', '.join(_HALVES)}")
+    return _HALVES[kind]
+
+
+def _codes(match: re.Match[str], where: str) -> list[str]:
+    codes = re.findall(r"SYN\d{3}", match["codes"])
+    for code in codes:
+        if all(code != rule.code for rule in CATALOGUE):
+            raise MarkerError(f"{where}: no rule has the code {code}")
+    return codes

@@ -1,0 +1,128 @@
+"""Run fixtures in the simulator and compare what it finds with what their markers expect."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import markers
+
+LIMIT_SECONDS = 60.0
+CUDA_ERRORS = frozenset({"RuntimeError", "ValueError", "AcceleratorError", "OutOfMemoryError"})
+"""What CUDA and torch raise for a wrong synchronization; a bad fixture may end with it, and with nothing else."""
+
+_WORKER = Path(__file__).with_name("worker.py")
+_PACKAGE = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a fixture.
+
+    Attributes:
+        found: (code, line) -> number of findings with their primary place in the fixture.
+        elsewhere: findings with their primary place in another file, as text.
+        report: the whole report, as `--output-format json` prints it; empty if there is none.
+        status: the program's own exit status.
+        error: the last line of its standard error.
+        timed_out: it was killed.
+    """
+
+    found: Counter[tuple[str, int]]
+    elsewhere: tuple[str, ...]
+    report: dict[str, Any]
+    status: int
+    error: str
+    timed_out: bool
+
+
+class Simulator:
+    """Runs fixtures, each once."""
+
+    def __init__(self) -> None:
+        self._outcomes: dict[Path, Outcome] = {}
+        self._folder = tempfile.TemporaryDirectory(prefix="syncheck-fixtures-")
+        paths = [str(_PACKAGE), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(paths)}
+        self._process = subprocess.Popen(
+            [sys.executable, str(_WORKER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+
+    def outcome(self, path: Path, limit: float = LIMIT_SECONDS) -> Outcome:
+        """Run a fixture, or return what came of it before.
+
+        Raises:
+            MarkerError: its markers are malformed.
+        """
+        known = self._outcomes.get(path)
+        if known is None:
+            known = self._outcomes[path] = self._run(path, limit)
+        return known
+
+    def _run(self, path: Path, limit: float) -> Outcome:
+        folder = Path(self._folder.name).resolve() / str(len(self._outcomes))
+        folder.mkdir()
+        request = {
+            "path": str(path), "devices": markers.read(path).devices, "folder": str(folder), "limit": limit,
+        }  # fmt: skip
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, f"the worker of the fixtures ended, with status {self._process.wait()}"
+        answer = json.loads(line)
+        return _outcome(path, folder, answer["status"], timed_out=answer["timed_out"])
+
+    def close(self) -> None:
+        """End the worker."""
+        self._process.communicate()
+        self._folder.cleanup()
+
+
+def _outcome(path: Path, folder: Path, status: int, *, timed_out: bool) -> Outcome:
+    written = folder / "report.json"
+    report = json.loads(written.read_text(encoding="utf-8")) if written.exists() else {}
+    here, elsewhere = Counter[tuple[str, int]](), []
+    for finding in report.get("findings", ()):
+        if (folder / finding["path"]).resolve() == path.resolve():
+            here[finding["rule"], finding["line"]] += 1
+        else:
+            elsewhere.append(f"{finding['rule']} at {finding['path']}:{finding['line']}")
+    lines = (folder / "stderr").read_text(encoding="utf-8", errors="replace").split("\n")
+    error = next((line for line in reversed(lines) if line.strip()), "")
+    return Outcome(here, tuple(elsewhere), report, status, error, timed_out)
+
+
+def problems(expected: markers.Expected, outcome: Outcome) -> list[str]:
+    """Return, in words, all ways in which an outcome is not what the markers expect; none if it is right."""
+    if outcome.timed_out:
+        return ["it did not end in time and was killed"]
+    if not outcome.report:
+        return [f"there is no report; the last words were: {outcome.error}"]
+    return [
+        *_differences(expected.run - outcome.found, "is expected and was not found"),
+        *_differences(outcome.found - expected.run, "was found and is not expected"),
+        *(f"{where} is not expected" for where in outcome.elsewhere),
+        *(f"the check is incomplete: {reason}" for reason in outcome.report["incomplete"]),
+        *_wrong_end(expected, outcome),
+    ]
+
+
+def _differences(findings: Counter[tuple[str, int]], what: str) -> list[str]:
+    return [f"line {line}: {code} {what}" for code, line in sorted(findings.elements(), key=lambda f: f[::-1])]
+
+
+def _wrong_end(expected: markers.Expected, outcome: Outcome) -> list[str]:
+    """Return why a program should not have ended as it did: a bad one may end with an error of CUDA."""
+    match = re.match(r"(?:\w+\.)*(\w+)(?::|$)", outcome.error)
+    raised = match[1] if match else ""
+    if outcome.status == 0 or (expected.run and outcome.status == 1 and raised in CUDA_ERRORS):
+        return []
+    return [f"it ended with status {outcome.status}: {outcome.error}"]

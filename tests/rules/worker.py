@@ -1,0 +1,91 @@
+"""Run fixtures in the simulator, each in a process of its own, forked from one that has imported torch.
+
+Reads requests from standard input, one JSON object a line: {"path", "devices", "folder", "limit"}. Answers each
+with one JSON line on standard output: {"status", "timed_out"}. The folder is the program's working directory and
+receives `report.json`, `stdout` and `stderr`. `status` is the program's own, whatever was found.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch._dynamo  # every dispatch mode imports it; like the simulator, once, here, and not in every child
+
+import syncheck.sim.run  # noqa: F401
+from syncheck import app, launcher
+from syncheck.config import Options
+from syncheck.findings import Report
+
+_POLL_SECONDS = 0.02
+
+
+def serve() -> None:
+    """Answer requests until there are no more."""
+    torch.set_num_threads(1)
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # nothing else may get between the answers
+    for line in sys.stdin:
+        answers.write(json.dumps(_run(json.loads(line))) + "\n")
+        answers.flush()
+
+
+def _run(request: dict[str, Any]) -> dict[str, Any]:
+    child = os.fork()
+    if child == 0:
+        _become_program(request)
+    return _wait(child, time.monotonic() + request["limit"])
+
+
+def _wait(child: int, deadline: float) -> dict[str, Any]:
+    while time.monotonic() < deadline:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return {"status": os.waitstatus_to_exitcode(status), "timed_out": False}
+        time.sleep(_POLL_SECONDS)
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return {"status": 0, "timed_out": True}
+
+
+def _become_program(request: dict[str, Any]) -> None:
+    """Run one fixture and leave this process."""
+    status = 70
+    try:
+        os.setsid()
+        os.chdir(request["folder"])
+        _redirect(os.devnull, 0, os.O_RDONLY)
+        _redirect("stdout", 1, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        _redirect("stderr", 2, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        status = _check(request["path"], request["devices"])
+    except BaseException:  # noqa: BLE001  whatever it is, the child must not return
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def _redirect(path: str, descriptor: int, flags: int) -> None:
+    opened = os.open(path, flags, 0o644)
+    os.dup2(opened, descriptor)
+    os.close(opened)
+
+
+def _check(path: str, devices: int) -> int:
+    options = Options(backend="sim", devices=devices, output_format="json")
+
+    def deliver(report: Report) -> int:
+        text = app.render(app.completed(report), options, color=False)
+        Path("report.json").write_text(text, encoding="utf-8")
+        return 0
+
+    return app.run(launcher.Program(path, (), is_module=False), options, deliver)
+
+
+if __name__ == "__main__":
+    serve()
