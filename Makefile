@@ -1,0 +1,24 @@
+# Everything a developer needs; both targets set up their own environment in .venv first.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo check format
+
+demo: .venv/ready  ## check a program with a race on simulated GPUs: prints a finding
+	@$(BIN)/syncheck run --backend sim fixtures/unordered-read/bad.py || test $$? -eq 1
+
+check: .venv/ready  ## format, lint, types, import contracts, tests: what CI runs
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest -q -n 2 --dist loadfile -m "not gpu"
+
+format: .venv/ready
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+.venv/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[torch,dev]'
+	@touch $@

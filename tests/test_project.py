@@ -1,0 +1,43 @@
+"""The project is complete: what is declared once is found where it is derived."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from syncheck import app
+from syncheck.rules.catalogue import CATALOGUE
+
+ROOT = Path(__file__).parents[1]
+RUN_RULES = """SYN101 SYN102 SYN103 SYN104 SYN201 SYN202 SYN301 SYN302 SYN303 SYN401 SYN402 SYN403 SYN404 SYN405 SYN406
+SYN501 SYN502 SYN503 SYN701 SYN702 SYN802 SYN805 SYN901 SYN902 SYN903 SYN904""".split()
+
+
+def test_the_sanitizer_reports_the_rules_that_it_promises():
+    assert [rule.code for rule in CATALOGUE if "run" in app.halves(rule)] == RUN_RULES
+
+
+def test_importing_the_package_changes_and_loads_nothing():
+    code = "import sys; before = set(sys.modules); import syncheck; print(sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['syncheck']"
+
+
+def test_the_readme_names_every_command_and_option():
+    readme = (ROOT / "README.md").read_text()
+    done = subprocess.run(
+        [sys.executable, "-m", "syncheck", "run", "--help"], capture_output=True, text=True, check=True
+    )
+    options = {word for word in done.stdout.replace("│", " ").split() if word.startswith("--")} - {"--help"}
+    assert len(options) > 8
+    assert [option for option in sorted(options) if option not in readme] == []
+    for command in ("run", "replay", "rules", "explain", "doctor"):
+        assert f"`syncheck {command}" in readme
+
+
+def test_no_file_of_the_package_is_too_long():
+    long = {str(path.relative_to(ROOT)): n for path in ROOT.glob("syncheck/**/*.py") if (n := _lines(path)) > 400}
+    assert long == {}
+
+
+def _lines(path):
+    return len(path.read_text().splitlines())
