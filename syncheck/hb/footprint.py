@@ -10,7 +10,9 @@ _MAX_STEPS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """The bytes of one view inside one allocation, in a canonical form: equal bytes, equal footprint.
+    """The bytes of one view inside one allocation, in a canonical form.
+
+    Equal bytes have an equal footprint, for views that do not overlap in themselves.
 
     Attributes:
         start: first byte.

@@ -2,7 +2,8 @@
 
 from enum import Enum, auto
 
-from syncheck.hb.clock import HOST, TICK, Epoch, VectorClock, covers, join
+from syncheck.errors import TraceError
+from syncheck.hb.clock import ACTOR_MASK, HOST, TICK, Epoch, VectorClock, covers, join
 
 
 class WaitResult(Enum):
@@ -42,10 +43,15 @@ class Order:
             is_legacy: it is the device's default stream, handle 0.
             is_blocking: it was made without cudaStreamNonBlocking: implicitly ordered with the legacy stream.
 
+        Raises:
+            TraceError: more streams than an epoch can name.
+
         Source:
             CUDA Runtime API, "Stream synchronization behavior", section "Legacy default stream".
         """
         stream = len(self._clocks)
+        if stream > ACTOR_MASK:
+            raise TraceError(f"more than {ACTOR_MASK} streams")
         for clock in self._clocks:
             clock.append(0)
         clock = list(self._host)
@@ -169,7 +175,7 @@ class Order:
 
     def stream_covers(self, stream: int, epoch: Epoch) -> bool:
         """Tell whether an op submitted to the stream now comes after `epoch`."""
-        return covers(self._now(stream), epoch)
+        return covers(self._ahead(stream), epoch)
 
     def covers(self, actor: int, epoch: Epoch) -> bool:
         """Tell whether an actor, the host or a stream, knows `epoch`."""

@@ -65,6 +65,8 @@ class Session:
         given = self._engine.add_stream(device, is_legacy=legacy, is_blocking=blocking)
         assert given == stream, "streams are numbered in order"  # noqa: S101
         self.ledger.names.streams[stream] = StreamInfo(device, handle, site)
+        if self._graphs.capture is not None:
+            self._graphs.capture.engine.add_stream(device)
 
     def name(self, kind: str, ident: int, text: str) -> None:
         """See `Monitor`."""

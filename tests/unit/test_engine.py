@@ -1062,3 +1062,11 @@ def test_prune_never_loses_a_first_use():
         write(engine, home, Y, engine.add_footprint(dense(row, row + 1)))
     (race,) = write(engine, user, Y, engine.add_footprint(dense(600, 700)))
     assert race.is_first_use
+
+
+def test_more_streams_than_an_epoch_can_name_are_refused():
+    engine = Engine()
+    for _ in range(4095):
+        engine.add_stream(0)
+    with pytest.raises(TraceError, match="4095"):
+        engine.add_stream(0)

@@ -367,3 +367,14 @@ def test_rules_that_are_not_selected_are_not_reported():
     program.write(1, x, 10)
     program.read(2, x, 20)
     assert program.found() == []
+
+
+def test_a_stream_that_appears_during_a_capture_can_be_forked_and_joined():
+    program = Program()
+    program.session.capture_begin(1, 2, 5)
+    program.session.stream(3, 0, 7, 0, legacy=False, blocking=False)
+    program.session.wait_stream(3, 2, 6)
+    x = program.allocate(3)
+    program.write(3, x, 7)
+    program.session.wait_stream(2, 3, 8)
+    assert program.session.capture_end(1) == ()
