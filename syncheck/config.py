@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from syncheck.rules.model import Rule, Severity
+from syncheck.rules.model import Severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,6 @@ class Options:
         """
         chosen = _codes(self.select) or _codes(("ALL",))
         return chosen - _codes(self.ignore)
-
-    def selects(self, rule: Rule) -> bool:
-        """Tell whether a rule is to be reported."""
-        return rule.code in self.selected()
 
 
 def _codes(names: tuple[str, ...]) -> frozenset[str]:

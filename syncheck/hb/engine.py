@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 from syncheck.errors import TraceError
-from syncheck.hb.clock import ACTOR_MASK, HOST, TICK, Epoch, VectorClock, covers
+from syncheck.hb.clock import ACTOR_MASK, HOST, TICK, VectorClock, covers
 from syncheck.hb.footprint import Footprint
 from syncheck.hb.memory import BORN, Block, Cell, FreedUse, Pool, Use, supersede
 from syncheck.hb.order import Order
@@ -237,10 +237,6 @@ class Engine(Order):
             return sum(covers(self._clocks[race.prior.actor], other.prior.epoch) for other in races)
 
         return races if len(races) < 2 else sorted(races, key=lambda race: (-seen(race), -race.prior.epoch))
-
-    def host_covers(self, epoch: Epoch) -> bool:
-        """Tell whether the host knows `epoch` to be complete."""
-        return covers(self._host, epoch)
 
 
 def _conflicts(allocation: int, block: Block, cell: Cell, current: Use, clock: VectorClock) -> list[Race]:

@@ -181,6 +181,10 @@ class Order:
         """Tell whether an actor, the host or a stream, knows `epoch`."""
         return covers(self._clocks[actor], epoch)
 
+    def host_covers(self, epoch: Epoch) -> bool:
+        """Tell whether the host knows `epoch` to be complete."""
+        return covers(self._host, epoch)
+
     def is_pending(self, snapshot: VectorClock, besides: int) -> bool:
         """Tell whether a snapshot holds an op, of an actor other than `besides`, not known to the host as complete."""
         return any(e >= TICK and i != besides and not covers(self._host, e) for i, e in enumerate(snapshot))

@@ -29,6 +29,8 @@ class Record:
     Attributes:
         submitted: each stream's last op when it was recorded.
         snapshot: what it stands for; owned by the engine, never changed.
+        looked_up: how the program got the stream, as in `Monitor.wait`.
+        current: the stream that was current at the call.
         used: somebody waited, synchronized or queried it since.
         host_synced: the program made the host wait for it.
     """
@@ -104,11 +106,11 @@ class Events:
             self._effective_sites.add(site)
             redundant = result is WaitResult.REDUNDANT
             if last is not None and last.host_synced:
-                self._redundant.setdefault(site, True)  # the host has waited for this very record
+                self._note_redundant(site, redundant=True)  # the host has waited for this very record
             elif recorded[0] != stream:
                 self.count_redundant(site, stream, acquired or [], redundant=redundant)
             elif via == "stream":  # an `Event.wait` there costs nothing; where it is harmful, SYN402 says so
-                self._redundant[site] = self._redundant.get(site, True) and redundant
+                self._note_redundant(site, redundant=redundant)
 
     def count_redundant(self, site: int, waiter: int, acquired: VectorClock, *, redundant: bool) -> None:
         """Remember whether a wait call ever added order.
@@ -117,6 +119,9 @@ class Events:
         blocking copy; nor after a race, whose missing edge was added for it.
         """
         redundant = redundant and waiter not in self.healed and self._engine.is_pending(acquired, waiter)
+        self._note_redundant(site, redundant=redundant)
+
+    def _note_redundant(self, site: int, *, redundant: bool) -> None:
         self._redundant[site] = self._redundant.get(site, True) and redundant
 
     def sync(self, event: int, site: int) -> None:
