@@ -14,8 +14,8 @@ def build(streams: int) -> tuple[Engine, list[int], list[list[tuple[int, int, bo
     """Make an engine with tensors for each stream and the launches that go round over them."""
     engine = Engine()
     ids = [engine.add_stream(0, is_legacy=index == 0) for index in range(streams)]
-    whole = engine.add_footprint(dense(0, 4096))
-    half = engine.add_footprint(dense(0, 2048))
+    whole = engine.add_view(dense(0, 4096))
+    half = engine.add_view(dense(0, 2048))
     for index in range(TENSORS):
         engine.allocate(index, ids[index % streams], 4096, 0, 0)
     rounds = []

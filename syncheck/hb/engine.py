@@ -15,13 +15,16 @@ from syncheck.hb.memory import BORN, Block, Cell, FreedUse, Pool, Use, supersede
 from syncheck.hb.order import Order
 
 Access: TypeAlias = tuple[int, int, bool]
-"""(allocation, footprint id, is_write); a write stands for a read of the same bytes too."""
+"""(allocation, view, is_write), the view from `Engine.add_view`; a write stands for a read of the same bytes too."""
 
 HOST_POOL = -1
 """The pool of pinned host memory: its allocator waits for the streams by itself, so reuse is no hazard.
 
 Source: CachingHostAllocator records an event a stream at the free, aten/src/ATen/core/CachingHostAllocator.h.
 """
+
+_SOMETIMES = 31 * TICK
+"""At launches whose time has none of these bits, every 32nd of a stream, the logs of private memory are pruned."""
 
 
 class Race(NamedTuple):
@@ -55,7 +58,7 @@ class Freed(NamedTuple):
 class Engine(Order):
     """Races and memory hazards, on top of the order.
 
-    Footprints are registered once and named by their index. Cost of a launch does not depend on the number of streams
+    Views are registered once and named by their index. Cost of a launch does not depend on the number of streams
     unless the host learned something since.
     """
 
@@ -64,6 +67,8 @@ class Engine(Order):
         self._blocks: dict[int, Block] = {}
         self._pools: dict[tuple[int, int], Pool] = {}
         self._footprints: list[Footprint] = []
+        self._key_of: list[int] = []  # view -> index of its footprint
+        self._keys: dict[Footprint, int] = {}
 
     def clone_streams(self) -> "Engine":
         """Return an engine with the same streams and footprints, and no history: for a graph's inside."""
@@ -71,15 +76,18 @@ class Engine(Order):
         for stream in range(1, len(self._clocks)):
             device = next(device for device, streams in self._devices.items() if stream in streams)
             clone.add_stream(device)
-        clone._footprints = self._footprints
+        clone._footprints, clone._key_of, clone._keys = self._footprints, self._key_of, self._keys
         return clone
 
     # -- memory
 
-    def add_footprint(self, footprint: Footprint) -> int:
-        """Register a footprint and return its id."""
-        self._footprints.append(footprint)
-        return len(self._footprints) - 1
+    def add_view(self, footprint: Footprint) -> int:
+        """Register a view of some bytes and return its id, a new one each time; equal bytes share their history."""
+        key = self._keys.setdefault(footprint, len(self._footprints))
+        if key == len(self._footprints):
+            self._footprints.append(footprint)
+        self._key_of.append(key)
+        return len(self._key_of) - 1
 
     def allocate(self, allocation: int, home: int, n_bytes: int, pool: int, label: int) -> list[FreedUse]:
         """Begin an allocation's life on stream `home`; return the uses of freed memory that it may run into.
@@ -98,7 +106,7 @@ class Engine(Order):
         clock = self._now(home)
         born = clock[home] if pool >= 0 else 0
         self._blocks[allocation] = Block(home, born, n_bytes, pool, label)
-        freed = self._pools.get((home, pool))
+        freed = self._pools.get((home, pool)) if self._pools else None
         return freed.take(n_bytes, self._ahead(home)) if freed is not None and freed.pending else []
 
     def record_stream(self, allocation: int, stream: int, note: tuple[int, int] = (0, 0)) -> bool:
@@ -115,21 +123,36 @@ class Engine(Order):
         block = self._block(allocation)
         if block.home == stream:
             return True
+        if block.recorded is None:
+            block.recorded = {}
         block.recorded.setdefault(stream, note)
         return False
 
     def records(self, allocation: int) -> dict[int, tuple[int, int]]:
         """Return the streams given to `record_stream`, each with its first call's note."""
-        return self._block(allocation).recorded
+        return self._block(allocation).recorded or {}
 
     def allocation_label(self, allocation: int) -> int:
         """Return the label that an allocation was made with."""
         return self._block(allocation).label
 
+    def free_private(self, allocation: int) -> bool:
+        """End an allocation's life if only its home stream has touched it; tell whether that was so.
+
+        Nothing can follow from such a free: the memory goes back to the stream that used it.
+        """
+        block = self._blocks.get(allocation)
+        if block is None or block.private < 0 or block.recorded is not None:
+            return False
+        del self._blocks[allocation]
+        return True
+
     def free(self, allocation: int, label: int) -> Freed:
         """End an allocation's life: its memory goes back to its home stream's pool."""
         block = self._block(allocation)
         del self._blocks[allocation]
+        if block.private >= 0:
+            block.share(self._footprints, self._key_of)
         if block.pool < 0 or not block.cells:
             return Freed((), ())
         clock = self._now(block.home)
@@ -142,15 +165,20 @@ class Engine(Order):
                     joined.add(actor)
             elif actor not in pending or pending[actor].epoch < epoch:
                 pending[actor] = Use(actor, epoch, use_label, footprint, is_write)
+        return self._protect(allocation, block, pending, joined, label)
+
+    def _protect(self, allocation: int, block: Block, pending: dict[int, Use], joined: set[int], label: int) -> Freed:
+        """Put the pending uses of a freed block into its pool, but for those that `record_stream` protects."""
+        recorded = block.recorded or {}
         useful: set[int] = set()  # recorded streams that have a pending use behind them, their own or another's
         for use in pending.values():
-            protectors = {stream for stream in block.recorded if covers(self._ahead(stream), use.epoch)}
+            protectors = {stream for stream in recorded if covers(self._ahead(stream), use.epoch)}
             useful |= protectors
             if not protectors:
                 freed = FreedUse(allocation, block.home, use, label, block.label, block.n_bytes)
                 self._pools.setdefault((block.home, block.pool), Pool()).add(freed)
-        useless = tuple(sorted((block.recorded.keys() & joined) - useful))
-        return Freed(useless, tuple(sorted(block.recorded.keys() - set(useless))))
+        useless = tuple(sorted((recorded.keys() & joined) - useful))
+        return Freed(useless, tuple(sorted(recorded.keys() - set(useless))))
 
     def is_live(self, allocation: int) -> bool:
         """Tell whether the allocation exists."""
@@ -185,17 +213,24 @@ class Engine(Order):
         self._snapshots[stream] = None
         races: list[Race] = []
         blocks = self._blocks
-        for allocation, key, is_write in accesses:
+        stamp = (now, label)
+        is_time = not now & _SOMETIMES
+        for allocation, view, is_write in accesses:
             block = blocks.get(allocation)
             if block is None:
                 raise TraceError(f"allocation {allocation} does not exist or was freed")
-            cell = block.cells.get(key) or self._new_cell(block, key)
+            if block.private == stream:
+                block.log[view if is_write else ~view] = stamp
+                if is_time and len(block.log) > block.limit:
+                    block.prune_log(self._host)
+                continue
+            cell = self._cell(block, view)
             write, read = cell.write, cell.read
             # the common ordered case costs a few comparisons; all others are looked at in full
             if (
                 clock[write & ACTOR_MASK] < write
-                or cell.overlaps
                 or (is_write and (cell.reads is not None or clock[read & ACTOR_MASK] < read))
+                or (cell.overlaps and _may_conflict(cell.overlaps, clock, is_write=is_write))
             ):
                 current = Use(stream, now, label, cell.footprint, is_write)
                 races.extend(_conflicts(allocation, block, cell, current, clock))
@@ -206,17 +241,24 @@ class Engine(Order):
                 cell.add_read(now, label, clock)
         return races
 
+    def _cell(self, block: Block, view: int) -> Cell:
+        """Return the cell of a view's bytes, made if need be; the block is shared from now on."""
+        if block.private >= 0:
+            block.share(self._footprints, self._key_of)
+        key = self._key_of[view]
+        return block.cells.get(key) or self._new_cell(block, key)
+
     def _new_cell(self, block: Block, key: int) -> Cell:
         if len(block.cells) >= block.limit:
             block.prune(self._host)
         return block.add_cell(key, self._footprints[key])
 
-    def host_access(self, allocation: int, key: int, label: int, *, is_write: bool) -> list[Race]:
+    def host_access(self, allocation: int, view: int, label: int, *, is_write: bool) -> list[Race]:
         """Check a read or write by the host against the streams' accesses; return the races."""
         block = self._blocks.get(allocation)
-        if block is None or not block.cells:
+        if block is None or not (block.cells or block.log):
             return []
-        cell = block.cells.get(key) or self._new_cell(block, key)
+        cell = self._cell(block, view)
         current = Use(HOST, 0, label, cell.footprint, is_write)
         return _conflicts(allocation, block, cell, current, self._host)
 
@@ -237,6 +279,17 @@ class Engine(Order):
             return sum(covers(self._clocks[race.prior.actor], other.prior.epoch) for other in races)
 
         return races if len(races) < 2 else sorted(races, key=lambda race: (-seen(race), -race.prior.epoch))
+
+
+def _may_conflict(overlaps: list[Cell], clock: VectorClock, *, is_write: bool) -> bool:
+    """Tell whether the history of cells that share bytes holds anything that `clock` does not cover."""
+    for other in overlaps:
+        write, read = other.write, other.read
+        if clock[write & ACTOR_MASK] < write:
+            return True
+        if is_write and (other.reads is not None or clock[read & ACTOR_MASK] < read):
+            return True
+    return False
 
 
 def _conflicts(allocation: int, block: Block, cell: Cell, current: Use, clock: VectorClock) -> list[Race]:

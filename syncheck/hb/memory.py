@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from syncheck.hb.clock import ACTOR_MASK, Epoch, VectorClock, covers
+from syncheck.hb.clock import ACTOR_MASK, HOST, Epoch, VectorClock, covers
 from syncheck.hb.footprint import Footprint, contains, overlap
 
 # torch serves requests up to this size from another pool than larger ones, and never moves memory between the two.
@@ -56,10 +56,18 @@ class Cell:
         return covers(clock, self.write) and all(covers(clock, epoch) for epoch, _ in self.all_reads())
 
 
-class Block:
-    """One allocation's life."""
+_NO_CELLS: dict[int, Cell] = {}
+"""Of all private blocks; never changed."""
 
-    __slots__ = ("born", "cells", "home", "label", "limit", "n_bytes", "pool", "recorded")
+
+class Block:
+    """One allocation's life.
+
+    While only its home stream touches it, nothing can go wrong: then its history is a log, with the latest write and
+    read of each view, and no cell is made.
+    """
+
+    __slots__ = ("born", "cells", "home", "label", "limit", "log", "n_bytes", "pool", "private", "recorded")
 
     def __init__(self, home: int, born: Epoch, n_bytes: int, pool: int, label: int) -> None:
         self.home = home  # the stream it was allocated on; HOST for host memory
@@ -67,9 +75,11 @@ class Block:
         self.n_bytes = n_bytes
         self.pool = pool
         self.label = label
-        self.cells: dict[int, Cell] = {}  # footprint id -> cell
-        self.recorded: dict[int, tuple[int, int]] = {}  # stream given to record_stream -> the caller's note
+        self.cells: dict[int, Cell] = {} if home == HOST else _NO_CELLS  # footprint id -> cell, once it is shared
+        self.recorded: dict[int, tuple[int, int]] | None = None  # stream given to record_stream -> the caller's note
         self.limit = _FIRST_PRUNE
+        self.private = -1 if home == HOST else home  # the only stream that has touched it; -1 once it is shared
+        self.log: dict[int, tuple[Epoch, int]] = {}  # view written, or ~view read -> (epoch, label), while private
 
     def add_cell(self, key: int, footprint: Footprint) -> Cell:
         """Make the cell of a footprint that was not seen before in this allocation."""
@@ -81,8 +91,30 @@ class Block:
                 other.overlaps.append(cell)
                 if contains(other.footprint, footprint):
                     cell.forget()  # these bytes were touched before: no first use
+        if self.cells is _NO_CELLS:
+            self.cells = {}
         self.cells[key] = cell
         return cell
+
+    def prune_log(self, host: VectorClock) -> None:
+        """Drop what the host knows to be complete from the log of a private block."""
+        known = host[self.private]
+        self.log = {view: stamp for view, stamp in self.log.items() if stamp[0] > known}
+        self.limit = max(_FIRST_PRUNE, 2 * len(self.log))
+
+    def share(self, footprints: list[Footprint], key_of: list[int]) -> None:
+        """Another actor comes: make cells of the log, as if each access had been looked at when it was made."""
+        self.private = -1
+        log, self.log = self.log, {}
+        self.limit = max(_FIRST_PRUNE, 2 * len(log))
+        for view, (epoch, label) in sorted(log.items(), key=lambda entry: entry[1][0]):
+            key = key_of[view if view >= 0 else ~view]
+            cell = self.cells.get(key) or self.add_cell(key, footprints[key])
+            if view >= 0:
+                cell.write, cell.write_label, cell.read = epoch, label, 0
+                supersede(cell)
+            else:
+                cell.read, cell.read_label = epoch, label
 
     def touched_early(self) -> None:
         """The first use was out of order and is reported: once is enough for the whole allocation."""

@@ -36,6 +36,7 @@ class Graph:
     Attributes:
         accesses: what a replay reads and writes, each once, in the order of first use.
         owned: allocations made during the capture: they live in the graph's pool.
+        used: allocations that it reads or writes.
         freed: allocation -> free site, of memory that the graph uses and does not own.
         made: allocation -> allocation site, of the same.
     """
@@ -43,6 +44,7 @@ class Graph:
     site: int
     accesses: dict[tuple[int, int, bool], None] = field(default_factory=dict)
     owned: set[int] = field(default_factory=set)
+    used: set[int] = field(default_factory=set)
     freed: dict[int, int] = field(default_factory=dict)
     made: dict[int, int] = field(default_factory=dict)
 
@@ -66,6 +68,12 @@ class Graphs:
         self._graphs: dict[int, Graph] = {}
         self._capture: Capture | None = None
         self._warm: set[str] = set()
+        self._pooled: set[int] = set()  # live allocations in the pools of graphs
+
+    @property
+    def exist(self) -> bool:
+        """Tell whether any graph was captured, or is being captured."""
+        return bool(self._graphs)
 
     @property
     def capture(self) -> Capture | None:
@@ -104,6 +112,7 @@ class Graphs:
         assert capture is not None  # noqa: S101  only called while capturing
         for access in accesses:
             capture.graph.accesses[access] = None
+            capture.graph.used.add(access[0])
             if not capture.engine.is_live(access[0]):
                 capture.engine.allocate(access[0], HOST, 0, GRAPH_POOLS, 0)
         self._check_warm(operator, capture.graph)
@@ -128,14 +137,17 @@ class Graphs:
         """Memory was allocated during the capture."""
         if self._capture is not None:
             self._capture.graph.owned.add(allocation)
+            self._pooled.add(allocation)
 
     def freed(self, allocation: int, site: int, made_site: int) -> None:
         """Memory, allocated at `made_site`, was freed: note it in the graphs that use it."""
         if self._capture is not None and allocation in self._capture.graph.owned:
             self._capture.graph.freed[allocation] = site
-            return
+        if allocation in self._pooled:
+            self._pooled.discard(allocation)
+            return  # the pool keeps it for its graphs, which may share it
         for graph in self._graphs.values():
-            if allocation not in graph.owned and any(access[0] == allocation for access in graph.accesses):
+            if allocation in graph.used:
                 graph.freed[allocation] = site
                 graph.made[allocation] = made_site
 
@@ -155,8 +167,8 @@ class Graphs:
             )
         )
 
-    def replay(self, graph: int, site: int, view_of: Sequence[int]) -> list[Access]:
-        """Return the accesses of a replay; report memory that is gone. `view_of`: footprint id -> a view of it."""
+    def replay(self, graph: int, site: int) -> list[Access]:
+        """Return the accesses of a replay; report memory that is gone."""
         state = self._graphs.get(graph)
         if state is None:
             return []
@@ -165,8 +177,8 @@ class Graphs:
             for access in state.accesses
             if access[0] in state.freed and access[0] not in state.owned
         }
-        for allocation, footprint in gone.items():
-            facts: dict[str, Text] = {"tensor": (TensorRef(allocation, view_of[footprint]),)}
+        for allocation, view in gone.items():
+            facts: dict[str, Text] = {"tensor": (TensorRef(allocation, view),)}
             related: list[tuple[int, Text]] = [
                 (state.freed[allocation], ("it was freed here",)),
                 (state.site, ("the graph was captured here",)),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from syncheck.findings import Finding, Place, merge_equal
 from syncheck.rules.model import Rule, Severity
@@ -44,6 +45,10 @@ class Draft:
 _MOST_RELATED = 5
 
 
+Mark: TypeAlias = dict[tuple[object, ...], int]
+"""How often each finding had been seen at some time."""
+
+
 class Ledger:
     """Findings so far.
 
@@ -79,11 +84,17 @@ class Ledger:
         """Tell whether anything was reported at a site."""
         return any(draft.site == site for draft in self._drafts.values())
 
-    def findings(self, sites: Sites) -> tuple[Finding, ...]:
-        """Word all findings, equal ones merged, in the order of place and code."""
+    def mark(self) -> Mark:
+        """Return how often each finding was seen so far."""
+        return {key: draft.count for key, draft in self._drafts.items()}
+
+    def findings(self, sites: Sites, since: Mark | None = None) -> tuple[Finding, ...]:
+        """Word all findings, or those seen since a mark; equal ones merged, in the order of place and code."""
         self.names.sites = sites
-        kept = [d for d in self._drafts.values() if self._selected(d.rule) and not (d.superseded and d.superseded())]
-        return merge_equal(self._word(draft, sites) for draft in kept)
+        drafts = [(draft, draft.count - (since or {}).get(key, 0)) for key, draft in self._drafts.items()]
+        kept = [(d, count) for d, count in drafts if count and self._selected(d.rule)]
+        kept = [(d, count) for d, count in kept if not (d.superseded and d.superseded())]
+        return merge_equal(self._word(draft, sites).counted(count) for draft, count in kept)
 
     def _word(self, draft: Draft, sites: Sites) -> Finding:
         self._name(draft, sites)

@@ -38,6 +38,9 @@ class Monitor(Protocol):
         """Return the id of a view, equal for views of equal bytes; `start` in bytes, sizes and strides in elements."""
         ...
 
+    def shown(self, allocation: int, view: int) -> None:
+        """Describe an allocation by this view in findings: what a launch was given may only tell how many bytes."""
+
     def made(self, thing: str, ident: int, site: int) -> None:
         """A "stream" or "timing event" object was made by the program."""
 

@@ -12,14 +12,12 @@ from syncheck.hb.order import WaitResult
 from syncheck.rules.model import Rule
 from syncheck.sanitizer import classify, events, graphs, misuse, timing
 from syncheck.sanitizer.evidence import Evidence, HostSync, Wait
-from syncheck.sanitizer.ledger import Draft, Ledger
+from syncheck.sanitizer.ledger import Draft, Ledger, Mark
+from syncheck.sanitizer.loops import Loops
 from syncheck.sanitizer.monitor import Ids, Sites
 from syncheck.sanitizer.scene import Label, Scene
-from syncheck.sanitizer.views import Accesses, Views
+from syncheck.sanitizer.views import Accesses, Views, as_writes
 from syncheck.sanitizer.wording import StreamInfo, StreamRef, TensorRef, Text, View
-
-_LOOP_TURNS = {"stream": 3, "timing event": 8}
-"""Objects made at one place, all but the last two gone again, that count as made in every turn of a loop."""
 
 _KEPT_RECORDS = 4096
 """Allocations whose useless `record_stream` is remembered, the oldest forgotten first."""
@@ -43,6 +41,8 @@ class Session:
         self._timing = timing.Timing(self._engine, self._evidence, self.ledger)
         self._labels: list[Label] = [Label(0, "")]
         self._label_ids: dict[tuple[int, str, bool, bool], int] = {}
+        self._allocation_labels: dict[int, int] = {}  # call site -> label
+        self._launch_labels: dict[tuple[int, str], int] = {}  # those of launches outside of captures
         self._views = Views(self._engine, self.ledger.names.views)
         self._last_site = self.ledger.names.last_site
         self._contexts: dict[tuple[int, int], Draft] = {}  # (entered at, device of the work) -> finding
@@ -51,8 +51,7 @@ class Session:
         self._self_recorded: dict[int, int] = {}  # allocation -> call site of a record_stream of its own stream
         self._useful_records: set[int] = set()  # call sites of record_stream that protected something at least once
         self._blamed_records: set[int] = set()  # those of them that were meant to prevent a SYN201
-        self._made: dict[tuple[str, int], list[int]] = {}  # (thing, site) -> [made, dropped]
-        self._made_at: dict[tuple[str, int], int] = {}
+        self._loops = Loops(self.ledger)
         self._operators = 0
         self._incomplete: dict[str, None] = {}
         self._notes: dict[str, None] = {}
@@ -76,33 +75,32 @@ class Session:
         """See `Monitor`."""
         return self._views.intern(strided(start, sizes, strides, item_size), View(sizes, item_size, dtype))
 
+    def shown(self, allocation: int, view: int) -> None:
+        """See `Monitor`."""
+        self.ledger.names.shown[allocation] = view
+
     def made(self, thing: str, ident: int, site: int) -> None:
         """See `Monitor`."""
-        counts = self._made.setdefault((thing, site), [0, 0])
-        self._made_at[thing, ident] = site
-        counts[0] += 1
-        if counts[0] >= _LOOP_TURNS[thing] and counts[1] >= counts[0] - 2:
-            draft = misuse.made_in_loop(thing, site)
-            draft.count = counts[0]  # of a repetition the ledger counts one more
-            self.ledger.add(draft)
+        self._loops.made(thing, ident, site)
 
     def dropped(self, thing: str, ident: int) -> None:
         """See `Monitor`."""
-        site = self._made_at.pop((thing, ident), None)
-        if site is not None:
-            self._made[thing, site][1] += 1
+        self._loops.dropped(thing, ident)
 
     # -- memory
 
     def allocate(self, allocation: int, home: int, n_bytes: int, pool: int, site: int) -> Ids:
         """See `Monitor`."""
-        if self._graphs.takes(home):
+        if self._graphs.capture is not None and self._graphs.takes(home):
             pool = graphs.GRAPH_POOLS
             self._graphs.allocated(allocation)
         elif home == HOST:
             pool = HOST_POOL
-        reuses = self._engine.allocate(allocation, home, n_bytes, pool, self._label(site, "allocation"))
-        return tuple(self._report_reuse(reuse, site) for reuse in reuses)
+        label = self._allocation_labels.get(site)
+        if label is None:
+            label = self._allocation_labels[site] = self._label(site, "allocation")
+        reuses = self._engine.allocate(allocation, home, n_bytes, pool, label)
+        return tuple(self._report_reuse(reuse, site) for reuse in reuses) if reuses else ()
 
     def _report_reuse(self, freed: FreedUse, site: int) -> int:
         labels = self._labels
@@ -117,6 +115,8 @@ class Session:
 
     def free(self, allocation: int, site: int) -> Ids:
         """See `Monitor`."""
+        if not self._graphs.exist and self._engine.free_private(allocation):
+            return ()
         recorded = self._engine.records(allocation)
         allocated = self._labels[self._engine.allocation_label(allocation)].site
         self._graphs.freed(allocation, site, allocated)
@@ -149,18 +149,24 @@ class Session:
     def launch(self, stream: int, operator: str, accesses: Accesses, site: int, context: int = 0) -> Ids:
         """See `Monitor`."""
         self._operators += 1
-        label = self._label(site, operator)
-        if self._graphs.takes(stream):
-            races = self._graphs.launch(stream, operator, self._views.footprints(accesses), label)
-            return self._explain(races, accesses, inside_graph=True)
+        label = self._launch_labels.get((site, operator))
+        if label is None or context or self._graphs.capture is not None:
+            label = self._label(site, operator)
+            if self._graphs.takes(stream):
+                races = self._graphs.launch(stream, operator, accesses, label)
+                return self._explain(races, accesses, inside_graph=True)
+            self._launch_labels[site, operator] = label
+            self._graphs.ran(operator)
+            self._note_context(stream, operator, site, context, label)
         self._last_site[stream] = site
-        self._graphs.ran(operator)
-        races = self._engine.launch(stream, self._views.footprints(accesses), label)
+        races = self._engine.launch(stream, accesses, label)
+        return self._explain(races, accesses) if races else ()
+
+    def _note_context(self, stream: int, operator: str, site: int, context: int, label: int) -> None:
         if context > 0:
             self._report_mismatch(stream, operator, site, context, label)
         elif context < 0 and (stream, -context) in self._lost:
             self._mismatched[label] = self._lost[stream, -context]
-        return self._explain(races, accesses) if races else ()
 
     def _report_mismatch(self, stream: int, operator: str, site: int, context: int, label: int) -> None:
         entered, context_stream = divmod(context, 4096)
@@ -176,6 +182,7 @@ class Session:
 
     def _explain(self, races: list[Race], accesses: Accesses, *, inside_graph: bool = False) -> Ids:
         """Report each missing edge once: the one that brings most of the others with it comes first."""
+        races = as_writes(races)
         capture = self._graphs.capture
         engine = capture.engine if inside_graph and capture else self._engine
         named: list[int] = []
@@ -216,8 +223,7 @@ class Session:
         label = self._label(site, operator, is_escape=escape)
         races: list[Race] = []
         for allocation, view, is_write in accesses:
-            footprint = self._views.footprint(view)
-            races.extend(self._engine.host_access(allocation, footprint, label, is_write=is_write))
+            races.extend(self._engine.host_access(allocation, view, label, is_write=is_write))
         return self._explain(races, accesses) if races else ()
 
     def pageable_copy(self, allocation: int, view: int, site: int) -> Ids:
@@ -343,7 +349,8 @@ class Session:
 
     def replay(self, graph: int, stream: int, site: int) -> Ids:
         """See `Monitor`."""
-        accesses = self._graphs.replay(graph, site, self._views.first)
+        accesses = self._graphs.replay(graph, site)
+        accesses = [access for access in accesses if self._engine.is_live(access[0])]
         self._operators += 1
         self._last_site[stream] = site
         label = self._label(site, "graph replay", is_replay=True)
@@ -359,10 +366,14 @@ class Session:
         """Tell the user something about the run, once."""
         self._notes[text] = None
 
-    def report(self, sites: Sites, max_findings: int = 0) -> Report:
-        """Word all findings; `max_findings` 0 shows all."""
-        self._events.report_redundant(sites)
-        findings = self.ledger.findings(sites)
+    def report(self, sites: Sites, max_findings: int = 0, since: Mark | None = None) -> Report:
+        """Word all findings; `max_findings` 0 shows all.
+
+        With a mark, only those since: waits that never add order are told at the end, when that is known.
+        """
+        if since is None:
+            self._events.report_redundant(sites)
+        findings = self.ledger.findings(sites, since)
         shown = findings[:max_findings] if max_findings else findings
         busy = [stream for stream in self.ledger.names.streams if stream in self._last_site]
         devices = {self.ledger.names.streams[stream].device for stream in busy}

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from syncheck.hb.engine import Access, Engine, Race
+from syncheck.hb.engine import Engine, Race
 from syncheck.hb.footprint import Footprint
 from syncheck.sanitizer.wording import View
 
@@ -15,7 +15,7 @@ class Views:
     """All views of a program, by id.
 
     Args:
-        engine: gets each footprint once.
+        engine: gives the ids.
         described: gets what each view looks like, at its id.
     """
 
@@ -23,38 +23,36 @@ class Views:
         self._engine = engine
         self._described = described
         self._ids: dict[tuple[Footprint, View], int] = {}
-        self._footprint_of: list[int] = []  # view -> the engine's footprint
-        self._known: dict[Footprint, int] = {}  # footprint -> the engine's id of it
-        self.first: list[int] = []  # the engine's footprint -> the first view of it
+        self._footprints: list[Footprint] = []
+        self._first: dict[Footprint, int] = {}  # footprint -> the first view of it
 
     def intern(self, footprint: Footprint, view: View) -> int:
         """Return the id of a view of some bytes, equal for equal views."""
         known = self._ids.get((footprint, view))
         if known is not None:
             return known
-        ident = self._ids[footprint, view] = len(self._footprint_of)
-        if footprint not in self._known:
-            self._known[footprint] = self._engine.add_footprint(footprint)
-            self.first.append(ident)
-        self._footprint_of.append(self._known[footprint])
+        ident = self._ids[footprint, view] = self._engine.add_view(footprint)
+        self._first.setdefault(footprint, ident)
+        self._footprints.append(footprint)
         self._described.append(view)
         return ident
 
-    def footprint(self, view: int) -> int:
-        """Return the engine's footprint of a view."""
-        return self._footprint_of[view]
-
-    def footprints(self, accesses: Accesses) -> list[Access]:
-        """Return accesses with the engine's footprints in place of views."""
-        footprint_of = self._footprint_of
-        return [(allocation, footprint_of[view], is_write) for allocation, view, is_write in accesses]
-
     def of(self, footprint: Footprint) -> int:
         """Return the first view of some bytes."""
-        return self.first[self._known[footprint]]
+        return self._first[footprint]
 
     def used(self, race: Race, accesses: Accesses) -> int:
         """Return the view through which the current access of a race was made."""
-        first = self.of(race.current.footprint)
-        wanted = (race.allocation, self._footprint_of[first])
-        return next((v for a, v, _ in accesses if (a, self._footprint_of[v]) == wanted), first)
+        wanted = (race.allocation, race.current.footprint)
+        return next((v for a, v, _ in accesses if (a, self._footprints[v]) == wanted), self.of(race.current.footprint))
+
+
+def as_writes(races: list[Race]) -> list[Race]:
+    """Drop the races of reads whose bytes the same op also writes: the write stands for the read."""
+    written = {(r.allocation, r.current.footprint, r.prior.epoch) for r in races if r.current.is_write}
+    if not written:
+        return races
+    return [
+        r for r in races
+        if r.current.is_write or (r.allocation, r.current.footprint, r.prior.epoch) not in written
+    ]  # fmt: skip

@@ -73,6 +73,7 @@ class Names:
     Attributes:
         given: ("stream" | "event" | "allocation", id) -> the program's name.
         sites: turns call sites into places, once the program has ended.
+        shown: allocation -> the view that describes it, where a backend knew better than the access told.
         last_site: stream -> call site of its last op, for the streams that got one.
     """
 
@@ -80,6 +81,7 @@ class Names:
     views: list[View] = field(default_factory=list)
     given: dict[tuple[str, int], str] = field(default_factory=dict)
     last_site: dict[int, int] = field(default_factory=dict)
+    shown: dict[int, int] = field(default_factory=dict)
     sites: Sites | None = None
 
     def word(self, text: Text) -> str:
@@ -137,9 +139,12 @@ class Names:
         """Return a phrase for a tensor: name, shape, type and size."""
         name = self.given.get(("allocation", allocation))
         shown = f"`{name}`" if name else "a tensor"
+        view = self.shown.get(allocation, view)
         if not 0 <= view < len(self.views):
             return shown
         sizes, item_size, dtype = self.views[view]
+        if not dtype:
+            return f"{shown} ({_size(prod(sizes) * item_size)})"
         shape = "x".join(map(str, sizes)) or "scalar"
         return f"{shown} ({shape} {dtype}, {_size(prod(sizes) * item_size)})"
 

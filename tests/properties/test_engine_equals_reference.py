@@ -34,7 +34,7 @@ class Pair:
 
     def key(self, view: View) -> int:
         if view not in self.keys:
-            self.keys[view] = self.engine.add_footprint(strided(*view))
+            self.keys[view] = self.engine.add_view(strided(*view))
         return self.keys[view]
 
     def step(self, op: p.Op, label: int) -> None:
@@ -162,6 +162,6 @@ def test_reads_on_the_home_stream_do_not_stand_for_the_first_use_elsewhere(known
     home, user = engine.add_stream(0), engine.add_stream(0)
     engine.allocate(1, home, p.SMALL, 0, 0)
     for seen in known:
-        engine.launch(home, [(1, engine.add_footprint(strided(*seen)), False)], 0)
-    (race,) = engine.launch(user, [(1, engine.add_footprint(strided(*view)), False)], 0)
+        engine.launch(home, [(1, engine.add_view(strided(*seen)), False)], 0)
+    (race,) = engine.launch(user, [(1, engine.add_view(strided(*view)), False)], 0)
     assert race.is_first_use

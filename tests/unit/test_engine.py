@@ -28,7 +28,7 @@ GRAPH_POOL, PRIVATE_POOL = -2, 7
 
 def give_memory(engine: Engine, home: int) -> None:
     for footprint in _FOOTPRINTS:
-        engine.add_footprint(footprint)
+        engine.add_view(footprint)
     engine.allocate(X, home, 128, 0, 0)
     engine.allocate(PINNED, HOST, 128, HOST_POOL, 0)
     engine.sync_device(0)  # streams of device 0 know of the allocation
@@ -946,7 +946,7 @@ def test_a_clone_knows_footprints_that_are_found_later():
     engine, (a,) = streams(0)
     inside = engine.clone_streams()
     inside.allocate(Y, HOST, 128, GRAPH_POOL, 0)
-    assert not write(inside, a, Y, engine.add_footprint(dense(3, 5)))
+    assert not write(inside, a, Y, engine.add_view(dense(3, 5)))
 
 
 def test_unfinished_streams_are_those_with_work_that_the_host_did_not_wait_for():
@@ -1026,7 +1026,7 @@ def test_memory_that_comes_and_goes_leaves_nothing_behind():
 def test_views_that_the_host_knows_to_be_done_are_forgotten():
     engine, (a,) = streams(0)
     for turn in range(2_000):
-        write(engine, a, view=engine.add_footprint(dense(turn, turn + 1)))
+        write(engine, a, view=engine.add_view(dense(turn, turn + 1)))
         if turn % 10 == 9:
             engine.sync_stream(a)
     assert count_cells(engine) < 100
@@ -1034,7 +1034,7 @@ def test_views_that_the_host_knows_to_be_done_are_forgotten():
 
 def test_prune_never_loses_an_unordered_access():
     engine, (a, b) = streams(0, 0)
-    rows = [engine.add_footprint(dense(row, row + 1)) for row in range(500)]
+    rows = [engine.add_view(dense(row, row + 1)) for row in range(500)]
     for row in rows[:300]:
         write(engine, a, view=row)
     engine.sync_stream(a)
@@ -1046,7 +1046,7 @@ def test_prune_never_loses_an_unordered_access():
 
 def test_prune_never_loses_what_only_some_streams_waited_for():
     engine, (a, b, c) = streams(0, 0, 0)
-    rows = [engine.add_footprint(dense(row, row + 1)) for row in range(500)]
+    rows = [engine.add_view(dense(row, row + 1)) for row in range(500)]
     for row in rows:
         write(engine, a, view=row)
         engine.wait_stream(b, a)
@@ -1059,8 +1059,8 @@ def test_prune_never_loses_a_first_use():
     write(engine, home)
     engine.allocate(Y, home, 1_000, 0, 0)
     for row in range(500):
-        write(engine, home, Y, engine.add_footprint(dense(row, row + 1)))
-    (race,) = write(engine, user, Y, engine.add_footprint(dense(600, 700)))
+        write(engine, home, Y, engine.add_view(dense(row, row + 1)))
+    (race,) = write(engine, user, Y, engine.add_view(dense(600, 700)))
     assert race.is_first_use
 
 
