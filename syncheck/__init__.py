@@ -2,4 +2,17 @@
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__"]
+__all__ = ["__version__", "check"]
+
+TYPE_CHECKING = False  # type checkers know better; importing typing would cost more than all the rest
+if TYPE_CHECKING:
+    from syncheck.api import check
+
+
+def __getattr__(name: str) -> object:
+    """Import the interface for programs at its first use: importing syncheck alone costs nothing."""
+    if name == "check":
+        from syncheck.api import check  # noqa: PLC0415
+
+        return check
+    raise AttributeError(f"module 'syncheck' has no attribute {name!r}")

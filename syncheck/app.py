@@ -63,7 +63,8 @@ def run(program: "Program", options: Options, deliver: Callable[[Report], int]) 
     options.selected()
     prepared = launcher.load(program)
     try:
-        from syncheck.sim import run as backend  # noqa: PLC0415  the first use of torch
+        from syncheck import backends  # noqa: PLC0415  the first use of torch
+        from syncheck.job import Job  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
@@ -71,7 +72,8 @@ def run(program: "Program", options: Options, deliver: Callable[[Report], int]) 
             "torch is not installed in this environment",
             f"install it for {sys.executable}: pip install 'torch>=2.8'",
         ) from error
-    return backend.check(prepared, options, lambda name: new_session(options, name), deliver)
+    job = Job(options, lambda name: new_session(options, name), deliver, *backends.choose(options))
+    return job.run(prepared)
 
 
 def replay(path: Path, options: Options) -> Report:
@@ -150,9 +152,9 @@ def doctor() -> list[tuple[str, str]]:
                 *rows,
                 ("torch", "missing: pip install 'torch>=2.8'; without it nothing can be run or replayed live"),
             ]
-        from syncheck.sim import run as backend  # noqa: PLC0415
+        from syncheck import backends  # noqa: PLC0415
 
-        rows.extend(backend.doctor())
+        rows.extend(backends.doctor())
     except BackendError as error:
         rows.append(("torch", f"{error}; {error.hint}"))
     rows.append(("working directory", os.getcwd()))

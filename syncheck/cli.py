@@ -51,11 +51,13 @@ def run(
     output: Output = None,
     stacks: Stacks = False,  # noqa: FBT002
     trace: Annotated[Path | None, typer.Option(help="Record the run in this file, for `syncheck replay`.")] = None,
+    steps: Annotated[str, typer.Option(help="Check only these optimizer steps: 100:120, or 100: to the end.")] = "",
 ) -> None:
     """Run a program and check its GPU synchronization."""
     options = Options(
         _one_of("backend", backend, ("auto", "cuda", "sim")), devices, _split(select), _split(ignore), fail_on,
         fail_fast, max_findings, _format(output_format), _absolute(output), stacks, _absolute(trace),
+        _steps(steps),
     )  # fmt: skip
     from syncheck.launcher import Program  # noqa: PLC0415  not needed by the other commands
 
@@ -196,6 +198,18 @@ def _absolute(path: Path | None) -> Path | None:
 
 def _split(names: list[str] | None) -> tuple[str, ...]:
     return tuple(name for entry in names or () for name in entry.split(",") if name.strip())
+
+
+def _steps(text: str) -> tuple[int, int | None] | None:
+    """Read "100:120" or "100:"; "" is None."""
+    if not text:
+        return None
+    first, colon, last = text.partition(":")
+    if not (colon and first.isdecimal() and (not last or last.isdecimal())):
+        raise ConfigError(f"--steps {text!r} is no range of steps", "write FIRST:LAST, as in --steps 100:120")
+    if last and int(last) <= int(first):
+        raise ConfigError(f"--steps {text!r} is empty", "the second number must be greater than the first")
+    return int(first), int(last) if last else None
 
 
 def _format(value: str) -> str:

@@ -22,6 +22,8 @@ class Options:
         output: file for the report; None for standard error (text, concise) or standard output (json).
         stacks: show whole call stacks.
         trace: file to record the run in.
+        steps: check only from the end of the first number of optimizer steps to that of the second, None: to the end
+            of the program; None checks all of it.
     """
 
     backend: str = "auto"
@@ -35,6 +37,7 @@ class Options:
     output: Path | None = None
     stacks: bool = False
     trace: Path | None = None
+    steps: tuple[int, int | None] | None = None
 
     def selected(self) -> frozenset[str]:
         """Return the codes of the rules to report.

@@ -30,6 +30,18 @@ _SYNCHRONIZING = _COUNTING | frozenset(
 # aten/src/ATen/native/Normalization.cpp writes them in training mode.
 _HIDDEN_WRITES = {"native_batch_norm": (3, 4), "cudnn_batch_norm": (3, 4), "miopen_batch_norm": (3, 4)}
 
+# Operators that wait for the size of their result where an index is a mask. Source: as above, Indexing.cu.
+MASKED = frozenset("index index_put index_put_ _index_put_impl_ _unsafe_index".split())
+
+_DTYPE_NAMES = {
+    dtype: str(dtype).removeprefix("torch.") for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)
+}
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """Return "float32" for torch.float32."""
+    return _DTYPE_NAMES[dtype]
+
 
 class Argument(NamedTuple):
     """A tensor argument of an operator; `position` counts from 0."""
@@ -104,6 +116,25 @@ def plan_of(func: Any) -> Plan:
     )
 
 
+def has_mask(plan: Plan, args: tuple[Any, ...]) -> bool:
+    """Tell whether an operator indexes with a boolean mask, whose count the host must know."""
+    if plan.base not in MASKED:
+        return False
+    indices = args[1] if len(args) > 1 else ()
+    is_masked = any(i is not None and i.dtype in {torch.bool, torch.uint8} for i in indices)
+    if is_masked and plan.base in {"index_put_", "_index_put_impl_"} and len(args) > 2:
+        return bool(args[2].numel() != 1)  # one value: masked_fill, no count needed
+    return is_masked
+
+
+def unique(accesses: list[tuple[int, int, bool]]) -> list[tuple[int, int, bool]]:
+    """Return each access (allocation, view, is_write) once; a write stands for a read of the same bytes."""
+    kept: dict[tuple[int, int], bool] = {}
+    for allocation, view, is_write in accesses:
+        kept[allocation, view] = is_write or kept.get((allocation, view), False)
+    return [(allocation, view, is_write) for (allocation, view), is_write in kept.items()]
+
+
 def tensors_of(plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[torch.Tensor, Argument]]:
     """Return the tensors that an operator was given, each with its argument."""
     found: list[tuple[torch.Tensor, Argument]] = []
@@ -112,7 +143,7 @@ def tensors_of(plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> lis
         if isinstance(value, torch.Tensor):
             found.append((value, argument))
         elif argument.is_list and value is not None:
-            found.extend((item, argument) for item in value if isinstance(item, torch.Tensor))
+            found.extend((item, argument) for item in tensors_in(value))
     return found
 
 

@@ -46,9 +46,13 @@ def position(code: CodeType, lasti: int) -> tuple[int, int, int | None, int | No
 
 
 def shown_path(filename: str) -> str:
-    """Return a path as the user knows it: relative to the working directory where it lies below it, with "/"."""
+    """Return a path as the user knows it, with "/": relative to the working directory, or to where packages are."""
     if filename.startswith("<"):
         return filename
+    if not is_user_file(filename) and not filename.startswith(PACKAGE):
+        path = os.path.realpath(filename)
+        root = max((library for library in _LIBRARIES if path.startswith(library)), key=len, default="")
+        return path[len(root) :].replace(os.sep, "/")
     try:
         relative = os.path.relpath(filename)
     except (ValueError, OSError):

@@ -10,12 +10,12 @@ import torch.cuda.jiterator
 import torch.cuda.nccl
 import torch.cuda.tunable
 
+from syncheck.capture.patching import Patches
 from syncheck.sim.cuda_memory import CudaMemory, MemPool
 from syncheck.sim.devices import NAME, DeviceProperties
 from syncheck.sim.errors import refuse
 from syncheck.sim.events import CudaEvent, SimulatedEvent
 from syncheck.sim.graphs import AcceleratorGraph, CUDAGraph
-from syncheck.sim.patching import Patches
 from syncheck.sim.random import Generator
 from syncheck.sim.simulator import Simulator
 from syncheck.sim.streams import CudaStream, ExternalStream, SimulatedStream, StreamContext

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from syncheck.sim.patching import Patches
+from syncheck.capture.patching import Patches
 
 _Device = torch.device
 

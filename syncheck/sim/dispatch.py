@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from syncheck.capture.plan import Plan, plan_of, tensors_in, tensors_of
+from syncheck.capture.plan import Plan, has_mask, plan_of, tensors_in, tensors_of, unique
 from syncheck.sim.errors import NotSimulatedError
 from syncheck.sim.machine import HOST_DEVICE
 from syncheck.sim.placement import Placement, TensorArguments
@@ -115,7 +115,7 @@ class Dispatcher:
             simulator.backward.note_leaf(tensor)
         stream = machine.current_stream(device)
         capturing = machine.monitor.capturing(stream)
-        synchronizes = plan.synchronizes or _has_mask(plan, args)
+        synchronizes = plan.synchronizes or has_mask(plan, args)
         if capturing and synchronizes:
             simulator.refuse_in_capture(plan.name)
         args, kwargs = self._with_generator(plan, args, kwargs, device)
@@ -213,25 +213,6 @@ class Dispatcher:
             context = -machine.thread.lost or context
         named = machine.monitor.launch(stream, operator, unique(accesses), site, context)
         self._simulator.after_call(named)
-
-
-def unique(accesses: Accesses) -> Accesses:
-    """Return each access once; a write stands for a read of the same bytes."""
-    kept: dict[tuple[int, int], bool] = {}
-    for allocation, view, is_write in accesses:
-        kept[allocation, view] = is_write or kept.get((allocation, view), False)
-    return [(allocation, view, is_write) for (allocation, view), is_write in kept.items()]
-
-
-def _has_mask(plan: Plan, args: tuple[Any, ...]) -> bool:
-    """Tell whether an operator indexes with a boolean mask, whose count the host must know."""
-    if plan.base not in {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index"}:
-        return False
-    indices = args[1] if len(args) > 1 else ()
-    has_mask = any(i is not None and i.dtype in {torch.bool, torch.uint8} for i in indices)
-    if has_mask and plan.base in {"index_put_", "_index_put_impl_"} and len(args) > 2:
-        return bool(args[2].numel() != 1)  # one value: masked_fill, no count needed
-    return has_mask
 
 
 def sparse_parts(tensor: torch.Tensor) -> list[torch.Tensor]:

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
+from syncheck.capture.patching import Patches
 from syncheck.capture.plan import Argument
 from syncheck.sim.errors import NotSimulatedError
-from syncheck.sim.patching import Patches
 from syncheck.sim.simulator import Simulator
 from syncheck.sim.tensors import replace_method
 

@@ -12,21 +12,21 @@ import torch.cuda
 import torch.nn.parallel.comm
 import torch.utils.data.dataloader
 
+from syncheck.capture.clocks import Clocks
+from syncheck.capture.patching import Patches
+from syncheck.capture.threads import install_threads
 from syncheck.sim.autocast import Autocast
-from syncheck.sim.clocks import Clocks
 from syncheck.sim.creation import Creation
 from syncheck.sim.cuda_api import install_cuda
 from syncheck.sim.device_type import install_device_type
 from syncheck.sim.host_reads import HostReads
 from syncheck.sim.old_types import OldTypes
 from syncheck.sim.parallel import ParallelShim
-from syncheck.sim.patching import Patches
 from syncheck.sim.processes import install_processes
 from syncheck.sim.services import install_services
 from syncheck.sim.simulator import Simulator, set_active
 from syncheck.sim.storages import StorageShim
 from syncheck.sim.tensors import TensorShim, install_module_moves
-from syncheck.sim.threads import install_threads
 
 
 @contextmanager
@@ -36,14 +36,14 @@ def installed(simulator: Simulator) -> Iterator[None]:
     set_active(simulator)
     try:
         install(simulator, patches)
-        mode = simulator.mode_class(simulator)
-        mode.__enter__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        mode = simulator.new_mode()
+        mode.__enter__()
         try:
             yield
         finally:
             simulator.is_checking = False
             if os.getpid() == simulator.pid:
-                mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+                mode.__exit__(None, None, None)
     finally:
         if os.getpid() == simulator.pid:
             patches.undo()

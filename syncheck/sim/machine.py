@@ -6,7 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from syncheck.sanitizer.monitor import Monitor
+from syncheck.capture import threads
+from syncheck.capture.threads import ThreadState
+from syncheck.sanitizer.monitor import Monitor, Sites
 
 POOL_SIZE = 32
 """Streams a priority class and device; further ones are handed out round-robin.
@@ -17,40 +19,16 @@ TOTAL_MEMORY = 80 << 30
 HOST_DEVICE = -1
 
 
-class CallSites(Protocol):
+class CallSites(Sites, Protocol):
     """A table of call sites: `syncheck.capture.sites.SiteTable`, or none."""
 
     def here(self) -> int:
         """Return the id of the caller's call stack."""
         ...
 
-    def bound(self, ident: int) -> str:
-        """Return the name that the program binds what is made at a call site to; "" if none."""
+    def bound_directly(self, ident: int) -> str:
+        """Return the name that the program binds what it makes itself at a call site to; "" if none."""
         ...
-
-
-@dataclass(slots=True)
-class ThreadState:
-    """What is current in one Python thread.
-
-    Attributes:
-        device: the current device.
-        streams: device -> current stream, where it is not the default one.
-        contexts: (stream, call site) of the entered `torch.cuda.stream` blocks, innermost last.
-        implicit_device: an index was left out, so that the current device decided.
-        chose: the thread has set a device or a stream itself.
-        lost: the starter's stream that this thread should have made current and did not; 0 if none.
-        inherited: (device, its current stream) of the thread that started this one; None once looked at.
-    """
-
-    device: int = 0
-    streams: dict[int, int] = field(default_factory=dict)
-    contexts: list[tuple[int, int]] = field(default_factory=list)
-    implicit_device: bool = False
-    chose: bool = False
-    inherited: tuple[int, dict[int, int]] | None = None
-    lost: int = 0
-    pools: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -165,34 +143,14 @@ class Machine:
             state.device = before
             self.on_change()
 
-    def mismatch(self, device: int, other: int) -> int:
-        """Return the innermost entered context if none of the entered ones is for these devices, encoded; else 0.
+    def default_stream(self, device: int) -> int:
+        """Return a device's default stream."""
+        return self.devices[device].default_stream
 
-        In a thread that lost its starter's stream: that stream, negative.
-        """
-        if self.thread.lost:
-            return -self.thread.lost
-        contexts = self.thread.contexts
-        if not contexts:
-            return 0
-        if any(self.device_of(stream) in {device, other} for stream, _ in contexts):
-            return 0
-        stream, site = contexts[-1]
-        return site * 4096 + stream if self.handle_of(stream) else 0
+    def mismatch(self, device: int, other: int) -> int:
+        """Return the entered stream context that does not apply to work on these devices, encoded; 0 if none."""
+        return threads.mismatch(self.thread, device, other, self)
 
     def check_inherited(self, stream: int, site: int) -> None:
         """On a thread's first op: report that it lost its starter's device or stream."""
-        state = self.thread
-        inherited, state.inherited = state.inherited, None
-        if inherited is None or state.chose:
-            return
-        device, streams = inherited
-        own = self.device_of(stream)
-        if device != own and state.implicit_device:
-            expected = streams.get(device, self.devices[device].default_stream)
-        elif streams.get(own, stream) != stream:
-            expected = streams[own]
-        else:
-            return
-        state.lost = expected
-        self.monitor.lost_context(stream, expected, site)
+        threads.check_inherited(self.thread, stream, site, self, self.monitor)

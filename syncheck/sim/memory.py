@@ -8,12 +8,10 @@ from typing import Any
 
 import torch
 
+from syncheck.capture.plan import dtype_name
 from syncheck.sim.machine import HOST_DEVICE, Machine
 
 _functorch: Any = torch._C._functorch  # noqa: SLF001  torch has no public name for what `torch.func` wraps
-_dtype_names = {
-    dtype: str(dtype).removeprefix("torch.") for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)
-}
 
 
 @dataclass(slots=True)
@@ -173,7 +171,7 @@ class Memory:
         known = self._views.get(key)
         if known is None:
             offset, sizes, strides, dtype = key
-            known = self._machine.monitor.view(offset * item, sizes, strides, item, _dtype_names[dtype])
+            known = self._machine.monitor.view(offset * item, sizes, strides, item, dtype_name(dtype))
             self._views[key] = known
         return known
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from syncheck.sim.patching import Patches
+from syncheck.capture.patching import Patches
 from syncheck.sim.simulator import Simulator
 from syncheck.sim.tensors import replace_method
 

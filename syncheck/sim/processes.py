@@ -7,7 +7,7 @@ from typing import Any
 
 from torch.utils.data import _utils
 
-from syncheck.sim.patching import Patches
+from syncheck.capture.patching import Patches
 from syncheck.sim.simulator import Simulator
 from syncheck.sim.wish import Wish
 

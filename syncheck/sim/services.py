@@ -9,8 +9,8 @@ import torch
 import torch.cuda.nvtx
 import torch.profiler
 
+from syncheck.capture.patching import Patches
 from syncheck.sim.errors import refuse
-from syncheck.sim.patching import Patches
 from syncheck.sim.simulator import Simulator
 
 EAGER = "torch.compile ran eagerly: the operators were checked, at eager speed"

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from syncheck.findings import Frame, Place
 from syncheck.sanitizer.monitor import Monitor
 
 _ANSWERS = {"view": 0, "is_pending": False, "capturing": False}
@@ -24,7 +25,17 @@ class NoSites:
         """Return the unknown site."""
         return 0
 
+    def place(self, ident: int) -> Place:
+        """Return no place."""
+        del ident
+        return Place(Frame("<unknown>", 0))
+
     def bound(self, ident: int) -> str:
+        """Return no name."""
+        del ident
+        return ""
+
+    def bound_directly(self, ident: int) -> str:
         """Return no name."""
         del ident
         return ""

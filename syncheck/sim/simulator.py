@@ -1,17 +1,16 @@
 """The simulator as a whole: what is active, and the small services that its parts share."""
 
 import os
-import sys
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from syncheck.capture.naming import counted_name, name_of_tensor
+from syncheck.capture.namer import Namer
+from syncheck.capture.threads import ThreadState
 from syncheck.sanitizer.monitor import Ids, Monitor
 from syncheck.sanitizer.scene import UNSEEN_WRITE
 from syncheck.sim.errors import cuda_error
@@ -77,9 +76,8 @@ class Simulator:
         self.note = note
         self.is_checking = True
         self.is_forked = False
-        self._after_finding = after_finding
+        self._namer = Namer(lambda: self.machine.monitor, sites, self._allocation_of, after_finding)
         self._asked: set[tuple[str, int]] = set()
-        self._made_at: dict[int, int] = {}  # call site in a comprehension -> number of the last thing made there
         self._finalizers: list[Any] = []
 
     # -- threads
@@ -88,6 +86,20 @@ class Simulator:
         """Bring things up to date before a call of the program acts: frees, and the stream of an autograd node."""
         self.memory.flush()
         self.backward.refresh()
+
+    def watching(self) -> AbstractContextManager[None]:
+        """Let the program see virtual GPUs for the time of a block."""
+        from syncheck.sim.install import installed  # noqa: PLC0415  it knows this class
+
+        return installed(self)
+
+    def thread_state(self) -> ThreadState:
+        """Return the calling thread's state."""
+        return self.machine.thread
+
+    def new_mode(self) -> Any:
+        """Return a dispatch mode to enter."""
+        return self.mode_class(self)
 
     @contextmanager
     def raw(self) -> Iterator[None]:
@@ -145,28 +157,16 @@ class Simulator:
 
     def name_new(self, kind: str, ident: int, site: int) -> None:
         """Give a new object the name that the program binds it to."""
-        name = self.machine.sites.bound(site)
-        if name.endswith("[...]"):  # made in a comprehension: count
-            turn = self._made_at[site] = self._made_at.get(site, -1) + 1
-            name = counted_name(name, turn)
-        if name:
-            self.machine.monitor.name(kind, ident, name)
+        self._namer.name_new(kind, ident, site)
 
     def after_call(self, named: Ids) -> None:
         """After a call that may have completed a finding: name its tensors while the frames are alive."""
-        if not named:
-            return
-        for allocation in named:
-            name = name_of_tensor(sys._getframe(1), partial(self._is, allocation))  # noqa: SLF001  the caller's frame
-            if name:
-                self.machine.monitor.name("allocation", allocation, name)
-        self._after_finding()
+        if named:
+            self._namer.after_call(named)
 
-    def _is(self, allocation: int, value: Any) -> bool:
-        if not isinstance(value, torch.Tensor):
-            return False
-        tag = self.memory.of(value)
-        return tag is not None and tag.ident == allocation
+    def _allocation_of(self, tensor: torch.Tensor) -> int:
+        tag = self.memory.of(tensor)
+        return 0 if tag is None else tag.ident
 
     def when_gone(self, thing: Any, kind: str, ident: int) -> None:
         """Tell the monitor when a stream or event object is gone."""

@@ -5,9 +5,9 @@ from typing import Any
 
 import torch
 
+from syncheck.capture.patching import Patches
 from syncheck.sim.errors import refuse
 from syncheck.sim.machine import HOST_DEVICE
-from syncheck.sim.patching import Patches
 from syncheck.sim.simulator import Simulator
 
 _Storage = torch.UntypedStorage

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch.overrides import handle_torch_function, has_torch_function_unary
 
+from syncheck.capture.patching import Patches
 from syncheck.sim.machine import HOST_DEVICE
-from syncheck.sim.patching import Patches
 from syncheck.sim.placement import raw_device
 from syncheck.sim.simulator import Simulator
 

@@ -56,8 +56,8 @@ class _AfterTorch(MetaPathFinder, Loader):
 
 def _install_in_child(n_devices: int) -> None:
     """Let the process see virtual GPUs until it ends; nothing is checked."""
+    from syncheck.capture.patching import Patches  # noqa: PLC0415
     from syncheck.sim.install import install  # noqa: PLC0415  this module is free of torch
-    from syncheck.sim.patching import Patches  # noqa: PLC0415
     from syncheck.sim.silent import NoSites, Silent  # noqa: PLC0415
     from syncheck.sim.simulator import Simulator, set_active  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""Run fixtures in the simulator and compare what it finds with what their markers expect."""
+"""Run fixtures on simulated or real GPUs and compare what it finds with what their markers expect."""
 
 import json
 import os
@@ -17,6 +17,7 @@ LIMIT_SECONDS = 60.0
 CUDA_ERRORS = frozenset({"RuntimeError", "ValueError", "AcceleratorError", "OutOfMemoryError"})
 """What CUDA and torch raise for a wrong synchronization; a bad fixture may end with it, and with nothing else."""
 
+_RAISED = re.compile(r"(?:\w+\.)*(\w*(?:Error|Exception|Exit|Interrupt))(?::|$)")
 _WORKER = Path(__file__).with_name("worker.py")
 _PACKAGE = Path(__file__).parents[2]
 
@@ -42,10 +43,11 @@ class Outcome:
     timed_out: bool
 
 
-class Simulator:
-    """Runs fixtures, each once."""
+class Runner:
+    """Runs fixtures, each once, on a backend: "sim" or "cuda"."""
 
-    def __init__(self) -> None:
+    def __init__(self, backend: str) -> None:
+        self._backend = backend
         self._outcomes: dict[Path, Outcome] = {}
         self._folder = tempfile.TemporaryDirectory(prefix="syncheck-fixtures-")
         paths = [str(_PACKAGE), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -68,9 +70,8 @@ class Simulator:
     def _run(self, path: Path, limit: float) -> Outcome:
         folder = Path(self._folder.name).resolve() / str(len(self._outcomes))
         folder.mkdir()
-        request = {
-            "path": str(path), "devices": markers.read(path).devices, "folder": str(folder), "limit": limit,
-        }  # fmt: skip
+        request = {"path": str(path), "devices": markers.read(path).devices, "folder": str(folder), "limit": limit}
+        request["backend"] = self._backend
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(request) + "\n")
@@ -96,7 +97,8 @@ def _outcome(path: Path, folder: Path, status: int, *, timed_out: bool) -> Outco
         else:
             elsewhere.append(f"{finding['rule']} at {finding['path']}:{finding['line']}")
     lines = (folder / "stderr").read_text(encoding="utf-8", errors="replace").split("\n")
-    error = next((line for line in reversed(lines) if line.strip()), "")
+    raised = [line for line in lines if _RAISED.match(line)]  # CUDA's own errors go on for some lines
+    error = raised[-1] if raised else next((line for line in reversed(lines) if line.strip()), "")
     return Outcome(here, tuple(elsewhere), report, status, error, timed_out)
 
 
@@ -121,7 +123,7 @@ def _differences(findings: Counter[tuple[str, int]], what: str) -> list[str]:
 
 def _wrong_end(expected: markers.Expected, outcome: Outcome) -> list[str]:
     """Return why a program should not have ended as it did: a bad one may end with an error of CUDA."""
-    match = re.match(r"(?:\w+\.)*(\w+)(?::|$)", outcome.error)
+    match = _RAISED.match(outcome.error)
     raised = match[1] if match else ""
     if outcome.status == 0 or (expected.run and outcome.status == 1 and raised in CUDA_ERRORS):
         return []

@@ -11,7 +11,7 @@ from syncheck.rules import page
 from syncheck.rules.catalogue import CATALOGUE
 from syncheck.rules.model import Rule
 
-OTHER_FOLDERS = {"seeds", "bugs"}
+OTHER_FOLDERS = {"seeds", "bugs", "traces"}
 RUN_RULES = [rule for rule in CATALOGUE if "run" in app.halves(rule)]
 MOST_CHANGED_LINES = 5
 

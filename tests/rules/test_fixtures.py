@@ -1,15 +1,27 @@
-"""Every fixture, run in the simulator, gives the findings that its markers expect, and no others."""
+"""Every fixture, run in the simulator and on real GPUs, gives the findings that its markers expect, and no others."""
 
 from pathlib import Path
 
 import markers
 import pytest
 import simulated
-from simulated import Simulator
+from simulated import Runner
 
 
 @pytest.mark.parametrize("path", markers.fixtures(), ids=lambda path: path.relative_to(markers.ROOT).as_posix())
-def test_the_simulator_finds_what_the_markers_expect(path: Path, simulator: Simulator) -> None:
+def test_the_simulator_finds_what_the_markers_expect(path: Path, simulator: Runner) -> None:
     expected = markers.read(path)
     wrong = simulated.problems(expected, simulator.outcome(path))
+    assert not wrong, "\n".join([str(path), *wrong])
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("path", markers.fixtures(), ids=lambda path: path.relative_to(markers.ROOT).as_posix())
+def test_real_gpus_find_what_the_markers_expect(path: Path, gpus: Runner) -> None:
+    import torch  # noqa: PLC0415  only where there are GPUs
+
+    expected = markers.read(path)
+    if expected.devices > torch.cuda.device_count():
+        pytest.skip(f"it needs {expected.devices} GPUs")
+    wrong = simulated.problems(expected, gpus.outcome(path))
     assert not wrong, "\n".join([str(path), *wrong])

@@ -8,7 +8,7 @@ import markers
 import pytest
 import simulated
 from markers import MarkerError, parse
-from simulated import Simulator
+from simulated import Runner
 
 RACE = '''"""The side stream does not wait."""
 import torch
@@ -173,46 +173,46 @@ def test_a_bad_program_may_end_with_an_error_of_cuda_and_a_good_one_may_not() ->
 # -- running
 
 
-def _problems(simulator: Simulator, path: Path, source: str, limit: float = simulated.LIMIT_SECONDS) -> list[str]:
+def _problems(simulator: Runner, path: Path, source: str, limit: float = simulated.LIMIT_SECONDS) -> list[str]:
     path.write_text(source, encoding="utf-8")
     return simulated.problems(markers.read(path), simulator.outcome(path, limit))
 
 
-def test_a_program_is_run_and_its_finding_seen(simulator: Simulator, tmp_path: Path) -> None:
+def test_a_program_is_run_and_its_finding_seen(simulator: Runner, tmp_path: Path) -> None:
     source = RACE.format(marker="  # expect: SYN101")
     assert _problems(simulator, tmp_path / "race.py", source) == []
 
 
 @pytest.mark.parametrize("marker", ["", "  # expect: SYN102", "  # expect: SYN101, SYN101", "  # expect-lint: SYN101"])
-def test_a_program_with_wrong_markers_fails(simulator: Simulator, tmp_path: Path, marker: str) -> None:
+def test_a_program_with_wrong_markers_fails(simulator: Runner, tmp_path: Path, marker: str) -> None:
     assert _problems(simulator, tmp_path / "race.py", RACE.format(marker=marker))
 
 
-def test_a_marker_at_the_wrong_line_fails(simulator: Simulator, tmp_path: Path) -> None:
+def test_a_marker_at_the_wrong_line_fails(simulator: Runner, tmp_path: Path) -> None:
     source = RACE.format(marker="") + "x = 1  # expect: SYN101\n"
     assert len(_problems(simulator, tmp_path / "race.py", source)) == 2
 
 
-def test_a_program_that_sees_no_gpu_fails(simulator: Simulator, tmp_path: Path) -> None:
+def test_a_program_that_sees_no_gpu_fails(simulator: Runner, tmp_path: Path) -> None:
     assert _problems(simulator, tmp_path / "nothing.py", "x = 1\n")
 
 
-def test_a_program_that_fails_is_not_clean(simulator: Simulator, tmp_path: Path) -> None:
+def test_a_program_that_fails_is_not_clean(simulator: Runner, tmp_path: Path) -> None:
     source = 'import torch\n\nx = torch.ones(8, device="cuda")\nraise KeyError(1)\n'
     assert _problems(simulator, tmp_path / "fails.py", source) == ["it ended with status 1: KeyError: 1"]
 
 
-def test_a_program_that_does_not_compile_fails(simulator: Simulator, tmp_path: Path) -> None:
+def test_a_program_that_does_not_compile_fails(simulator: Runner, tmp_path: Path) -> None:
     assert _problems(simulator, tmp_path / "broken.py", "x = = 1\n")
 
 
-def test_a_program_that_hangs_is_killed(simulator: Simulator, tmp_path: Path) -> None:
+def test_a_program_that_hangs_is_killed(simulator: Runner, tmp_path: Path) -> None:
     source = "import threading\n\nthreading.Event().wait()\n"
     wrong = _problems(simulator, tmp_path / "hangs.py", source, limit=2.0)
     assert wrong == ["it did not end in time and was killed"]
 
 
-def test_a_program_does_not_disturb_the_next_one(simulator: Simulator, tmp_path: Path) -> None:
+def test_a_program_does_not_disturb_the_next_one(simulator: Runner, tmp_path: Path) -> None:
     source = "import os, sys\nprint('{', flush=True)\nsys.stdin.read()\nos._exit(0)\n"
     _problems(simulator, tmp_path / "noisy.py", source)
     source = RACE.format(marker="  # expect: SYN101")

@@ -1,7 +1,7 @@
-"""Run fixtures in the simulator, each in a process of its own, forked from one that has imported torch.
+"""Run fixtures, each in a process of its own, forked from one that has imported torch.
 
-Reads requests from standard input, one JSON object a line: {"path", "devices", "folder", "limit"}. Answers each
-with one JSON line on standard output: {"status", "timed_out"}. The folder is the program's working directory and
+Reads requests from standard input, one JSON object a line: {"path", "devices", "folder", "limit", "backend"}. Answers
+each with one JSON line on standard output: {"status", "timed_out"}. The folder is the program's working directory and
 receives `report.json`, `stdout` and `stderr`. `status` is the program's own, whatever was found.
 """
 
@@ -16,7 +16,8 @@ from typing import Any
 import torch
 import torch._dynamo  # every dispatch mode imports it; like the simulator, once, here, and not in every child
 
-import syncheck.sim.run  # noqa: F401
+import syncheck.backends
+import syncheck.sim.install  # noqa: F401
 from syncheck import app, launcher
 from syncheck.config import Options
 from syncheck.findings import Report
@@ -61,7 +62,7 @@ def _become_program(request: dict[str, Any]) -> None:
         _redirect(os.devnull, 0, os.O_RDONLY)
         _redirect("stdout", 1, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         _redirect("stderr", 2, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        status = _check(request["path"], request["devices"])
+        status = _check(request)
     except BaseException:  # noqa: BLE001  whatever it is, the child must not return
         sys.excepthook(*sys.exc_info())
     finally:
@@ -76,15 +77,15 @@ def _redirect(path: str, descriptor: int, flags: int) -> None:
     os.close(opened)
 
 
-def _check(path: str, devices: int) -> int:
-    options = Options(backend="sim", devices=devices, output_format="json")
+def _check(request: dict[str, Any]) -> int:
+    options = Options(backend=request["backend"], devices=request["devices"], output_format="json")
 
     def deliver(report: Report) -> int:
         text = app.render(app.completed(report), options, color=False)
         Path("report.json").write_text(text, encoding="utf-8")
         return 0
 
-    return app.run(launcher.Program(path, (), is_module=False), options, deliver)
+    return app.run(launcher.Program(request["path"], (), is_module=False), options, deliver)
 
 
 if __name__ == "__main__":

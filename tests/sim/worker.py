@@ -13,8 +13,8 @@ import warnings
 import torch
 import torch._dynamo
 
+import syncheck.backends
 import syncheck.cli
-import syncheck.sim.run
 
 
 def run(job: dict[str, str]) -> None:

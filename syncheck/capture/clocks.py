@@ -6,9 +6,9 @@ import timeit
 from collections.abc import Callable
 from typing import Any
 
+from syncheck.capture.patching import Patches
 from syncheck.capture.sources import is_user_file
 from syncheck.sanitizer.monitor import Monitor
-from syncheck.sim.patching import Patches
 
 _FLOAT_CLOCKS = ("time", "perf_counter", "monotonic")
 _INTEGER_CLOCKS = ("time_ns", "perf_counter_ns", "monotonic_ns")

@@ -1,0 +1,170 @@
+"""What checking costs on a real GPU: training steps bare, under an empty dispatch mode, under syncheck, and under
+torch's own sanitizer; prints one table. Each combination runs in a process of its own.
+
+Run it as `python bench/overhead.py`; `--memory` trains 10,000 checked steps and prints how the process grows.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+VARIANTS = ("bare", "empty mode", "syncheck", "torch's sanitizer")
+
+
+class EmptyMode(TorchDispatchMode):
+    """The least that any dispatch mode costs."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+class Block(nn.Module):
+    """A transformer layer."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        q, k, v = self.qkv(self.norm1(x)).chunk(3, dim=-1)
+        q, k, v = (t.view(batch, length, self.heads, -1).transpose(1, 2) for t in (q, k, v))
+        mixed = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(mixed.transpose(1, 2).reshape(batch, length, width))
+        return x + self.down(nn.functional.gelu(self.up(self.norm2(x))))
+
+
+def mlp() -> Callable[[], None]:
+    """Return a training step of an 8-layer MLP of width 256, batch 64."""
+    layers = [layer for _ in range(8) for layer in (nn.Linear(256, 256), nn.ReLU())]
+    model = nn.Sequential(*layers, nn.Linear(256, 10)).cuda()
+    x, y = torch.randn(64, 256, device="cuda"), torch.randint(10, (64,), device="cuda")
+    return _step(model, lambda: nn.functional.cross_entropy(model(x), y))
+
+
+def transformer(width: int, batch: int, length: int) -> Callable[[], None]:
+    """Return a training step of a 12-layer transformer in bfloat16."""
+    model = nn.Sequential(*[Block(width, width // 64) for _ in range(12)]).cuda().bfloat16()
+    x = torch.randn(batch, length, width, device="cuda", dtype=torch.bfloat16)
+    return _step(model, lambda: model(x).float().pow(2).mean())
+
+
+def _step(model: nn.Module, loss: Callable[[], torch.Tensor]) -> Callable[[], None]:
+    optimizer = torch.optim.AdamW(model.parameters())
+
+    def step():
+        optimizer.zero_grad()
+        loss().backward()
+        optimizer.step()
+
+    return step
+
+
+WORKLOADS: dict[str, tuple[Callable[[], Callable[[], None]], int]] = {
+    "8-layer MLP 256, batch 64, AdamW": (mlp, 100),
+    "12-layer transformer 768, bf16, 8x512, AdamW": (lambda: transformer(768, 8, 512), 20),
+    "12-layer transformer 2048, bf16, 16x1024, AdamW (GPU-bound)": (lambda: transformer(2048, 16, 1024), 6),
+}
+
+
+def enter(variant: str, stack: ExitStack) -> None:
+    """Start what a variant measures."""
+    if variant == "empty mode":
+        stack.enter_context(EmptyMode())
+    elif variant == "syncheck":
+        import syncheck  # noqa: PLC0415
+
+        stack.enter_context(syncheck.check(backend="cuda"))
+    elif variant == "torch's sanitizer":
+        from torch.cuda import _sanitizer  # noqa: PLC0415
+
+        _sanitizer.enable_cuda_sanitizer()
+
+
+def measure(variant: str, workload: str, *, profile: bool) -> float:
+    """Return the milliseconds of a step: the median of seven blocks of steps."""
+    make, steps = WORKLOADS[workload]
+    torch.manual_seed(0)
+    with ExitStack() as stack:
+        enter(variant, stack)
+        step = make()
+        for _ in range(5):
+            step()
+        torch.cuda.synchronize()
+        if profile:
+            _profile(step, steps)
+        blocks = []
+        for _ in range(7):
+            began = time.perf_counter()
+            for _ in range(steps):
+                step()
+            torch.cuda.synchronize()
+            blocks.append((time.perf_counter() - began) / steps * 1000)
+    return sorted(blocks)[3]
+
+
+def _profile(step: Callable[[], None], steps: int) -> None:
+    import cProfile  # noqa: PLC0415
+    import pstats  # noqa: PLC0415
+
+    with cProfile.Profile() as profile:
+        for _ in range(steps):
+            step()
+    pstats.Stats(profile).sort_stats("tottime").print_stats(25)
+
+
+def memory() -> None:
+    """Train 10,000 checked steps; print the process's size on the way."""
+    with ExitStack() as stack:
+        enter("syncheck", stack)
+        step = mlp()
+        for number in range(1, 10_001):
+            step()
+            if number % 1000 == 0:
+                torch.cuda.synchronize()
+                size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+                print(f"{number:6} steps: {size:.1f} MiB at most, {torch.cuda.memory_allocated() >> 10} KiB on the GPU")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--one", nargs=2, metavar=("VARIANT", "WORKLOAD"))
+    parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--small", action="store_true", help="leave out the GPU-bound step")
+    options = parser.parse_args()
+    if options.memory:
+        memory()
+        return
+    if options.one:
+        print(json.dumps(measure(*options.one, profile=options.profile)))
+        return
+    print(f"{torch.cuda.get_device_name(0)}, torch {torch.__version__}, Python {sys.version.split()[0]}")
+    for workload in list(WORKLOADS)[: 2 if options.small else 3]:
+        times = {}
+        for variant in VARIANTS:
+            command = [sys.executable, __file__, "--one", variant, workload]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            lines = done.stdout.strip().splitlines()
+            times[variant] = float(lines[-1]) if lines and not done.returncode else float("nan")
+            if done.returncode:
+                print(done.stderr[-800:], file=sys.stderr)
+        ratios = "  ".join(f"{variant} {times[variant] / times['bare']:.2f}x" for variant in VARIANTS)
+        print(f"{workload}: bare {times['bare']:.2f} ms; {ratios}; ", end="")
+        print(f"syncheck / empty mode {times['syncheck'] / times['empty mode']:.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

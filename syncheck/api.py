@@ -1,0 +1,109 @@
+"""Check part of a program from inside it: `with syncheck.check() as report: ...`."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from syncheck import app, job
+from syncheck.config import Options
+from syncheck.errors import ConfigError
+from syncheck.findings import Finding, Report, Summary
+
+
+class BlockReport:
+    """What was found in a block: complete when the block has ended, empty before."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._report = Report()
+
+    def complete(self, report: Report) -> None:
+        """The block has ended."""
+        self._report = app.completed(report)
+
+    @property
+    def report(self) -> Report:
+        """The whole report, as plain data."""
+        return self._report
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings, in the order of path, line and code."""
+        return self._report.findings
+
+    @property
+    def incomplete(self) -> tuple[str, ...]:
+        """Reasons why something may have been missed."""
+        return self._report.incomplete
+
+    @property
+    def summary(self) -> Summary:
+        """What was checked."""
+        return self._report.summary
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The code of each finding: ("SYN101",)."""
+        return tuple(finding.rule.code for finding in self.findings)
+
+    def __bool__(self) -> bool:
+        return bool(self.findings)
+
+    def __str__(self) -> str:
+        return app.render(self._report, self._options, color=False)
+
+
+@contextmanager
+def check(
+    *,
+    backend: str = "auto",
+    devices: int = 2,
+    select: tuple[str, ...] | list[str] = (),
+    ignore: tuple[str, ...] | list[str] = (),
+    max_findings: int = 0,
+    stacks: bool = False,
+) -> Iterator[BlockReport]:
+    """Check what a block of the program does on its GPUs.
+
+    Work from before the block, and memory from before it, counts as unknown: it takes part in no finding. Threads that
+    run when the block begins are not watched. Under `syncheck run`, and inside another `check`, the findings of the
+    block are also findings of the outer report.
+
+    Args:
+        backend: "auto", "cuda" or "sim"; on simulated GPUs the program must make its tensors inside the block.
+        devices: number of simulated GPUs.
+        select: rule codes, prefixes or names to report; empty for all.
+        ignore: rule codes, prefixes or names not to report; wins over `select`.
+        max_findings: findings to keep, 0 for all.
+        stacks: show whole call stacks when the report is printed.
+
+    Yields:
+        The report of the block; its findings are there when the block has ended. Print it, or look at `findings`.
+
+    Raises:
+        ConfigError: a rule name or a backend that does not exist.
+        BackendError: the GPUs that were asked for cannot be used.
+    """
+    if backend not in {"auto", "cuda", "sim"}:
+        raise ConfigError(f"unknown backend {backend!r}", "it is auto, cuda or sim")
+    options = Options(backend, devices, tuple(select), tuple(ignore), max_findings=max_findings, stacks=stacks)
+    codes = options.selected()
+    block = BlockReport(options)
+    outer = job.active()
+    if outer is not None:
+        mark = outer.session.ledger.mark()
+        try:
+            yield block
+        finally:
+            report = outer.report(since=mark)
+            findings = tuple(finding for finding in report.findings if finding.rule.code in codes)
+            block.complete(replace(report, findings=findings[: max_findings or None]))
+        return
+    from syncheck import backends  # noqa: PLC0415  the first use of torch
+
+    inner = job.Job(options, lambda name: app.new_session(options, name), lambda _: 0, *backends.choose(options))
+    try:
+        with inner.watching():
+            yield block
+    finally:
+        block.complete(inner.report())

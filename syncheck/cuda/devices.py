@@ -1,0 +1,167 @@
+"""The GPUs of this machine, and what this torch lacks to watch them."""
+
+import ctypes
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+import torch.cuda._gpu_trace as gpu_trace
+
+from syncheck.errors import BackendError
+
+_c: Any = torch._C  # noqa: SLF001  torch offers no public way
+cuda: Any = torch.cuda
+"""torch.cuda without its missing annotations."""
+current_device: Callable[[], int] = getattr(_c, "_cuda_getDevice", lambda: 0)
+raw_stream: Callable[[int], int] = getattr(_c, "_cuda_getCurrentRawStream", lambda device: 0)  # noqa: ARG005
+graph_task: Callable[[], int] = _c._current_graph_task_id  # noqa: SLF001
+
+_NON_BLOCKING = 1
+REGISTRIES = (
+    "EventCreation",
+    "EventDeletion",
+    "EventRecord",
+    "EventWait",
+    "MemoryAllocation",
+    "MemoryDeallocation",
+    "StreamCreation",
+    "DeviceSynchronization",
+    "StreamSynchronization",
+    "EventSynchronization",
+)
+"""The kinds of callbacks that torch has. Source: torch/cuda/_gpu_trace.py."""
+
+
+def check_sanitizer() -> None:
+    """Make sure that torch's own sanitizer is not active.
+
+    Raises:
+        BackendError: it is: it would raise at the operators that it dislikes, before they can be logged.
+    """
+    module = sys.modules.get("torch.cuda._sanitizer")
+    if module is not None and module.cuda_sanitizer.enabled:
+        raise BackendError(
+            "torch's own CUDA sanitizer is active, and both cannot check one program",
+            "unset TORCH_CUDA_SANITIZER, or do not call enable_cuda_sanitizer()",
+        )
+
+
+def describe() -> str:
+    """Return the GPUs in words: "2 GPUs (NVIDIA H200)".
+
+    Raises:
+        BackendError: there is none that torch can use.
+    """
+    if torch.version.cuda is None:
+        raise BackendError(
+            "this torch is built without CUDA",
+            "install a CUDA build of torch, or check on simulated GPUs: --backend sim",
+        )
+    if not torch.cuda.is_available():
+        raise BackendError(
+            "torch finds no CUDA device: no driver, or no GPU is visible",
+            "see what nvidia-smi and CUDA_VISIBLE_DEVICES say, or check on simulated GPUs: --backend sim",
+        )
+    count = torch.cuda.device_count()
+    return f"{count} GPU{'s' if count != 1 else ''} ({torch.cuda.get_device_name(0)})"
+
+
+def missing() -> list[str]:
+    """Return what this torch lacks and syncheck uses, each with what is not seen without it."""
+    lacks = []
+    if not hasattr(_c, "_cuda_getCurrentRawStream"):
+        lacks.append("torch._C._cuda_getCurrentRawStream: no operator can be given its stream")
+    lacks += [
+        f"torch.cuda._gpu_trace.{name}Callbacks: such calls are seen only where Python makes them"
+        for name in REGISTRIES
+        if not hasattr(gpu_trace, f"{name}Callbacks")
+    ]
+    if _trace_switch() is None:
+        lacks.append("the switch of the GPU trace: its callbacks go on costing time after the check")
+    if _driver() is None:
+        lacks.append("the CUDA driver's library: every stream from outside counts as non-blocking")
+    return lacks
+
+
+@cache
+def _driver() -> Any:
+    for name in ("libcuda.so.1", "nvcuda.dll"):
+        try:
+            return ctypes.CDLL(name)
+        except OSError:
+            continue
+    return None
+
+
+def is_blocking(handle: int) -> bool:
+    """Tell whether a stream is implicitly ordered with the legacy default stream of its device.
+
+    Source:
+        CUDA Driver API, cuStreamGetFlags: CU_STREAM_NON_BLOCKING is 1.
+    """
+    driver = _driver()
+    if driver is None:
+        return False
+    flags = ctypes.c_uint(_NON_BLOCKING)
+    if driver.cuStreamGetFlags(ctypes.c_void_p(handle), ctypes.byref(flags)):
+        return False
+    return not flags.value & _NON_BLOCKING
+
+
+@cache
+def _trace_switch() -> Any:
+    """Return torch's own flag "somebody listens", which it offers no call to lower; None where it is not exported.
+
+    Source:
+        c10/core/impl/GPUTrace.h: `static bool haveState`, read by every `get_trace()`.
+    """
+    try:
+        return ctypes.c_bool.in_dll(ctypes.CDLL(None), "_ZN3c104impl8GPUTrace9haveStateE")
+    except (ValueError, OSError):
+        pass
+    try:
+        from pathlib import Path  # noqa: PLC0415
+
+        library = Path(torch.__file__).parent / "lib" / "libc10.so"
+        return ctypes.c_bool.in_dll(ctypes.CDLL(str(library)), "_ZN3c104impl8GPUTrace9haveStateE")
+    except (ValueError, OSError):
+        return None
+
+
+def switch_trace(*, on: bool) -> None:
+    """Let torch call its GPU trace callbacks, or stop it where it can be stopped."""
+    if on:
+        _c._activate_gpu_trace()  # noqa: SLF001
+    switch = _trace_switch()
+    if switch is not None:
+        switch.value = on
+
+
+def milliseconds(start: int, end: int) -> float | None:
+    """Return the time between two recorded events, given by handle; None where they are not complete.
+
+    Source:
+        CUDA Driver API, cuEventElapsedTime.
+    """
+    elapsed = ctypes.c_float()
+    driver = _driver()
+    failed = driver is None or driver.cuEventElapsedTime(
+        ctypes.byref(elapsed), ctypes.c_void_p(start), ctypes.c_void_p(end)
+    )
+    return None if failed else elapsed.value
+
+
+def allocated_addresses() -> set[int]:
+    """Return the addresses of all blocks that the caching allocator has given out.
+
+    Source:
+        torch/cuda/memory.py, `memory_snapshot`: the states of a block.
+    """
+    return {
+        block["address"]
+        for segment in cuda.memory_snapshot()
+        for block in segment["blocks"]
+        if block["state"] == "active_allocated"
+    }

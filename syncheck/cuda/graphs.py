@@ -1,0 +1,58 @@
+"""CUDA graphs: a capture records what its operators touch, a replay touches all of it at once."""
+
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from syncheck.capture.patching import Patches
+from syncheck.cuda import devices
+
+if TYPE_CHECKING:
+    from syncheck.cuda.backend import Cuda
+
+_IDENT = "_syncheck_graph"
+
+
+def install_graphs(cuda: "Cuda", patches: Patches) -> None:
+    """Hook the methods of torch.cuda.CUDAGraph."""
+    kind = torch.cuda.CUDAGraph
+    begin, end, replay = kind.capture_begin, kind.capture_end, kind.replay
+
+    @wraps(begin)
+    def capture_begin(graph: Any, *args: Any, **kwargs: Any) -> Any:
+        result = begin(graph, *args, **kwargs)
+        if not cuda.is_deaf:
+            ident = cuda.next_id("graph")
+            setattr(graph, _IDENT, ident)
+            cuda.captures += 1
+            with cuda.feeding() as monitor:
+                monitor.capture_begin(ident, cuda.streams.current(devices.current_device()), cuda.site())
+        return result
+
+    @wraps(end)
+    def capture_end(graph: Any) -> Any:
+        ident = getattr(graph, _IDENT, 0)
+        if ident and not cuda.is_deaf and cuda.captures:
+            cuda.captures -= 1
+            with cuda.feeding() as monitor:
+                monitor.capture_end(ident)
+        return end(graph)
+
+    @wraps(replay)
+    def replayed(graph: Any) -> Any:
+        result = replay(graph)
+        ident = getattr(graph, _IDENT, 0)
+        if cuda.is_deaf:
+            return result
+        if not ident:
+            cuda.monitor.incomplete("a CUDA graph was replayed that was captured before the check began")
+            return result
+        with cuda.feeding() as monitor:
+            named = monitor.replay(ident, cuda.streams.current(devices.current_device()), cuda.site())
+        cuda.after_call(named)
+        return result
+
+    patches.set(kind, "capture_begin", capture_begin)
+    patches.set(kind, "capture_end", capture_end)
+    patches.set(kind, "replay", replayed)

@@ -1,0 +1,168 @@
+"""Pinned host memory that streams copy from and to, and where the host looks at it."""
+
+import ctypes
+import weakref
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.overrides import handle_torch_function, has_torch_function_unary
+
+from syncheck.capture.patching import Patches
+from syncheck.sanitizer.scene import UNSEEN_WRITE
+
+if TYPE_CHECKING:
+    from syncheck.cuda.backend import Cuda
+
+
+@dataclass(slots=True)
+class HostBuffer:
+    """Pinned host memory that a stream has copied from or to.
+
+    Attributes:
+        ident: its allocation.
+        storage: fires when it is gone.
+        exported: its address was handed out (numpy, data_ptr), so that writes by the host may go unseen.
+        in_flight: checksum of an exported buffer at the time an asynchronous copy from it was submitted.
+    """
+
+    ident: int
+    storage: "weakref.ref[torch.UntypedStorage]"
+    exported: bool = False
+    in_flight: int | None = None
+
+
+class HostMemory:
+    """The pinned buffers that matter: host memory gets a tag with its first asynchronous copy."""
+
+    def __init__(self, cuda: "Cuda") -> None:
+        self._cuda = cuda
+        self.buffers: dict[int, HostBuffer] = {}  # identity of the storage -> buffer
+        self._exported: weakref.WeakSet[torch.UntypedStorage] = weakref.WeakSet()
+
+    def of(self, tensor: torch.Tensor) -> HostBuffer | None:
+        """Return the buffer that a host tensor lies in; None for host memory that no stream has touched."""
+        if not self.buffers or tensor.layout is not torch.strided or tensor.device.type != "cpu":
+            return None
+        try:
+            return self.buffers.get(tensor.untyped_storage()._cdata)  # noqa: SLF001  the storage's identity
+        except (RuntimeError, NotImplementedError):
+            return None
+
+    def tag(self, tensor: torch.Tensor) -> HostBuffer | None:
+        """Return the buffer of a host tensor in pinned memory, made if need be; None if it is not pinned."""
+        known = self.of(tensor)
+        if known is not None or not tensor.is_pinned():
+            return known
+        cuda = self._cuda
+        storage = tensor.untyped_storage()
+        key, ident = storage._cdata, cuda.memory.next_ident()  # noqa: SLF001
+        buffer = HostBuffer(ident, weakref.ref(storage, lambda _: self._gone(key, ident)))
+        buffer.exported = storage in self._exported
+        self.buffers[key] = buffer
+        cuda.monitor.allocate(ident, 0, storage.nbytes(), 0, 0)
+        return buffer
+
+    def _gone(self, key: int, ident: int) -> None:
+        buffer = self.buffers.get(key)
+        if buffer is not None and buffer.ident == ident:
+            del self.buffers[key]
+            self._cuda.memory.frees.append((ident, 0))
+
+    def access(self, tensor: torch.Tensor, *, is_write: bool) -> tuple[int, int, bool] | None:
+        """Return the access to all of a host tensor; None where no stream has touched its memory."""
+        buffer = self.of(tensor)
+        if buffer is None or not tensor.numel():
+            return None
+        return buffer.ident, self._cuda.memory.exact_view(tensor), is_write
+
+    def touch(self, operator: str, tensor: torch.Tensor, *, is_write: bool = False, escape: bool = False) -> None:
+        """Tell the monitor that the host reads or writes a tensor, where a stream may be using it."""
+        access = self.access(tensor, is_write=is_write)
+        if access is not None:
+            self.touched(operator, [access], escape=escape)
+
+    def touched(self, operator: str, accesses: list[tuple[int, int, bool]], *, escape: bool = False) -> None:
+        """Tell the monitor of accesses by the host."""
+        cuda = self._cuda
+        with cuda.feeding() as monitor:
+            named = monitor.host_access(operator, accesses, cuda.site(), escape=escape)
+        cuda.after_call(named)
+
+    # -- buffers whose address was handed out
+
+    def export(self, tensor: torch.Tensor) -> None:
+        """Note that a host tensor's address was handed out."""
+        storage = tensor.untyped_storage()
+        self._exported.add(storage)
+        buffer = self.of(tensor)
+        if buffer is not None:
+            buffer.exported = True
+
+    def sent(self, tensor: torch.Tensor) -> None:
+        """An asynchronous copy from a pinned tensor was submitted."""
+        buffer = self.of(tensor)
+        if buffer is not None and buffer.exported:
+            buffer.in_flight = _checksum(tensor.untyped_storage())
+
+    def check_sent(self, buffer: HostBuffer | None) -> None:
+        """Report a change of an exported buffer since an asynchronous copy from it was submitted."""
+        storage = None if buffer is None or buffer.in_flight is None else buffer.storage()
+        if buffer is None or storage is None:
+            return
+        changed = _checksum(storage) != buffer.in_flight
+        buffer.in_flight = None
+        if changed:
+            cuda = self._cuda
+            view = cuda.monitor.view(0, (storage.nbytes(),), (1,), 1, "")
+            with cuda.feeding() as monitor:
+                named = monitor.host_access(UNSEEN_WRITE, [(buffer.ident, view, True)], cuda.site())
+            cuda.after_call(named)
+
+    def check_all_sent(self) -> None:
+        """Look at all exported buffers with copies in flight, before the host waits."""
+        if self._exported:
+            for buffer in list(self.buffers.values()):
+                self.check_sent(buffer)
+
+    # -- hooks
+
+    def install(self, patches: Patches) -> None:
+        """Hook the methods of torch.Tensor through which values or addresses of host tensors leave torch."""
+        calls = {"numpy": "Tensor.numpy()", "__dlpack__": "Tensor.__dlpack__()"}
+        for name, call in calls.items():
+            self._hook(patches, name, partial(self._escape, call))
+        reads = {"tolist": "Tensor.tolist()", "__reduce_ex__": "pickling", "__repr__": "printing"}
+        for name, call in reads.items():
+            self._hook(patches, name, partial(self.touch, call))
+        self._hook(patches, "data_ptr", self.export)
+
+    def _escape(self, call: str, tensor: torch.Tensor) -> None:
+        self.export(tensor)
+        self.touch(call, tensor, escape=True)
+
+    def _hook(self, patches: Patches, name: str, note: Callable[[torch.Tensor], None]) -> None:
+        original = getattr(torch.Tensor, name)
+        cuda = self._cuda
+
+        @wraps(original)
+        def method(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            if has_torch_function_unary(tensor):
+                return handle_torch_function(method, (tensor,), tensor, *args, **kwargs)
+            if cuda.is_checking and type(tensor) in _PLAIN and tensor.is_cpu and tensor.layout is torch.strided:
+                note(tensor)
+            return original(tensor, *args, **kwargs)
+
+        patches.set(torch.Tensor, name, method)
+
+
+_PLAIN = {torch.Tensor, torch.nn.Parameter}
+
+
+def _checksum(storage: torch.UntypedStorage) -> int:
+    if not storage.nbytes():
+        return 0
+    return zlib.crc32((ctypes.c_char * storage.nbytes()).from_address(storage.data_ptr()))

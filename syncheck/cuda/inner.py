@@ -1,0 +1,70 @@
+"""Callbacks that come while an operator runs: they are kept until it is known where among them the operator belongs."""
+
+from enum import Enum, auto
+from typing import NamedTuple
+
+
+class Kind(Enum):
+    """Kinds of callbacks."""
+
+    RECORD = auto()
+    WAIT = auto()
+    SYNC_STREAM = auto()
+    SYNC_EVENT = auto()
+    SYNC_DEVICE = auto()
+
+
+SYNCS = {Kind.SYNC_STREAM, Kind.SYNC_EVENT, Kind.SYNC_DEVICE}
+
+
+class Inner(NamedTuple):
+    """A callback that came while an operator ran.
+
+    Attributes:
+        kind: what it reports.
+        event: the event's id, 0 if it is about none.
+        stream: the stream's id; of SYNC_DEVICE, the device.
+    """
+
+    kind: Kind
+    event: int
+    stream: int
+
+
+def working_stream(inner: list[Inner], current: int) -> int:
+    """Return the stream that an operator worked on, by the callbacks that came while it ran.
+
+    One that works on a stream of its own makes it wait for the current stream, and records an event on it afterwards.
+
+    Args:
+        inner: the callbacks, in their order.
+        current: the current stream.
+
+    Source:
+        torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp: `syncStream`, then the end event, then those of the future.
+    """
+    recorded: set[int] = set()
+    last = 0
+    for entry in reversed(inner):
+        if entry.kind is Kind.RECORD:
+            recorded.add(entry.stream)
+            last = last or entry.stream
+        elif entry.kind is Kind.WAIT and entry.stream in recorded:
+            return entry.stream
+    return last or current
+
+
+def place_of_work(inner: list[Inner], stream: int) -> int:
+    """Return the index of the callback before which an operator's work on its stream belongs.
+
+    It comes after the waits at its start, and before the first record after them: `Work.wait` waits for that one. It
+    comes before it makes the host wait.
+    """
+    place = len(inner)
+    for index in range(len(inner) - 1, -1, -1):
+        entry = inner[index]
+        if entry.kind is Kind.WAIT and entry.stream == stream:
+            return place
+        if entry.kind in SYNCS or (entry.kind is Kind.RECORD and entry.stream == stream):
+            place = index
+    return place

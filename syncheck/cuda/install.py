@@ -1,0 +1,86 @@
+"""Start listening to a program's GPUs for the time of a run, and leave everything as it was."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.autograd.graph
+from torch.utils import checkpoint
+
+from syncheck.capture.clocks import Clocks
+from syncheck.capture.patching import Patches
+from syncheck.capture.threads import install_threads
+from syncheck.cuda.callbacks import Callbacks
+from syncheck.cuda.graphs import install_graphs
+from syncheck.cuda.hooks import Hooks
+from syncheck.cuda.processes import install_processes
+from syncheck.cuda.triton import Triton
+
+if TYPE_CHECKING:
+    from syncheck.cuda.backend import Cuda
+
+
+@contextmanager
+def installed(cuda: "Cuda") -> Iterator[None]:
+    """Watch the program; everything is as before afterwards."""
+    patches = Patches()
+    mode = cuda.new_mode()
+    try:
+        _install(cuda, patches)
+        cuda.is_checking = True
+        mode.__enter__()
+        try:
+            yield
+        finally:
+            cuda.is_checking = False
+            if os.getpid() == cuda.pid:
+                mode.__exit__(None, None, None)
+    finally:
+        if os.getpid() == cuda.pid:
+            patches.undo()
+
+
+def _install(cuda: "Cuda", patches: Patches) -> None:
+    hooks = Hooks(cuda, patches)
+    hooks.install()
+    cuda.on_first_thread = hooks.watch_defaults
+    install_graphs(cuda, patches)
+    cuda.host.install(patches)
+    _install_backward(cuda, patches)
+    install_threads(cuda, patches)
+    install_processes(cuda, patches)
+    Triton(cuda, patches).install()
+    Clocks(cuda.monitor, patches, lambda: cuda.next_id("reading"), cuda.sites.here).install()
+    _keep_recomputing(patches)
+    Callbacks(cuda).install(patches)
+
+
+def _keep_recomputing(patches: Patches) -> None:
+    """Let checkpointing recompute a region to its end: it stops early by an error that it raises in a C++ function.
+
+    Such an error does not survive the callbacks of the GPU trace that come while it goes up.
+
+    Source:
+        torch/utils/checkpoint.py, `set_checkpoint_early_stop`.
+    """
+    if hasattr(checkpoint, "_enable_checkpoint_early_stop"):
+        patches.set(checkpoint, "_enable_checkpoint_early_stop", False)
+
+
+def _install_backward(cuda: "Cuda", patches: Patches) -> None:
+    """Remember where backward() was called: the engine's threads have no Python frames."""
+    original = torch.autograd.graph._engine_run_backward  # noqa: SLF001  the one door to the engine
+
+    @wraps(original)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        before = cuda.backward_site
+        cuda.backward_site = before or cuda.sites.here()
+        try:
+            return original(*args, **kwargs)
+        finally:
+            cuda.backward_site = before
+
+    patches.everywhere({original: run})

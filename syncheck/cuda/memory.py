@@ -1,0 +1,227 @@
+"""Which allocation a tensor lies in: a table of addresses, kept true by the allocator's own callbacks."""
+
+import sys
+import weakref
+from collections import deque
+from itertools import count
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+from syncheck.capture.plan import dtype_name
+
+if TYPE_CHECKING:
+    from syncheck.cuda.backend import Cuda
+
+Entry = tuple[int, dict[Any, int], int]
+"""(allocation, views that begin at this address, byte offset of this address in the allocation)."""
+
+UNKNOWN_POOL = -3
+"""Memory whose allocation nobody saw: what used it before is unknown, and its reuse is no hazard."""
+
+_MOST_LISTS = 512
+
+data_ptr = torch._C.TensorBase.data_ptr  # noqa: SLF001  the method itself, which no hook of the program slows down
+is_contiguous = torch._C.TensorBase.is_contiguous  # noqa: SLF001
+
+
+class _StorageRef(weakref.ref[torch.UntypedStorage]):
+    """A weak reference that knows its address; it fires when the last C++ owner of the storage is gone."""
+
+    __slots__ = ("address", "allocation")
+    address: int
+    allocation: int
+
+
+class KnownList(NamedTuple):
+    """A list of tensors that an operator was given.
+
+    Attributes:
+        n_bytes: sizes of the first and of the last.
+        reads: the accesses that read them.
+        writes: the accesses that write them.
+    """
+
+    n_bytes: tuple[int, int]
+    reads: list[tuple[int, int, bool]]
+    writes: list[tuple[int, int, bool]]
+
+
+class Memory:
+    """All memory of the GPUs that tensors lie in.
+
+    Attributes:
+        live: address -> entry, for every address at which a tensor was seen.
+        frees: (allocation, call site) of the frees that the monitor does not know yet, in their order. A free may
+            happen at any moment, also while the monitor works: it is noted here and told later.
+    """
+
+    def __init__(self, cuda: "Cuda") -> None:
+        self._cuda = cuda
+        self.live: dict[int, Entry] = {}
+        self.frees: deque[tuple[int, int]] = deque()
+        self._inside: dict[int, list[int]] = {}  # base address -> further addresses inside the block
+        self._views: dict[int, dict[Any, int]] = {}  # byte offset -> views that begin there
+        self.lists: dict[tuple[int, ...], KnownList] = {}  # addresses of the tensors -> the list
+        self._in_lists: dict[int, list[tuple[int, ...]]] = {}  # address -> lists with a tensor there
+        self._first_views = self.views_at(0)
+        self._idents = count(1)
+        self._storages: dict[int, _StorageRef] = {}  # base address -> storage, where no callback tells of the free
+
+    def next_ident(self) -> int:
+        """Return the id of a new allocation."""
+        return next(self._idents)
+
+    def views_at(self, offset: int) -> dict[Any, int]:
+        """Return the views that begin at an offset, by size in bytes if contiguous, else by (shape, stride, dtype)."""
+        known = self._views.get(offset)
+        if known is None:
+            known = self._views[offset] = {}
+        return known
+
+    # -- life
+
+    def begin(self, address: int, n_bytes: int, home: int, site: int) -> Entry:
+        """A new block, allocated on stream `home`, was given to a tensor."""
+        cuda = self._cuda
+        ident = next(self._idents)
+        entry = self.live[address] = (ident, self._first_views, 0)
+        cuda.monitor.allocate(ident, home, n_bytes, cuda.pool(home) if cuda.pools_in_use else 0, site)
+        return entry
+
+    def adopt(self, tensor: torch.Tensor, address: int) -> Entry:
+        """A tensor turned up in memory whose allocation was not seen."""
+        cuda = self._cuda
+        ident = self.next_ident()
+        storage = tensor.untyped_storage()
+        reference = _StorageRef(storage, self._storage_died)
+        reference.address, reference.allocation = address, ident
+        self._storages[address] = reference
+        entry = self.live[address] = (ident, self.views_at(0), 0)
+        home = cuda.streams.current(tensor.get_device())
+        with cuda.lock:
+            cuda.monitor.allocate(ident, home, storage.nbytes(), UNKNOWN_POOL, 0)
+        return entry
+
+    def _storage_died(self, reference: "weakref.ref[torch.UntypedStorage]") -> None:
+        assert isinstance(reference, _StorageRef)  # noqa: S101  only ours have this callback
+        entry = self.live.get(reference.address)
+        if entry is not None and entry[0] == reference.allocation:
+            self.freed(reference.address)
+
+    def freed(self, address: int) -> None:
+        """The allocator got a block back. Called from any thread at any moment."""
+        entry = self.live.pop(address, None)
+        if entry is None:
+            return
+        inside = self._inside.pop(address, None)
+        if inside is not None:
+            for inner in inside:
+                self.live.pop(inner, None)
+                self._forget_lists(inner)
+        self._forget_lists(address)
+        if self._storages:
+            self._storages.pop(address, None)
+        site = 0
+        if self._cuda.streams.has_side:  # else nobody will ask
+            try:
+                frame = sys._getframe(1)  # noqa: SLF001  the code that let go of it
+            except ValueError:
+                frame = None
+            site = self._cuda.sites.near(frame, self._cuda.backward_site)
+        self.frees.append((entry[0], site))
+
+    def keep_only(self, allocated: set[int]) -> None:
+        """Free all blocks of the allocator but those at the given addresses."""
+        for address, entry in list(self.live.items()):
+            if not entry[2] and address not in allocated and address not in self._storages:
+                self.freed(address)
+
+    def flush(self) -> None:
+        """Tell the monitor of the frees since the last call."""
+        frees = self.frees
+        while frees:
+            ident, site = frees.popleft()
+            self._cuda.monitor.free(ident, site)
+
+    # -- lists of tensors
+
+    def remember(self, addresses: tuple[int, ...], tensors: Any) -> KnownList | None:
+        """Keep the accesses to a list of tensors; None if not all of them are at known addresses."""
+        live = self.live
+        pairs: list[tuple[int, int]] = []
+        for address, tensor in zip(addresses, tensors, strict=True):
+            entry = live.get(address)
+            if entry is None:
+                return None
+            extent = tensor.nbytes if is_contiguous(tensor) else (tensor.shape, tensor.stride(), tensor.dtype)
+            view = entry[1].get(extent)
+            if view is None:
+                view = self.new_view(entry, tensor, extent)
+            pairs.append((entry[0], view))
+        if len(self.lists) >= _MOST_LISTS:
+            self.lists.clear()
+            self._in_lists.clear()
+        for address in addresses:
+            self._in_lists.setdefault(address, []).append(addresses)
+        reads = [(allocation, view, False) for allocation, view in pairs]
+        writes = [(allocation, view, True) for allocation, view in pairs]
+        known = self.lists[addresses] = KnownList((tensors[0].nbytes, tensors[-1].nbytes), reads, writes)
+        return known
+
+    def _forget_lists(self, address: int) -> None:
+        lists = self._in_lists.pop(address, None)
+        if lists is not None:
+            for addresses in lists:
+                self.lists.pop(addresses, None)
+
+    # -- tensors
+
+    def find(self, tensor: torch.Tensor) -> Entry | None:
+        """Return the entry of a tensor that is not at a known address; None if it is not on a GPU, or empty."""
+        if not tensor.is_cuda or not tensor.numel():
+            return None
+        base = tensor.untyped_storage().data_ptr()
+        entry = self.live.get(base)
+        if entry is None:
+            entry = self.adopt(tensor, base)
+        address = data_ptr(tensor)
+        if address == base:
+            return entry
+        inner = (entry[0], self.views_at(address - base), address - base)
+        self.live[address] = inner
+        self._inside.setdefault(base, []).append(address)
+        return inner
+
+    def allocation_of(self, tensor: torch.Tensor) -> int:
+        """Return the allocation that a tensor lies in; 0 if none is known."""
+        try:
+            address = tensor.untyped_storage().data_ptr()
+        except (RuntimeError, NotImplementedError):  # without storage
+            return 0
+        entry = self.live.get(address)
+        return 0 if entry is None else entry[0]
+
+    def access(self, tensor: torch.Tensor, *, is_write: bool) -> tuple[int, int, bool] | None:
+        """Return the access to all of a tensor; None if it is not on a GPU, or empty."""
+        entry = self.live.get(data_ptr(tensor)) or self.find(tensor)
+        if entry is None:
+            return None
+        key = tensor.nbytes if is_contiguous(tensor) else (tensor.shape, tensor.stride(), tensor.dtype)
+        view = entry[1].get(key)
+        if view is None:
+            view = self.new_view(entry, tensor, key)
+        return entry[0], view, is_write
+
+    def new_view(self, entry: Entry, tensor: torch.Tensor, key: Any) -> int:
+        """Announce a view that was not seen before. For a contiguous one only its extent is told: see `exact_view`."""
+        offset = entry[2]
+        view = self._cuda.monitor.view(offset, (key,), (1,), 1, "") if isinstance(key, int) else self.exact_view(tensor)
+        entry[1][key] = view
+        return view
+
+    def exact_view(self, tensor: torch.Tensor) -> int:
+        """Return the view of a tensor, with its shape and type."""
+        item = tensor.element_size()
+        start = int(tensor.storage_offset()) * item
+        return self._cuda.monitor.view(start, tuple(tensor.shape), tensor.stride(), item, dtype_name(tensor.dtype))

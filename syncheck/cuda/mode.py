@@ -1,0 +1,85 @@
+"""The dispatch mode: every operator of a thread passes here."""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from syncheck.cuda.compiled import Compiled, HigherOrder
+
+if TYPE_CHECKING:
+    from syncheck.cuda.backend import Cuda
+
+_PLAIN = torch.Tensor.__torch_dispatch__
+_NOT_HANDLED = object()
+
+
+class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    """Runs operators and has them logged; entered in every thread of the program."""
+
+    def __init__(self, cuda: "Cuda") -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        self._cuda = cuda
+        self._operators = cuda.operators
+        self._plans = cuda.operators.plans
+        self._takes: set[Any] = {torch.Tensor, torch.nn.Parameter}
+
+    def _hand_on(
+        self, compiled: Compiled | HigherOrder, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Leave an operator to whoever takes it apart: its parts come here again."""
+        if any(issubclass(kind, FakeTensor) for kind in types):
+            return compiled.func(*args, **kwargs)  # it has no memory
+        if any(kind.__torch_dispatch__ is not _PLAIN for kind in types):
+            return NotImplemented
+        self._takes.update(types)
+        if compiled.is_composite:
+            with self:
+                return compiled.func.decompose(*args, **kwargs)
+        return _NOT_HANDLED
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Leave `__torch_dispatch__` as it is: the wrapper costs a microsecond a call.
+
+        Source:
+            torch/utils/_python_dispatch.py, `TorchDispatchMode.__init_subclass__`.
+        """
+        return False
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        self._cuda.mode_left()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run one operator."""
+        compiled = self._plans.get(id(func)) or self._operators.plan(func)
+        if compiled.is_composite or (types and not self._takes.issuperset(types)):
+            handled = self._hand_on(compiled, types, args, kwargs or {})
+            if handled is not _NOT_HANDLED:
+                return handled
+        cuda = self._cuda
+        if cuda.is_blind:
+            cuda.recover()
+        special = compiled.special
+        if special is not None and special[0](args, kwargs or {}) and cuda.is_checking:
+            return special[1](compiled, args, kwargs or {})
+        try:
+            result = compiled.call(*args, **kwargs) if kwargs else compiled.call(*args)
+        except BaseException as error:
+            cuda.operator_failed(compiled.plan, error, sys._getframe())  # noqa: SLF001  by it callbacks find us
+            raise
+        if cuda.is_checking and compiled.is_seen and type(result) is not FakeTensor:
+            try:
+                self._operators.log(compiled, args, kwargs, result)  # type: ignore[arg-type]  # no higher-order one
+            except Exception as error:  # noqa: BLE001  the border to the user's program
+                cuda.give_up(error)
+        return result
+
+
+DISPATCH = WatchMode.__torch_dispatch__.__code__
+"""The code of the frame that an operator runs in: callbacks that come from it belong to the operator."""

@@ -1,0 +1,287 @@
+"""Every operator passes here: it runs, and what it read and wrote is logged on the stream that it ran on.
+
+`_log` is the hot path: a training step makes thousands of these calls, and each microsecond here is one that the user
+pays. So it looks addresses up where it could ask for objects, and takes no lock that it can do without.
+"""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from syncheck.capture.plan import MASKED, Plan, has_mask, plan_of, tensors_in, tensors_of, unique
+from syncheck.cuda import collectives, devices
+from syncheck.cuda.compiled import Compiled, HigherOrder
+from syncheck.cuda.copies import Copies
+from syncheck.cuda.inner import Inner, Kind, place_of_work, working_stream
+from syncheck.cuda.memory import data_ptr, is_contiguous
+
+if TYPE_CHECKING:
+    from syncheck.cuda.backend import Cuda
+
+Accesses = list[tuple[int, int, bool]]
+
+_LONG = 8
+"""Lists of this many tensors are remembered."""
+
+
+class Operators:
+    """Logs operators."""
+
+    def __init__(self, cuda: "Cuda") -> None:
+        self._cuda = cuda
+        self._memory = cuda.memory
+        self._copies = Copies(cuda, self)
+        self.plans: dict[int, Compiled | HigherOrder] = {}
+        self.inner: dict[int, list[Inner]] = {}  # id of an operator's frame -> callbacks that came while it ran
+        self.n_inner = 0  # callbacks that are kept: their events must not be forgotten yet
+
+    def plan(self, func: Any) -> Compiled | HigherOrder:
+        """Work out an operator's plan, once."""
+        if not isinstance(func, torch._ops.OpOverload):  # noqa: SLF001  torch has no public name
+            other = self.plans[id(func)] = HigherOrder(func)
+            return other
+        plan = collectives.plan_of(func) or plan_of(func)
+        compiled = self.plans[id(func)] = Compiled(func, plan, self._copies.specials.get(plan.base))
+        return compiled
+
+    def recorded(self, tensor: torch.Tensor, stream: Any) -> None:
+        """Log `Tensor.record_stream`, called outside of any operator."""
+        try:
+            self._copies.note_record(tensor, stream)
+        except Exception as error:  # noqa: BLE001  the border to the user's program
+            self._cuda.give_up(error)
+
+    # -- the hot path
+
+    def log(self, compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any] | None, result: Any) -> None:  # noqa: C901, PLR0912, PLR0915  the hot path: see the module's text
+        """Log an operator that has just run in the calling frame."""
+        cuda, memory = self._cuda, self._memory
+        live, buffers = memory.live, cuda.host.buffers
+        plan = compiled.plan
+        frame = sys._getframe(1)  # noqa: SLF001  the frame that the operator ran in
+        inner = self.inner.pop(id(frame), None) if self.inner else None
+        if plan.synchronizes and not (inner or buffers or args[0].is_cuda):
+            return
+        accesses: Accesses = []
+        device = -1
+        is_plain = not (inner or plan.synchronizes)
+        try:
+            for position, name, is_list, is_write in compiled.arguments if is_plain else ():
+                value = args[position] if position < len(args) else (kwargs.get(name) if kwargs else None)
+                if value is None:
+                    continue
+                if is_list and len(value) >= _LONG:
+                    known = self._known_list(value, is_write=is_write)
+                    if known is not None:
+                        accesses += known
+                        if device < 0:
+                            device = value[0].get_device()
+                        continue
+                for tensor in value if is_list else (value,):
+                    entry = live.get(data_ptr(tensor))
+                    if entry is None:
+                        if not tensor.is_cuda:
+                            is_plain &= not buffers or tensor.untyped_storage()._cdata not in buffers  # noqa: SLF001
+                            continue
+                        entry = memory.find(tensor)
+                        if entry is None:  # empty
+                            continue
+                    key = tensor.nbytes if is_contiguous(tensor) else (tensor.shape, tensor.stride(), tensor.dtype)
+                    view = entry[1].get(key)
+                    if view is None:
+                        view = memory.new_view(entry, tensor, key)
+                    accesses.append((entry[0], view, is_write))
+                    if device < 0:
+                        device = tensor.get_device()
+        except (RuntimeError, TypeError, AttributeError):  # no storage, an optional tensor in a list, a number
+            is_plain = False
+        if not is_plain:
+            self.log_slowly(compiled, args, kwargs or {}, result, inner or [])
+            self.n_inner -= len(inner or ())
+            return
+        made: Any = ()
+        if compiled.fresh:
+            made = (result,) if isinstance(result, torch.Tensor) else tensors_in(result)
+            if device < 0:
+                device = next((tensor.get_device() for tensor in made if tensor.is_cuda), -1)
+        if device < 0:
+            return
+        handle = devices.raw_stream(device)
+        stream = cuda.streams.by_handle[device].get(handle) or cuda.streams.of(device, handle)
+        site = cuda.sites.near(frame.f_back, cuda.backward_site)
+        with cuda.lock:
+            if memory.frees:
+                memory.flush()
+            for tensor in made:
+                address = data_ptr(tensor)
+                if address in live or not address or not tensor.is_cuda:
+                    continue
+                n_bytes = tensor.nbytes  # a new tensor fills its storage
+                entry = memory.begin(address, n_bytes, stream, site)
+                if plan.touches:
+                    view = entry[1].get(n_bytes)
+                    if view is None:
+                        view = memory.new_view(entry, tensor, n_bytes)
+                    accesses.append((entry[0], view, True))
+            if not accesses:
+                return
+            context = self._context(compiled, kwargs, stream, device, site) if cuda.n_special else 0
+            named = cuda.monitor.launch(stream, plan.name, accesses, site, context)
+        if named:
+            cuda.describe(named, [*(tensor for tensor, _ in tensors_of(plan, args, kwargs or {})), *made])
+
+    def _known_list(self, tensors: Any, *, is_write: bool) -> Accesses | None:
+        """Return the accesses to a long list of tensors, kept from the last time: an optimizer has the same each step.
+
+        The addresses must be those of the last time, and none of the memory freed since: then they are the same views.
+        """
+        addresses = tuple(map(data_ptr, tensors))
+        known = self._memory.lists.get(addresses)
+        if known is None or known.n_bytes != (tensors[0].nbytes, tensors[-1].nbytes):
+            known = self._memory.remember(addresses, tensors)
+            if known is None:
+                return None
+        return known.writes if is_write else known.reads
+
+    def _context(self, compiled: Compiled, kwargs: dict[str, Any] | None, stream: int, device: int, site: int) -> int:
+        """Return the context of an operator in a thread with something to note."""
+        wanted = kwargs.get("device") if kwargs and compiled.plan.has_device else None
+        if wanted is not None and wanted.index is None:
+            self._cuda.thread.implicit_device = True
+        return self._cuda.check_thread(stream, device, -1, site)
+
+    # -- everything else
+
+    def log_slowly(
+        self,
+        compiled: Compiled,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        result: Any,
+        inner: list[Inner],
+    ) -> None:
+        """Log an operator with pinned or unknown memory, callbacks inside, or in a thread with something to note."""
+        cuda, plan = self._cuda, compiled.plan
+        tensors = tensors_of(plan, args, kwargs) if plan.touches else []
+        made = tensors_in(result) if compiled.fresh else []
+        parts = [
+            (part, argument.is_write)
+            for tensor, argument in tensors
+            if argument.is_read or argument.is_write
+            for part in dense_parts(tensor)
+        ]
+        device = next((t.get_device() for t, _ in parts if t.is_cuda), -1)
+        if device < 0:
+            device = next((part.get_device() for t in made for part in dense_parts(t) if part.is_cuda), -1)
+        self._touch_host(plan, parts)
+        if device < 0:
+            self.replay_inner(inner)
+            return
+        stream = cuda.streams.current(device)
+        if inner:
+            stream = working_stream(inner, stream)
+        accesses = [a for t, is_write in parts if (a := self._memory.access(t, is_write=is_write))]
+        made_accesses = self._begin_made(plan, made)
+        self._submit(plan, args, stream, device, accesses, made_accesses, inner, [t for t, _ in tensors] + made)
+
+    def _touch_host(self, plan: Plan, parts: list[tuple[torch.Tensor, bool]]) -> None:
+        host = self._cuda.host
+        if host.buffers:
+            accesses = [a for t, is_write in parts if not t.is_cuda and (a := host.access(t, is_write=is_write))]
+            if accesses:
+                host.touched(plan.name, accesses)
+
+    def _begin_made(self, plan: Plan, made: list[torch.Tensor]) -> Accesses:
+        """Announce new results; return the writes that fill them."""
+        cuda, memory = self._cuda, self._memory
+        accesses: Accesses = []
+        with cuda.feeding():
+            for tensor in (part for result in made for part in dense_parts(result)):
+                address = tensor.untyped_storage().data_ptr()
+                if not tensor.is_cuda or not address or address in memory.live:
+                    continue
+                home = cuda.streams.current(tensor.get_device())
+                memory.begin(address, tensor.untyped_storage().nbytes(), home, cuda.site())
+                access = memory.access(tensor, is_write=True)
+                if access is not None and plan.touches:
+                    accesses.append(access)
+        return accesses
+
+    def _submit(  # noqa: PLR0913, PLR0917  what one operator was
+        self,
+        plan: Plan,
+        args: tuple[Any, ...],
+        stream: int,
+        device: int,
+        accesses: Accesses,
+        made: Accesses,
+        inner: list[Inner],
+        tensors: list[torch.Tensor],
+    ) -> None:
+        """Put the launch where it belongs among the callbacks that came while the operator ran.
+
+        Where the host waits for the size of the result, the kernel that writes it comes after the wait.
+        """
+        is_sized = has_mask(plan, args)
+        syncs = [index for index, entry in enumerate(inner) if entry.kind is Kind.SYNC_STREAM]
+        if (plan.synchronizes or is_sized) and not syncs:
+            syncs = [len(inner)]
+            inner = [*inner, Inner(Kind.SYNC_STREAM, 0, stream)]
+        if syncs and (plan.counts or plan.base in MASKED):
+            self.replay_inner(inner[: syncs[0]])
+            self.launch(plan.name, stream, device, [a for a in accesses if not a[2]], tensors)
+            self.replay_inner(inner[syncs[0] :])
+            self.launch(plan.name, stream, device, accesses + made, tensors)
+            return
+        place = place_of_work(inner, stream)
+        self.replay_inner(inner[:place])
+        self.launch(plan.name, stream, device, accesses + made, tensors)
+        self.replay_inner(inner[place:])
+
+    def launch(
+        self, operator: str, stream: int, device: int, accesses: Accesses, tensors: list[torch.Tensor], other: int = -1
+    ) -> None:
+        """Tell the monitor of one launch; `other`: a second device that it concerns."""
+        if not accesses:
+            return
+        cuda = self._cuda
+        with cuda.feeding() as monitor:
+            site = cuda.site()
+            context = cuda.check_thread(stream, device, other, site) if cuda.n_special else 0
+            named = monitor.launch(stream, operator, unique(accesses), site, context)
+        if named:
+            cuda.describe(named, tensors)
+
+    def replay_inner(self, inner: list[Inner]) -> None:
+        """Tell the monitor of callbacks that came while an operator ran."""
+        if not inner:
+            return
+        cuda = self._cuda
+        with cuda.feeding() as monitor:
+            site = cuda.site()
+            for entry in inner:
+                match entry.kind:
+                    case Kind.RECORD:
+                        monitor.record(entry.event, entry.stream, site)
+                    case Kind.WAIT:
+                        monitor.wait(entry.event, entry.stream, site, "")
+                    case Kind.SYNC_STREAM:
+                        monitor.sync_stream(entry.stream, site, explicit=False)
+                    case Kind.SYNC_EVENT:
+                        monitor.sync_event(entry.event, site)
+                    case Kind.SYNC_DEVICE:
+                        monitor.sync_device(entry.stream, site)
+
+
+def dense_parts(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """Return the strided tensors that make up a tensor: itself, or the parts of a sparse one; [] where it has none."""
+    if tensor.layout is torch.strided:
+        return [tensor] if torch._C._has_storage(tensor) else []  # noqa: SLF001
+    if tensor.layout is torch.sparse_coo:
+        return [tensor._indices(), tensor._values()]  # noqa: SLF001  torch's names for uncoalesced parts
+    if tensor.layout in {torch.sparse_csr, torch.sparse_bsr}:
+        return [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
+    if tensor.layout in {torch.sparse_csc, torch.sparse_bsc}:
+        return [tensor.ccol_indices(), tensor.row_indices(), tensor.values()]
+    return []

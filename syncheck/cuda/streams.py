@@ -1,0 +1,69 @@
+"""All streams that the program uses, by device and handle."""
+
+import threading
+from typing import TYPE_CHECKING
+
+from syncheck.cuda import devices
+
+if TYPE_CHECKING:
+    from syncheck.cuda.backend import Cuda
+
+_LEGACY, _PER_THREAD = 1, 2
+"""Special handles. Source: CUDA Runtime API, cudaStreamLegacy and cudaStreamPerThread."""
+
+
+class Streams:
+    """Gives each stream its id, and announces it at first sight.
+
+    Attributes:
+        has_side: a stream other than the default ones was seen.
+    """
+
+    def __init__(self, cuda: "Cuda") -> None:
+        self._cuda = cuda
+        self._known: list[tuple[int, int]] = [(-1, 0)]  # id -> (device, handle)
+        self._by_key: dict[tuple[int, int], int] = {}
+        self.has_side = False
+        self.by_handle: dict[int, dict[int, int]] = {}  # device -> handle -> id, for the hot path
+
+    def of(self, device: int, handle: int) -> int:
+        """Return the id of a stream."""
+        ids = self.by_handle.setdefault(device, {})
+        known = ids.get(handle)
+        if known is not None and handle != _PER_THREAD:
+            return known
+        if handle == _LEGACY:
+            known = ids[handle] = self.of(device, 0)
+            return known
+        # the per-thread default stream has one handle and is another stream in each thread
+        key = (device, handle if handle != _PER_THREAD else -threading.get_ident())
+        known = self._by_key.get(key)
+        if known is None:
+            known = self._by_key[key] = self._announce(device, handle)
+        if handle != _PER_THREAD:
+            ids[handle] = known
+        return known
+
+    def _announce(self, device: int, handle: int) -> int:
+        ident = len(self._known)
+        self._known.append((device, handle))
+        self.has_side |= handle != 0
+        blocking = handle == _PER_THREAD or (handle != 0 and devices.is_blocking(handle))
+        self._cuda.monitor.stream(ident, device, handle, self._cuda.site(), legacy=handle == 0, blocking=blocking)
+        return ident
+
+    def current(self, device: int) -> int:
+        """Return the calling thread's current stream of a device."""
+        return self.of(device, devices.raw_stream(device))
+
+    def device_of(self, stream: int) -> int:
+        """Return a stream's device."""
+        return self._known[stream][0]
+
+    def handle_of(self, stream: int) -> int:
+        """Return a stream's handle; 0 is a default stream."""
+        return self._known[stream][1]
+
+    def default_stream(self, device: int) -> int:
+        """Return a device's default stream."""
+        return self.of(device, 0)

@@ -1,0 +1,95 @@
+"""Triton kernels launched directly: no dispatch mode sees them."""
+
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from syncheck.capture.patching import Patches
+from syncheck.cuda import devices
+
+if TYPE_CHECKING:
+    from syncheck.cuda.backend import Cuda
+
+
+class Triton:
+    """Hooks the launcher, once Triton is imported."""
+
+    def __init__(self, cuda: "Cuda", patches: Patches) -> None:
+        self._cuda = cuda
+        self._patches = patches
+        self._written: dict[tuple[Any, ...], frozenset[str] | None] = {}
+
+    def install(self) -> None:
+        """Hook `JITFunction.run`, through which every launch goes, autotuned ones too."""
+        try:
+            from triton.runtime.jit import JITFunction  # type: ignore[import-not-found]  # noqa: PLC0415  CUDA builds bring it
+        except ImportError:
+            return
+        original = JITFunction.run
+        cuda = self._cuda
+
+        @wraps(original)
+        def run(function: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(function, *args, **kwargs)
+            if not cuda.is_deaf and not kwargs.get("warmup"):
+                try:
+                    self._log(function, args, kwargs)
+                except Exception as error:  # noqa: BLE001  the border to the user's program
+                    cuda.give_up(error)
+            return result
+
+        self._patches.set(JITFunction, "run", run)
+
+    def _log(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        cuda = self._cuda
+        given = dict(zip(function.arg_names, args, strict=False))
+        given |= {name: value for name, value in kwargs.items() if name in function.arg_names}
+        tensors = {n: value for n, value in given.items() if isinstance(value, torch.Tensor) and value.is_cuda}
+        if not tensors:
+            return
+        written = self._written_arguments(function, given, tensors)
+        device = devices.current_device()
+        stream = cuda.streams.current(device)
+        with cuda.feeding():
+            accesses = [
+                access
+                for name, tensor in tensors.items()
+                if (access := cuda.memory.access(tensor, is_write=written is None or name in written))
+            ]
+        name = f"triton::{getattr(function, '__name__', 'kernel')}"
+        cuda.operators.launch(name, stream, device, accesses, list(tensors.values()))
+
+    def _written_arguments(
+        self, function: Any, given: dict[str, Any], tensors: dict[str, torch.Tensor]
+    ) -> frozenset[str] | None:
+        """Return the arguments that a kernel writes, from Triton's own intermediate code; None where it cannot tell.
+
+        Source:
+            torch/_higher_order_ops/triton_kernel_wrap.py, `identify_mutated_tensors`: what torch.compile relies on.
+        """
+        key = (function, *(value.dtype if name in tensors else _key(value) for name, value in given.items()))
+        if key not in self._written:
+            self._written[key] = self._analyze(function, given)
+        return self._written[key]
+
+    def _analyze(self, function: Any, given: dict[str, Any]) -> frozenset[str] | None:
+        from torch._higher_order_ops import triton_kernel_wrap  # noqa: PLC0415
+
+        module: Any = triton_kernel_wrap
+        try:
+            with self._cuda.suppressed(), _disable_current_modes():
+                if hasattr(module, "identify_accessed_tensors"):  # torch 2.12 and later
+                    found = module.identify_accessed_tensors(function, dict(given), {})
+                    return frozenset(write.name for write in found.read_writes.writes)
+                return frozenset(module.identify_mutated_tensors(function, dict(given), {}))
+        except Exception:  # noqa: BLE001  another signature, or code that it cannot read
+            text = "what a Triton kernel writes could not be told from its code: all its tensors count as written"
+            self._cuda.note(text)
+            return None
+
+
+def _key(value: Any) -> Any:
+    """Return what distinguishes kernels of other arguments: their types, and values that may be constants."""
+    return value if isinstance(value, int | bool | str | float | type(None)) else type(value)

@@ -1,0 +1,148 @@
+"""One run of a program under a backend: session, trace, report and exit status."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
+
+from syncheck.capture.sites import SiteTable
+from syncheck.config import Options
+from syncheck.errors import BackendError
+from syncheck.findings import Report
+from syncheck.launcher import PreparedProgram, execute
+from syncheck.sanitizer.ledger import Mark
+from syncheck.sanitizer.monitor import Monitor
+from syncheck.sanitizer.session import Session
+from syncheck.trace.codec import TraceWriter
+
+real_exit = os._exit
+
+
+class Backend(Protocol):
+    """What provides the GPUs and watches them."""
+
+    is_checking: bool
+
+    def watching(self) -> AbstractContextManager[None]:
+        """Watch the program for the time of a block; everything is as before afterwards."""
+        ...
+
+    def finish(self) -> None:
+        """The program has ended: look at what is left, and listen no more."""
+        ...
+
+
+MakeBackend = Callable[[Monitor, SiteTable, Callable[[str], None], Callable[[], None]], Backend]
+"""Makes a backend of (monitor, table of call sites, how to tell the user something, what to call after a finding)."""
+
+
+class Job:
+    """One program, checked.
+
+    Args:
+        options: how.
+        make_session: makes the session that checks, given the backend in words.
+        deliver: prints a report and returns the exit status that it calls for.
+        backend_name: the backend in words.
+        make_backend: makes it.
+
+    Raises:
+        BackendError: the trace cannot be written.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        make_session: Callable[[str], Session],
+        deliver: Callable[[Report], int],
+        backend_name: str,
+        make_backend: MakeBackend,
+    ) -> None:
+        self._options = options
+        self._deliver = deliver
+        self.session = make_session(backend_name)
+        self._sites = SiteTable()
+        self._trace = None
+        if options.trace is not None:
+            try:
+                self._trace = TraceWriter(self.session, options.trace, self._sites, backend_name)
+            except OSError as error:
+                raise BackendError(f"cannot write the trace {options.trace}: {error.strerror}") from error
+        monitor = self._trace or self.session
+        self.backend = make_backend(monitor, self._sites, self.session.note, self._after_finding)
+
+    def run(self, prepared: PreparedProgram) -> int:
+        """Run the program and deliver the report; return the exit status."""
+        with self.watching():
+            outcome = execute(prepared, self._report_early)
+            if outcome.is_child:
+                return outcome.status
+        status = self._deliver_report()
+        if outcome.interrupted:
+            end_by_interrupt()
+        return outcome.status or status
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Watch the program for the time of a block, or for the steps of it that were asked for."""
+        _active.append(self)
+        try:
+            with self._window():
+                yield
+                self.backend.finish()
+        finally:
+            _active.remove(self)
+
+    def _window(self) -> AbstractContextManager[None]:
+        steps = self._options.steps
+        if steps is None:
+            return self.backend.watching()
+        from syncheck.capture.steps import Window  # noqa: PLC0415  it needs torch
+
+        return Window(steps, self.backend, self.session).watching()
+
+    def report(self, since: Mark | None = None) -> Report:
+        """Return the findings so far, or those since a mark."""
+        return self.session.report(self._sites, self._options.max_findings, since)
+
+    def _report_early(self, status: int) -> int:
+        self.backend.finish()
+        own = self._deliver_report()
+        return status or own
+
+    def _deliver_report(self) -> int:
+        status = self._deliver(self.report())
+        if self._trace is not None:
+            try:
+                self._trace.close()
+            except OSError as error:
+                sys.stderr.write(f"syncheck: the trace is incomplete: {error}\n")
+                return status or 3
+        return status
+
+    def _after_finding(self) -> None:
+        worst = self.session.ledger.worst
+        if self._options.fail_fast and worst is not None and worst.rank <= self._options.fail_on.rank:
+            self.backend.is_checking = False
+            sys.stdout.flush()
+            status = self._deliver_report()
+            sys.stderr.flush()
+            real_exit(status)
+
+
+_active: list[Job] = []
+
+
+def active() -> Job | None:
+    """Return the job that checks this process now, the innermost one; None if there is none."""
+    return _active[-1] if _active else None
+
+
+def end_by_interrupt() -> None:
+    """End this process as python does after an unhandled KeyboardInterrupt: by the signal itself."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGINT)

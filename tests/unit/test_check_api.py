@@ -1,0 +1,102 @@
+"""`syncheck.check()` inside a program, on simulated GPUs."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import syncheck
+from syncheck.errors import BackendError, ConfigError
+
+RACE = """
+import torch
+{before}
+with syncheck.check(backend="sim"{options}) as report:
+    side = torch.cuda.Stream()
+    x = torch.ones(1024, device="cuda")
+    with torch.cuda.stream(side):
+        y = x * 2
+print(report.codes, bool(report), report.summary.operators)
+"""
+
+
+def run(code: str, *command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    path = folder / "program.py"
+    path.write_text("import syncheck\n" + code)
+    return subprocess.run(
+        [sys.executable, *command, str(path)], capture_output=True, text=True, check=False, cwd=folder
+    )
+
+
+def program(before: str = "", options: str = "") -> str:
+    return RACE.format(before=before, options=options)
+
+
+def test_a_block_is_checked_and_its_report_is_complete_afterwards(tmp_path):
+    done = run(program(), folder=tmp_path)
+    assert done.stdout == "('SYN101',) True 2\n", done.stderr
+
+
+def test_rules_can_be_left_out(tmp_path):
+    assert run(program(options=", ignore=['SYN1']"), folder=tmp_path).stdout == "() False 2\n"
+
+
+def test_a_report_prints_as_run_prints_it(tmp_path):
+    done = run(program() + "print(report)\n", folder=tmp_path)
+    assert "error[SYN101] unordered-read" in done.stdout
+    assert "program.py:9:13" in done.stdout
+
+
+def test_nothing_remains_after_the_block(tmp_path):
+    done = run(program() + "print(torch.cuda.is_available())\n", folder=tmp_path)
+    assert done.stdout.endswith("False\n")
+
+
+def test_an_error_in_the_block_goes_through_and_the_findings_stay(tmp_path):
+    code = program().replace("        y = x * 2\n", "        y = x * 2\n    raise ValueError('mine')\n")
+    code = code.replace("with syncheck", "try:\n  with syncheck").replace("\n    ", "\n      ")
+    code = code.replace("\nprint", "\nexcept ValueError as error:\n  print(error)\nprint")
+    done = run(code, folder=tmp_path)
+    assert done.stdout == "mine\n('SYN101',) True 2\n", done.stderr
+
+
+def test_a_block_inside_another_has_its_own_findings_and_shares_them(tmp_path):
+    code = """
+import torch
+with syncheck.check(backend="sim") as outer:
+    side = torch.cuda.Stream()
+    x, z = torch.ones(1024, device="cuda"), torch.ones(1024, device="cuda")
+    with torch.cuda.stream(side):
+        y = x * 2
+    with syncheck.check() as inner:
+        other = torch.cuda.Stream()
+        with torch.cuda.stream(other):
+            w = z * 2
+print(inner.codes, [f.place.frame.line for f in inner.findings], outer.codes)
+"""
+    done = run(code, folder=tmp_path)
+    assert done.stdout == "('SYN101',) [12] ('SYN101', 'SYN101')\n", done.stderr
+
+
+def test_a_block_under_syncheck_run_is_part_of_its_report(tmp_path):
+    done = run(program(), "-m", "syncheck", "run", "--backend", "sim", "--output-format", "concise", folder=tmp_path)
+    assert done.stdout == "('SYN101',) True 2\n", done.stderr
+    assert "program.py:9:13: SYN101" in done.stderr
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize("options", [{"backend": "gpu"}, {"select": ["SYN999"]}])
+def test_wrong_options_are_refused(options):
+    with pytest.raises(ConfigError), syncheck.check(**options):
+        pass
+
+
+def test_real_gpus_are_refused_where_there_are_none():
+    with pytest.raises(BackendError, match="CUDA"), syncheck.check(backend="cuda"):
+        pass
+
+
+def test_the_package_names_what_it_has():
+    with pytest.raises(AttributeError, match="chek"):
+        _ = syncheck.chek  # type: ignore[attr-defined]

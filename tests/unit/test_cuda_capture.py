@@ -1,0 +1,281 @@
+"""The CUDA backend's capture, on a machine without GPUs: CPU tensors stand in for tensors of `cuda:0`.
+
+What needs a driver (streams, events, callbacks) is tested by `pytest -m gpu`.
+"""
+
+import sys
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from syncheck.capture.sites import SiteTable
+from syncheck.cuda import devices
+from syncheck.cuda.backend import Cuda
+from syncheck.cuda.collectives import plan_of
+from syncheck.cuda.inner import Inner, Kind, place_of_work, working_stream
+from syncheck.errors import BackendError
+from syncheck.sanitizer.session import Session
+
+
+class Recorder:
+    """Passes calls on to a session and keeps them."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.calls: list[tuple[Any, ...]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self.session, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.calls.append((name, *args, *kwargs.items()))
+            return method(*args, **kwargs)
+
+        return call
+
+    def named(self, name: str) -> list[tuple[Any, ...]]:
+        return [call for call in self.calls if call[0] == name]
+
+    def launches(self) -> list[tuple[str, list[bool]]]:
+        """Return operator and, of each access, whether it writes."""
+        return [(call[2], [write for _, _, write in call[3]]) for call in self.named("launch")]
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.Tensor, "is_cuda", property(lambda tensor: tensor.device.type == "cpu"), raising=False)
+    monkeypatch.setattr(torch.Tensor, "get_device", lambda tensor: 0)
+    current = SimpleNamespace(handle=0)
+    monkeypatch.setattr(devices, "raw_stream", lambda device: current.handle)
+    monkeypatch.setattr(devices, "switch_trace", lambda *, on: None)
+    monkeypatch.setattr(devices, "allocated_addresses", lambda: set(cuda.memory.live))
+    monkeypatch.setattr(devices, "is_blocking", lambda handle: False)
+    session = Session(lambda rule: True, "a stand-in")
+    monitor = Recorder(session)
+    sites = SiteTable()
+    cuda = Cuda(monitor, sites, session.note, lambda: None)
+    cuda.is_checking = True
+    with cuda.new_mode():
+        yield SimpleNamespace(cuda=cuda, monitor=monitor, current=current, report=lambda: session.report(sites))
+    assert session.report(sites).incomplete == ()
+
+
+def test_an_operator_reads_its_arguments_and_writes_its_result(gpu):
+    a = torch.ones(4, 4)
+    a @ a
+    assert gpu.monitor.launches() == [("aten::ones", [True]), ("aten::mm", [False, False, True])]
+    assert gpu.monitor.launches()[1][0] == "aten::mm"
+    assert [call[3] for call in gpu.monitor.named("allocate")] == [64, 64]
+
+
+def test_views_and_metadata_launch_nothing(gpu):
+    a = torch.empty(4, 4)
+    a.t().detach()[1:].expand(2, 3, 4)
+    assert gpu.monitor.launches() == []
+    assert len(gpu.monitor.named("allocate")) == 1
+
+
+def test_parts_of_one_tensor_are_parts_of_one_allocation(gpu):
+    a = torch.zeros(4, 4)
+    a[1:].add_(1)
+    a[:, 2].mul_(2)
+    (_, made), (_, rows), (_, column) = [(call[2], call[3]) for call in gpu.monitor.named("launch")]
+    assert made[0][0] == rows[0][0] == column[0][0]
+    assert len({made[0][1], rows[0][1], column[0][1]}) == 3
+
+
+def test_a_race_names_shape_and_variable(gpu):
+    a = torch.zeros(4, 4)
+    gpu.current.handle = 7
+    total = a.sum()
+    del total
+    (finding,) = gpu.report().findings
+    assert finding.rule.code == "SYN101"
+    assert "`a` (4x4 float32, 64 bytes)" in finding.message
+    assert finding.place.frame.source.strip() == "total = a.sum()"
+
+
+def test_memory_that_was_freed_is_another_allocation_when_it_comes_back(gpu):
+    a = torch.zeros(8)
+    address = a.data_ptr()
+    gpu.cuda.memory.freed(address)
+    a.add_(1)
+    first, second = gpu.monitor.named("allocate")
+    assert first[1] != second[1]
+    assert gpu.monitor.named("free")[0][1] == first[1]
+
+
+def test_memory_from_before_the_check_is_unknown_and_races_with_nothing(gpu):
+    with torch.utils._python_dispatch._disable_current_modes():
+        old = torch.zeros(8)
+    gpu.current.handle = 7
+    old.add_(1)
+    assert gpu.report().findings == ()
+
+
+def test_long_lists_are_remembered_until_their_memory_is_freed(gpu):
+    tensors = [torch.ones(3) for _ in range(10)]
+    more = [torch.ones(3) for _ in range(10)]
+    for _ in range(2):
+        torch._foreach_add_(tensors, more)
+    assert len(gpu.cuda.memory.lists) == 2
+    first, second = gpu.monitor.named("launch")[-2:]
+    assert first[3] == second[3]
+    gpu.cuda.memory.freed(tensors[3].data_ptr())
+    assert len(gpu.cuda.memory.lists) == 1
+    torch._foreach_add_(tensors, more)
+    assert gpu.monitor.named("launch")[-1][3] != second[3]
+
+
+def test_an_operator_that_raises_keeps_its_error_and_loses_nothing(gpu):
+    a = torch.ones(4, 4)
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        a @ torch.ones(3, 3)
+    assert gpu.cuda.is_blind
+    a.add_(1)
+    assert not gpu.cuda.is_blind
+    assert gpu.monitor.launches()[-1] == ("aten::add_", [True])
+
+
+def test_what_was_freed_while_an_error_went_up_is_freed_afterwards(gpu, monkeypatch):
+    a, b = torch.ones(4, 4), torch.ones(3, 3)
+    lost = a.data_ptr()
+    with pytest.raises(RuntimeError):
+        a @ b
+    monkeypatch.setattr(devices, "allocated_addresses", lambda: set(gpu.cuda.memory.live) - {lost})
+    b.add_(1)
+    assert [call[1] for call in gpu.monitor.named("free")] == [1]
+
+
+def test_operators_without_a_gradient_are_taken_apart_in_inference_mode(gpu):
+    layer = torch.nn.Linear(4, 4)
+    gpu.monitor.calls.clear()
+    with torch.inference_mode():
+        layer(torch.ones(2, 4))
+    assert "aten::addmm" in [name for name, _ in gpu.monitor.launches()]
+
+
+def test_fake_tensors_touch_no_memory(gpu):
+    with FakeTensorMode():
+        torch.ones(4) + 1
+    assert gpu.monitor.launches() == []
+
+
+def test_a_subclass_that_takes_operators_apart_is_seen_by_its_parts(gpu):
+    class Doubled(torch.Tensor):
+        @staticmethod
+        def __new__(cls, inner):
+            made = torch.Tensor._make_wrapper_subclass(cls, inner.shape)
+            made.inner = inner
+            return made
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            return func(*(arg.inner if isinstance(arg, Doubled) else arg for arg in args), **(kwargs or {}))
+
+    Doubled(torch.ones(3)).mul(2)
+    assert gpu.monitor.launches()[-1] == ("aten::mul", [False, True])
+
+
+def test_a_failure_of_syncheck_ends_the_check_and_not_the_program(gpu, monkeypatch):
+    def fail(*_: object) -> None:
+        raise KeyError("a mistake of ours")
+
+    monkeypatch.setattr(gpu.monitor.session, "launch", fail)
+    assert torch.ones(3).sum().item() == 3
+    assert not gpu.cuda.is_checking
+    (reason,) = gpu.report().incomplete
+    assert "a mistake of ours" in reason
+    gpu.monitor.session._incomplete.clear()
+
+
+def test_a_call_site_is_that_of_the_program_and_not_of_the_library(gpu):
+    x = torch.ones(2, 4)
+    torch.nn.Linear(4, 4)(x)
+    sites = gpu.cuda.sites
+    addmm = next(call for call in gpu.monitor.named("launch") if call[2] == "aten::addmm")
+    assert sites.place(addmm[4]).frame.source.strip() == "torch.nn.Linear(4, 4)(x)"
+
+
+def test_the_sanitizer_of_torch_is_refused(monkeypatch):
+    module = SimpleNamespace(cuda_sanitizer=SimpleNamespace(enabled=True))
+    monkeypatch.setitem(sys.modules, "torch.cuda._sanitizer", module)
+    with pytest.raises(BackendError, match="both cannot check one program"):
+        devices.check_sanitizer()
+
+
+def test_a_torch_without_cuda_is_named():
+    if torch.version.cuda is None:
+        with pytest.raises(BackendError, match="built without CUDA"):
+            devices.describe()
+
+
+def record(stream: int) -> Inner:
+    return Inner(Kind.RECORD, 1, stream)
+
+
+def wait(stream: int) -> Inner:
+    return Inner(Kind.WAIT, 1, stream)
+
+
+SYNC = Inner(Kind.SYNC_STREAM, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("inner", "stream", "place"),
+    [
+        # observed: an asynchronous collective waits for stream 1, works on 2, and records its end and its future
+        ([record(1), wait(2), record(2), record(2)], 2, 2),
+        # observed: the same with a timing event at the beginning
+        ([record(1), wait(2), record(2), record(2), record(2)], 2, 2),
+        ([record(1), wait(2), record(2), record(1), record(2)], 2, 2),
+        ([record(1), wait(2), record(2), record(1)], 2, 2),
+        # observed: a synchronous collective works on the current stream
+        ([record(1), record(1)], 1, 0),
+        # observed: waiting for a work makes the current stream wait
+        ([wait(1)], 1, 1),
+        ([SYNC], 1, 0),
+        ([wait(1), SYNC], 1, 1),
+        ([], 1, 0),
+    ],
+)
+def test_an_operator_belongs_after_its_waits_and_before_its_records(inner, stream, place):
+    assert working_stream(inner, 1) == stream
+    assert place_of_work(inner, stream) == place
+
+
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
+@pytest.mark.parametrize(
+    ("name", "written", "read"),
+    [
+        ("allreduce_", {"tensors"}, {"tensors"}),
+        ("broadcast_", {"tensors"}, {"tensors"}),
+        ("_allgather_base_", {"output_tensor"}, {"output_tensor", "input_tensor"}),
+        ("allgather_", {"output_tensors"}, {"output_tensors", "input_tensors"}),
+        ("reduce_scatter_", {"output_tensors"}, {"output_tensors", "input_tensors"}),
+        ("alltoall_base_", {"output"}, {"output", "input"}),
+        ("send", set(), {"tensors"}),
+        ("recv_", {"tensors"}, {"tensors"}),
+        ("barrier", set(), set()),
+    ],
+)
+def test_collectives_write_and_read(name, written, read):
+    plan = plan_of(getattr(torch.ops.c10d, name).default)
+    assert plan is not None
+    assert {argument.name for argument in plan.tensors if argument.is_write} == written
+    assert {argument.name for argument in plan.tensors if argument.is_read} == read
+
+
+def test_near_sites_are_equal_for_one_instruction_and_differ_between_two():
+    sites = SiteTable()
+
+    def here() -> int:
+        return sites.near(sys._getframe(1))
+
+    first, second = [here() for _ in range(2)], here()
+    assert first[0] == first[1] != second
