@@ -62,6 +62,7 @@ class Cuda:
     ) -> None:
         from syncheck.cuda.operators import Operators  # noqa: PLC0415  it knows this class
 
+        self.token = object()  # marks the program's objects as known to this check
         self.monitor = monitor
         self.sites = sites
         self.note = note

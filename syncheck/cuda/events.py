@@ -1,5 +1,6 @@
 """Events: which object and which handle is which event, and the hooks on their methods."""
 
+import weakref
 from collections import deque
 from collections.abc import Callable
 from functools import partial, wraps
@@ -25,18 +26,20 @@ class _Life:
         torch/csrc/cuda/Stream.cpp and Event.cpp: their deallocators clear no weak references.
     """
 
-    __slots__ = ("_at_end",)
+    __slots__ = ("_action", "_args")
 
-    def __init__(self, at_end: Callable[[], None]) -> None:
-        self._at_end = at_end
+    def __init__(self, action: "weakref.WeakMethod[Callable[..., None]]", args: tuple[Any, ...]) -> None:
+        self._action, self._args = action, args
 
     def __del__(self) -> None:
-        self._at_end()
+        action = self._action()
+        if action is not None:
+            action(*self._args)
 
 
-def when_gone(thing: Any, action: Callable[[], None]) -> None:
-    """Do something when a stream or an event object is gone."""
-    thing.__dict__["_syncheck_life"] = _Life(action)
+def when_gone(thing: Any, action: "weakref.WeakMethod[Callable[..., None]]", *args: Any) -> None:
+    """Call a method, if its owner is still there, when a stream or an event object is gone."""
+    thing.__dict__["_syncheck_life"] = _Life(action, args)
 
 
 class Events:
@@ -92,22 +95,22 @@ class Events:
             cuda.name_new("event", ident, site)
             if timing:
                 monitor.made("timing event", ident, site)
-        setattr(event, _IDENT, ident)
+        setattr(event, _IDENT, (cuda.token, ident))
         self._timing[ident] = timing
 
         self._alive.add(ident)
-        when_gone(event, lambda: self._forget(ident, timing=timing))
+        when_gone(event, weakref.WeakMethod(self._forget), ident, timing)
         return ident
 
-    def _forget(self, ident: int, *, timing: bool) -> None:
+    def _forget(self, ident: int, timing: bool) -> None:  # noqa: FBT001  called by position
         self._alive.discard(ident)
         self._timing.pop(ident, None)
         self._gone.append((ident, timing))
 
     def of(self, event: Any) -> int:
         """Return the event of an object; 0 for one that was recorded before the check began."""
-        ident = getattr(event, _IDENT, None)
-        if ident is not None and ident in self._alive:
+        owner, ident = getattr(event, _IDENT, (None, 0))
+        if owner is self._cuda.token:  # not an earlier check
             return int(ident)
         handle = _handle(event)
         if handle:

@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 _IDENT = "_syncheck_graph"
 
 
+def _ident(cuda: "Cuda", graph: Any) -> int:
+    """Return a graph's id; 0 if it was captured before this check began."""
+    owner, ident = getattr(graph, _IDENT, (None, 0))
+    return int(ident) if owner is cuda.token else 0
+
+
 def install_graphs(cuda: "Cuda", patches: Patches) -> None:
     """Hook the methods of torch.cuda.CUDAGraph."""
     kind = torch.cuda.CUDAGraph
@@ -24,7 +30,7 @@ def install_graphs(cuda: "Cuda", patches: Patches) -> None:
         result = begin(graph, *args, **kwargs)
         if not cuda.is_deaf:
             ident = cuda.next_id("graph")
-            setattr(graph, _IDENT, ident)
+            setattr(graph, _IDENT, (cuda.token, ident))
             cuda.captures += 1
             with cuda.feeding() as monitor:
                 monitor.capture_begin(ident, cuda.streams.current(devices.current_device()), cuda.site())
@@ -32,7 +38,7 @@ def install_graphs(cuda: "Cuda", patches: Patches) -> None:
 
     @wraps(end)
     def capture_end(graph: Any) -> Any:
-        ident = getattr(graph, _IDENT, 0)
+        ident = _ident(cuda, graph)
         if ident and not cuda.is_deaf and cuda.captures:
             cuda.captures -= 1
             with cuda.feeding() as monitor:
@@ -42,7 +48,7 @@ def install_graphs(cuda: "Cuda", patches: Patches) -> None:
     @wraps(replay)
     def replayed(graph: Any) -> Any:
         result = replay(graph)
-        ident = getattr(graph, _IDENT, 0)
+        ident = _ident(cuda, graph)
         if cuda.is_deaf:
             return result
         if not ident:

@@ -1,6 +1,7 @@
 """Hooks on streams, contexts and functions of `torch.cuda`, `torch.accelerator` and the generic classes."""
 
 import contextlib
+import weakref
 from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -83,7 +84,7 @@ class Hooks:
             cuda.name_new("stream", cuda.stream_of(stream), site)
             ident = cuda.next_id("event")
             monitor.made("stream", ident, site)
-        when_gone(stream, lambda: self._stream_gone(ident))
+        when_gone(stream, weakref.WeakMethod(self._stream_gone), ident)
 
     def _stream_gone(self, ident: int) -> None:
         if self._cuda.is_checking:
@@ -175,9 +176,9 @@ class Hooks:
             entered = owner.__dict__.get("_syncheck_entered")
             if entered:
                 entry = entered.pop()
-                if entry in cuda.thread.contexts:
+                if entry in cuda.thread.contexts:  # else it was entered before this check began
                     cuda.thread.contexts.remove(entry)
-                cuda.n_special -= 1
+                    cuda.n_special -= 1
             return original(owner, *error)
 
         return leave

@@ -70,7 +70,8 @@ class HostMemory:
         buffer = self.buffers.get(key)
         if buffer is not None and buffer.ident == ident:
             del self.buffers[key]
-            self._cuda.memory.frees.append((ident, 0))
+            if self._cuda.is_checking:
+                self._cuda.memory.frees.append((ident, 0))
 
     def access(self, tensor: torch.Tensor, *, is_write: bool) -> tuple[int, int, bool] | None:
         """Return the access to all of a host tensor; None where no stream has touched its memory."""

@@ -32,14 +32,17 @@ class Streams:
         known = ids.get(handle)
         if known is not None and handle != _PER_THREAD:
             return known
+        with self._cuda.lock:
+            return self._first_seen(device, handle, ids)
+
+    def _first_seen(self, device: int, handle: int, ids: dict[int, int]) -> int:
         if handle == _LEGACY:
             known = ids[handle] = self.of(device, 0)
             return known
         # the per-thread default stream has one handle and is another stream in each thread
         key = (device, handle if handle != _PER_THREAD else -threading.get_ident())
-        known = self._by_key.get(key)
-        if known is None:
-            known = self._by_key[key] = self._announce(device, handle)
+        found = self._by_key.get(key)
+        known = self._by_key[key] = self._announce(device, handle) if found is None else found
         if handle != _PER_THREAD:
             ids[handle] = known
         return known
