@@ -192,7 +192,7 @@ class Engine(Order):
 
     # -- accesses
 
-    def launch(self, stream: int, accesses: Sequence[Access], label: int) -> list[Race]:
+    def launch(self, stream: int, accesses: Sequence[Access], label: int) -> list[Race]:  # noqa: C901  the hot path
         """Submit one op to a stream and return the races that its accesses complete.
 
         Args:
@@ -220,9 +220,14 @@ class Engine(Order):
             if block is None:
                 raise TraceError(f"allocation {allocation} does not exist or was freed")
             if block.private == stream:
-                block.log[view if is_write else ~view] = stamp
-                if is_time and len(block.log) > block.limit:
-                    block.prune_log(self._host)
+                if block.view != view:
+                    block.touch_further(view, stamp, is_write=is_write)
+                    if is_time:
+                        block.prune_log(self._host)
+                elif is_write:
+                    block.written = stamp
+                else:
+                    block.read = stamp
                 continue
             cell = self._cell(block, view)
             write, read = cell.write, cell.read
@@ -256,7 +261,7 @@ class Engine(Order):
     def host_access(self, allocation: int, view: int, label: int, *, is_write: bool) -> list[Race]:
         """Check a read or write by the host against the streams' accesses; return the races."""
         block = self._blocks.get(allocation)
-        if block is None or not (block.cells or block.log):
+        if block is None or not block.is_touched:
             return []
         cell = self._cell(block, view)
         current = Use(HOST, 0, label, cell.footprint, is_write)

@@ -11,6 +11,9 @@ from syncheck.hb.footprint import Footprint, contains, overlap
 # Source: kSmallSize in c10/core/AllocatorConfig.h (c10/cuda/CUDACachingAllocator.cpp before torch 2.9).
 SMALL_BYTES = 1 << 20
 _FIRST_PRUNE = 64
+Stamp = tuple[Epoch, int]
+"""(epoch, label) of an access."""
+
 BORN = -1
 """Label of the write that stands for the allocation: the previous tenant's last use of the bytes."""
 
@@ -64,10 +67,13 @@ class Block:
     """One allocation's life.
 
     While only its home stream touches it, nothing can go wrong: then its history is a log, with the latest write and
-    read of each view, and no cell is made.
+    read of each view, and no cell is made. Most blocks are touched through one view only, which needs no table.
     """
 
-    __slots__ = ("born", "cells", "home", "label", "limit", "log", "n_bytes", "pool", "private", "recorded")
+    __slots__ = (
+        "born", "cells", "home", "label", "limit", "log", "n_bytes", "pool", "private", "read", "recorded", "view",
+        "written",
+    )  # fmt: skip
 
     def __init__(self, home: int, born: Epoch, n_bytes: int, pool: int, label: int) -> None:
         self.home = home  # the stream it was allocated on; HOST for host memory
@@ -79,7 +85,10 @@ class Block:
         self.recorded: dict[int, tuple[int, int]] | None = None  # stream given to record_stream -> the caller's note
         self.limit = _FIRST_PRUNE
         self.private = -1 if home == HOST else home  # the only stream that has touched it; -1 once it is shared
-        self.log: dict[int, tuple[Epoch, int]] = {}  # view written, or ~view read -> (epoch, label), while private
+        self.view = -1  # the first view, while private
+        self.written: Stamp | None = None  # its latest write
+        self.read: Stamp | None = None  # its latest read
+        self.log: dict[int, Stamp] | None = None  # of further views: view written, or ~view read -> when
 
     def add_cell(self, key: int, footprint: Footprint) -> Cell:
         """Make the cell of a footprint that was not seen before in this allocation."""
@@ -96,16 +105,37 @@ class Block:
         self.cells[key] = cell
         return cell
 
+    def touch_further(self, view: int, stamp: Stamp, *, is_write: bool) -> None:
+        """Log an access through a view other than the first, or through the first of all."""
+        if self.view < 0:
+            self.view = view
+            self.written, self.read = (stamp, None) if is_write else (None, stamp)
+            return
+        if self.log is None:
+            self.log = {}
+        self.log[view if is_write else ~view] = stamp
+
     def prune_log(self, host: VectorClock) -> None:
-        """Drop what the host knows to be complete from the log of a private block."""
-        known = host[self.private]
-        self.log = {view: stamp for view, stamp in self.log.items() if stamp[0] > known}
-        self.limit = max(_FIRST_PRUNE, 2 * len(self.log))
+        """Drop what the host knows to be complete from the log of a private block, if it has grown."""
+        if self.log is not None and len(self.log) > self.limit:
+            known = host[self.private]
+            self.log = {view: stamp for view, stamp in self.log.items() if stamp[0] > known}
+            self.limit = max(_FIRST_PRUNE, 2 * len(self.log))
+
+    @property
+    def is_touched(self) -> bool:
+        """Tell whether any access is remembered."""
+        return bool(self.cells) or self.view >= 0
 
     def share(self, footprints: list[Footprint], key_of: list[int]) -> None:
         """Another actor comes: make cells of the log, as if each access had been looked at when it was made."""
         self.private = -1
-        log, self.log = self.log, {}
+        log, self.log = self.log or {}, None
+        if self.written is not None:
+            log[self.view] = self.written
+        if self.read is not None:
+            log[~self.view] = self.read
+        self.view, self.written, self.read = -1, None, None
         self.limit = max(_FIRST_PRUNE, 2 * len(log))
         for view, (epoch, label) in sorted(log.items(), key=lambda entry: entry[1][0]):
             key = key_of[view if view >= 0 else ~view]
