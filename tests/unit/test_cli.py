@@ -229,6 +229,10 @@ if __name__ == "__main__":
         (("run", "--output-format", "jsn", "x.py"), 2, "json"),
         (("run", "--backend", "gpu", "x.py"), 2, "sim"),
         (("run", "--backend", "cuda", "x.py"), 3, "simulated"),
+        (("run", "--steps", "5", "x.py"), 2, "FIRST:LAST"),
+        (("run", "--steps", "5:x", "x.py"), 2, "FIRST:LAST"),
+        (("run", "--steps", "5:5", "x.py"), 2, "must be greater"),
+        (("run", "--backend", "sim", "--steps", "1:2", "x.py"), 3, "needs real GPUs"),
         (("replay", "no_such.trace"), 3, "no_such.trace"),
     ],
 )
