@@ -96,6 +96,8 @@ def check(
             yield block
         finally:
             report = outer.report(since=mark)
+            if not outer.backend.is_checking:
+                report = replace(report, incomplete=(*report.incomplete, "the block lies outside of what is checked"))
             findings = tuple(finding for finding in report.findings if finding.rule.code in codes)
             block.complete(replace(report, findings=findings[: max_findings or None]))
         return

@@ -1,7 +1,5 @@
 """Choose between real and simulated GPUs."""
 
-import torch
-
 from syncheck.capture.installation import check_torch
 from syncheck.config import Options
 from syncheck.cuda import devices as cuda
@@ -18,7 +16,7 @@ def choose(options: Options) -> tuple[str, MakeBackend]:
         BackendError: torch is too old, or real GPUs were asked for and cannot be used.
     """
     check_torch()
-    if options.backend == "cuda" or (options.backend == "auto" and torch.cuda.is_available()):
+    if options.backend == "cuda" or (options.backend == "auto" and cuda.is_available()):
         cuda.check_sanitizer()
         return cuda.describe(), Cuda
     if options.steps is not None:

@@ -28,6 +28,10 @@ _SYNCHRONIZING = frozenset({"_to_copy", "copy_", "_foreach_copy_"})
 """Operators that synchronize between host and device."""
 
 
+_MOST_MISREAD = 20
+"""Operators that may fail to be logged before the check ends."""
+
+
 class _Local(threading.local):
     """What the calling thread is doing.
 
@@ -82,6 +86,7 @@ class Cuda:
         self.operators = Operators(self)
         self.on_first_thread: Callable[[], None] | None = None  # called when a thread may lose its starter's device
         self.is_blind = False  # an error is on its way up: callbacks are off
+        self._n_misread = 0
         self.captures = 0  # graph captures in progress
         self.streams_gone: deque[int] = deque()  # stream objects that are gone, told at the next call
         self._namer = Namer(lambda: self.monitor, sites, self.memory.allocation_of, after_finding)
@@ -216,11 +221,13 @@ class Cuda:
         Source:
             torch/csrc/PyInterpreter.cpp, `concrete_trace_cuda`: imports a module, whatever error is set.
         """
+        if not self.is_checking:
+            return
         inner = self.operators.inner.pop(id(frame), ())
         self.operators.n_inner -= len(inner)
         self.is_blind = True
         devices.switch_trace(on=False)
-        if plan is None or not self.captures or not self.is_checking:
+        if plan is None or not self.captures:
             return
         with self.feeding() as monitor:
             if plan.synchronizes or plan.base in _SYNCHRONIZING or (plan.base in MASKED and "captur" in str(error)):
@@ -232,7 +239,18 @@ class Cuda:
         """After an error, the first call that listens again: find out what was freed in the meantime."""
         self.is_blind = False
         devices.switch_trace(on=True)
-        self.memory.keep_only(devices.allocated_addresses())
+        try:
+            self.memory.keep_only(devices.allocated_addresses())
+        except RuntimeError as error:  # an allocator that cannot tell
+            self.monitor.incomplete(f"what was freed while an error went up is not known: {error}")
+
+    def misread(self, plan: Plan | None, error: BaseException) -> None:
+        """An operator could not be logged: say so, and stop only if it goes on like this."""
+        self._n_misread += 1
+        if self._n_misread > _MOST_MISREAD:
+            self.give_up(error)
+        elif plan is not None:
+            self.monitor.incomplete(f"{plan.name} could not be logged: {type(error).__name__}: {error}")
 
     def give_up(self, error: BaseException) -> None:
         """Syncheck itself failed: stop checking, and let the program run on."""

@@ -104,7 +104,9 @@ class Callbacks:
         if cuda.is_deaf:
             return
         stream = cuda.streams.of(devices.current_device(), stream_handle)
-        if self._note(_caller(), Kind.SYNC_STREAM, 0, stream) or self._refused("Stream.synchronize()"):
+        if self._note(_caller(), Kind.SYNC_STREAM, 0, stream):
+            return
+        if cuda.monitor.capturing(stream) and self._refused("Stream.synchronize()"):
             return
         with cuda.feeding() as monitor:
             monitor.sync_stream(stream, cuda.site(), explicit=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from syncheck.capture.naming import name_of_tensor
+from syncheck.cuda.host import extent
 
 if TYPE_CHECKING:
     from syncheck.cuda.backend import Cuda
@@ -51,7 +52,8 @@ class Copies:
 
     def _to_copy(self, compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = self._run_aside(compiled, args, kwargs)
-        self._guarded(lambda: self._log(result, args[0], non_blocking=bool(kwargs.get("non_blocking"))))
+        non_blocking = bool(kwargs.get("non_blocking"))
+        self._guarded(lambda: self._log(result, args[0], non_blocking=non_blocking, is_new=True))
         return result
 
     def _copy(self, compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -88,10 +90,12 @@ class Copies:
 
     # -- ordering
 
-    def _log(self, target: torch.Tensor, source: torch.Tensor, *, non_blocking: bool) -> None:
+    def _log(self, target: torch.Tensor, source: torch.Tensor, *, non_blocking: bool, is_new: bool = False) -> None:
         """Tell the monitor of a copy between different devices, done already."""
         if not target.numel():
             return
+        if target.is_cuda and is_new:
+            self._access(target, is_write=True, is_new=True)
         if target.is_cuda and source.is_cuda:
             self._device_to_device(target, source)
         elif target.is_cuda:
@@ -99,12 +103,12 @@ class Copies:
         elif source.is_cuda:
             self._device_to_host(target, source, non_blocking=non_blocking)
 
-    def _access(self, tensor: torch.Tensor, *, is_write: bool) -> list[tuple[int, int, bool]]:
+    def _access(self, tensor: torch.Tensor, *, is_write: bool, is_new: bool = False) -> list[tuple[int, int, bool]]:
         """Return the access to a tensor on a GPU; the memory of a new one begins here."""
         cuda = self._cuda
         storage = tensor.untyped_storage()
         with cuda.feeding():
-            if is_write and storage.data_ptr() not in cuda.memory.live:
+            if is_new and storage.data_ptr() not in cuda.memory.live:
                 home = cuda.streams.current(tensor.get_device())
                 cuda.memory.begin(storage.data_ptr(), storage.nbytes(), home, cuda.site())
             access = cuda.memory.access(tensor, is_write=is_write)
@@ -118,7 +122,7 @@ class Copies:
         buffer = cuda.host.tag(source) if non_blocking else cuda.host.of(source)
         read = cuda.host.access(source, is_write=False)
         if buffer is not None and read is not None:
-            cuda.host.check_sent(buffer)
+            cuda.host.check_sent(buffer, extent(source))
             accesses.append(read)
         elif non_blocking and not cuda.monitor.capturing(stream):
             self._report_pageable(source)

@@ -1,6 +1,7 @@
 """The GPUs of this machine, and what this torch lacks to watch them."""
 
 import ctypes
+import os
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -19,6 +20,7 @@ raw_stream: Callable[[int], int] = getattr(_c, "_cuda_getCurrentRawStream", lamb
 graph_task: Callable[[], int] = _c._current_graph_task_id  # noqa: SLF001
 
 _NON_BLOCKING = 1
+_ASK_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 REGISTRIES = (
     "EventCreation",
     "EventDeletion",
@@ -49,7 +51,7 @@ def check_sanitizer() -> None:
 
 
 def describe() -> str:
-    """Return the GPUs in words: "2 GPUs (NVIDIA H200)".
+    """Return the GPUs in words: "2 GPUs".
 
     Raises:
         BackendError: there is none that torch can use.
@@ -59,13 +61,30 @@ def describe() -> str:
             "this torch is built without CUDA",
             "install a CUDA build of torch, or check on simulated GPUs: --backend sim",
         )
-    if not torch.cuda.is_available():
+    if not is_available():
         raise BackendError(
             "torch finds no CUDA device: no driver, or no GPU is visible",
             "see what nvidia-smi and CUDA_VISIBLE_DEVICES say, or check on simulated GPUs: --backend sim",
         )
     count = torch.cuda.device_count()
-    return f"{count} GPU{'s' if count != 1 else ''} ({torch.cuda.get_device_name(0)})"
+    return f"{count} GPU{'s' if count != 1 else ''}"
+
+
+def is_available() -> bool:
+    """Tell whether torch can use a GPU, without initializing CUDA: that is for the program to do, or to fork before.
+
+    Source:
+        torch/cuda/__init__.py, `_nvml_based_avail`.
+    """
+    before = os.environ.get(_ASK_NVML)
+    os.environ[_ASK_NVML] = "1"
+    try:
+        return torch.cuda.is_available()
+    finally:
+        if before is None:
+            del os.environ[_ASK_NVML]
+        else:
+            os.environ[_ASK_NVML] = before
 
 
 def missing() -> list[str]:

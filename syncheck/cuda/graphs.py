@@ -16,7 +16,7 @@ _IDENT = "_syncheck_graph"
 
 def _ident(cuda: "Cuda", graph: Any) -> int:
     """Return a graph's id; 0 if it was captured before this check began."""
-    owner, ident = getattr(graph, _IDENT, (None, 0))
+    owner, ident, _ = getattr(graph, _IDENT, (None, 0, 0))
     return int(ident) if owner is cuda.token else 0
 
 
@@ -30,7 +30,7 @@ def install_graphs(cuda: "Cuda", patches: Patches) -> None:
         result = begin(graph, *args, **kwargs)
         if not cuda.is_deaf:
             ident = cuda.next_id("graph")
-            setattr(graph, _IDENT, (cuda.token, ident))
+            setattr(graph, _IDENT, (cuda.token, ident, devices.current_device()))
             cuda.captures += 1
             with cuda.feeding() as monitor:
                 monitor.capture_begin(ident, cuda.streams.current(devices.current_device()), cuda.site())
@@ -55,7 +55,8 @@ def install_graphs(cuda: "Cuda", patches: Patches) -> None:
             cuda.monitor.incomplete("a CUDA graph was replayed that was captured before the check began")
             return result
         with cuda.feeding() as monitor:
-            named = monitor.replay(ident, cuda.streams.current(devices.current_device()), cuda.site())
+            device = getattr(graph, _IDENT)[2]  # it runs where it was captured, whatever device is current
+            named = monitor.replay(ident, cuda.streams.current(device), cuda.site())
         cuda.after_call(named)
         return result
 

@@ -94,8 +94,8 @@ class Hooks:
         cuda = self._cuda
 
         @wraps(original)
-        def wait_event(stream: Any, event: Any) -> None:
-            cuda.events.wait(event, stream, "stream", lambda event, stream: original(stream, event))
+        def wait_event(self: Any, event: Any) -> None:
+            cuda.events.wait(event, self, "stream", lambda event, stream: original(stream, event))
 
         return wait_event
 
@@ -103,14 +103,14 @@ class Hooks:
         cuda = self._cuda
 
         @wraps(original)
-        def wait_stream(stream: Any, other: Any) -> None:
+        def wait_stream(self: Any, stream: Any) -> None:
             if cuda.is_deaf:
-                original(stream, other)
+                original(self, stream)
                 return
             with cuda.suppressed():
-                original(stream, other)
-            looked_up = (getattr(stream, LOOKED_UP, ""), getattr(other, LOOKED_UP, ""))
-            waiter, awaited = cuda.stream_of(stream), cuda.stream_of(other)
+                original(self, stream)
+            looked_up = (getattr(self, LOOKED_UP, ""), getattr(stream, LOOKED_UP, ""))
+            waiter, awaited = cuda.stream_of(self), cuda.stream_of(stream)
             # the stream whose wait is at stake: on the waiter's device if that was looked up, else on the other's
             device = cuda.streams.device_of(waiter if looked_up[0] else awaited)
             with cuda.feeding() as monitor:

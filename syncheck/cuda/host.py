@@ -4,7 +4,7 @@ import ctypes
 import weakref
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
@@ -26,13 +26,13 @@ class HostBuffer:
         ident: its allocation.
         storage: fires when it is gone.
         exported: its address was handed out (numpy, data_ptr), so that writes by the host may go unseen.
-        in_flight: checksum of an exported buffer at the time an asynchronous copy from it was submitted.
+        in_flight: of an exported buffer, byte range of each asynchronous copy from it -> its checksum at the time.
     """
 
     ident: int
     storage: "weakref.ref[torch.UntypedStorage]"
     exported: bool = False
-    in_flight: int | None = None
+    in_flight: dict[tuple[int, int], int] = field(default_factory=dict)
 
 
 class HostMemory:
@@ -107,18 +107,22 @@ class HostMemory:
         """An asynchronous copy from a pinned tensor was submitted."""
         buffer = self.of(tensor)
         if buffer is not None and buffer.exported:
-            buffer.in_flight = _checksum(tensor.untyped_storage())
+            sent = extent(tensor)
+            buffer.in_flight[sent] = _checksum(tensor.untyped_storage(), *sent)
 
-    def check_sent(self, buffer: HostBuffer | None) -> None:
-        """Report a change of an exported buffer since an asynchronous copy from it was submitted."""
-        storage = None if buffer is None or buffer.in_flight is None else buffer.storage()
-        if buffer is None or storage is None:
+    def check_sent(self, buffer: HostBuffer, within: tuple[int, int] | None = None) -> None:
+        """Report changes of an exported buffer, or of a part of it, since copies from it were submitted."""
+        storage = buffer.storage() if buffer.in_flight else None
+        if storage is None:
             return
-        changed = _checksum(storage) != buffer.in_flight
-        buffer.in_flight = None
-        if changed:
-            cuda = self._cuda
-            view = cuda.monitor.view(0, (storage.nbytes(),), (1,), 1, "")
+        cuda = self._cuda
+        for (start, stop), before in list(buffer.in_flight.items()):
+            if within is not None and not (start < within[1] and within[0] < stop):
+                continue
+            del buffer.in_flight[start, stop]
+            if _checksum(storage, start, stop) == before:
+                continue
+            view = cuda.monitor.view(start, (stop - start,), (1,), 1, "")
             with cuda.feeding() as monitor:
                 named = monitor.host_access(UNSEEN_WRITE, [(buffer.ident, view, True)], cuda.site())
             cuda.after_call(named)
@@ -163,7 +167,15 @@ class HostMemory:
 _PLAIN = {torch.Tensor, torch.nn.Parameter}
 
 
-def _checksum(storage: torch.UntypedStorage) -> int:
-    if not storage.nbytes():
+def extent(tensor: torch.Tensor) -> tuple[int, int]:
+    """Return the first byte of a tensor in its storage, and the byte after its last one."""
+    item = tensor.element_size()
+    first = int(tensor.storage_offset())
+    span = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)) + 1
+    return first * item, (first + span) * item
+
+
+def _checksum(storage: torch.UntypedStorage, start: int, stop: int) -> int:
+    if start >= stop:
         return 0
-    return zlib.crc32((ctypes.c_char * storage.nbytes()).from_address(storage.data_ptr()))
+    return zlib.crc32((ctypes.c_char * (stop - start)).from_address(storage.data_ptr() + start))

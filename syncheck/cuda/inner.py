@@ -45,6 +45,12 @@ def working_stream(inner: list[Inner], current: int) -> int:
     """
     recorded: set[int] = set()
     last = 0
+    if (
+        inner
+        and inner[-1].kind is Kind.WAIT
+        and any(e.kind is Kind.RECORD and e.event == inner[-1].event for e in inner)
+    ):
+        return inner[-1].stream  # one of several that are launched together: the end comes later
     for entry in reversed(inner):
         if entry.kind is Kind.RECORD:
             recorded.add(entry.stream)

@@ -73,14 +73,17 @@ def _keep_recomputing(patches: Patches) -> None:
 def _install_backward(cuda: "Cuda", patches: Patches) -> None:
     """Remember where backward() was called: the engine's threads have no Python frames."""
     original = torch.autograd.graph._engine_run_backward  # noqa: SLF001  the one door to the engine
+    running: list[int] = []  # call sites of the calls that run now, of all threads
 
     @wraps(original)
     def run(*args: Any, **kwargs: Any) -> Any:
-        before = cuda.backward_site
-        cuda.backward_site = before or cuda.sites.here()
+        site = cuda.sites.here()
+        running.append(site)
+        cuda.backward_site = running[0]
         try:
             return original(*args, **kwargs)
         finally:
-            cuda.backward_site = before
+            running.remove(site)
+            cuda.backward_site = running[0] if running else 0
 
     patches.everywhere({original: run})

@@ -64,6 +64,7 @@ class Memory:
         self._views: dict[int, dict[Any, int]] = {}  # byte offset -> views that begin there
         self.lists: dict[tuple[int, ...], KnownList] = {}  # addresses of the tensors -> the list
         self._in_lists: dict[int, list[tuple[int, ...]]] = {}  # address -> lists with a tensor there
+        self._n_remembered = 0
         self._first_views = self.views_at(0)
         self._idents = count(1)
         self._storages: dict[int, _StorageRef] = {}  # base address -> storage, where no callback tells of the free
@@ -88,6 +89,14 @@ class Memory:
         entry = self.live[address] = (ident, self._first_views, 0)
         cuda.monitor.allocate(ident, home, n_bytes, cuda.pool(home) if cuda.pools_in_use else 0, site)
         return entry
+
+    def begin_inside(self, tensor: torch.Tensor, home: int, site: int) -> list[tuple[int, int, bool]]:
+        """A new result lies inside a block that it shares with others; return the write that fills it."""
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in self.live:
+            self.begin(storage.data_ptr(), storage.nbytes(), home, site)
+        access = self.access(tensor, is_write=True)
+        return [] if access is None else [access]
 
     def adopt(self, tensor: torch.Tensor, address: int) -> Entry:
         """A tensor turned up in memory whose allocation was not seen."""
@@ -161,7 +170,9 @@ class Memory:
             if view is None:
                 view = self.new_view(entry, tensor, extent)
             pairs.append((entry[0], view))
-        if len(self.lists) >= _MOST_LISTS:
+        self._n_remembered += 1
+        if self._n_remembered >= _MOST_LISTS:
+            self._n_remembered = 0
             self.lists.clear()
             self._in_lists.clear()
         for address in addresses:
@@ -217,8 +228,11 @@ class Memory:
 
     def new_view(self, entry: Entry, tensor: torch.Tensor, key: Any) -> int:
         """Announce a view that was not seen before. For a contiguous one only its extent is told: see `exact_view`."""
-        offset = entry[2]
-        view = self._cuda.monitor.view(offset, (key,), (1,), 1, "") if isinstance(key, int) else self.exact_view(tensor)
+        if not isinstance(key, int):
+            view = self.exact_view(tensor)
+        else:
+            with self._cuda.lock:
+                view = self._cuda.monitor.view(entry[2], (key,), (1,), 1, "")
         entry[1][key] = view
         return view
 
@@ -226,4 +240,5 @@ class Memory:
         """Return the view of a tensor, with its shape and type."""
         item = tensor.element_size()
         start = int(tensor.storage_offset()) * item
-        return self._cuda.monitor.view(start, tuple(tensor.shape), tensor.stride(), item, dtype_name(tensor.dtype))
+        with self._cuda.lock:
+            return self._cuda.monitor.view(start, tuple(tensor.shape), tensor.stride(), item, dtype_name(tensor.dtype))

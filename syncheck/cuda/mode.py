@@ -19,6 +19,8 @@ _NOT_HANDLED = object()
 class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
     """Runs operators and has them logged; entered in every thread of the program."""
 
+    supports_higher_order_operators = True  # their parts come here by themselves
+
     def __init__(self, cuda: "Cuda") -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self._cuda = cuda
@@ -36,8 +38,11 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
             return NotImplemented
         self._takes.update(types)
         if compiled.is_composite:
-            with self:
+            super().__enter__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+            try:
                 return compiled.func.decompose(*args, **kwargs)
+            finally:
+                super().__exit__(None, None, None)  # type: ignore[no-untyped-call]  # torch leaves it untyped
         return _NOT_HANDLED
 
     @classmethod
@@ -63,7 +68,7 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
             if handled is not _NOT_HANDLED:
                 return handled
         cuda = self._cuda
-        if cuda.is_blind:
+        if cuda.is_blind and cuda.is_checking:
             cuda.recover()
         special = compiled.special
         if special is not None and special[0](args, kwargs or {}) and cuda.is_checking:
@@ -77,7 +82,7 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
             try:
                 self._operators.log(compiled, args, kwargs, result)  # type: ignore[arg-type]  # no higher-order one
             except Exception as error:  # noqa: BLE001  the border to the user's program
-                cuda.give_up(error)
+                cuda.misread(compiled.plan, error)
         return result
 
 

@@ -61,7 +61,7 @@ class Operators:
         plan = compiled.plan
         frame = sys._getframe(1)  # noqa: SLF001  the frame that the operator ran in
         inner = self.inner.pop(id(frame), None) if self.inner else None
-        if plan.synchronizes and not (inner or buffers or args[0].is_cuda):
+        if plan.synchronizes and not (inner or buffers or getattr(args[0], "is_cuda", False)):
             return
         accesses: Accesses = []
         device = -1
@@ -114,10 +114,17 @@ class Operators:
             if memory.frees:
                 memory.flush()
             for tensor in made:
-                address = data_ptr(tensor)
+                try:
+                    address = data_ptr(tensor)
+                except RuntimeError:  # sparse
+                    accesses += self._begin_made(plan, [tensor])
+                    continue
                 if address in live or not address or not tensor.is_cuda:
                     continue
-                n_bytes = tensor.nbytes  # a new tensor fills its storage
+                if tensor.storage_offset():  # one of several results in one block
+                    accesses += memory.begin_inside(tensor, stream, site)
+                    continue
+                n_bytes = tensor.nbytes  # a new tensor fills its storage, or begins it
                 entry = memory.begin(address, n_bytes, stream, site)
                 if plan.touches:
                     view = entry[1].get(n_bytes)
@@ -198,11 +205,13 @@ class Operators:
         accesses: Accesses = []
         with cuda.feeding():
             for tensor in (part for result in made for part in dense_parts(result)):
-                address = tensor.untyped_storage().data_ptr()
+                address = data_ptr(tensor)
                 if not tensor.is_cuda or not address or address in memory.live:
                     continue
-                home = cuda.streams.current(tensor.get_device())
-                memory.begin(address, tensor.untyped_storage().nbytes(), home, cuda.site())
+                base = tensor.untyped_storage().data_ptr()
+                if base not in memory.live:
+                    home = cuda.streams.current(tensor.get_device())
+                    memory.begin(base, tensor.untyped_storage().nbytes(), home, cuda.site())
                 access = memory.access(tensor, is_write=True)
                 if access is not None and plan.touches:
                     accesses.append(access)
@@ -276,6 +285,8 @@ class Operators:
 
 def dense_parts(tensor: torch.Tensor) -> list[torch.Tensor]:
     """Return the strided tensors that make up a tensor: itself, or the parts of a sparse one; [] where it has none."""
+    if tensor.is_nested or tensor._is_zerotensor():  # noqa: SLF001  neither has strides of its own
+        return []
     if tensor.layout is torch.strided:
         return [tensor] if torch._C._has_storage(tensor) else []  # noqa: SLF001
     if tensor.layout is torch.sparse_coo:

@@ -122,7 +122,7 @@ class Engine(Order):
         """
         block = self._block(allocation)
         if block.home == stream:
-            return True
+            return block.pool >= 0  # else who allocated it is not known
         if block.recorded is None:
             block.recorded = {}
         block.recorded.setdefault(stream, note)

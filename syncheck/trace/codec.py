@@ -9,6 +9,7 @@ import dataclasses
 import gzip
 import inspect
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
@@ -44,10 +45,11 @@ class TraceWriter:
         self._known: set[int] = set()
         self._file: TextIO | None = gzip.open(path, "wt", encoding="utf-8")  # noqa: SIM115  closed by close()
         self._failure: OSError | None = None
+        self._pid = os.getpid()
         self._write({"syncheck-trace": FORMAT, "version": __version__, "backend": backend})
 
     def _write(self, record: object) -> None:
-        if self._file is None:
+        if self._file is None or os.getpid() != self._pid:  # a forked child shares the file, and must not touch it
             return
         try:
             self._file.write(json.dumps(record, separators=(",", ":")) + "\n")

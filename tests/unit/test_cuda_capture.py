@@ -118,6 +118,33 @@ def test_memory_from_before_the_check_is_unknown_and_races_with_nothing(gpu):
     assert gpu.report().findings == ()
 
 
+def test_results_that_share_a_block_are_one_allocation_and_end_with_it(gpu):
+    q, k, v = torch._transform_bias_rescale_qkv(torch.randn(2, 3, 24), torch.randn(24), 2)
+    entries = [gpu.cuda.memory.live[tensor.data_ptr()][0] for tensor in (q, k, v)]
+    assert len(set(entries)) == 1
+    gpu.cuda.memory.freed(q.untyped_storage().data_ptr())
+    assert not {tensor.data_ptr() for tensor in (q, k, v)} & gpu.cuda.memory.live.keys()
+
+
+@pytest.mark.filterwarnings("ignore:.*nested tensors:UserWarning")
+def test_sparse_and_nested_tensors_do_not_end_the_check(gpu):
+    sparse = torch.eye(3).to_sparse()
+    (sparse @ torch.ones(3, 3)).sum()
+    embedding = torch.nn.Embedding(5, 2, sparse=True)
+    embedding(torch.tensor([1, 2])).sum().backward()
+    torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]) * 2
+    assert gpu.cuda.is_checking
+
+
+def test_an_unseen_first_touch_through_record_stream_is_no_useless_one(gpu):
+    with torch.utils._python_dispatch._disable_current_modes():
+        old = torch.zeros(8)
+    gpu.cuda.memory.access(old, is_write=False)
+    view = gpu.cuda.memory.exact_view(old)
+    gpu.monitor.record_stream(gpu.cuda.memory.allocation_of(old), view, 1, 0)
+    assert gpu.report().findings == ()
+
+
 def test_long_lists_are_remembered_until_their_memory_is_freed(gpu):
     tensors = [torch.ones(3) for _ in range(10)]
     more = [torch.ones(3) for _ in range(10)]
@@ -182,15 +209,19 @@ def test_a_subclass_that_takes_operators_apart_is_seen_by_its_parts(gpu):
     assert gpu.monitor.launches()[-1] == ("aten::mul", [False, True])
 
 
-def test_a_failure_of_syncheck_ends_the_check_and_not_the_program(gpu, monkeypatch):
+def test_a_failure_of_syncheck_is_told_and_ends_the_check_if_it_goes_on(gpu, monkeypatch):
     def fail(*_: object) -> None:
         raise KeyError("a mistake of ours")
 
     monkeypatch.setattr(gpu.monitor.session, "launch", fail)
-    assert torch.ones(3).sum().item() == 3
+    x = torch.ones(3)
+    assert gpu.cuda.is_checking
+    assert gpu.report().incomplete == ("aten::ones could not be logged: KeyError: 'a mistake of ours'",)
+    for _ in range(30):
+        x = x + 1
+    assert x.tolist() == [31, 31, 31]
     assert not gpu.cuda.is_checking
-    (reason,) = gpu.report().incomplete
-    assert "a mistake of ours" in reason
+    assert "syncheck itself failed" in gpu.report().incomplete[-1]
     gpu.monitor.session._incomplete.clear()
 
 
@@ -239,6 +270,8 @@ SYNC = Inner(Kind.SYNC_STREAM, 0, 1)
         ([record(1), record(1)], 1, 0),
         # observed: waiting for a work makes the current stream wait
         ([wait(1)], 1, 1),
+        # observed: one of several that are launched together
+        ([record(1), wait(2)], 2, 2),
         ([SYNC], 1, 0),
         ([wait(1), SYNC], 1, 1),
         ([], 1, 0),
