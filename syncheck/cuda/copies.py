@@ -95,7 +95,9 @@ class Copies:
         if not target.numel():
             return
         if target.is_cuda and is_new:
-            self._access(target, is_write=True, is_new=True)
+            with self._cuda.feeding():
+                home = self._cuda.streams.current(target.get_device())
+                self._cuda.memory.begin_storage(target, home, self._cuda.site())
         if target.is_cuda and source.is_cuda:
             self._device_to_device(target, source)
         elif target.is_cuda:
@@ -103,15 +105,10 @@ class Copies:
         elif source.is_cuda:
             self._device_to_host(target, source, non_blocking=non_blocking)
 
-    def _access(self, tensor: torch.Tensor, *, is_write: bool, is_new: bool = False) -> list[tuple[int, int, bool]]:
-        """Return the access to a tensor on a GPU; the memory of a new one begins here."""
-        cuda = self._cuda
-        storage = tensor.untyped_storage()
-        with cuda.feeding():
-            if is_new and storage.data_ptr() not in cuda.memory.live:
-                home = cuda.streams.current(tensor.get_device())
-                cuda.memory.begin(storage.data_ptr(), storage.nbytes(), home, cuda.site())
-            access = cuda.memory.access(tensor, is_write=is_write)
+    def _access(self, tensor: torch.Tensor, *, is_write: bool) -> list[tuple[int, int, bool]]:
+        """Return the access to a tensor on a GPU."""
+        with self._cuda.feeding():
+            access = self._cuda.memory.access(tensor, is_write=is_write)
         return [] if access is None else [access]
 
     def _host_to_device(self, target: torch.Tensor, source: torch.Tensor, *, non_blocking: bool) -> None:

@@ -17,7 +17,6 @@ cuda: Any = torch.cuda
 """torch.cuda without its missing annotations."""
 current_device: Callable[[], int] = getattr(_c, "_cuda_getDevice", lambda: 0)
 raw_stream: Callable[[int], int] = getattr(_c, "_cuda_getCurrentRawStream", lambda device: 0)  # noqa: ARG005
-graph_task: Callable[[], int] = _c._current_graph_task_id  # noqa: SLF001
 
 _NON_BLOCKING = 1
 _ASK_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"

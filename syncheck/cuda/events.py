@@ -89,7 +89,6 @@ class Events:
         cuda = self._cuda
         ident = cuda.next_id("event")
         with cuda.feeding() as monitor:
-            self.flush()
             site = cuda.sites.here()
             monitor.event(ident, site, timing=timing)
             cuda.name_new("event", ident, site)

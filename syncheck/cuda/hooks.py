@@ -11,6 +11,7 @@ import torch
 from syncheck.capture.patching import Patches
 from syncheck.cuda import devices
 from syncheck.cuda.events import LOOKED_UP, when_gone
+from syncheck.cuda.host import PLAIN
 
 if TYPE_CHECKING:
     from syncheck.cuda.backend import Cuda
@@ -201,7 +202,7 @@ class Hooks:
 
         @wraps(original)
         def record_stream(tensor: torch.Tensor, stream: Any) -> Any:
-            if cuda.is_deaf or type(tensor) not in _PLAIN:
+            if cuda.is_deaf or type(tensor) not in PLAIN:
                 return original(tensor, stream)
             with cuda.suppressed():
                 original(tensor, stream)
@@ -338,9 +339,6 @@ class Hooks:
                     pools[index] = before
 
         return use_mem_pool
-
-
-_PLAIN = {torch.Tensor, torch.nn.Parameter}
 
 
 def _open_class(kind: Any) -> Any:

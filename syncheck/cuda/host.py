@@ -5,12 +5,12 @@ import weakref
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial, wraps
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.overrides import handle_torch_function, has_torch_function_unary
 
+from syncheck.capture.methods import replace_method
 from syncheck.capture.patching import Patches
 from syncheck.sanitizer.scene import UNSEEN_WRITE
 
@@ -80,9 +80,9 @@ class HostMemory:
             return None
         return buffer.ident, self._cuda.memory.exact_view(tensor), is_write
 
-    def touch(self, operator: str, tensor: torch.Tensor, *, is_write: bool = False, escape: bool = False) -> None:
-        """Tell the monitor that the host reads or writes a tensor, where a stream may be using it."""
-        access = self.access(tensor, is_write=is_write)
+    def touch(self, operator: str, tensor: torch.Tensor, *, escape: bool = False) -> None:
+        """Tell the monitor that the host reads a tensor, where a stream may be using it."""
+        access = self.access(tensor, is_write=False)
         if access is not None:
             self.touched(operator, [access], escape=escape)
 
@@ -150,21 +150,17 @@ class HostMemory:
         self.touch(call, tensor, escape=True)
 
     def _hook(self, patches: Patches, name: str, note: Callable[[torch.Tensor], None]) -> None:
-        original = getattr(torch.Tensor, name)
         cuda = self._cuda
 
-        @wraps(original)
-        def method(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-            if has_torch_function_unary(tensor):
-                return handle_torch_function(method, (tensor,), tensor, *args, **kwargs)
-            if cuda.is_checking and type(tensor) in _PLAIN and tensor.is_cpu and tensor.layout is torch.strided:
+        def watched(original: Any, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            if cuda.is_checking and type(tensor) in PLAIN and tensor.is_cpu and tensor.layout is torch.strided:
                 note(tensor)
             return original(tensor, *args, **kwargs)
 
-        patches.set(torch.Tensor, name, method)
+        replace_method(patches, name, partial(partial, watched))
 
 
-_PLAIN = {torch.Tensor, torch.nn.Parameter}
+PLAIN = {torch.Tensor, torch.nn.Parameter}
 
 
 def extent(tensor: torch.Tensor) -> tuple[int, int]:

@@ -90,11 +90,15 @@ class Memory:
         cuda.monitor.allocate(ident, home, n_bytes, cuda.pool(home) if cuda.pools_in_use else 0, site)
         return entry
 
-    def begin_inside(self, tensor: torch.Tensor, home: int, site: int) -> list[tuple[int, int, bool]]:
-        """A new result lies inside a block that it shares with others; return the write that fills it."""
+    def begin_storage(self, tensor: torch.Tensor, home: int, site: int) -> None:
+        """A tensor is new: so is the block that it lies in, unless another result in it was seen already."""
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in self.live:
             self.begin(storage.data_ptr(), storage.nbytes(), home, site)
+
+    def begin_inside(self, tensor: torch.Tensor, home: int, site: int) -> list[tuple[int, int, bool]]:
+        """A new result lies inside a block that it shares with others; return the write that fills it."""
+        self.begin_storage(tensor, home, site)
         access = self.access(tensor, is_write=True)
         return [] if access is None else [access]
 
@@ -165,11 +169,7 @@ class Memory:
             entry = live.get(address)
             if entry is None:
                 return None
-            extent = tensor.nbytes if is_contiguous(tensor) else (tensor.shape, tensor.stride(), tensor.dtype)
-            view = entry[1].get(extent)
-            if view is None:
-                view = self.new_view(entry, tensor, extent)
-            pairs.append((entry[0], view))
+            pairs.append((entry[0], self._view(entry, tensor)))
         self._n_remembered += 1
         if self._n_remembered >= _MOST_LISTS:
             self._n_remembered = 0
@@ -220,11 +220,13 @@ class Memory:
         entry = self.live.get(data_ptr(tensor)) or self.find(tensor)
         if entry is None:
             return None
+        return entry[0], self._view(entry, tensor), is_write
+
+    def _view(self, entry: Entry, tensor: torch.Tensor) -> int:
+        """Return the view of a tensor at its entry. The hot path of `Operators.log` has this in line."""
         key = tensor.nbytes if is_contiguous(tensor) else (tensor.shape, tensor.stride(), tensor.dtype)
         view = entry[1].get(key)
-        if view is None:
-            view = self.new_view(entry, tensor, key)
-        return entry[0], view, is_write
+        return self.new_view(entry, tensor, key) if view is None else view
 
     def new_view(self, entry: Entry, tensor: torch.Tensor, key: Any) -> int:
         """Announce a view that was not seen before. For a contiguous one only its extent is told: see `exact_view`."""

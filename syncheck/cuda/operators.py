@@ -1,6 +1,6 @@
 """Every operator passes here: it runs, and what it read and wrote is logged on the stream that it ran on.
 
-`_log` is the hot path: a training step makes thousands of these calls, and each microsecond here is one that the user
+`log` is the hot path: a training step makes thousands of these calls, and each microsecond here is one that the user
 pays. So it looks addresses up where it could ask for objects, and takes no lock that it can do without.
 """
 
@@ -208,10 +208,7 @@ class Operators:
                 address = data_ptr(tensor)
                 if not tensor.is_cuda or not address or address in memory.live:
                     continue
-                base = tensor.untyped_storage().data_ptr()
-                if base not in memory.live:
-                    home = cuda.streams.current(tensor.get_device())
-                    memory.begin(base, tensor.untyped_storage().nbytes(), home, cuda.site())
+                memory.begin_storage(tensor, cuda.streams.current(tensor.get_device()), cuda.site())
                 access = memory.access(tensor, is_write=True)
                 if access is not None and plan.touches:
                     accesses.append(access)

@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 
+from syncheck.capture.methods import replace_method
 from syncheck.capture.patching import Patches
 from syncheck.capture.plan import Argument
 from syncheck.sim.errors import NotSimulatedError
 from syncheck.sim.simulator import Simulator
-from syncheck.sim.tensors import replace_method
 
 _READ = Argument(0, "self", is_list=False, is_write=False, is_read=True)
 

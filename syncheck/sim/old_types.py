@@ -4,9 +4,9 @@ from typing import Any
 
 import torch
 
+from syncheck.capture.methods import replace_method
 from syncheck.capture.patching import Patches
 from syncheck.sim.simulator import Simulator
-from syncheck.sim.tensors import replace_method
 
 _NAMES = {
     "FloatTensor": torch.float32,

@@ -1,12 +1,11 @@
 """`torch.Tensor` with virtual devices: where a tensor is, and how it moves."""
 
 from collections.abc import Callable
-from functools import wraps
 from typing import Any
 
 import torch
-from torch.overrides import handle_torch_function, has_torch_function_unary
 
+from syncheck.capture.methods import replace_method
 from syncheck.capture.patching import Patches
 from syncheck.sim.machine import HOST_DEVICE
 from syncheck.sim.placement import raw_device
@@ -36,24 +35,6 @@ class _DeviceCopy(torch.autograd.Function):
             kwargs = {"dtype": ctx.dtype} if back.dtype != ctx.dtype else {}
             back = ctx.shim.move(back, ctx.origin, non_blocking=False, copy=False, **kwargs)
         return back, None, None, None, None
-
-
-def replace_method(patches: Patches, name: str, make: Callable[[Any], Any]) -> None:
-    """Replace a method of torch.Tensor; subclasses and modes that override it are asked first, as by torch.
-
-    Source:
-        torch/overrides.py; torch/_tensor.py, where every method in Python begins so.
-    """
-    original = getattr(torch.Tensor, name)
-    function = make(original)
-
-    @wraps(original)
-    def method(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        if has_torch_function_unary(tensor):
-            return handle_torch_function(method, (tensor,), tensor, *args, **kwargs)
-        return function(tensor, *args, **kwargs)
-
-    patches.set(torch.Tensor, name, method)
 
 
 class TensorShim:
