@@ -1,5 +1,5 @@
 """What checking costs on a real GPU: training steps bare, under an empty dispatch mode, under syncheck, and under
-torch's own sanitizer; prints one table. Each combination runs in a process of its own.
+torch's own sanitizer; prints one table. The first three take turns in one process.
 
 Run it as `python bench/overhead.py`; `--memory` trains 10,000 checked steps and prints how the process grows.
 """
@@ -73,9 +73,9 @@ def _step(model: nn.Module, loss: Callable[[], torch.Tensor]) -> Callable[[], No
 
 
 WORKLOADS: dict[str, tuple[Callable[[], Callable[[], None]], int]] = {
-    "8-layer MLP 256, batch 64, AdamW": (mlp, 100),
-    "12-layer transformer 768, bf16, 8x512, AdamW": (lambda: transformer(768, 8, 512), 20),
-    "12-layer transformer 2048, bf16, 16x1024, AdamW (GPU-bound)": (lambda: transformer(2048, 16, 1024), 6),
+    "8-layer MLP 256, batch 64, AdamW": (mlp, 40),
+    "12-layer transformer 768, bf16, 8x512, AdamW": (lambda: transformer(768, 8, 512), 10),
+    "12-layer transformer 2048, bf16, 16x1024, AdamW (GPU-bound)": (lambda: transformer(2048, 16, 1024), 3),
 }
 
 
@@ -93,26 +93,27 @@ def enter(variant: str, stack: ExitStack) -> None:
         _sanitizer.enable_cuda_sanitizer()
 
 
-def measure(variant: str, workload: str, *, profile: bool) -> float:
-    """Return the milliseconds of a step: the median of seven blocks of steps."""
+def measure(variants: list[str], workload: str, *, profile: bool) -> list[float]:
+    """Return the milliseconds of a step in each variant: the medians of nine blocks of steps, taken by turns."""
     make, steps = WORKLOADS[workload]
     torch.manual_seed(0)
-    with ExitStack() as stack:
-        enter(variant, stack)
-        step = make()
-        for _ in range(5):
-            step()
-        torch.cuda.synchronize()
-        if profile:
-            _profile(step, steps)
-        blocks = []
-        for _ in range(7):
-            began = time.perf_counter()
-            for _ in range(steps):
-                step()
-            torch.cuda.synchronize()
-            blocks.append((time.perf_counter() - began) / steps * 1000)
-    return sorted(blocks)[3]
+    step = make()
+    blocks: dict[str, list[float]] = {variant: [] for variant in variants}
+    for _ in range(9):
+        for variant in variants:
+            with ExitStack() as stack:
+                enter(variant, stack)
+                for _ in range(4):
+                    step()
+                torch.cuda.synchronize()
+                if profile:
+                    _profile(step, steps)
+                began = time.perf_counter()
+                for _ in range(steps):
+                    step()
+                torch.cuda.synchronize()
+                blocks[variant].append((time.perf_counter() - began) / steps * 1000)
+    return [sorted(times)[4] for times in blocks.values()]
 
 
 def _profile(step: Callable[[], None], steps: int) -> None:
@@ -140,7 +141,7 @@ def memory() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--one", nargs=2, metavar=("VARIANT", "WORKLOAD"))
+    parser.add_argument("--one", nargs="+", metavar="WORKLOAD VARIANT...")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--memory", action="store_true")
     parser.add_argument("--small", action="store_true", help="leave out the GPU-bound step")
@@ -149,18 +150,19 @@ def main() -> None:
         memory()
         return
     if options.one:
-        print(json.dumps(measure(*options.one, profile=options.profile)))
+        print(json.dumps(measure(options.one[1:], options.one[0], profile=options.profile)))
         return
     print(f"{torch.cuda.get_device_name(0)}, torch {torch.__version__}, Python {sys.version.split()[0]}")
     for workload in list(WORKLOADS)[: 2 if options.small else 3]:
         times = {}
-        for variant in VARIANTS:
-            command = [sys.executable, __file__, "--one", variant, workload]
+        for variants in (VARIANTS[:3], VARIANTS[3:]):  # torch's sanitizer cannot be switched off again
+            command = [sys.executable, __file__, "--one", workload, *variants]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             lines = done.stdout.strip().splitlines()
-            times[variant] = float(lines[-1]) if lines and not done.returncode else float("nan")
             if done.returncode:
                 print(done.stderr[-800:], file=sys.stderr)
+            measured = json.loads(lines[-1]) if lines and not done.returncode else [float("nan")] * len(variants)
+            times |= dict(zip(variants, measured, strict=True))
         ratios = "  ".join(f"{variant} {times[variant] / times['bare']:.2f}x" for variant in VARIANTS)
         print(f"{workload}: bare {times['bare']:.2f} ms; {ratios}; ", end="")
         print(f"syncheck / empty mode {times['syncheck'] / times['empty mode']:.2f}", flush=True)

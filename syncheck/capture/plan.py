@@ -5,13 +5,14 @@ from typing import Any, NamedTuple
 
 import torch
 
-# Operators that look at sizes, make storage or hand out aliases, and touch no memory.
+# Operators that look at sizes, make storage or hand out aliases, and touch no memory. The last two wait for a
+# functional collective, or wrap its result. Source: torch/csrc/distributed/c10d/Functional.cpp.
 _METADATA = frozenset(
     """detach alias lift lift_fresh set_ resize_ resize_as_ record_stream is_pinned is_same_size sym_size sym_stride
     sym_numel sym_storage_offset size stride empty empty_strided empty_like new_empty new_empty_strided _unsafe_view
     _reshape_alias is_same_storage _has_same_storage_numel _nested_get_values _is_zerotensor _version dim numel
     is_contiguous is_coalesced _dimI _dimV dense_dim sparse_dim _nnz _fw_primal _make_dual _unpack_dual
-    _set_data data requires_grad_ rename_ empty_permuted empty_quantized""".split()
+    _set_data data requires_grad_ rename_ empty_permuted empty_quantized wait_tensor _wrap_tensor_autograd""".split()
 )
 # Operators that take sizes and type from their first tensor and do not read it.
 _SIZE_ONLY = frozenset(

@@ -22,6 +22,7 @@ from syncheck.cuda.events import Events
 from syncheck.cuda.host import HostMemory
 from syncheck.cuda.memory import Memory
 from syncheck.cuda.streams import Streams
+from syncheck.cuda.trace import Trace
 from syncheck.sanitizer.monitor import Ids, Monitor
 
 _SYNCHRONIZING = frozenset({"_to_copy", "copy_", "_foreach_copy_"})
@@ -79,13 +80,13 @@ class Cuda:
         self.n_devices = torch.cuda.device_count()
         self._ids = {"event": 0, "graph": 0, "reading": 0}
         self._local = _Local()
+        self.trace = Trace()
         self.streams = Streams(self)
         self.memory = Memory(self)
         self.host = HostMemory(self)
         self.events = Events(self)
         self.operators = Operators(self)
         self.on_first_thread: Callable[[], None] | None = None  # called when a thread may lose its starter's device
-        self.is_blind = False  # an error is on its way up: callbacks are off
         self._n_misread = 0
         self.captures = 0  # graph captures in progress
         self.streams_gone: deque[int] = deque()  # stream objects that are gone, told at the next call
@@ -104,8 +105,6 @@ class Cuda:
     def feeding(self) -> Iterator[Monitor]:
         """Give access to the monitor, which knows of all frees so far."""
         with self.lock:
-            if self.is_blind:
-                self.recover()
             self.memory.flush()
             self.events.flush()
             while self.streams_gone:
@@ -214,19 +213,11 @@ class Cuda:
     # -- trouble
 
     def operator_failed(self, plan: Plan | None, error: BaseException, frame: FrameType) -> None:
-        """An operator raised in a frame: forget its callbacks; in a capture, say what cannot be captured.
-
-        While the error goes up through C++ code, torch calls no callback: the call itself would replace the error.
-
-        Source:
-            torch/csrc/PyInterpreter.cpp, `concrete_trace_cuda`: imports a module, whatever error is set.
-        """
+        """An operator raised in a frame: forget its callbacks; in a capture, say what cannot be captured."""
         if not self.is_checking:
             return
         inner = self.operators.inner.pop(id(frame), ())
         self.operators.n_inner -= len(inner)
-        self.is_blind = True
-        devices.switch_trace(on=False)
         if plan is None or not self.captures:
             return
         with self.feeding() as monitor:
@@ -234,15 +225,6 @@ class Cuda:
                 monitor.sync_in_capture(plan.name, self.site())
             else:  # a library that sets itself up at first use: the warm-up is missing
                 monitor.launch(self.streams.current(devices.current_device()), plan.name, (), self.site())
-
-    def recover(self) -> None:
-        """After an error, the first call that listens again: find out what was freed in the meantime."""
-        self.is_blind = False
-        devices.switch_trace(on=True)
-        try:
-            self.memory.keep_only(devices.allocated_addresses())
-        except RuntimeError as error:  # an allocator that cannot tell
-            self.monitor.incomplete(f"what was freed while an error went up is not known: {error}")
 
     def misread(self, plan: Plan | None, error: BaseException) -> None:
         """An operator could not be logged: say so, and stop only if it goes on like this."""

@@ -1,8 +1,8 @@
-"""What torch itself reports: records, waits, synchronizations and frees, also those that C++ code makes.
+"""What torch itself reports: records, waits and synchronizations, also those that C++ code makes.
 
 Source:
     torch/cuda/_gpu_trace.py; called from c10/cuda/impl/CUDAGuardImpl.h, ATen/cuda/CUDAEvent.h and
-    c10/cuda/CUDAFunctions.cpp, and from the caching allocator. Inside a record or wait callback the current device is
+    c10/cuda/CUDAFunctions.cpp. Inside a record or wait callback the current device is
     that of the stream.
 """
 
@@ -32,13 +32,12 @@ class Callbacks:
         """Put our handlers in place of the registries' own loops, which they call first where somebody else listens.
 
         A handler in place costs half of one in the registry's list. Creations say nothing: the generic event API
-        reports the address of a variable, and streams are announced at first use.
+        reports the address of a variable, and streams are announced at first use. Memory is followed by its storages.
         """
         handlers: dict[str, Callable[..., None]] = {
             "EventDeletion": self._event_deleted,
             "EventRecord": self._recorded,
             "EventWait": self._waited,
-            "MemoryDeallocation": self._cuda.memory.freed,
             "DeviceSynchronization": self._device_synchronized,
             "StreamSynchronization": self._stream_synchronized,
             "EventSynchronization": self._event_synchronized,
@@ -51,8 +50,6 @@ class Callbacks:
             if registry.callback_list:
                 handler = _both(registry.fire_callbacks, handler)
             patches.set(registry, "fire_callbacks", handler)
-        devices.switch_trace(on=True)
-        patches.finally_do(lambda: devices.switch_trace(on=_others_listen()))
 
     # -- handlers
 
@@ -148,8 +145,3 @@ def _both(first: Callable[..., Any], second: Callable[..., Any]) -> Callable[...
         second(*args)
 
     return fire
-
-
-def _others_listen() -> bool:
-    """Tell whether somebody else, such as torch's own sanitizer, has registered callbacks."""
-    return any(getattr(gpu_trace, f"{name}Callbacks").callback_list for name in devices.REGISTRIES)

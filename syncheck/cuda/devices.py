@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -97,7 +98,9 @@ def missing() -> list[str]:
         if not hasattr(gpu_trace, f"{name}Callbacks")
     ]
     if _trace_switch() is None:
-        lacks.append("the switch of the GPU trace: its callbacks go on costing time after the check")
+        lacks.append(
+            "the switch of the GPU trace: an error that passes a GPU tensor without a name becomes a SystemError"
+        )
     if _driver() is None:
         lacks.append("the CUDA driver's library: every stream from outside counts as non-blocking")
     return lacks
@@ -128,6 +131,12 @@ def is_blocking(handle: int) -> bool:
     return not flags.value & _NON_BLOCKING
 
 
+class NoSwitch:
+    """Stands for a switch of the GPU trace where torch must not be stopped from calling back, or cannot."""
+
+    value = False
+
+
 @cache
 def _trace_switch() -> Any:
     """Return torch's own flag "somebody listens", which it offers no call to lower; None where it is not exported.
@@ -135,26 +144,23 @@ def _trace_switch() -> Any:
     Source:
         c10/core/impl/GPUTrace.h: `static bool haveState`, read by every `get_trace()`.
     """
-    try:
-        return ctypes.c_bool.in_dll(ctypes.CDLL(None), "_ZN3c104impl8GPUTrace9haveStateE")
-    except (ValueError, OSError):
-        pass
-    try:
-        from pathlib import Path  # noqa: PLC0415
-
-        library = Path(torch.__file__).parent / "lib" / "libc10.so"
-        return ctypes.c_bool.in_dll(ctypes.CDLL(str(library)), "_ZN3c104impl8GPUTrace9haveStateE")
-    except (ValueError, OSError):
-        return None
+    libraries = (None, str(Path(torch.__file__).parent / "lib" / "libc10.so"))
+    for library in libraries:
+        try:
+            return ctypes.c_bool.in_dll(ctypes.CDLL(library), "_ZN3c104impl8GPUTrace9haveStateE")
+        except (ValueError, OSError):
+            continue
+    return None
 
 
-def switch_trace(*, on: bool) -> None:
-    """Let torch call its GPU trace callbacks, or stop it where it can be stopped."""
-    if on:
-        _c._activate_gpu_trace()  # noqa: SLF001
+def start_trace() -> Any:
+    """Let torch call its GPU trace callbacks; return the switch, off, or one without effect where others listen."""
+    _c._activate_gpu_trace()  # noqa: SLF001
     switch = _trace_switch()
-    if switch is not None:
-        switch.value = on
+    if switch is None or any(getattr(gpu_trace, f"{name}Callbacks").callback_list for name in REGISTRIES):
+        return NoSwitch()
+    switch.value = False
+    return switch
 
 
 def milliseconds(start: int, end: int) -> float | None:
@@ -169,17 +175,3 @@ def milliseconds(start: int, end: int) -> float | None:
         ctypes.byref(elapsed), ctypes.c_void_p(start), ctypes.c_void_p(end)
     )
     return None if failed else elapsed.value
-
-
-def allocated_addresses() -> set[int]:
-    """Return the addresses of all blocks that the caching allocator has given out.
-
-    Source:
-        torch/cuda/memory.py, `memory_snapshot`: the states of a block.
-    """
-    return {
-        block["address"]
-        for segment in cuda.memory_snapshot()
-        for block in segment["blocks"]
-        if block["state"] == "active_allocated"
-    }

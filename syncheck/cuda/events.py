@@ -48,6 +48,7 @@ class Events:
     def __init__(self, cuda: "Cuda") -> None:
         self._cuda = cuda
         self._by_handle: dict[int, int] = {}
+        self._handles: dict[int, int] = {}  # events that Python objects stand for -> handle, once recorded
         self._gone: deque[tuple[int, bool]] = deque()  # events, with timing or not, that are gone
         self._alive: set[int] = set()  # events that Python objects stand for
         self._timing: dict[int, bool] = {}
@@ -104,6 +105,9 @@ class Events:
     def _forget(self, ident: int, timing: bool) -> None:  # noqa: FBT001  called by position
         self._alive.discard(ident)
         self._timing.pop(ident, None)
+        handle = self._handles.pop(ident, 0)
+        if self._by_handle.get(handle) == ident:
+            del self._by_handle[handle]
         self._gone.append((ident, timing))
 
     def of(self, event: Any) -> int:
@@ -157,7 +161,8 @@ class Events:
             with cuda.suppressed():
                 original(event, stream)
             target = cuda.stream_of(stream)
-            self._by_handle[_handle(event)] = ident
+            handle = self._handles[ident] = _handle(event)
+            self._by_handle[handle] = ident
             looked_up = getattr(stream, LOOKED_UP, "")
             with cuda.feeding() as monitor:
                 current = cuda.streams.current(cuda.streams.device_of(target))

@@ -31,16 +31,19 @@ class Hooks:
         self._hook_generic_classes()
         self._hook_context(torch.cuda.StreamContext)
         self._hook_record_stream()
+        self._hook_resize()
         self._hook_functions()
 
     # -- streams
 
     def _hook_streams(self, kind: Any) -> None:
+        cuda = self._cuda
         hooks: dict[str, Callable[[Any], Any]] = {
             "__new__": self._new_stream,
             "wait_event": self._wait_event,
             "wait_stream": self._wait_stream,
             "query": self._query,
+            "synchronize": cuda.trace.around,
             "__enter__": self._enter_stream,
             "__exit__": self._exit,
         }
@@ -49,7 +52,6 @@ class Hooks:
             if original is not None:
                 self._patches.set(kind, name, make(original))
         new: Any = torch.cuda.ExternalStream.__new__
-        cuda = self._cuda
 
         @wraps(new)
         def new_external(cls: Any, *args: Any, **kwargs: Any) -> Any:
@@ -190,6 +192,7 @@ class Hooks:
         """Put subclasses in place of torch.Stream and torch.Event: classes made in C cannot be changed."""
         stream, event = _open_class(torch.Stream), _open_class(torch.Event)
         self._hook_streams(stream)
+        self._patches.set(stream, "record_event", _record_event(event))
         self._cuda.events.hook(self._patches, event)
         self._patches.everywhere({torch.Stream: stream, torch.Event: event})
 
@@ -210,6 +213,21 @@ class Hooks:
             return None
 
         self._patches.set(torch.Tensor, "record_stream", record_stream)
+
+    def _hook_resize(self) -> None:
+        """Hook `UntypedStorage.resize_`, which lets go of a block while its storage lives on: FSDP does so."""
+        cuda = self._cuda
+        original = torch.UntypedStorage.resize_
+
+        @wraps(original)
+        def resize_(storage: torch.UntypedStorage, size: int) -> Any:
+            before = storage.data_ptr() if storage.is_cuda else 0
+            result = original(storage, size)
+            if before and storage.data_ptr() != before:
+                cuda.memory.freed(before)
+            return result
+
+        self._patches.set(torch.UntypedStorage, "resize_", resize_)
 
     # -- functions
 
@@ -339,6 +357,22 @@ class Hooks:
                     pools[index] = before
 
         return use_mem_pool
+
+
+def _record_event(kind: Any) -> Any:
+    """Return `Stream.record_event` for generic streams, whose own makes an event that has no hooks.
+
+    Source:
+        torch/csrc/Stream.cpp, `THPStream_record_event`.
+    """
+
+    @wraps(torch.Stream.record_event)
+    def record_event(stream: Any, event: Any = None) -> Any:
+        event = kind(stream.device) if event is None else event
+        event.record(stream)
+        return event
+
+    return record_event
 
 
 def _open_class(kind: Any) -> Any:

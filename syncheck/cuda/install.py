@@ -56,12 +56,13 @@ def _install(cuda: "Cuda", patches: Patches) -> None:
     Clocks(cuda.monitor, patches, lambda: cuda.next_id("reading"), cuda.sites.here).install()
     _keep_recomputing(patches)
     Callbacks(cuda).install(patches)
+    cuda.trace.install(patches)
 
 
 def _keep_recomputing(patches: Patches) -> None:
     """Let checkpointing recompute a region to its end: it stops early by an error that it raises in a C++ function.
 
-    Such an error does not survive the callbacks of the GPU trace that come while it goes up.
+    Such an error does not survive the callbacks of the GPU trace, which are on in a backward pass.
 
     Source:
         torch/utils/checkpoint.py, `set_checkpoint_early_stop`.
@@ -73,6 +74,7 @@ def _keep_recomputing(patches: Patches) -> None:
 def _install_backward(cuda: "Cuda", patches: Patches) -> None:
     """Remember where backward() was called: the engine's threads have no Python frames."""
     original = torch.autograd.graph._engine_run_backward  # noqa: SLF001  the one door to the engine
+    listened = cuda.trace.around(original)
     running: list[int] = []  # call sites of the calls that run now, of all threads
 
     @wraps(original)
@@ -81,7 +83,7 @@ def _install_backward(cuda: "Cuda", patches: Patches) -> None:
         running.append(site)
         cuda.backward_site = running[0]
         try:
-            return original(*args, **kwargs)
+            return listened(*args, **kwargs)
         finally:
             running.remove(site)
             cuda.backward_site = running[0] if running else 0

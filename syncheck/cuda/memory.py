@@ -1,6 +1,5 @@
-"""Which allocation a tensor lies in: a table of addresses, kept true by the allocator's own callbacks."""
+"""Which allocation a tensor lies in: a table of addresses, kept true by weak references to the storages."""
 
-import sys
 import weakref
 from collections import deque
 from itertools import count
@@ -67,7 +66,7 @@ class Memory:
         self._n_remembered = 0
         self._first_views = self.views_at(0)
         self._idents = count(1)
-        self._storages: dict[int, _StorageRef] = {}  # base address -> storage, where no callback tells of the free
+        self._storages: dict[int, _StorageRef] = {}  # base address -> the storage there
 
     def next_ident(self) -> int:
         """Return the id of a new allocation."""
@@ -82,19 +81,38 @@ class Memory:
 
     # -- life
 
-    def begin(self, address: int, n_bytes: int, home: int, site: int) -> Entry:
+    def begin(self, storage: torch.UntypedStorage, address: int, n_bytes: int, home: int, site: int) -> Entry:
         """A new block, allocated on stream `home`, was given to a tensor."""
         cuda = self._cuda
+        entry = self._hold(storage, address)
+        cuda.monitor.allocate(entry[0], home, n_bytes, cuda.pool(home) if cuda.pools_in_use else 0, site)
+        return entry
+
+    def _hold(self, storage: torch.UntypedStorage, address: int) -> Entry:
+        """Give a block an id, and keep it for as long as its storage."""
         ident = next(self._idents)
+        reference = _StorageRef(storage, self._storage_died)
+        reference.address, reference.allocation = address, ident
+        self._storages[address] = reference
         entry = self.live[address] = (ident, self._first_views, 0)
-        cuda.monitor.allocate(ident, home, n_bytes, cuda.pool(home) if cuda.pools_in_use else 0, site)
         return entry
 
     def begin_storage(self, tensor: torch.Tensor, home: int, site: int) -> None:
         """A tensor is new: so is the block that it lies in, unless another result in it was seen already."""
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in self.live:
-            self.begin(storage.data_ptr(), storage.nbytes(), home, site)
+        address = storage.data_ptr()
+        if not self.is_known(storage, address):
+            self.begin(storage, address, storage.nbytes(), home, site)
+
+    def is_known(self, storage: torch.UntypedStorage, address: int) -> bool:
+        """Tell whether the block at an address is a storage's; what was there before is gone, if it is another's."""
+        if address not in self.live:
+            return False
+        reference = self._storages.get(address)
+        if reference is not None and reference() is not storage:
+            self.freed(address)
+            return False
+        return True
 
     def begin_inside(self, tensor: torch.Tensor, home: int, site: int) -> list[tuple[int, int, bool]]:
         """A new result lies inside a block that it shares with others; return the write that fills it."""
@@ -105,25 +123,22 @@ class Memory:
     def adopt(self, tensor: torch.Tensor, address: int) -> Entry:
         """A tensor turned up in memory whose allocation was not seen."""
         cuda = self._cuda
-        ident = self.next_ident()
         storage = tensor.untyped_storage()
-        reference = _StorageRef(storage, self._storage_died)
-        reference.address, reference.allocation = address, ident
-        self._storages[address] = reference
-        entry = self.live[address] = (ident, self.views_at(0), 0)
         home = cuda.streams.current(tensor.get_device())
         with cuda.lock:
-            cuda.monitor.allocate(ident, home, storage.nbytes(), UNKNOWN_POOL, 0)
+            entry = self._hold(storage, address)
+            cuda.monitor.allocate(entry[0], home, storage.nbytes(), UNKNOWN_POOL, 0)
         return entry
 
     def _storage_died(self, reference: "weakref.ref[torch.UntypedStorage]") -> None:
+        """The last owner of a storage is gone. Called from any thread at any moment, also while an error is set."""
         assert isinstance(reference, _StorageRef)  # noqa: S101  only ours have this callback
         entry = self.live.get(reference.address)
         if entry is not None and entry[0] == reference.allocation:
             self.freed(reference.address)
 
     def freed(self, address: int) -> None:
-        """The allocator got a block back. Called from any thread at any moment."""
+        """The allocator gets a block back."""
         entry = self.live.pop(address, None)
         if entry is None:
             return
@@ -133,24 +148,13 @@ class Memory:
                 self.live.pop(inner, None)
                 self._forget_lists(inner)
         self._forget_lists(address)
-        if self._storages:
-            self._storages.pop(address, None)
+        self._storages.pop(address, None)
         if not self._cuda.is_checking:
             return
         site = 0
         if self._cuda.streams.has_side:  # else nobody will ask
-            try:
-                frame = sys._getframe(1)  # noqa: SLF001  the code that let go of it
-            except ValueError:
-                frame = None
-            site = self._cuda.sites.near(frame, self._cuda.backward_site)
+            site = self._cuda.site()
         self.frees.append((entry[0], site))
-
-    def keep_only(self, allocated: set[int]) -> None:
-        """Free all blocks of the allocator but those at the given addresses."""
-        for address, entry in list(self.live.items()):
-            if not entry[2] and address not in allocated and address not in self._storages:
-                self.freed(address)
 
     def flush(self) -> None:
         """Tell the monitor of the frees since the last call."""

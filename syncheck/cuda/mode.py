@@ -26,6 +26,7 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
         self._cuda = cuda
         self._operators = cuda.operators
         self._plans = cuda.operators.plans
+        self._trace = cuda.trace
         self._takes: set[Any] = {torch.Tensor, torch.nn.Parameter}
 
     def _hand_on(
@@ -68,16 +69,22 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
             if handled is not _NOT_HANDLED:
                 return handled
         cuda = self._cuda
-        if cuda.is_blind and cuda.is_checking:
-            cuda.recover()
         special = compiled.special
         if special is not None and special[0](args, kwargs or {}) and cuda.is_checking:
             return special[1](compiled, args, kwargs or {})
+        inside, switch = self._trace.inside, self._trace.switch
+        inside.append(None)
+        switch.value = True
         try:
             result = compiled.call(*args, **kwargs) if kwargs else compiled.call(*args)
         except BaseException as error:
+            inside.pop()
+            switch.value = False  # also inside a backward pass: the error goes up through C++ code
             cuda.operator_failed(compiled.plan, error, sys._getframe())  # noqa: SLF001  by it callbacks find us
             raise
+        inside.pop()
+        if not inside:
+            switch.value = False
         if cuda.is_checking and compiled.is_seen and type(result) is not FakeTensor:
             try:
                 self._operators.log(compiled, args, kwargs, result)  # type: ignore[arg-type]  # no higher-order one

@@ -119,13 +119,16 @@ class Operators:
                 except RuntimeError:  # sparse
                     accesses += self._begin_made(plan, [tensor])
                     continue
-                if address in live or not address or not tensor.is_cuda:
+                if not address or not tensor.is_cuda:
+                    continue
+                storage = tensor.untyped_storage()
+                if address in live and memory.is_known(storage, address):
                     continue
                 if tensor.storage_offset():  # one of several results in one block
                     accesses += memory.begin_inside(tensor, stream, site)
                     continue
                 n_bytes = tensor.nbytes  # a new tensor fills its storage, or begins it
-                entry = memory.begin(address, n_bytes, stream, site)
+                entry = memory.begin(storage, address, n_bytes, stream, site)
                 if plan.touches:
                     view = entry[1].get(n_bytes)
                     if view is None:
@@ -206,7 +209,9 @@ class Operators:
         with cuda.feeding():
             for tensor in (part for result in made for part in dense_parts(result)):
                 address = data_ptr(tensor)
-                if not tensor.is_cuda or not address or address in memory.live:
+                if not tensor.is_cuda or not address:
+                    continue
+                if address in memory.live and memory.is_known(tensor.untyped_storage(), address):
                     continue
                 memory.begin_storage(tensor, cuda.streams.current(tensor.get_device()), cuda.site())
                 access = memory.access(tensor, is_write=True)

@@ -1,0 +1,60 @@
+"""A program's own errors pass through a check unchanged, and what follows them is still seen."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.gpu
+
+NAMELESS = """
+import torch
+
+def step(x, y):
+    return x + y
+
+a = torch.ones(4, device="cuda")
+try:
+    step(a.float() + 1, next(iter(())))
+except StopIteration as error:
+    print("stopped:", repr(error))
+try:
+    a @ torch.ones(3, device="cuda")
+except RuntimeError:
+    torch.cuda.synchronize()
+side = torch.cuda.Stream()
+print((a + 1).sum().item())
+b = a * 2
+with torch.cuda.stream(side):
+    b.add_(1)
+"""
+
+RESIZED = """
+import torch
+
+a = torch.ones(1 << 20, device="cuda")
+storage = a.untyped_storage()
+side = torch.cuda.Stream()
+torch.cuda.current_stream().synchronize()
+storage.resize_(0)
+with torch.cuda.stream(side):
+    b = torch.ones(1 << 20, device="cuda")
+    storage.resize_(4 << 20)
+    a.fill_(2)
+print(b.data_ptr() != a.data_ptr())
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "printed", "found"), [(NAMELESS, "stopped: StopIteration()", ["SYN103"]), (RESIZED, "True", [])]
+)
+def test_a_program_runs_as_without_a_check(source: str, printed: str, found: list[str], tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(source)
+    command = [sys.executable, "-m", "syncheck", "run", "--output-format", "concise", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == bool(found), done.stderr
+    assert printed in done.stdout
+    codes = [line.split(": ", 1)[1].split()[0] for line in (done.stdout + done.stderr).splitlines() if ": SYN" in line]
+    assert codes == found, done.stderr
