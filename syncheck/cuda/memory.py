@@ -27,9 +27,8 @@ is_contiguous = torch._C.TensorBase.is_contiguous  # noqa: SLF001
 class _StorageRef(weakref.ref[torch.UntypedStorage]):
     """A weak reference that knows its address; it fires when the last C++ owner of the storage is gone."""
 
-    __slots__ = ("address", "allocation")
+    __slots__ = ("address",)
     address: int
-    allocation: int
 
 
 class KnownList(NamedTuple):
@@ -66,6 +65,7 @@ class Memory:
         self._n_remembered = 0
         self._first_views = self.views_at(0)
         self._idents = count(1)
+        self._on_death: Any = self._storage_died  # made once
         self._storages: dict[int, _StorageRef] = {}  # base address -> the storage there
 
     def next_ident(self) -> int:
@@ -84,17 +84,11 @@ class Memory:
     def begin(self, storage: torch.UntypedStorage, address: int, n_bytes: int, home: int, site: int) -> Entry:
         """A new block, allocated on stream `home`, was given to a tensor."""
         cuda = self._cuda
-        entry = self._hold(storage, address)
-        cuda.monitor.allocate(entry[0], home, n_bytes, cuda.pool(home) if cuda.pools_in_use else 0, site)
-        return entry
-
-    def _hold(self, storage: torch.UntypedStorage, address: int) -> Entry:
-        """Give a block an id, and keep it for as long as its storage."""
         ident = next(self._idents)
-        reference = _StorageRef(storage, self._storage_died)
-        reference.address, reference.allocation = address, ident
-        self._storages[address] = reference
+        reference = self._storages[address] = _StorageRef(storage, self._on_death)
+        reference.address = address
         entry = self.live[address] = (ident, self._first_views, 0)
+        cuda.monitor.allocate(ident, home, n_bytes, cuda.pool(home) if cuda.pools_in_use else 0, site)
         return entry
 
     def begin_storage(self, tensor: torch.Tensor, home: int, site: int) -> None:
@@ -124,17 +118,18 @@ class Memory:
         """A tensor turned up in memory whose allocation was not seen."""
         cuda = self._cuda
         storage = tensor.untyped_storage()
+        ident = next(self._idents)
+        reference = self._storages[address] = _StorageRef(storage, self._on_death)
+        reference.address = address
+        entry = self.live[address] = (ident, self._first_views, 0)
         home = cuda.streams.current(tensor.get_device())
         with cuda.lock:
-            entry = self._hold(storage, address)
-            cuda.monitor.allocate(entry[0], home, storage.nbytes(), UNKNOWN_POOL, 0)
+            cuda.monitor.allocate(ident, home, storage.nbytes(), UNKNOWN_POOL, 0)
         return entry
 
-    def _storage_died(self, reference: "weakref.ref[torch.UntypedStorage]") -> None:
+    def _storage_died(self, reference: _StorageRef) -> None:
         """The last owner of a storage is gone. Called from any thread at any moment, also while an error is set."""
-        assert isinstance(reference, _StorageRef)  # noqa: S101  only ours have this callback
-        entry = self.live.get(reference.address)
-        if entry is not None and entry[0] == reference.allocation:
+        if self._storages.get(reference.address) is reference:
             self.freed(reference.address)
 
     def freed(self, address: int) -> None:
@@ -142,12 +137,12 @@ class Memory:
         entry = self.live.pop(address, None)
         if entry is None:
             return
-        inside = self._inside.pop(address, None)
-        if inside is not None:
-            for inner in inside:
+        if address in self._inside:
+            for inner in self._inside.pop(address):
                 self.live.pop(inner, None)
                 self._forget_lists(inner)
-        self._forget_lists(address)
+        if address in self._in_lists:
+            self._forget_lists(address)
         self._storages.pop(address, None)
         if not self._cuda.is_checking:
             return
