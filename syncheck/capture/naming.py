@@ -51,8 +51,11 @@ def _tree(filename: str) -> ast.Module | None:
 @lru_cache(maxsize=4096)
 def _target(filename: str, line: int, column: int) -> str:
     tree = _tree(filename)
-    if tree is None:
-        return ""
+    return "" if tree is None else target_in(tree, line, column)
+
+
+def target_in(tree: ast.Module, line: int, column: int) -> str:
+    """Return the target of the assignment whose value is made at a position of a program, as `bound_name` does."""
     for node in ast.walk(tree):
         match node:
             case ast.Assign(targets=[target, *_], value=ast.expr() as value) if _spans(node, line):

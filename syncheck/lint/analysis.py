@@ -1,0 +1,225 @@
+"""Finds what is wrong in one file: follows it as a script, then each function that the script does not reach."""
+
+import ast
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+from syncheck.findings import Finding, merge_equal
+from syncheck.lint import collectives
+from syncheck.lint.collectives import Collectives
+from syncheck.lint.interpreter import Interpreter, LeftLoop, NextTurn, Raised, Returned, Stop
+from syncheck.lint.machine import Machine
+from syncheck.lint.places import Places
+from syncheck.lint.scope import LazyScope, Scope, definitions_in
+from syncheck.lint.values import UNKNOWN, Call, Class, Constant, Event, Function, Instance, Items, Stream, Table, Value
+from syncheck.rules import graph_uses_freed_memory, redundant_wait
+from syncheck.rules.model import Rule
+from syncheck.sanitizer.session import RULES as SESSION_RULES
+from syncheck.sanitizer.session import Session
+
+RULES: tuple[Rule, ...] = (
+    *(rule for rule in SESSION_RULES if rule not in {redundant_wait.RULE, graph_uses_freed_memory.RULE}),
+    *collectives.RULES,
+)
+"""All rules that the linter can report."""
+_CODES = frozenset(rule.code for rule in RULES)
+_IN_SCRIPTS_ONLY = frozenset({"SYN901", "SYN805", "SYN503", "SYN202", "SYN303"})
+"""Rules that need to know what ran before a function was called."""
+_ANCHORS = frozenset(
+    """Stream Event CUDAGraph stream wait_stream wait_event record_stream record_event non_blocking async_op
+    elapsed_time isend irecv set_stream current_stream perf_counter monotonic time default_timer perf_counter_ns time_ns
+    graph ExternalStream""".split()
+)
+_MOST_PATHS = 8
+_STEPS = 6000
+
+
+@dataclass(slots=True)
+class _Run:
+    """One path through a program."""
+
+    machine: Machine
+    interpreter: Interpreter
+    collectives: Collectives
+
+
+Follow = Callable[[_Run], None]
+"""Follows a program."""
+
+
+class Analysis:
+    """The analysis of one file.
+
+    Args:
+        path: as shown.
+        source: its text.
+
+    Raises:
+        SyntaxError: it is no Python.
+    """
+
+    def __init__(self, path: str, source: str) -> None:
+        self._tree = ast.parse(source)
+        self._lines = source.splitlines()
+        self._path = path
+        self._definitions = definitions_in(self._tree.body)
+        self._followed: set[ast.AST] = set()
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return all findings."""
+        found: list[Finding] = list(self._paths(self._run_script, is_script=True))
+        for function, kind in self._functions():
+            if function not in self._followed and _has_anchor(function):
+                found += self._paths(partial(self._run_function, function, kind), is_script=False)
+        return tuple(replace(finding, count=1) for finding in merge_equal(found))
+
+    def _functions(self) -> Iterator[tuple[ast.FunctionDef | ast.AsyncFunctionDef, ast.ClassDef | None]]:
+        for statement in _top_level(self._tree.body):
+            if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield statement, None
+            elif isinstance(statement, ast.ClassDef):
+                for member in statement.body:
+                    if isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef):
+                        yield member, statement
+
+    def _paths(self, follow: Follow, *, is_script: bool) -> Iterable[Finding]:
+        """Follow a program on several paths through its open conditions."""
+        tried: set[tuple[bool, ...]] = set()
+        waiting: list[tuple[bool, ...]] = [()]
+        while waiting and len(tried) < _MOST_PATHS:
+            decisions = waiting.pop(0)
+            if decisions in tried:
+                continue
+            tried.add(decisions)
+            findings, number = self._follow(follow, decisions)
+            yield from (f for f in findings if is_script or f.rule.code not in _IN_SCRIPTS_ONLY)
+            if len(tried) == 1 and number:
+                waiting += _alternatives(number)
+
+    def _follow(self, follow: Follow, decisions: tuple[bool, ...]) -> tuple[list[Finding], int]:
+        places = Places(self._path, self._lines, self._tree)
+        session = Session(lambda rule: rule.code in _CODES, "the source")
+        machine = Machine(session, places)
+        together = Collectives(machine)
+        run = _Run(machine, Interpreter(machine, together, decisions, _STEPS), together)
+        try:
+            follow(run)
+        except (Stop, Raised, Returned, LeftLoop, NextTurn, RecursionError):
+            pass
+        together.is_open = False
+        report = session.report(places)
+        self._followed |= run.interpreter.followed
+        return [replace(finding, half="lint") for finding in report.findings], run.interpreter.n_decisions
+
+    # -- what is followed
+
+    def _run_script(self, run: _Run) -> None:
+        scope = Scope()
+        scope.names["__name__"] = Constant("__main__")
+        run.interpreter.run(self._tree.body, scope)
+
+    def _run_function(
+        self, function: ast.FunctionDef | ast.AsyncFunctionDef, kind: ast.ClassDef | None, run: _Run
+    ) -> None:
+        interpreter = run.interpreter
+        scope = LazyScope(self._definitions, lambda statement, inside: interpreter.run([statement], inside))
+        if kind is None:
+            found = scope.find(function.name)
+            if isinstance(found, Function):
+                self._call(run, found, [])
+            return
+        made = scope.find(kind.name)
+        member = made.members.get(function.name) if isinstance(made, Class) else None
+        if isinstance(made, Class) and isinstance(member, Function):
+            self._call(run, member, [] if member.is_own else [self._instance(run, made, function)])
+
+    def _call(self, run: _Run, function: Function, args: list[Value]) -> None:
+        for value in run.interpreter.scope_values(function.scope):
+            _forget(value)
+        run.machine.havoc()
+        result = run.interpreter.call_function(function, Call(function.node, args, {}, is_complete=False))
+        for item in run.interpreter.turns(result):
+            del item
+        run.interpreter.escape(result)
+
+    def _instance(self, run: _Run, kind: Class, method: ast.FunctionDef | ast.AsyncFunctionDef) -> Instance:
+        """Return an object on which any of its methods may have been called."""
+        instance = Instance(kind)
+        begin = kind.find("__init__")
+        if isinstance(begin, Function) and begin.node is not method:
+            try:
+                run.interpreter.call_function(begin, Call(begin.node, [instance], {}, is_complete=False))
+            except Raised:
+                pass
+        if begin is not None and isinstance(begin, Function) and begin.node is method:
+            return instance
+        assigned = _assigned_elsewhere(kind)
+        for name in assigned | instance.attributes.keys():
+            value = instance.attributes.get(name, UNKNOWN)
+            if name in assigned and not isinstance(value, Stream):
+                value = self._lazily_made(run, kind, name)
+            instance.attributes[name] = _forget(value)
+        return instance
+
+    def _lazily_made(self, run: _Run, kind: Class, name: str) -> Value:
+        """Return the stream that an attribute is set to wherever it is set; UNKNOWN if it is set to anything else."""
+        values = [node.value for node in ast.walk(kind.node) if isinstance(node, ast.Assign) and any(
+            isinstance(target, ast.Attribute) and target.attr == name for target in node.targets)]  # fmt: skip
+        made = [value for value in values if not (isinstance(value, ast.Constant) and value.value is None)]
+        if made and all(isinstance(value, ast.Call) and ast.unparse(value.func).endswith(".Stream") for value in made):
+            return run.interpreter.evaluate(made[0], kind.scope)
+        return UNKNOWN
+
+
+def _forget(value: Value) -> Value:
+    """Forget what other code may have changed; streams stay what they are."""
+    if isinstance(value, Event):
+        value.is_lost = True
+    if isinstance(value, Items | Table):
+        items = list(value.items.values() if isinstance(value, Table) else value.items)
+        for item in items:
+            _forget(item)
+        if not all(isinstance(item, Stream | Event) for item in items):
+            return UNKNOWN
+    return value
+
+
+def _assigned_elsewhere(kind: Class) -> set[str]:
+    """Return the attributes that methods other than `__init__` set."""
+    found: set[str] = set()
+    for member in kind.node.body:
+        if isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef) and member.name != "__init__":
+            found |= {
+                node.attr
+                for node in ast.walk(member)
+                if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del)
+            }
+    return found
+
+
+def _alternatives(number: int) -> list[tuple[bool, ...]]:
+    """Return other ways to decide `number` conditions; all of them where they are few."""
+    if number <= 3:
+        return list(itertools.product((True, False), repeat=number))[1:]
+    single = [tuple(index != flipped for index in range(number)) for flipped in range(number)]
+    return [(False,) * number, *single]
+
+
+def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    for statement in body:
+        yield statement
+        if isinstance(statement, ast.If | ast.Try):
+            yield from _top_level([*statement.body, *statement.orelse])
+
+
+def _has_anchor(node: ast.AST) -> bool:
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Attribute) and inner.attr in _ANCHORS:
+            return True
+        if isinstance(inner, ast.Name) and inner.id in _ANCHORS:
+            return True
+        if isinstance(inner, ast.keyword) and inner.arg in _ANCHORS:
+            return True
+    return False

@@ -1,0 +1,425 @@
+"""Calls: to functions of the program, which are followed, to torch's, and to those that nobody knows."""
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from syncheck.lint.functions import bind, is_generator
+from syncheck.lint.machine import Machine, ThreadState
+from syncheck.lint.methods import Methods
+from syncheck.lint.operators import Operators
+from syncheck.lint.scope import Scope
+from syncheck.lint.torch_api import Api
+from syncheck.lint.transfers import Transfers
+from syncheck.lint.values import (
+    NONE,
+    UNKNOWN,
+    Attribute,
+    Bound,
+    Call,
+    Class,
+    Constant,
+    Context,
+    Event,
+    Function,
+    Instance,
+    Items,
+    Name,
+    Net,
+    Reading,
+    Running,
+    Stream,
+    Table,
+    Tensor,
+    Value,
+    Work,
+    tensors_in,
+)
+
+if TYPE_CHECKING:
+    from syncheck.lint.collectives import Collectives
+
+_MAY_ORDER = re.compile(r"sync|wait|barrier|join|flush|finish|finali[sz]e|drain|block", re.IGNORECASE)
+_DEEPEST = 12
+_FULL_LENGTH = 8
+
+
+class Calls:
+    """Makes calls.
+
+    Attributes:
+        steps: statements that may still be followed.
+        loops: the loops that are running, innermost last.
+    """
+
+    def __init__(self, machine: Machine, collectives: "Collectives", decisions: tuple[bool, ...], steps: int) -> None:
+        self.machine = machine
+        self.operators = Operators(machine)
+        self.transfers = Transfers(machine, self.operators)
+        self.collectives = collectives
+        self.api = Api(self)
+        self.methods = Methods(self)
+        self.steps = steps
+        self.loops: list[ast.AST] = []
+        self._depth = 0
+        self._decisions = decisions
+        self._made: dict[str, bool] = {}  # text of a condition -> how it was decided
+        self.n_decisions = 0
+        self._running: list[ast.AST] = []
+        self.followed: set[ast.AST] = set()  # functions that were followed
+
+    # -- for the parts that know statements and expressions
+
+    def run(self, body: list[ast.stmt], scope: Scope) -> None:
+        """Run statements."""
+        raise NotImplementedError
+
+    def block(self, body: list[ast.stmt], scope: Scope) -> Iterator[Value]:
+        """Run statements, as a generator."""
+        raise NotImplementedError
+
+    def evaluate(self, node: ast.expr | None, scope: Scope) -> Value:
+        """Evaluate an expression."""
+        raise NotImplementedError
+
+    def scope_values(self, scope: Scope) -> list[Value]:
+        """Return what the names of a module stand for that were looked up so far."""
+        return list(scope.module.names.values())
+
+    # -- decisions
+
+    def decide(self, test: ast.expr) -> bool:
+        """Choose a branch where nobody knows; the same condition is decided in the same way."""
+        negated = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+        text = ast.unparse(test.operand if isinstance(test, ast.UnaryOp) and negated else test)
+        if text not in self._made:
+            number, self.n_decisions = self.n_decisions, self.n_decisions + 1
+            wanted = self._decisions[number] if number < len(self._decisions) else True
+            self._made[text] = wanted != negated
+        return self._made[text] != negated
+
+    def forget_decisions(self, name: str) -> None:
+        """A name stands for something else now: conditions with it are open again."""
+        if self._made:
+            word = re.compile(rf"\b{re.escape(name)}\b")
+            self._made = {text: made for text, made in self._made.items() if not word.search(text)}
+
+    # -- calls
+
+    def call(self, function: Value, call: Call, scope: Scope | None = None) -> Value:
+        """Call a value."""
+        match function:
+            case Function():
+                return self.call_function(function, call)
+            case Bound():
+                merged = Call(call.node, [*function.args, *call.args], {**function.kwargs, **call.kwargs}, call.is_complete)
+                return self.call(function.function, merged, scope)
+            case Name(path=path):
+                return self._call_name(path, call, scope)
+            case Attribute():
+                return self.methods.call(function.owner, function.name, call)
+            case Class():
+                return self.construct(function, call)
+            case Net():
+                return self._call_net(function, call)
+            case Instance():
+                return self._call_instance(function, call)
+        return self.call_unknown("", call)
+
+    def _call_name(self, path: str, call: Call, scope: Scope | None) -> Value:
+        if path == "builtins.super" and scope is not None:
+            return self._super(scope)
+        found = self.api.call(path, call)
+        return self.call_unknown(path, call) if found is None else found
+
+    def _super(self, scope: Scope) -> Value:
+        """Return the object itself, seen as one of its class's base."""
+        instance = next((value for value in scope.names.values() if isinstance(value, Instance)), None)
+        bases = [base for base in instance.kind.bases if isinstance(base, Class)] if instance is not None else []
+        return Instance(bases[0], instance.attributes) if bases and instance is not None else UNKNOWN
+
+    def call_unknown(self, name: str, call: Call) -> Value:
+        """Call code that nobody knows: with a stream or an event in hand it is taken to do right."""
+        for value in call.values():
+            self.escape(value)
+        if _MAY_ORDER.search(name.rpartition(".")[2]):
+            self.machine.havoc()
+        return UNKNOWN
+
+    def escape(self, value: Value, depth: int = 4) -> None:
+        """A value goes where it cannot be followed."""
+        if not depth or self.machine.muted:
+            if isinstance(value, Stream | Event):
+                self.machine.havoc()
+            return
+        match value:
+            case Stream():
+                self.machine.havoc()
+            case Event():
+                value.is_lost = True
+                self.machine.havoc()
+            case Tensor():
+                value.block.is_lost = True
+            case Work():
+                value.is_lost = True
+            case Items() | Table():
+                for item in value.items.values() if isinstance(value, Table) else value.items:
+                    self.escape(item, depth - 1)
+            case Instance():
+                for item in list(value.attributes.values()):
+                    self.escape(item, depth - 1)
+            case Bound():
+                for item in (*value.args, *value.kwargs.values()):
+                    self.escape(item, depth - 1)
+
+    # -- functions of the program
+
+    def call_function(self, function: Function, call: Call) -> Value:
+        """Follow a function of the program; one that is too deep is not known."""
+        node = function.node
+        self.followed.add(node)
+        if self._depth >= _DEEPEST or self._running.count(node) > 1:
+            return self.call_unknown(getattr(node, "name", ""), call)
+        scope = Scope(function.scope)
+        scope.names = bind(function, call)
+        if isinstance(node, ast.Lambda):
+            return self.evaluate(node.body, scope)
+        call.args.clear()
+        if is_generator(node):
+            return Running(self._generate(node, scope))
+        return self._follow(node, scope)
+
+    def _follow(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> Value:
+        from syncheck.lint.interpreter import Returned  # noqa: PLC0415  it knows this class
+
+        caller, function = self.machine.current_node, self.machine.function
+        loops, self.loops = self.loops, []
+        self._depth += 1
+        self._running.append(node)
+        self.machine.function = node.name
+        try:
+            self.run(node.body, scope)
+        except Returned as returned:
+            return returned.value
+        finally:
+            self._depth -= 1
+            self._running.pop()
+            self.machine.current_node, self.machine.function = caller, function
+            self.loops = loops
+            scope.names.clear()
+        return NONE
+
+    def _generate(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> Iterator[Value]:
+        from syncheck.lint.interpreter import Returned  # noqa: PLC0415  it knows this class
+
+        try:
+            yield from self.block(node.body, scope)
+        except Returned:
+            return
+        finally:
+            scope.names.clear()
+
+    def construct(self, kind: Class, call: Call) -> Value:
+        """Make an object of a class of the program."""
+        instance = Instance(kind)
+        begin = kind.find("__init__")
+        if isinstance(begin, Function):
+            self.call_function(begin, Call(call.node, [instance, *call.args], call.kwargs, call.is_complete))
+        elif any("dataclass" in ast.unparse(decorator) for decorator in kind.node.decorator_list):
+            fields = [item.target.id for item in kind.node.body
+                      if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)]  # fmt: skip
+            instance.attributes |= dict(zip(fields, call.args, strict=False)) | call.kwargs
+        elif not kind.is_known or kind.find("__new__") is not None:
+            for value in call.values():
+                self.escape(value)
+        return instance
+
+    def _call_instance(self, instance: Instance, call: Call) -> Value:
+        name = "__call__" if instance.kind.find("__call__") else "forward" if instance.kind.is_net else "__call__"
+        member = instance.kind.find(name)
+        if isinstance(member, Function):
+            return self.call_function(member, Call(call.node, [instance, *call.args], call.kwargs, call.is_complete))
+        return self.call_unknown("", call)
+
+    def _call_net(self, net: Net, call: Call) -> Value:
+        inputs = tensors_in(Items(call.values()))
+        if not inputs:
+            return self.call_unknown("", call)
+        weight = [net.weight] if net.weight is not None else []
+        return self.operators.run("aten::linear", [*inputs, *weight], call)
+
+    def decorate(self, function: Value, decorator: ast.expr, scope: Scope) -> Value:
+        """Apply a decorator: those that change nothing here, and those of the program."""
+        name = ast.unparse(decorator)
+        if isinstance(function, Function) and name == "staticmethod":
+            function.is_own = True
+            return function
+        if isinstance(function, Function) and (name == "property" or name.endswith("cached_property")):
+            function.is_property = True
+            return function
+        found = self.evaluate(decorator, scope)
+        if isinstance(found, Function):
+            return self.call_function(found, Call(decorator, [function]))
+        if isinstance(found, Name) and found.path.endswith("contextmanager"):
+            return Bound(Name("syncheck.contextmanager"), [function])
+        if isinstance(found, Context):
+            return Bound(Name("syncheck.within"), [found, function])
+        return function
+
+    # -- iteration
+
+    def iterate(self, source: Value) -> Iterator[Value]:
+        """Yield the items of a value that are known."""
+        match source:
+            case Running(values=values):
+                yield from values
+            case Items(is_iterator=True):
+                while source.items:
+                    yield source.items.pop(0)
+            case Items():
+                yield from list(source.items)
+            case Table():
+                yield from [Constant(key) for key in source.items]
+            case Tensor():
+                for _ in range(3):
+                    yield self.operators.alias(source, None)
+            case Instance():
+                yield from self._iterate_object(source)
+
+    def _iterate_object(self, source: Instance) -> Iterator[Value]:
+        begin = source.kind.find("__iter__")
+        if not isinstance(begin, Function):
+            return
+        iterator = self.call_function(begin, Call(begin.node, [source]))
+        if not isinstance(iterator, Instance):
+            yield from self.iterate(iterator)
+            return
+        step = iterator.kind.find("__next__")
+        for _ in range(_FULL_LENGTH if isinstance(step, Function) else 0):
+            assert isinstance(step, Function)  # noqa: S101  else there is no turn
+            yield self.call_function(step, Call(step.node, [iterator]))
+
+    def turns(self, source: Value, most: int = 0) -> Iterator[Value]:
+        """Yield what a loop over a value gets in the turns that are followed."""
+        from syncheck.lint.interpreter import MOST_TURNS, Raised  # noqa: PLC0415  it knows this class
+
+        most = most or (MOST_TURNS if isinstance(source, Items) and len(source.items) > _FULL_LENGTH else _FULL_LENGTH)
+        is_known = isinstance(source, Running | Table | Tensor) or (isinstance(source, Items) and not source.is_open)
+        is_known |= isinstance(source, Instance) and isinstance(source.kind.find("__iter__"), Function)
+        turn = 0
+        items = self.iterate(source)
+        while turn < most:
+            try:
+                yield next(items)  # bound to no name, which would keep it alive
+            except (StopIteration, Raised):
+                break
+            turn += 1
+        if turn >= most:
+            return
+        while not is_known and turn < MOST_TURNS:
+            turn += 1
+            yield UNKNOWN
+
+    # -- contexts
+
+    def context_of(self, value: Value, node: ast.expr) -> Context:
+        """Return what a value does as a context manager."""
+        match value:
+            case Context():
+                return value
+            case Stream():
+                return self.api.stream_context(value, node)
+            case Running(values=values):
+                return Context(lambda: next(values, UNKNOWN), lambda: next(values, UNKNOWN) and None)
+            case Instance():
+                enter, leave = value.kind.find("__enter__"), value.kind.find("__exit__")
+                if isinstance(enter, Function) and isinstance(leave, Function):
+                    return Context(
+                        lambda: self.call_function(enter, Call(node, [value])),
+                        lambda: self.call_function(leave, Call(node, [value, NONE, NONE, NONE])) and None,
+                    )
+        return self._unknown_context(value, node)
+
+    def _unknown_context(self, value: Value, node: ast.expr) -> Context:
+        """Return a context that may make any stream current, if its name speaks of streams or devices."""
+        text = ast.unparse(node).lower()
+        if not any(word in text for word in ("stream", "device", "ctx", "context")):
+            return Context(lambda: value, lambda: None)
+        thread = self.machine.thread
+        before: list[dict[int, int]] = []
+
+        def enter() -> Value:
+            before.append(dict(thread.streams))
+            thread.streams = dict.fromkeys(range(8), 0)
+            return UNKNOWN
+
+        def leave() -> None:
+            thread.streams = before.pop()
+
+        return Context(enter, leave)
+
+    # -- threads
+
+    def in_new_thread(self, target: Value, call: Call) -> Value:
+        """Run a function as a thread of its own would, from beginning to end."""
+        before = self.machine.thread
+        self.machine.thread = ThreadState(inherited=before)
+        try:
+            return self.call(target, call)
+        finally:
+            self.machine.thread = before
+
+    # -- clocks, parts
+
+    def difference(self, later: Reading, earlier: Value) -> Value:
+        """Subtract two readings of a clock."""
+        if isinstance(earlier, Reading) and not self.machine.muted:
+            self.machine.session.clock_difference(earlier.ident, later.ident)
+        return UNKNOWN
+
+    def write_part(self, owner: Tensor, index: Value, value: Value, node: ast.AST) -> None:
+        """Run `owner[index] = value`."""
+        picks = tensors_in(index)
+        part = self.operators.alias(owner, None if picks else self.operators.part_of(owner, index))
+        inputs = [*picks, *tensors_in(value)]
+        source = inputs[-1] if inputs and not picks else None
+        if source is not None and source.block.device != part.block.device:
+            self.transfers.method(part, "copy_", Call(node, [source]))
+        else:
+            self.operators.in_place("copy_", part, inputs, Call(node, []))
+
+    # -- names
+
+    def name_findings(self, scope: Scope, statement: ast.stmt) -> None:
+        """Tell the session what the tensors of new findings are called here."""
+        for allocation in self.machine.take_named():
+            name = _name_of(allocation, scope, ast.unparse(statement))
+            if name:
+                self.machine.session.name("allocation", allocation, name)
+
+
+def _name_of(allocation: int, scope: Scope, text: str) -> str:
+    words = set(re.findall(r"\w+", text))
+    found: list[str] = []
+    around: Scope | None = scope
+    while around is not None:
+        for name, value in around.names.items():
+            found += _names_in(name, value, allocation)
+        around = around.parent
+    spoken = [name for name in found if set(re.findall(r"[A-Za-z_]\w*", name)) <= words]
+    return (spoken or found or [""])[0]
+
+
+def _names_in(name: str, value: Value, allocation: int) -> list[str]:
+    if isinstance(value, Tensor):
+        return [name] if value.block.ident == allocation else []
+    if isinstance(value, Items):
+        inside = [(f"{name}[{index}]", item) for index, item in enumerate(value.items)]
+    elif isinstance(value, Table):
+        inside = [(f"{name}[{key!r}]", item) for key, item in value.items.items()]
+    elif isinstance(value, Instance) and name == "self":
+        inside = [(f"{name}.{key}", item) for key, item in value.attributes.items()]
+    else:
+        return []
+    return [text for text, item in inside if isinstance(item, Tensor) and item.block.ident == allocation]

@@ -1,0 +1,82 @@
+"""Call sites of a program that is only read: nodes of its syntax tree."""
+
+import ast
+
+from syncheck.capture.naming import target_in
+from syncheck.findings import Frame, Place
+
+_CONTEXT_LINES = 2
+UNKNOWN_PLACE = Place(Frame("<unknown>", 0))
+
+
+class Places:
+    """Gives nodes their numbers, and turns them into places.
+
+    Args:
+        path: the file, as shown.
+        lines: its lines, without their ends.
+        tree: its syntax tree.
+    """
+
+    def __init__(self, path: str, lines: list[str], tree: ast.Module) -> None:
+        self.path = path
+        self.tree = tree
+        self._lines = lines
+        self._numbers: dict[int, int] = {}
+        self.nodes: list[ast.AST] = []
+        self._functions: list[str] = []
+
+    def number(self, node: ast.AST, function: str = "") -> int:
+        """Return the call site of a node, from 1."""
+        known = self._numbers.get(id(node))
+        if known is None:
+            self.nodes.append(node)
+            self._functions.append(function)
+            known = self._numbers[id(node)] = len(self.nodes)
+        return known
+
+    def place(self, site: int) -> Place:
+        """See `Sites`."""
+        if not site:
+            return UNKNOWN_PLACE
+        line, column, end_line, end_column = span(self.nodes[site - 1])
+        source = self._lines[line - 1] if line <= len(self._lines) else ""
+        frame = Frame(
+            self.path, line, _column(source, column), end_line, self._end(end_line, end_column),
+            self._functions[site - 1] or "<module>", source,
+        )  # fmt: skip
+        first, last = max(1, line - _CONTEXT_LINES), min(end_line, line + 4) + _CONTEXT_LINES
+        excerpt = tuple((n, self._lines[n - 1]) for n in range(first, min(last, len(self._lines)) + 1))
+        return Place(frame, "", excerpt)
+
+    def _end(self, line: int, offset: int) -> int:
+        return _column(self._lines[line - 1] if line <= len(self._lines) else "", offset)
+
+    def bound(self, site: int) -> str:
+        """See `Sites`."""
+        if not site:
+            return ""
+        line, column, _, _ = span(self.nodes[site - 1])
+        return target_in(self.tree, line, column)
+
+
+def span(node: ast.AST) -> tuple[int, int, int, int]:
+    """Return (line, column, last line, end column) of a node; a method call begins at the method's own line.
+
+    Source:
+        CPython, Python/compile.c, `update_start_location_to_match_attr`.
+    """
+    line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
+    end_line, end_column = getattr(node, "end_lineno", None) or line, getattr(node, "end_col_offset", None) or column
+    function = getattr(node, "func", None)
+    if isinstance(function, ast.Attribute) and function.value.end_lineno != function.end_lineno:
+        line = function.end_lineno or line
+        column = (function.end_col_offset or 0) - len(function.attr)
+    return line, column, end_line, end_column
+
+
+def _column(source: str, offset: int) -> int:
+    """Turn a UTF-8 offset from 0 into a column in characters from 1."""
+    if source.isascii():
+        return offset + 1
+    return len(source.encode()[:offset].decode(errors="replace")) + 1

@@ -1,0 +1,569 @@
+"""Functions of torch, of the standard library and built-in ones, by their full names."""
+
+import ast
+import itertools
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from syncheck.lint.machine import N_DEVICES
+from syncheck.lint.operators import FACTORIES, LIKE
+from syncheck.lint.values import (
+    NONE,
+    UNKNOWN,
+    Bound,
+    Call,
+    Constant,
+    Context,
+    Device,
+    Event,
+    Future,
+    Graph,
+    Instance,
+    Items,
+    Name,
+    Net,
+    Optimizer,
+    Running,
+    Stream,
+    Table,
+    Tensor,
+    Thread,
+    Value,
+    tensors_in,
+    truth,
+)
+
+if TYPE_CHECKING:
+    from syncheck.lint.calls import Calls
+
+_BACKENDS = re.compile(r"^torch\.(xpu|npu|hpu|musa|mtia|accelerator)\b|^torch_npu\.npu\b")
+_CLOCKS = frozenset(
+    """time.time time.perf_counter time.monotonic time.time_ns time.perf_counter_ns time.monotonic_ns
+    timeit.default_timer""".split()
+)
+_SAME_DEVICE_MODULE = re.compile(r"(^|\.)(get_accelerator|get_device_module|get_torch_device)$")
+_NOT_OPERATORS = frozenset(
+    """manual_seed seed initial_seed set_default_device set_default_dtype get_default_dtype is_tensor is_grad_enabled
+    compile jit set_num_threads get_num_threads load typename use_deterministic_algorithms Size dtype Generator
+    get_rng_state set_rng_state is_floating_point numel result_type promote_types set_printoptions""".split()
+)
+_TORCH_FUNCTIONS = re.compile(r"^torch\.(nn\.functional\.|fft\.|linalg\.|special\.|_foreach|_C\.|ops\.aten\.)?\w+$")
+
+
+class Api:
+    """Calls functions by name."""
+
+    def __init__(self, calls: "Calls") -> None:
+        self._calls = calls
+        self._machine = calls.machine
+        self._known: dict[str, Callable[[Call], Value | None]] = {
+            "torch.cuda.Stream": self._new_stream,
+            "torch.Stream": self._new_stream,
+            "torch.cuda.ExternalStream": lambda call: Stream(0, self._machine.thread.device),
+            "torch.cuda.Event": self._new_event,
+            "torch.Event": self._new_event,
+            "torch.cuda.current_stream": lambda call: self._looked_up("current_stream", call),
+            "torch.cuda.default_stream": lambda call: self._looked_up("default_stream", call),
+            "torch.cuda.stream": self._stream,
+            "torch.cuda.StreamContext": self._stream,
+            "torch.cuda.set_stream": self._set_stream,
+            "torch.cuda.device": self._device_context,
+            "torch.cuda.set_device": self._set_device,
+            "torch.cuda.set_device_index": self._set_device,
+            "torch.cuda.synchronize": self._synchronize,
+            "torch.cuda.is_available": lambda call: Constant(True),
+            "torch.cuda.current_device": lambda call: Constant(self._machine.thread.device),
+            "torch.cuda.CUDAGraph": lambda call: Graph(self._machine.ident()),
+            "torch.cuda.graph": self._graph,
+            "torch.cuda._sleep": self._sleep,
+            "torch.device": self._device,
+            "torch.no_grad": lambda call: self._without_grad(),
+            "torch.inference_mode": lambda call: self._without_grad(),
+            "torch.nn.Parameter": self._parameter,
+            "torch.from_numpy": lambda call: self._calls.operators.make("aten::from_numpy", Call(call.node, []), None),
+            "torch.save": self._save,
+            "threading.Thread": self._thread,
+            "concurrent.futures.ThreadPoolExecutor": lambda call: Name("syncheck.executor"),
+            "syncheck.executor.submit": self._submit,
+            "syncheck.executor.map": self._executor_map,
+            "syncheck.contextmanager": self._generator_context,
+            "syncheck.within": self._within,
+            "functools.partial": lambda call: Bound(call.args[0], list(call.args[1:]), call.kwargs) if call.args else None,
+            "functools.wraps": lambda call: Name("syncheck.identity"),
+            "syncheck.identity": lambda call: call.args[0] if call.args else None,
+            "contextlib.nullcontext": lambda call: Context(lambda: call.get("enter_result", 0) or NONE, lambda: None),
+            "contextlib.ExitStack": lambda call: self._exit_stack(call),
+            "itertools.cycle": self._cycle,
+            "itertools.count": lambda call: Running(Constant(number) for number in itertools.count()),
+            "collections.deque": self._list,
+            "queue.Queue": lambda call: Items([]),
+            "queue.SimpleQueue": lambda call: Items([]),
+            "collections.defaultdict": lambda call: Table({}, is_open=True),
+            "collections.OrderedDict": lambda call: Table({}),
+        }
+        self._builtins: dict[str, Callable[[Call], Value | None]] = {
+            "print": self._host_reads,
+            "str": self._host_reads,
+            "repr": self._host_reads,
+            "float": self._host_reads,
+            "int": self._int,
+            "bool": self._host_reads,
+            "len": self._len,
+            "range": self._range,
+            "list": self._list,
+            "tuple": self._list,
+            "set": self._list,
+            "iter": self._iter,
+            "next": self._next,
+            "zip": self._zip,
+            "enumerate": self._enumerate,
+            "reversed": lambda call: Items(list(reversed(call.args[0].items))) if _is_items(call) else UNKNOWN,
+            "sum": self._sum,
+            "map": self._map,
+            "dict": lambda call: Table(dict(call.kwargs), is_open=bool(call.args)),
+            "getattr": self._getattr,
+            "setattr": self._setattr,
+            "isinstance": lambda call: UNKNOWN,
+            "hasattr": lambda call: UNKNOWN,
+            "id": lambda call: UNKNOWN,
+            "type": lambda call: UNKNOWN,
+            "callable": lambda call: UNKNOWN,
+            "any": lambda call: self._all_items(call),
+            "all": lambda call: self._all_items(call),
+        }
+
+    def call(self, path: str, call: Call) -> Value | None:
+        """Call a function by its full name; None if it is not known."""
+        path = canonical(path)
+        known = self._known.get(path)
+        if known is not None:
+            return known(call)
+        head, _, name = path.rpartition(".")
+        if head == "builtins":
+            builtin = self._builtins.get(name)
+            return builtin(call) if builtin is not None else None
+        if path in _CLOCKS:
+            return self._machine.read_clock(call.node)
+        if _SAME_DEVICE_MODULE.search(path):
+            return Name("torch.cuda")
+        if head.startswith("torch.distributed"):
+            return self._calls.collectives.call(name, call)
+        return self._call_torch(path, head, name, call) if path.startswith("torch.") else None
+
+    def constant(self, path: str) -> Value | None:
+        """Return a name that stands for a value; None for a name of something else."""
+        del path
+        return None
+
+    def _call_torch(self, path: str, head: str, name: str, call: Call) -> Value | None:
+        operators = self._calls.operators
+        if head in {"torch.cuda.Stream", "torch.cuda.Event", "torch.Stream", "torch.Event", "torch.Tensor"} and call.args:
+            return self._calls.methods.call(call.args[0], name, Call(call.node, call.args[1:], call.kwargs, call.is_complete))
+        if head == "torch.nn" and name[:1].isupper():
+            return self._net(call)
+        if head == "torch.optim":
+            return Optimizer(tensors_in(self._listed(call.args[0]))) if call.args else None
+        if head == "torch":
+            if name in FACTORIES:
+                return operators.factory(name, call)
+            if name in LIKE:
+                source = call.args[0] if call.args else UNKNOWN
+                return operators.like(name, source, call) if isinstance(source, Tensor) else UNKNOWN
+        if name in _NOT_OPERATORS or head.startswith(("torch.cuda", "torch.utils", "torch.backends")):
+            return UNKNOWN if not any(isinstance(v, Stream | Event) for v in call.values()) else None
+        inputs = tensors_in(Items(call.values()))
+        if not inputs or not _TORCH_FUNCTIONS.match(path):
+            return None if inputs else UNKNOWN
+        return self._operator(name, inputs, call)
+
+    def _operator(self, name: str, inputs: list[Tensor], call: Call) -> Value:
+        operators = self._calls.operators
+        first = call.args[0] if call.args else None
+        rest = Call(call.node, call.args[1:], call.kwargs, call.is_complete)
+        if isinstance(first, Tensor) and "out" not in call.kwargs:
+            return self._calls.methods.call(first, name, rest)
+        if name.startswith("_foreach") and name.endswith("_"):
+            for target in tensors_in(first):
+                operators.in_place("fill_", target, [], call)
+            return UNKNOWN
+        return operators.run(f"aten::{name}", inputs, call)
+
+    # -- streams, events, devices
+
+    def _index(self, value: Value | None) -> int | None:
+        """Return the index of a device argument, the current one where it is not given; None if nobody knows."""
+        if value is None or (isinstance(value, Constant) and value.value is None):
+            return self._machine.thread.device
+        found = self._calls.operators.device_in(value)
+        return found if isinstance(found, int) and 0 <= found < N_DEVICES else None
+
+    def _new_stream(self, call: Call) -> Value:
+        device = self._index(call.get("device", 0))
+        if {"stream_id", "stream_ptr"} & call.kwargs.keys():
+            return Stream(0, 0)
+        stream = self._machine.new_stream(self._machine.thread.device if device is None else device, call.node)
+        self._name("stream", stream.ident, call.node)
+        return stream
+
+    def _name(self, kind: str, ident: int, node: ast.AST) -> None:
+        machine = self._machine
+        name = machine.places.bound(machine.site(node))
+        if name and not name.endswith("[...]"):
+            machine.session.name(kind, ident, name)
+
+    def _new_event(self, call: Call) -> Value:
+        timing = call.flag("enable_timing", 0)
+        event = self.new_event(call.node, timing=bool(timing))
+        event.is_lost = timing is None or not call.is_complete
+        return event
+
+    def new_event(self, node: ast.AST, *, timing: bool) -> Event:
+        """Make an event."""
+        machine = self._machine
+        event = Event(machine.ident())
+        machine.session.event(event.ident, machine.site(node), timing=timing)
+        self._name("event", event.ident, node)
+        return event
+
+    def _looked_up(self, which: str, call: Call) -> Value:
+        device = self._index(call.get("device", 0))
+        machine = self._machine
+        if device is None:
+            return Stream(0, 0, which)
+        ident = machine.current(device) if which == "current_stream" else machine.default(device)
+        return Stream(ident, device, which)
+
+    def _stream(self, call: Call) -> Value:
+        value = call.get("stream", 0) or UNKNOWN
+        if isinstance(value, Stream):
+            return self.stream_context(value, call.node)
+        if truth(value) is False:
+            return Context(lambda: NONE, lambda: None)
+        return self.stream_context(Stream(0, self._machine.thread.device), call.node)
+
+    def stream_context(self, stream: Stream, node: ast.AST) -> Context:
+        """Return the context in which a stream is current, and its device with it."""
+        machine = self._machine
+        saved: list[tuple[dict[int, int], int]] = []
+
+        def enter() -> Value:
+            thread = machine.thread
+            saved.append((dict(thread.streams), thread.device))
+            thread.chose = True
+            if not stream.ident:
+                thread.streams = dict.fromkeys(range(N_DEVICES), 0)
+                return stream
+            thread.contexts.append((stream.ident, machine.site(node)))
+            thread.streams = thread.streams | {stream.device: stream.ident}
+            thread.device = stream.device
+            return stream
+
+        def leave() -> None:
+            thread = machine.thread
+            thread.streams, thread.device = saved.pop()
+            if stream.ident and thread.contexts:
+                thread.contexts.pop()
+
+        return Context(enter, leave)
+
+    def _set_stream(self, call: Call) -> Value:
+        thread, stream = self._machine.thread, call.get("stream", 0)
+        thread.chose = True
+        if isinstance(stream, Stream) and stream.ident:
+            thread.streams[stream.device] = stream.ident
+            thread.device = stream.device
+        else:
+            thread.streams = dict.fromkeys(range(N_DEVICES), 0)
+        return NONE
+
+    def _device(self, call: Call) -> Value:
+        first = call.get("type", 0)
+        if len(call.args) > 1 or "index" in call.kwargs:
+            index = self._index(call.get("index", 1))
+            is_cpu = isinstance(first, Constant) and first.value == "cpu"
+            return Device(None) if is_cpu else UNKNOWN if index is None else Device(index)
+        found = self._calls.operators.device_in(first) if first is not None else UNKNOWN
+        return found if isinstance(found, Value) else Device(found)
+
+    def _device_context(self, call: Call) -> Value:
+        index = self._index(call.get("device", 0))
+        thread = self._machine.thread
+        saved: list[int] = []
+
+        def enter() -> Value:
+            saved.append(thread.device)
+            thread.chose = True
+            thread.device = thread.device if index is None else index
+            return NONE
+
+        def leave() -> None:
+            thread.device = saved.pop()
+
+        return Context(enter, leave)
+
+    def _set_device(self, call: Call) -> Value:
+        index = self._index(call.get("device", 0))
+        self._machine.thread.chose = True
+        if index is not None:
+            self._machine.thread.device = index
+        return NONE
+
+    def _synchronize(self, call: Call) -> Value:
+        device = self._index(call.get("device", 0))
+        if device is None:
+            self._machine.havoc()
+        else:
+            self._machine.sync_device(device, call.node)
+        return NONE
+
+    def _sleep(self, call: Call) -> Value:
+        machine = self._machine
+        machine.launch(machine.current(machine.thread.device), "torch.cuda._sleep", [], call.node)
+        return NONE
+
+    # -- graphs
+
+    def _graph(self, call: Call) -> Value:
+        graph, given = call.get("cuda_graph", 0), call.get("stream", 2)
+        machine = self._machine
+        if not isinstance(graph, Graph):
+            return UNKNOWN
+        device = machine.thread.device
+        stream = given if isinstance(given, Stream) and given.ident else machine.new_stream(device, call.node, is_made=False)
+        context = self.stream_context(stream, call.node)
+
+        def enter() -> Value:
+            machine.sync_device(device, call.node)
+            context.enter()
+            self.capture(graph, call.node, is_begin=True)
+            return NONE
+
+        def leave() -> None:
+            self.capture(graph, call.node, is_begin=False)
+            context.leave()
+
+        return Context(enter, leave)
+
+    def capture(self, graph: Graph, node: ast.AST, *, is_begin: bool) -> None:
+        """Begin or end a capture on the current stream."""
+        machine = self._machine
+        stream = machine.current(machine.thread.device)
+        if machine.muted or not stream:
+            return
+        if is_begin and not graph.has_captured:
+            machine.session.capture_begin(graph.ident, stream, machine.site(node))
+            graph.has_captured = True
+        elif not is_begin and machine.session.capturing(stream):
+            machine.session.capture_end(graph.ident)
+
+    # -- layers, threads, contexts
+
+    def _net(self, call: Call) -> Value:
+        device = self._calls.operators.device_in(call.get("device") or Constant("cpu"))
+        if isinstance(device, Value):
+            return UNKNOWN
+        weight = self._calls.operators.make("aten::uniform_", Call(call.node, []), device)
+        if isinstance(weight, Tensor):
+            weight.is_leaf, weight.leaves = True, (weight,)
+            return Net(weight)
+        return UNKNOWN
+
+    def _parameter(self, call: Call) -> Value:
+        data = call.get("data", 0)
+        if isinstance(data, Tensor) and call.flag("requires_grad", 1) is not False:
+            data.is_leaf, data.leaves = True, (data,)
+        return data or UNKNOWN
+
+    def _without_grad(self) -> Value:
+        operators = self._calls.operators
+        saved: list[bool] = []
+
+        def enter() -> Value:
+            saved.append(operators.has_grad)
+            operators.has_grad = False
+            return NONE
+
+        def leave() -> None:
+            operators.has_grad = saved.pop()
+
+        return Context(enter, leave)
+
+    def _thread(self, call: Call) -> Value:
+        args = call.kwargs.get("args")
+        kwargs = call.kwargs.get("kwargs")
+        given = {str(key): value for key, value in kwargs.items.items()} if isinstance(kwargs, Table) else {}
+        return Thread(call.get("target", 1) or UNKNOWN, args.items if isinstance(args, Items) else [], given)
+
+    def _submit(self, call: Call) -> Value:
+        if not call.args:
+            return UNKNOWN
+        return Future(self._calls.in_new_thread(call.args[0], Call(call.node, call.args[1:], call.kwargs)))
+
+    def _executor_map(self, call: Call) -> Value:
+        if len(call.args) != 2:
+            return UNKNOWN
+        items = list(self._calls.turns(call.args[1]))
+        return Items([self._calls.in_new_thread(call.args[0], Call(call.node, [item])) for item in items])
+
+    def _generator_context(self, call: Call) -> Value:
+        return self._calls.call(call.args[0], Call(call.node, call.args[1:], call.kwargs, call.is_complete))
+
+    def _within(self, call: Call) -> Value:
+        context, function = call.args[:2]
+        assert isinstance(context, Context)  # noqa: S101  `Calls.decorate` gave it
+        context.enter()
+        try:
+            return self._calls.call(function, Call(call.node, call.args[2:], call.kwargs, call.is_complete))
+        finally:
+            context.leave()
+
+    def _exit_stack(self, call: Call) -> Value:
+        entered: list[Context] = []
+
+        def leave() -> None:
+            while entered:
+                entered.pop().leave()
+
+        def enter_context(inner: Call) -> Value:
+            node = inner.node.args[0] if isinstance(inner.node, ast.Call) and inner.node.args else ast.Constant(value=0)
+            context = self._calls.context_of(inner.args[0], node)
+            value = context.enter()
+            entered.append(context)
+            return value
+
+        key = f"syncheck.stack{self._machine.ident()}"
+        self._known[f"{key}.enter_context"] = enter_context
+        self._known[f"{key}.close"] = lambda inner: leave() or NONE
+        return Context(lambda: Name(key), leave)
+
+    def _save(self, call: Call) -> Value:
+        for tensor in tensors_in(call.args[0] if call.args else None):
+            self._calls.operators.read_by_host(tensor, call.node, "save")
+        return NONE
+
+    # -- built-in functions
+
+    def _host_reads(self, call: Call) -> Value:
+        for value in call.values():
+            for tensor in tensors_in(value):
+                self._calls.operators.read_by_host(tensor, call.node)
+        return UNKNOWN
+
+    def _int(self, call: Call) -> Value:
+        self._host_reads(call)
+        first = call.args[0] if call.args else UNKNOWN
+        return first if isinstance(first, Constant) and isinstance(first.value, int) else UNKNOWN
+
+    def _len(self, call: Call) -> Value:
+        first = call.args[0] if call.args else UNKNOWN
+        if isinstance(first, Items | Table) and not first.is_open:
+            return Constant(len(first.items))
+        return UNKNOWN
+
+    def _range(self, call: Call) -> Value:
+        values = [value.value if isinstance(value, Constant) else None for value in call.args]
+        if not values or any(not isinstance(value, int) for value in values):
+            return Items([], is_open=True)
+        return Items([Constant(number) for number in range(*values)[:64]])  # type: ignore[arg-type]  # integers
+
+    def _listed(self, value: Value) -> Items:
+        if isinstance(value, Running):
+            return Items(list(itertools.islice(value.values, 16)))
+        if isinstance(value, Items | Table | Tensor | Instance):
+            items = list(self._calls.iterate(value))
+            return Items(items, is_open=isinstance(value, Items | Table) and value.is_open)
+        return Items([], is_open=True)
+
+    def _list(self, call: Call) -> Value:
+        return self._listed(call.args[0]) if call.args else Items([])
+
+    def _iter(self, call: Call) -> Value:
+        first = call.args[0] if call.args else UNKNOWN
+        if isinstance(first, Items) and not first.is_open:
+            return first if first.is_iterator else Items(list(first.items), is_iterator=True)
+        return Running(self._calls.iterate(first)) if isinstance(first, Running | Instance) else UNKNOWN
+
+    def _next(self, call: Call) -> Value:
+        from syncheck.lint.interpreter import Raised  # noqa: PLC0415  it knows this class
+
+        source = call.args[0] if call.args else UNKNOWN
+        default = call.args[1] if len(call.args) > 1 else None
+        if isinstance(source, Items) and source.is_iterator:
+            if source.items:
+                return source.items.pop(0)
+        elif isinstance(source, Running):
+            found = next(source.values, None)
+            if found is not None:
+                return found
+        else:
+            return UNKNOWN
+        if default is None:
+            raise Raised
+        return default
+
+    def _zip(self, call: Call) -> Value:
+        return Running(self._zipped([self._as_iterator(value) for value in call.args]))
+
+    def _as_iterator(self, value: Value) -> Iterator[Value]:
+        return self._calls.turns(value, 16)
+
+    def _zipped(self, sources: list[Iterator[Value]]) -> Iterator[Value]:
+        while sources:
+            items = [next(source, None) for source in sources]
+            if any(item is None for item in items):
+                return
+            yield Items([item for item in items if item is not None])
+            del items
+
+    def _enumerate(self, call: Call) -> Value:
+        numbers = iter(Constant(number) for number in itertools.count())
+        return Running(self._zipped([numbers, self._as_iterator(call.args[0])])) if call.args else UNKNOWN
+
+    def _cycle(self, call: Call) -> Value:
+        items = self._listed(call.args[0]) if call.args else Items([], is_open=True)
+        return Running(itertools.cycle(items.items)) if items.items and not items.is_open else UNKNOWN
+
+    def _sum(self, call: Call) -> Value:
+        total: Value = UNKNOWN
+        for item in self._calls.turns(call.args[0] if call.args else UNKNOWN):
+            inputs = [value for value in (total, item) if isinstance(value, Tensor)]
+            if inputs:
+                total = self._calls.operators.run("aten::add", inputs, call)
+            del item
+        return total
+
+    def _map(self, call: Call) -> Value:
+        if len(call.args) != 2:
+            return UNKNOWN
+        function, source = call.args
+        return Running(self._calls.call(function, Call(call.node, [item])) for item in self._calls.turns(source))
+
+    def _all_items(self, call: Call) -> Value:
+        for item in self._calls.turns(call.args[0] if call.args else UNKNOWN):
+            if isinstance(item, Tensor):
+                self._calls.operators.read_by_host(item, call.node)
+        return UNKNOWN
+
+    def _getattr(self, call: Call) -> Value:
+        name = call.args[1] if len(call.args) > 1 else UNKNOWN
+        if isinstance(name, Constant) and isinstance(call.args[0], Instance | Name):
+            from syncheck.lint.expressions import Expressions  # noqa: PLC0415  it knows this class
+
+            assert isinstance(self._calls, Expressions)  # noqa: S101  always
+            return self._calls.attribute(call.args[0], str(name.value), call.node)
+        return UNKNOWN
+
+    def _setattr(self, call: Call) -> Value:
+        if len(call.args) == 3 and isinstance(call.args[0], Instance) and isinstance(call.args[1], Constant):
+            call.args[0].attributes[str(call.args[1].value)] = call.args[2]
+        return NONE
+
+
+def canonical(path: str) -> str:
+    """Return torch's name for what other backends offer under theirs."""
+    return _BACKENDS.sub("torch.cuda", path)
+
+
+def _is_items(call: Call) -> bool:
+    return bool(call.args) and isinstance(call.args[0], Items) and not call.args[0].is_open

@@ -1,0 +1,323 @@
+"""What a name may stand for while a program is followed: only what matters for the order of GPU work is known."""
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+
+class Value:
+    """Anything. An instance of this very class is a value of which nothing is known."""
+
+    __slots__ = ()
+
+
+UNKNOWN = Value()
+
+
+@dataclass(eq=False, slots=True)
+class Constant(Value):
+    """A number, a string, None, a slice."""
+
+    value: Any
+
+
+NONE = Constant(None)
+
+
+@dataclass(eq=False, slots=True)
+class Name(Value):
+    """Something imported, by its full name: "torch.cuda.Stream"."""
+
+    path: str
+
+
+@dataclass(eq=False, slots=True)
+class Items(Value):
+    """A list, tuple, set or iterator whose items are known.
+
+    Attributes:
+        is_open: there may be more of them.
+        is_iterator: items are used up as they are taken.
+    """
+
+    items: list[Value]
+    is_open: bool = False
+    is_iterator: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Table(Value):
+    """A dictionary, by its constant keys."""
+
+    items: dict[Any, Value]
+    is_open: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Device(Value):
+    """A torch.device: an index of CUDA, or None for the CPU."""
+
+    index: int | None
+
+
+@dataclass(eq=False, slots=True)
+class Stream(Value):
+    """A stream, by its number in the session.
+
+    Attributes:
+        looked_up: "current_stream" or "default_stream" where such a call gave it.
+        is_foreign: it comes from the caller, who answers for its order.
+    """
+
+    ident: int
+    device: int
+    looked_up: str = ""
+
+
+@dataclass(eq=False, slots=True)
+class Event(Value):
+    """An event, by its number in the session; `is_lost`: others may have recorded it, or waited for it."""
+
+    ident: int
+    is_lost: bool = False
+
+
+class Block:
+    """Memory, from its allocation until the last tensor in it is gone.
+
+    Args:
+        ident: its number in the session; 0 for pageable memory of the host.
+        device: where it lies; None for the host.
+        is_pinned: it is pinned memory of the host.
+        died: called with the number at the end.
+    """
+
+    __slots__ = ("_died", "device", "ident", "is_lost", "is_pinned")
+
+    def __init__(self, ident: int, device: int | None, *, is_pinned: bool, died: Callable[[int], None]) -> None:
+        self.ident = ident
+        self.device = device
+        self.is_pinned = is_pinned
+        self.is_lost = False  # unknown code has it
+        self._died = died
+
+    def __del__(self) -> None:
+        self._died(self.ident)
+
+
+Part: TypeAlias = tuple[int, int] | None
+"""Rows [first, stop) of a tensor; None for a part that is not known."""
+WHOLE: Part = (0, 1 << 30)
+
+
+@dataclass(eq=False, slots=True)
+class Tensor(Value):
+    """A tensor.
+
+    Attributes:
+        block: the memory that it lies in.
+        part: which rows of it.
+        leaves: the tensors that a backward pass from here gives gradients to.
+        keeps: what the graph of the backward pass keeps alive.
+        stream: the stream that it was made on.
+        grad: its gradient, if it has one.
+        is_leaf: it requires a gradient.
+    """
+
+    block: Block
+    part: Part = WHOLE
+    leaves: tuple["Tensor", ...] = ()
+    keeps: tuple["Tensor", ...] = ()
+    stream: int = 0
+    grad: "Tensor | None" = None
+    is_leaf: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Net(Value):
+    """A layer of torch.nn, or several: one tensor stands for its parameters."""
+
+    weight: Tensor | None
+
+
+@dataclass(eq=False, slots=True)
+class Optimizer(Value):
+    """An optimizer and its parameters."""
+
+    parameters: list[Tensor]
+
+
+@dataclass(eq=False, slots=True, weakref_slot=True)
+class Work(Value):
+    """The handle of an asynchronous collective; `is_lost`: others may wait for it."""
+
+    is_lost: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Graph(Value):
+    """A CUDA graph, by its number in the session."""
+
+    ident: int
+    has_captured: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Reading(Value):
+    """A reading of a host clock."""
+
+    ident: int
+
+
+@dataclass(eq=False, slots=True)
+class Function(Value):
+    """A function of the program.
+
+    Attributes:
+        node: its definition.
+        scope: where it was defined.
+        defaults: its default arguments by name.
+        is_own: it takes no `self` although it stands in a class.
+    """
+
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    scope: Any
+    defaults: dict[str, Value] = field(default_factory=dict)
+    is_own: bool = False
+    is_property: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Class(Value):
+    """A class of the program."""
+
+    node: ast.ClassDef
+    scope: Any
+    bases: list[Value]
+    members: dict[str, Value] = field(default_factory=dict)
+
+    def find(self, name: str) -> Value | None:
+        """Return a member, its own or of a base in the program; None where there is none that is known."""
+        if name in self.members:
+            return self.members[name]
+        return next((found for base in self.bases if isinstance(base, Class) and (found := base.find(name))), None)
+
+    @property
+    def is_known(self) -> bool:
+        """Tell whether all its bases are in the program."""
+        return all(isinstance(base, Class) and base.is_known for base in self.bases)
+
+    @property
+    def is_net(self) -> bool:
+        """Tell whether it is a subclass of torch.nn.Module."""
+        return any(
+            (isinstance(base, Name) and base.path in {"torch.nn.Module", "torch.nn.Sequential"})
+            or (isinstance(base, Class) and base.is_net)
+            for base in self.bases
+        )
+
+
+@dataclass(eq=False, slots=True)
+class Instance(Value):
+    """An object of a class of the program."""
+
+    kind: Class
+    attributes: dict[str, Value] = field(default_factory=dict)
+
+
+@dataclass(eq=False, slots=True)
+class Bound(Value):
+    """A function with its first arguments: a method, a partial."""
+
+    function: Value
+    args: list[Value]
+    kwargs: dict[str, Value] = field(default_factory=dict)
+
+
+@dataclass(eq=False, slots=True)
+class Attribute(Value):
+    """A method of a value that is no object of the program: `stream.wait_event`."""
+
+    owner: Value
+    name: str
+
+
+@dataclass(eq=False, slots=True)
+class Running(Value):
+    """A generator that has begun."""
+
+    values: Iterator[Value]
+
+
+@dataclass(eq=False, slots=True)
+class Context(Value):
+    """A context manager: what it does at its ends."""
+
+    enter: Callable[[], Value]
+    leave: Callable[[], None]
+
+
+@dataclass(eq=False, slots=True)
+class Future(Value):
+    """What a thread or an executor will give back."""
+
+    value: Value
+
+
+@dataclass(eq=False, slots=True)
+class Thread(Value):
+    """A thread that was made and not started."""
+
+    target: Value
+    args: list[Value]
+    kwargs: dict[str, Value]
+
+
+@dataclass(slots=True)
+class Call:
+    """One call.
+
+    Attributes:
+        is_complete: all arguments are known by position and name, no `*args` of unknown length among them.
+    """
+
+    node: ast.AST
+    args: list[Value]
+    kwargs: dict[str, Value] = field(default_factory=dict)
+    is_complete: bool = True
+
+    def get(self, name: str, position: int = -1) -> Value | None:
+        """Return an argument by name, or by position; None where it is not given."""
+        if name in self.kwargs:
+            return self.kwargs[name]
+        return self.args[position] if 0 <= position < len(self.args) else None
+
+    def flag(self, name: str, position: int = -1) -> bool | None:
+        """Return whether an argument is true; False where it is not given, None where nobody knows."""
+        return truth(self.get(name, position) or Constant(False))
+
+    def values(self) -> list[Value]:
+        """Return all arguments."""
+        return [*self.args, *self.kwargs.values()]
+
+
+def truth(value: Value) -> bool | None:
+    """Tell whether a value is true; None where nobody knows."""
+    if isinstance(value, Constant):
+        return bool(value.value)
+    if isinstance(value, Items | Table):
+        return True if value.items else None if value.is_open else False
+    if type(value) is Value or isinstance(value, Name | Tensor | Instance | Reading | Attribute):
+        return None
+    return True
+
+
+def tensors_in(value: Value | None, depth: int = 3) -> list[Tensor]:
+    """Return the tensors in a value, those in lists and dictionaries too."""
+    if isinstance(value, Tensor):
+        return [value]
+    if not depth or not isinstance(value, Items | Table):
+        return []
+    inside = value.items.values() if isinstance(value, Table) else value.items
+    return [tensor for item in inside for tensor in tensors_in(item, depth - 1)]
