@@ -3,7 +3,7 @@
 import ast
 import linecache
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
@@ -51,12 +51,12 @@ def _tree(filename: str) -> ast.Module | None:
 @lru_cache(maxsize=4096)
 def _target(filename: str, line: int, column: int) -> str:
     tree = _tree(filename)
-    return "" if tree is None else target_in(tree, line, column)
+    return "" if tree is None else target_in(ast.walk(tree), line, column)
 
 
-def target_in(tree: ast.Module, line: int, column: int) -> str:
-    """Return the target of the assignment whose value is made at a position of a program, as `bound_name` does."""
-    for node in ast.walk(tree):
+def target_in(nodes: Iterable[ast.AST], line: int, column: int) -> str:
+    """Return the target of the assignment, among some nodes, whose value is made at a position."""
+    for node in nodes:
         match node:
             case ast.Assign(targets=[target, *_], value=ast.expr() as value) if _spans(node, line):
                 return _pair(target, value, line, column)

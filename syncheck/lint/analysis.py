@@ -11,7 +11,7 @@ from syncheck.lint import collectives
 from syncheck.lint.collectives import Collectives
 from syncheck.lint.interpreter import Interpreter, LeftLoop, NextTurn, Raised, Returned, Stop
 from syncheck.lint.machine import Machine
-from syncheck.lint.places import Places
+from syncheck.lint.places import Bindings, Places
 from syncheck.lint.scope import LazyScope, Scope, definitions_in
 from syncheck.lint.values import UNKNOWN, Call, Class, Constant, Event, Function, Instance, Items, Stream, Table, Value
 from syncheck.rules import graph_uses_freed_memory, redundant_wait
@@ -65,6 +65,8 @@ class Analysis:
         self._lines = source.splitlines()
         self._path = path
         self._definitions = definitions_in(self._tree.body)
+        self._bindings = Bindings(self._tree)
+        self._attributes: dict[ast.ClassDef, dict[str, list[ast.expr | None]]] = {}
         self._followed: set[ast.AST] = set()
 
     def findings(self) -> tuple[Finding, ...]:
@@ -99,7 +101,7 @@ class Analysis:
                 waiting += _alternatives(number)
 
     def _follow(self, follow: Follow, decisions: tuple[bool, ...]) -> tuple[list[Finding], int]:
-        places = Places(self._path, self._lines, self._tree)
+        places = Places(self._path, self._lines, self._bindings)
         session = Session(lambda rule: rule.code in _CODES, "the source")
         machine = Machine(session, places)
         together = Collectives(machine)
@@ -111,7 +113,7 @@ class Analysis:
         together.is_open = False
         report = session.report(places)
         self._followed |= run.interpreter.followed
-        return [replace(finding, half="lint") for finding in report.findings], run.interpreter.n_decisions
+        return [_as_seen_in_source(finding) for finding in report.findings], run.interpreter.n_decisions
 
     # -- what is followed
 
@@ -155,22 +157,32 @@ class Analysis:
                 pass
         if begin is not None and isinstance(begin, Function) and begin.node is method:
             return instance
-        assigned = _assigned_elsewhere(kind)
-        for name in assigned | instance.attributes.keys():
-            value = instance.attributes.get(name, UNKNOWN)
-            if name in assigned and not isinstance(value, Stream):
-                value = self._lazily_made(run, kind, name)
+        assigned = self._attributes.get(kind.node)
+        if assigned is None:
+            assigned = self._attributes[kind.node] = _assigned_elsewhere(kind.node)
+        for name, value in list(instance.attributes.items()):
             instance.attributes[name] = _forget(value)
+        for name, values in assigned.items():
+            if not isinstance(instance.attributes.get(name), Stream):
+                instance.attributes[name] = _lazily_made(run, kind, values)
         return instance
 
-    def _lazily_made(self, run: _Run, kind: Class, name: str) -> Value:
-        """Return the stream that an attribute is set to wherever it is set; UNKNOWN if it is set to anything else."""
-        values = [node.value for node in ast.walk(kind.node) if isinstance(node, ast.Assign) and any(
-            isinstance(target, ast.Attribute) and target.attr == name for target in node.targets)]  # fmt: skip
-        made = [value for value in values if not (isinstance(value, ast.Constant) and value.value is None)]
-        if made and all(isinstance(value, ast.Call) and ast.unparse(value.func).endswith(".Stream") for value in made):
-            return run.interpreter.evaluate(made[0], kind.scope)
-        return UNKNOWN
+
+def _lazily_made(run: _Run, kind: Class, values: list[ast.expr | None]) -> Value:
+    """Return the stream that an attribute is set to wherever it is set; UNKNOWN if it is set to anything else."""
+    made = [value for value in values if not (isinstance(value, ast.Constant) and value.value is None)]
+    if made and all(isinstance(value, ast.Call) and ast.unparse(value.func).endswith(".Stream") for value in made):
+        return run.interpreter.evaluate(made[0], kind.scope)
+    return UNKNOWN
+
+
+def _as_seen_in_source(finding: Finding) -> Finding:
+    """Return a finding of the session as the linter tells it: of a useless `with`, where the block begins."""
+    if finding.rule.code == "SYN501" and finding.related:
+        block, *others = finding.related
+        inside = replace(finding.place, message="this is work on another device")
+        return replace(finding, half="lint", place=replace(block, message=""), related=(inside, *others))
+    return replace(finding, half="lint")
 
 
 def _forget(value: Value) -> Value:
@@ -186,16 +198,19 @@ def _forget(value: Value) -> Value:
     return value
 
 
-def _assigned_elsewhere(kind: Class) -> set[str]:
-    """Return the attributes that methods other than `__init__` set."""
-    found: set[str] = set()
-    for member in kind.node.body:
-        if isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef) and member.name != "__init__":
-            found |= {
-                node.attr
-                for node in ast.walk(member)
-                if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del)
-            }
+def _assigned_elsewhere(kind: ast.ClassDef) -> dict[str, list[ast.expr | None]]:
+    """Return what each attribute is set to that methods other than `__init__` set; None for what is no expression."""
+    found: dict[str, list[ast.expr | None]] = {}
+    for member in kind.body:
+        if not isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef) or member.name == "__init__":
+            continue
+        for node in ast.walk(member):
+            if isinstance(node, ast.Assign):
+                for target in node.targets:
+                    if isinstance(target, ast.Attribute):
+                        found.setdefault(target.attr, []).append(node.value)
+            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
+                found.setdefault(node.attr, [])
     return found
 
 

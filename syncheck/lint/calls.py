@@ -27,6 +27,7 @@ from syncheck.lint.values import (
     Items,
     Name,
     Net,
+    Query,
     Reading,
     Running,
     Stream,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
 _MAY_ORDER = re.compile(r"sync|wait|barrier|join|flush|finish|finali[sz]e|drain|block", re.IGNORECASE)
 _DEEPEST = 12
-_FULL_LENGTH = 8
+_FULL_LENGTH = 12
 
 
 class Calls:
@@ -247,7 +248,7 @@ class Calls:
         if not inputs:
             return self.call_unknown("", call)
         weight = [net.weight] if net.weight is not None else []
-        return self.operators.run("aten::linear", [*inputs, *weight], call)
+        return self.operators.run("aten::addmm", [*inputs, *weight], call)
 
     def decorate(self, function: Value, decorator: ast.expr, scope: Scope) -> Value:
         """Apply a decorator: those that change nothing here, and those of the program."""
@@ -282,8 +283,8 @@ class Calls:
             case Table():
                 yield from [Constant(key) for key in source.items]
             case Tensor():
-                for _ in range(3):
-                    yield self.operators.alias(source, None)
+                for row in range(3):
+                    yield self.operators.alias(source, self.operators.part_of(source, Constant(row)))
             case Instance():
                 yield from self._iterate_object(source)
 
@@ -370,7 +371,14 @@ class Calls:
         finally:
             self.machine.thread = before
 
-    # -- clocks, parts
+    # -- clocks, parts, questions
+
+    def asked(self, value: Value) -> None:
+        """A condition looks at a value: one that asks whether work is complete takes the answer into account."""
+        if isinstance(value, Query):
+            if value.event is not None:
+                value.event.is_lost = True
+            self.machine.havoc()
 
     def difference(self, later: Reading, earlier: Value) -> Value:
         """Subtract two readings of a clock."""

@@ -16,6 +16,7 @@ from syncheck.lint.values import (
     Call,
     Class,
     Constant,
+    Device,
     Function,
     Instance,
     Items,
@@ -203,17 +204,22 @@ class Expressions(Calls):
         """Return what a binary operator makes of two values."""
         inputs = [value for value in (left, right) if isinstance(value, Tensor)]
         if inputs:
-            return self.operators.run(f"aten::{type(kind).__name__.lower()}", inputs, Call(node, []))
-        if isinstance(left, Reading) and isinstance(kind, ast.Sub):
-            return self.difference(left, right)
-        if isinstance(right, Reading) and isinstance(kind, ast.Sub):
-            return UNKNOWN
+            return self.operators.run("aten::mm" if isinstance(kind, ast.MatMult) else f"aten::{type(kind).__name__.lower()}", inputs, Call(node, []))
+        if isinstance(left, Reading) or isinstance(right, Reading):
+            return self._clock_arithmetic(kind, left, right)
         if isinstance(left, Constant) and isinstance(right, Constant):
             return _computed(kind, left.value, right.value)
         if isinstance(kind, ast.Mult):
             return _repeated(left, right)
         if isinstance(kind, ast.Add) and isinstance(left, Items) and isinstance(right, Items):
             return Items([*left.items, *right.items], left.is_open or right.is_open)
+        return UNKNOWN
+
+    def _clock_arithmetic(self, kind: ast.operator, left: Value, right: Value) -> Value:
+        if isinstance(left, Reading) and isinstance(right, Reading) and isinstance(kind, ast.Sub):
+            return self.difference(left, right)
+        if isinstance(kind, ast.Mult | ast.Div | ast.FloorDiv) and (isinstance(left, Constant) or isinstance(right, Constant)):
+            return left if isinstance(left, Reading) else right  # another unit
         return UNKNOWN
 
     def augmented(self, node: ast.AugAssign, before: Value, after: Value) -> Value:
@@ -233,6 +239,7 @@ class Expressions(Calls):
         if isinstance(node.op, ast.Not):
             if isinstance(value, Tensor):
                 self.operators.read_by_host(value, node)
+            self.asked(value)
             known = truth(value)
             return UNKNOWN if known is None else Constant(not known)
         if isinstance(value, Tensor):
@@ -266,6 +273,7 @@ class Expressions(Calls):
         is_sure = True
         for part in node.values:
             value = self.evaluate(part, scope)
+            self.asked(value)
             known = truth(value)
             if known is is_or:
                 return value if is_sure else UNKNOWN
@@ -321,7 +329,7 @@ class Expressions(Calls):
             case Net() if name in {"weight", "bias"}:
                 return owner.weight or UNKNOWN
             case Stream() if name == "device":
-                return Attribute(owner, name)
+                return Device(owner.device)
         if type(owner) is Value:
             return UNKNOWN if name.startswith("__") else Attribute(owner, name)
         return Attribute(owner, name)
@@ -344,7 +352,9 @@ class Expressions(Calls):
     def _attribute_of_tensor(self, owner: Tensor, name: str) -> Value:
         if name == "grad":
             return owner.grad or NONE
-        if name in {"T", "mT", "H", "data", "real", "values", "indices"} and name not in {"values", "indices"}:
+        if name == "device":
+            return Device(owner.block.device)
+        if name in {"T", "mT", "H", "mH", "data", "real", "values", "indices"}:
             return self.operators.alias(owner, owner.part)
         return Attribute(owner, name)
 

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 from syncheck.lint.values import UNKNOWN, Bound, Call, Constant, Function, Items, Table, Value
 
@@ -38,6 +39,7 @@ def bind(function: Function, call: Call) -> dict[str, Value]:
     return bound
 
 
+@lru_cache(maxsize=4096)
 def is_generator(node: ast.AST) -> bool:
     """Tell whether a function yields."""
     return any(isinstance(inner, ast.Yield | ast.YieldFrom) for inner in own_nodes(node))

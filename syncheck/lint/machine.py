@@ -5,14 +5,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from syncheck.lint.places import Places
-from syncheck.lint.values import WHOLE, Block, Event, Part, Reading, Stream, Tensor
+from syncheck.lint.values import WHOLE, Block, Event, Life, Part, Reading, Stream, Tensor
 from syncheck.sanitizer.session import Session
 
 N_DEVICES = 8
 _ROW = 1 << 16
 _ROWS = 1 << 10
-_READ_PART, _WRITTEN_PART = _ROW * _ROWS, _ROW * _ROWS + 1
-_N_BYTES = _WRITTEN_PART + 1
+_READ_PART, _WRITTEN_PARTS = _ROW * _ROWS, _ROW * _ROWS + 1
+_MOST_PARTS = 1 << 12
+_N_BYTES = _WRITTEN_PARTS + _MOST_PARTS
 UNKNOWN_POOL = -3
 
 Access = tuple[Tensor, bool]
@@ -53,11 +54,12 @@ class Machine:
         self.muted = 0
         self.function = ""
         self.thread = ThreadState()
-        self.current_node: ast.AST = places.tree
+        self.current_node: ast.AST = ast.Pass(lineno=1, col_offset=0)
         self.named: list[int] = []  # allocations that new findings are about
         self.watch: Callable[[list[Access], ast.AST], None] = lambda touched, node: None
         self._defaults: list[int] = []
         self._n_streams = 0
+        self._n_parts = 0
         self._idents = 0
         self._devices: list[int] = []  # stream - 1 -> its device
         self._views: dict[tuple[int, int], int] = {}
@@ -87,9 +89,17 @@ class Machine:
         """Make a stream."""
         site = self.site(node)
         stream = Stream(self._new_stream(device, self._n_streams + 1, site), device)
-        if is_made and not self.muted:
-            self.session.made("stream", self.ident(), site)
+        if is_made:
+            stream.life = self.life("stream", site)
         return stream
+
+    def life(self, thing: str, site: int) -> "Life | None":
+        """Announce a stream or a timing event, and say what tells of its end."""
+        if self.muted:
+            return None
+        ident = self.ident()
+        self.session.made(thing, ident, site)
+        return Life(lambda: self.session.dropped(thing, ident))
 
     def device_of(self, stream: int) -> int:
         """Return a stream's device."""
@@ -216,7 +226,7 @@ class Machine:
 
     def _view(self, part: Part, *, is_write: bool) -> int:
         if part is None:
-            start, stop = (_WRITTEN_PART, _N_BYTES) if is_write else (_READ_PART, _WRITTEN_PART)
+            start, stop = self._unknown_part() if is_write else (_READ_PART, _WRITTEN_PARTS)
         elif part == WHOLE:
             start, stop = 0, _N_BYTES
         else:
@@ -225,6 +235,11 @@ class Machine:
         if known is None:
             known = self._views[start, stop] = self.session.view(start, (stop - start,), (1,), 1, "")
         return known
+
+    def _unknown_part(self) -> tuple[int, int]:
+        """Return bytes that nobody else writes: two parts that are not known may be different ones."""
+        self._n_parts = (self._n_parts + 1) % _MOST_PARTS
+        return _WRITTEN_PARTS + self._n_parts, _WRITTEN_PARTS + self._n_parts + 1
 
     def accesses(self, touched: Iterable[Access]) -> list[tuple[int, int, bool]]:
         """Return the accesses of the session that stand for those to tensors."""

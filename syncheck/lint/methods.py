@@ -17,8 +17,10 @@ from syncheck.lint.values import (
     Graph,
     Instance,
     Items,
+    Name,
     Net,
     Optimizer,
+    Query,
     Running,
     Stream,
     Table,
@@ -100,7 +102,7 @@ class Methods:
         elif name == "synchronize":
             machine.sync_stream(owner.ident, call.node, explicit=True)
         elif name == "query":
-            return UNKNOWN
+            return Query(None)
         elif name == "__enter__":
             return self._calls.api.stream_context(owner, call.node).enter()
         else:
@@ -121,9 +123,7 @@ class Methods:
         elif name == "synchronize":
             machine.sync_event(owner, call.node)
         elif name == "query":
-            owner.is_lost = True  # a loop that asks until it says yes
-            machine.havoc()
-            return UNKNOWN
+            return Query(owner)
         elif name == "elapsed_time":
             other = call.get("end_event", 0)
             if isinstance(other, Event) and not (owner.is_lost or other.is_lost or machine.muted):
@@ -176,24 +176,37 @@ class Methods:
                 leaf.grad = Tensor(machine.allocate(leaf.block.device, call.node), stream=forward)
             gradients += [leaf.grad] if leaf.grad is not None else []
         seeds = tensors_in(Items(call.values()))
-        touched = [*((tensor, False) for tensor in (owner, *seeds)), *((tensor, True) for tensor in gradients)]
+        own = [tensor for tensor in gradients if tensor.block.device == device]
+        touched = [*((tensor, False) for tensor in (owner, *seeds)), *((tensor, True) for tensor in own)]
         machine.launch(forward, "aten::backward", touched, call.node)
+        for gradient in gradients:
+            other = gradient.block.device
+            if other is not None and other != device:  # the engine makes the streams wait for each other
+                machine.join(machine.current(other), forward)
+                machine.launch(machine.current(other), "aten::backward", [(gradient, True)], call.node)
+        self._call_hooks(_graph_of(owner), forward, call)
         machine.join(current, forward)
         owner.keeps = ()
-        for leaf in owner.leaves:
-            if leaf.grad is None:
-                leaf.block.is_lost = True
         return NONE
 
+    def _call_hooks(self, tensors: list[Tensor], forward: int, call: Call) -> None:
+        """Call the hooks on tensors, on the stream of the forward pass."""
+        thread = self._machine.thread
+        before = dict(thread.streams)
+        thread.streams = thread.streams | {self._machine.device_of(forward): forward}
+        for tensor in tensors:
+            for hook, takes_tensor in tensor.hooks:
+                gradient = tensor.grad or Tensor(self._machine.allocate(tensor.block.device, call.node), stream=forward)
+                self._calls.call(hook, Call(call.node, [tensor if takes_tensor else gradient]))
+        thread.streams = before
+
     def _tensor_register_hook(self, owner: Tensor, call: Call) -> Value:
-        for leaf in owner.leaves:
-            leaf.block.is_lost = True
-        owner.block.is_lost = True
-        for value in call.values():
-            self._calls.escape(value)
+        owner.hooks += [(hook, False) for hook in call.args[:1]]
         return UNKNOWN
 
-    _tensor_register_post_accumulate_grad_hook = _tensor_register_hook
+    def _tensor_register_post_accumulate_grad_hook(self, owner: Tensor, call: Call) -> Value:
+        owner.hooks += [(hook, True) for hook in call.args[:1]]
+        return UNKNOWN
 
     def _tensor_untyped_storage(self, owner: Tensor, call: Call) -> Value:
         del call
@@ -322,7 +335,11 @@ class Methods:
             found = self._module_method(owner, name, call)
             if found is not None:
                 return found
-        return None
+        run = owner.kind.find("run")
+        is_thread = any(isinstance(base, Name) and base.path == "threading.Thread" for base in owner.kind.bases)
+        if is_thread and name == "start" and run is not None:
+            return self._calls.in_new_thread(run, Call(call.node, [owner]))
+        return UNKNOWN if is_thread else None
 
     def _module_method(self, owner: Instance, name: str, call: Call) -> Value | None:
         nets = [value for value in owner.attributes.values() if isinstance(value, Net)]
@@ -343,3 +360,14 @@ class Methods:
             return NONE
         return UNKNOWN if name in {"zero_grad", "state_dict", "__init__"} else None
 
+
+def _graph_of(root: Tensor) -> list[Tensor]:
+    """Return the tensors that a backward pass goes through, from its root."""
+    found: dict[int, Tensor] = {}
+    waiting = [root]
+    while waiting:
+        tensor = waiting.pop()
+        if id(tensor) not in found:
+            found[id(tensor)] = tensor
+            waiting += tensor.keeps
+    return list(found.values())

@@ -75,6 +75,8 @@ class Operators:
 
     def factory(self, name: str, call: Call) -> Value:
         """Run torch.zeros and the like."""
+        if "out" in call.kwargs:
+            return self.run(f"aten::{name}", [], call)
         wanted = call.get("device")
         device: int | None | Value = None if wanted is None else self.device_in(wanted)
         if isinstance(wanted, Constant) and wanted.value is None:
@@ -146,7 +148,10 @@ class Operators:
         if name in _METADATA:
             return UNKNOWN
         if name in _ALIASES or name in _PARTS:
-            return self.alias(tensor, tensor.part if name in _ALIASES else None)
+            alias = self.alias(tensor, tensor.part if name in _ALIASES else None)
+            if name.startswith("detach"):
+                alias.leaves, alias.keeps = (), ()
+            return alias
         if name in _NEW:
             return self.like(name, tensor, call)
         if name in _READING:

@@ -9,19 +9,39 @@ _CONTEXT_LINES = 2
 UNKNOWN_PLACE = Place(Frame("<unknown>", 0))
 
 
+class Bindings:
+    """The statements of a file that bind names, by their lines."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self._by_line: dict[int, list[ast.AST]] = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr | ast.Delete):
+                self._add(node, node.lineno, node.end_lineno)
+            elif isinstance(node, ast.withitem):
+                self._add(node, node.context_expr.lineno, node.context_expr.end_lineno)
+
+    def _add(self, node: ast.AST, first: int, last: int | None) -> None:
+        for line in range(first, (last or first) + 1):
+            self._by_line.setdefault(line, []).append(node)
+
+    def target(self, line: int, column: int) -> str:
+        """Return the target of what is made at a position; "" where nothing is bound."""
+        return target_in(self._by_line.get(line, ()), line, column)
+
+
 class Places:
     """Gives nodes their numbers, and turns them into places.
 
     Args:
         path: the file, as shown.
         lines: its lines, without their ends.
-        tree: its syntax tree.
+        bindings: what its names are bound by.
     """
 
-    def __init__(self, path: str, lines: list[str], tree: ast.Module) -> None:
+    def __init__(self, path: str, lines: list[str], bindings: "Bindings") -> None:
         self.path = path
-        self.tree = tree
         self._lines = lines
+        self._bindings = bindings
         self._numbers: dict[int, int] = {}
         self.nodes: list[ast.AST] = []
         self._functions: list[str] = []
@@ -57,7 +77,7 @@ class Places:
         if not site:
             return ""
         line, column, _, _ = span(self.nodes[site - 1])
-        return target_in(self.tree, line, column)
+        return self._bindings.target(line, column)
 
 
 def span(node: ast.AST) -> tuple[int, int, int, int]:

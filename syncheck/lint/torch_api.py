@@ -11,6 +11,7 @@ from syncheck.lint.operators import FACTORIES, LIKE
 from syncheck.lint.values import (
     NONE,
     UNKNOWN,
+    Attribute,
     Bound,
     Call,
     Constant,
@@ -60,7 +61,7 @@ class Api:
         self._known: dict[str, Callable[[Call], Value | None]] = {
             "torch.cuda.Stream": self._new_stream,
             "torch.Stream": self._new_stream,
-            "torch.cuda.ExternalStream": lambda call: Stream(0, self._machine.thread.device),
+            "torch.cuda.ExternalStream": self._external,
             "torch.cuda.Event": self._new_event,
             "torch.Event": self._new_event,
             "torch.cuda.current_stream": lambda call: self._looked_up("current_stream", call),
@@ -76,6 +77,8 @@ class Api:
             "torch.cuda.current_device": lambda call: Constant(self._machine.thread.device),
             "torch.cuda.CUDAGraph": lambda call: Graph(self._machine.ident()),
             "torch.cuda.graph": self._graph,
+            "torch.cuda.make_graphed_callables": self._graphed_callables,
+            "timeit.timeit": self._timeit,
             "torch.cuda._sleep": self._sleep,
             "torch.device": self._device,
             "torch.no_grad": lambda call: self._without_grad(),
@@ -206,6 +209,12 @@ class Api:
         self._name("stream", stream.ident, call.node)
         return stream
 
+    def _external(self, call: Call) -> Value:
+        handle = call.get("stream_ptr", 0)
+        if isinstance(handle, Attribute) and handle.name == "cuda_stream" and isinstance(handle.owner, Stream):
+            return handle.owner
+        return Stream(0, self._machine.thread.device)
+
     def _name(self, kind: str, ident: int, node: ast.AST) -> None:
         machine = self._machine
         name = machine.places.bound(machine.site(node))
@@ -222,7 +231,9 @@ class Api:
         """Make an event."""
         machine = self._machine
         event = Event(machine.ident())
-        machine.session.event(event.ident, machine.site(node), timing=timing)
+        site = machine.site(node)
+        machine.session.event(event.ident, site, timing=timing)
+        event.life = machine.life("timing event", site) if timing else None
         self._name("event", event.ident, node)
         return event
 
@@ -344,6 +355,24 @@ class Api:
             context.leave()
 
         return Context(enter, leave)
+
+    def _graphed_callables(self, call: Call) -> Value:
+        """Capture a callable; with no warm-up where the program says so."""
+        if truth(call.get("num_warmup_iters", 2) or UNKNOWN) is False:
+            graph, context = Graph(self._machine.ident()), self._machine.new_stream(self._machine.thread.device, call.node)
+            with_stream = self.stream_context(context, call.node)
+            with_stream.enter()
+            self.capture(graph, call.node, is_begin=True)
+            self._machine.launch(context.ident, "aten::addmm", [], call.node)
+            self.capture(graph, call.node, is_begin=False)
+            with_stream.leave()
+        return UNKNOWN
+
+    def _timeit(self, call: Call) -> Value:
+        before = self._machine.read_clock(call.node)
+        if call.args and not isinstance(call.args[0], Constant):
+            self._calls.call(call.args[0], Call(call.node, []))
+        return self._calls.difference(self._machine.read_clock(call.node), before)
 
     def capture(self, graph: Graph, node: ast.AST, *, is_begin: bool) -> None:
         """Begin or end a capture on the current stream."""

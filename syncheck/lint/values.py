@@ -61,18 +61,31 @@ class Device(Value):
     index: int | None
 
 
+class Life:
+    """Lives as long as a value that holds it."""
+
+    __slots__ = ("_ended",)
+
+    def __init__(self, ended: Callable[[], None]) -> None:
+        self._ended = ended
+
+    def __del__(self) -> None:
+        self._ended()
+
+
 @dataclass(eq=False, slots=True)
 class Stream(Value):
     """A stream, by its number in the session.
 
     Attributes:
         looked_up: "current_stream" or "default_stream" where such a call gave it.
-        is_foreign: it comes from the caller, who answers for its order.
+        life: of one that the program made.
     """
 
     ident: int
     device: int
     looked_up: str = ""
+    life: Life | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -81,6 +94,14 @@ class Event(Value):
 
     ident: int
     is_lost: bool = False
+    life: Life | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Query(Value):
+    """The answer to the question whether an event or a stream is complete."""
+
+    event: Event | None
 
 
 class Block:
@@ -123,6 +144,7 @@ class Tensor(Value):
         stream: the stream that it was made on.
         grad: its gradient, if it has one.
         is_leaf: it requires a gradient.
+        hooks: what a backward pass calls with its gradient, and whether with the tensor itself instead.
     """
 
     block: Block
@@ -132,6 +154,7 @@ class Tensor(Value):
     stream: int = 0
     grad: "Tensor | None" = None
     is_leaf: bool = False
+    hooks: list[tuple[Value, bool]] = field(default_factory=list)
 
 
 @dataclass(eq=False, slots=True)
@@ -308,7 +331,7 @@ def truth(value: Value) -> bool | None:
         return bool(value.value)
     if isinstance(value, Items | Table):
         return True if value.items else None if value.is_open else False
-    if type(value) is Value or isinstance(value, Name | Tensor | Instance | Reading | Attribute):
+    if type(value) is Value or isinstance(value, Name | Tensor | Instance | Reading | Attribute | Query):
         return None
     return True
 
