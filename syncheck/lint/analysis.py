@@ -110,7 +110,6 @@ class Analysis:
             follow(run)
         except (Stop, Raised, Returned, LeftLoop, NextTurn, RecursionError):
             pass
-        together.is_open = False
         report = session.report(places)
         self._followed |= run.interpreter.followed
         return [_as_seen_in_source(finding) for finding in report.findings], run.interpreter.n_decisions
@@ -141,10 +140,12 @@ class Analysis:
         for value in run.interpreter.scope_values(function.scope):
             _forget(value)
         run.machine.havoc()
-        result = run.interpreter.call_function(function, Call(function.node, args, {}, is_complete=False))
+        result = run.interpreter.call_function(function, Call(function.node, list(args), {}, is_complete=False))
         for item in run.interpreter.turns(result):
             del item
         run.interpreter.escape(result)
+        for value in args:
+            run.interpreter.escape(value)
 
     def _instance(self, run: _Run, kind: Class, method: ast.FunctionDef | ast.AsyncFunctionDef) -> Instance:
         """Return an object on which any of its methods may have been called."""

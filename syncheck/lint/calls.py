@@ -51,7 +51,6 @@ class Calls:
 
     Attributes:
         steps: statements that may still be followed.
-        loops: the loops that are running, innermost last.
     """
 
     def __init__(self, machine: Machine, collectives: "Collectives", decisions: tuple[bool, ...], steps: int) -> None:
@@ -62,7 +61,6 @@ class Calls:
         self.api = Api(self)
         self.methods = Methods(self)
         self.steps = steps
-        self.loops: list[ast.AST] = []
         self._depth = 0
         self._decisions = decisions
         self._made: dict[str, bool] = {}  # text of a condition -> how it was decided
@@ -142,9 +140,10 @@ class Calls:
 
     def call_unknown(self, name: str, call: Call) -> Value:
         """Call code that nobody knows: with a stream or an event in hand it is taken to do right."""
+        has_tensor = any(tensor.block.device is not None for value in call.values() for tensor in tensors_in(value))
         for value in call.values():
             self.escape(value)
-        if _MAY_ORDER.search(name.rpartition(".")[2]):
+        if has_tensor or _MAY_ORDER.search(name.rpartition(".")[2]):
             self.machine.havoc()
         return UNKNOWN
 
@@ -163,7 +162,7 @@ class Calls:
             case Tensor():
                 value.block.is_lost = True
             case Work():
-                value.is_lost = True
+                value.lost()
             case Items() | Table():
                 for item in value.items.values() if isinstance(value, Table) else value.items:
                     self.escape(item, depth - 1)
@@ -195,7 +194,6 @@ class Calls:
         from syncheck.lint.interpreter import Returned  # noqa: PLC0415  it knows this class
 
         caller, function = self.machine.current_node, self.machine.function
-        loops, self.loops = self.loops, []
         self._depth += 1
         self._running.append(node)
         self.machine.function = node.name
@@ -207,7 +205,6 @@ class Calls:
             self._depth -= 1
             self._running.pop()
             self.machine.current_node, self.machine.function = caller, function
-            self.loops = loops
             scope.names.clear()
         return NONE
 
@@ -345,6 +342,8 @@ class Calls:
     def _unknown_context(self, value: Value, node: ast.expr) -> Context:
         """Return a context that may make any stream current, if its name speaks of streams or devices."""
         text = ast.unparse(node).lower()
+        if "coalescing" in text:
+            return Context(self.collectives.begin_coalescing, self.collectives.end_coalescing)
         if not any(word in text for word in ("stream", "device", "ctx", "context")):
             return Context(lambda: value, lambda: None)
         thread = self.machine.thread
@@ -372,6 +371,13 @@ class Calls:
             self.machine.thread = before
 
     # -- clocks, parts, questions
+
+    def is_used(self, name: str) -> bool:
+        """Tell whether the function that runs uses a name anywhere."""
+        around = self._running[-1] if self._running else None
+        return around is None or any(
+            isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) for node in ast.walk(around)
+        )
 
     def asked(self, value: Value) -> None:
         """A condition looks at a value: one that asks whether work is complete takes the answer into account."""

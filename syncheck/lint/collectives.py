@@ -42,6 +42,13 @@ COLLECTIVES = frozenset(_WRITES) | frozenset(_READS) | {"barrier"}
 
 
 @dataclass(slots=True)
+class _State:
+    """Whether others may wait for a collective."""
+
+    is_lost: bool = False
+
+
+@dataclass(slots=True)
 class Pending:
     """A collective that runs.
 
@@ -52,22 +59,19 @@ class Pending:
     """
 
     work: "weakref.ref[Work]"
+    state: _State
     name: str
     used: list[Access]
     site: int
 
 
 class Collectives:
-    """Follows asynchronous collectives.
-
-    Attributes:
-        is_open: handles that are gone from now on were thrown away.
-    """
+    """Follows asynchronous collectives."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._pending: list[Pending] = []
-        self.is_open = True
+        self._coalescing = 0
         machine.watch = self.touched
 
     def call(self, name: str, call: Call) -> Value | None:
@@ -87,23 +91,31 @@ class Collectives:
         return self._start(name, used, call) if is_async else UNKNOWN
 
     def _start(self, name: str, used: list[Access], call: Call) -> Work:
-        work = Work()
-        if not self._machine.muted:
+        state = _State()
+        work = Work(lambda: setattr(state, "is_lost", True))
+        if not self._machine.muted and not self._coalescing:
             site = self._machine.site(call.node)
-            self._pending.append(Pending(weakref.ref(work, self._gone), name, used, site))
+            self._pending.append(Pending(weakref.ref(work), state, name, used, site))
         return work
+
+    def begin_coalescing(self) -> Value:
+        """What begins now is waited for as a whole."""
+        self._coalescing += 1
+        return UNKNOWN
+
+    def end_coalescing(self) -> None:
+        """See `begin_coalescing`."""
+        self._coalescing -= 1
 
     def waited(self, work: Work) -> None:
         """The current stream waits for a collective."""
         self._pending = [entry for entry in self._pending if entry.work() is not work]
 
-    def _gone(self, work: "weakref.ref[Work]") -> None:
-        """Nobody can wait for a collective any more."""
-        entry = next((entry for entry in self._pending if entry.work is work), None)
-        if entry is None:
-            return
-        self._pending.remove(entry)
-        if self.is_open and not any(tensor.block.is_lost for tensor, _ in entry.used):
+    def dropped(self, work: Work) -> None:
+        """A statement throws a handle away, or gives it a name that is never used."""
+        entry = next((entry for entry in self._pending if entry.work() is work), None)
+        if entry is not None and not entry.state.is_lost:
+            self._pending.remove(entry)
             self._add(dropped_work.RULE, entry.site, {}, entry, ("keep the handle, and call its `wait()`",))
 
     def touched(self, touched: list[Access], node: ast.AST) -> None:
@@ -111,8 +123,7 @@ class Collectives:
         if not self._pending or self._machine.muted:
             return
         for entry in list(self._pending):
-            work = entry.work()
-            if work is not None and not work.is_lost:
+            if not entry.state.is_lost:
                 self._check(entry, [access for access in touched if not access[0].block.is_lost], node)
 
     def _check(self, entry: Pending, touched: list[Access], node: ast.AST) -> None:

@@ -22,6 +22,7 @@ from syncheck.lint.values import (
     Table,
     Tensor,
     Value,
+    Work,
     truth,
 )
 
@@ -88,7 +89,9 @@ class Interpreter(Expressions):
             for item in self.iterate(self.evaluate(value.value, scope)):
                 yield item
         else:
-            self.evaluate(value, scope)
+            made = self.evaluate(value, scope)
+            if isinstance(made, Work):
+                self.collectives.dropped(made)
 
     def _run_Assign(self, node: ast.Assign, scope: Scope) -> Iterator[Value]:
         if isinstance(node.value, ast.Yield):
@@ -98,6 +101,8 @@ class Interpreter(Expressions):
             value = self.evaluate(node.value, scope)
         for target in node.targets:
             self.assign(target, value, scope)
+        if isinstance(value, Work) and isinstance(node.targets[0], ast.Name) and not self.is_used(node.targets[0].id):
+            self.collectives.dropped(value)
 
     def _run_AnnAssign(self, node: ast.AnnAssign, scope: Scope) -> Iterator[Value]:
         yield from ()
@@ -236,7 +241,6 @@ class Interpreter(Expressions):
 
     def _run_For(self, node: ast.For | ast.AsyncFor, scope: Scope) -> Iterator[Value]:
         source = self.evaluate(node.iter, scope)
-        self.loops.append(node)
         try:
             for item in self.turns(source):
                 self.assign(node.target, item, scope)
@@ -249,14 +253,12 @@ class Interpreter(Expressions):
                 yield from self.block(node.orelse, scope)
         except LeftLoop:
             pass
-        finally:
-            self.loops.pop()
 
     _run_AsyncFor = _run_For
 
     def _run_While(self, node: ast.While, scope: Scope) -> Iterator[Value]:
-        self.loops.append(node)
         turns = 0
+        known: bool | None = None
         try:
             while turns < _MOST_KNOWN_TURNS:
                 known = self.condition(node.test, scope)
@@ -267,11 +269,11 @@ class Interpreter(Expressions):
                     yield from self.block(node.body, scope)
                 except NextTurn:
                     continue
+            if known is not False:
+                self.machine.havoc()  # it ends for a reason that is not known
             yield from self.block(node.orelse, scope)
         except LeftLoop:
             pass
-        finally:
-            self.loops.pop()
 
     # -- contexts
 

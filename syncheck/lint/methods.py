@@ -251,7 +251,7 @@ class Methods:
         if name in {"wait", "synchronize"}:
             self._calls.collectives.waited(owner)
             return UNKNOWN
-        owner.is_lost = True
+        owner.lost()
         self._machine.havoc()
         return UNKNOWN
 

@@ -173,9 +173,9 @@ class Optimizer(Value):
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class Work(Value):
-    """The handle of an asynchronous collective; `is_lost`: others may wait for it."""
+    """The handle of an asynchronous collective; `lost` is called when others may wait for it."""
 
-    is_lost: bool = False
+    lost: Callable[[], None]
 
 
 @dataclass(eq=False, slots=True)
