@@ -2,6 +2,7 @@
 
 import ast
 import itertools
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,6 +13,7 @@ from syncheck.lint.collectives import Collectives
 from syncheck.lint.interpreter import Interpreter, LeftLoop, NextTurn, Raised, Returned, Stop
 from syncheck.lint.machine import Machine
 from syncheck.lint.places import Bindings, Places
+from syncheck.lint.prefilter import anchor_lines, has_anchor
 from syncheck.lint.scope import LazyScope, Scope, definitions_in
 from syncheck.lint.values import UNKNOWN, Call, Class, Constant, Event, Function, Instance, Items, Stream, Table, Value
 from syncheck.rules import graph_uses_freed_memory, redundant_wait
@@ -27,13 +29,9 @@ RULES: tuple[Rule, ...] = (
 _CODES = frozenset(rule.code for rule in RULES)
 _IN_SCRIPTS_ONLY = frozenset({"SYN901", "SYN805", "SYN503", "SYN202", "SYN303"})
 """Rules that need to know what ran before a function was called."""
-_ANCHORS = frozenset(
-    """Stream Event CUDAGraph stream wait_stream wait_event record_stream record_event non_blocking async_op
-    elapsed_time isend irecv set_stream current_stream perf_counter monotonic time default_timer perf_counter_ns time_ns
-    graph ExternalStream""".split()
-)
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 _MOST_PATHS = 8
-_STEPS = 6000
+_STEPS = 4000
 
 
 @dataclass(slots=True)
@@ -66,16 +64,31 @@ class Analysis:
         self._path = path
         self._definitions = definitions_in(self._tree.body)
         self._bindings = Bindings(self._tree)
+        self._anchors = anchor_lines(source)
         self._attributes: dict[ast.ClassDef, dict[str, list[ast.expr | None]]] = {}
         self._followed: set[ast.AST] = set()
 
     def findings(self) -> tuple[Finding, ...]:
         """Return all findings."""
-        found: list[Finding] = list(self._paths(self._run_script, is_script=True))
+        found: list[Finding] = list(self._paths(self._run_script, is_script=True)) if self._is_script() else []
         for function, kind in self._functions():
-            if function not in self._followed and _has_anchor(function):
+            if function not in self._followed and self._is_near(function) and has_anchor(function):
                 found += self._paths(partial(self._run_function, function, kind), is_script=False)
         return tuple(replace(finding, count=1) for finding in merge_equal(found))
+
+    def _is_script(self) -> bool:
+        """Tell whether the file does anything by itself, beyond definitions."""
+        return any(
+            isinstance(statement, ast.Expr | ast.For | ast.While | ast.With | ast.If | ast.Try)
+            and not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
+            or self._is_near(statement) and not isinstance(statement, _DEFINITIONS)
+            for statement in self._tree.body
+        )
+
+    def _is_near(self, node: ast.stmt) -> bool:
+        """Tell whether a word that a rule can begin with stands in a statement."""
+        first = bisect_left(self._anchors, node.lineno)
+        return first < len(self._anchors) and self._anchors[first] <= (node.end_lineno or node.lineno)
 
     def _functions(self) -> Iterator[tuple[ast.FunctionDef | ast.AsyncFunctionDef, ast.ClassDef | None]]:
         for statement in _top_level(self._tree.body):
@@ -112,7 +125,8 @@ class Analysis:
             pass
         report = session.report(places)
         self._followed |= run.interpreter.followed
-        return [_as_seen_in_source(finding) for finding in report.findings], run.interpreter.n_decisions
+        n_open = run.interpreter.n_decisions if machine.n_events else 0
+        return [_as_seen_in_source(finding) for finding in report.findings], n_open
 
     # -- what is followed
 
@@ -229,13 +243,3 @@ def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
         if isinstance(statement, ast.If | ast.Try):
             yield from _top_level([*statement.body, *statement.orelse])
 
-
-def _has_anchor(node: ast.AST) -> bool:
-    for inner in ast.walk(node):
-        if isinstance(inner, ast.Attribute) and inner.attr in _ANCHORS:
-            return True
-        if isinstance(inner, ast.Name) and inner.id in _ANCHORS:
-            return True
-        if isinstance(inner, ast.keyword) and inner.arg in _ANCHORS:
-            return True
-    return False

@@ -363,6 +363,7 @@ class Calls:
 
     def in_new_thread(self, target: Value, call: Call) -> Value:
         """Run a function as a thread of its own would, from beginning to end."""
+        self.machine.n_events += 1
         before = self.machine.thread
         self.machine.thread = ThreadState(inherited=before)
         try:

@@ -92,6 +92,7 @@ class Collectives:
 
     def _start(self, name: str, used: list[Access], call: Call) -> Work:
         state = _State()
+        self._machine.n_events += 1
         work = Work(lambda: setattr(state, "is_lost", True))
         if not self._machine.muted and not self._coalescing:
             site = self._machine.site(call.node)

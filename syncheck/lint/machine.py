@@ -44,6 +44,7 @@ class Machine:
 
     Attributes:
         session: checks.
+        n_events: things met that a finding can begin with, also in branches that are only looked through.
         muted: above 0 while a branch is only looked through for what it orders: then nothing works on memory.
         function: the name of the function that runs, for places.
     """
@@ -53,6 +54,7 @@ class Machine:
         self.places = places
         self.muted = 0
         self.function = ""
+        self.n_events = 0
         self.thread = ThreadState()
         self.current_node: ast.AST = ast.Pass(lineno=1, col_offset=0)
         self.named: list[int] = []  # allocations that new findings are about
@@ -87,6 +89,7 @@ class Machine:
 
     def new_stream(self, device: int, node: ast.AST, *, is_made: bool = True) -> Stream:
         """Make a stream."""
+        self.n_events += 1
         site = self.site(node)
         stream = Stream(self._new_stream(device, self._n_streams + 1, site), device)
         if is_made:
@@ -191,6 +194,7 @@ class Machine:
 
     def read_clock(self, node: ast.AST) -> Reading:
         """Read a host clock."""
+        self.n_events += 1
         reading = Reading(self.ident())
         if not self.muted:
             self.session.clock(reading.ident, self.site(node))

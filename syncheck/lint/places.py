@@ -1,6 +1,7 @@
 """Call sites of a program that is only read: nodes of its syntax tree."""
 
 import ast
+from functools import cached_property
 
 from syncheck.capture.naming import target_in
 from syncheck.findings import Frame, Place
@@ -13,16 +14,17 @@ class Bindings:
     """The statements of a file that bind names, by their lines."""
 
     def __init__(self, tree: ast.Module) -> None:
-        self._by_line: dict[int, list[ast.AST]] = {}
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr | ast.Delete):
-                self._add(node, node.lineno, node.end_lineno)
-            elif isinstance(node, ast.withitem):
-                self._add(node, node.context_expr.lineno, node.context_expr.end_lineno)
+        self._tree = tree
 
-    def _add(self, node: ast.AST, first: int, last: int | None) -> None:
-        for line in range(first, (last or first) + 1):
-            self._by_line.setdefault(line, []).append(node)
+    @cached_property
+    def _by_line(self) -> dict[int, list[ast.AST]]:
+        found: dict[int, list[ast.AST]] = {}
+        for node in ast.walk(self._tree):
+            if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr | ast.Delete):
+                _add(found, node, node.lineno, node.end_lineno)
+            elif isinstance(node, ast.withitem):
+                _add(found, node, node.context_expr.lineno, node.context_expr.end_lineno)
+        return found
 
     def target(self, line: int, column: int) -> str:
         """Return the target of what is made at a position; "" where nothing is bound."""
@@ -78,6 +80,11 @@ class Places:
             return ""
         line, column, _, _ = span(self.nodes[site - 1])
         return self._bindings.target(line, column)
+
+
+def _add(found: dict[int, list[ast.AST]], node: ast.AST, first: int, last: int | None) -> None:
+    for line in range(first, (last or first) + 1):
+        found.setdefault(line, []).append(node)
 
 
 def span(node: ast.AST) -> tuple[int, int, int, int]:

@@ -230,6 +230,7 @@ class Api:
     def new_event(self, node: ast.AST, *, timing: bool) -> Event:
         """Make an event."""
         machine = self._machine
+        machine.n_events += 1
         event = Event(machine.ident())
         site = machine.site(node)
         machine.session.event(event.ident, site, timing=timing)

@@ -68,6 +68,7 @@ class Transfers:
 
     def _new_copy(self, source: Tensor, target: int | None, call: Call, *, non_blocking: bool | None) -> Value:
         machine = self._machine
+        machine.n_events += bool(non_blocking)
         is_pinned = target is None and bool(non_blocking)
         made = Tensor(machine.allocate(target, call.node, is_pinned=is_pinned), leaves=source.leaves)
         made.stream = 0 if target is None else machine.current(target)
@@ -89,6 +90,7 @@ class Transfers:
         return target
 
     def _log(self, target: Tensor, source: Tensor, node: ast.AST, *, non_blocking: bool | None) -> None:
+        self._machine.n_events += bool(non_blocking)
         here, there = target.block.device, source.block.device
         if here is not None and there is not None:
             self._peer(target, source, here, there, node)

@@ -1,0 +1,79 @@
+"""Decides what can matter: from bytes whether a file need be parsed, from its tree whether a function need be followed.
+
+Every rule is about streams, events, asynchronous copies or collectives, graphs, threads or clocks, and each of these
+begins with a word that stands in the file.
+"""
+
+import ast
+
+_TORCH = (b"torch", b"accelerator")
+_WORDS = (
+    b"Stream(", b".Event(", b"Event(enable_timing", b"non_blocking", b"async_op", b"isend", b"irecv", b"CUDAGraph",
+    b"make_graphed", b"wait_stream", b"record_stream", b"elapsed_time", b"import Stream", b"import Event",
+    b".Stream", b".Event",
+)  # fmt: skip
+_CLOCKS = (b"perf_counter", b"time.time", b"monotonic", b"timeit", b"import time", b"Thread")
+_DEVICES = (b"cuda", b"xpu", b"npu", b"hpu", b"musa", b"accelerator")
+
+_ANCHORS = frozenset(
+    """Stream ExternalStream Event CUDAGraph wait_stream wait_event record_stream record_event non_blocking async_op
+    elapsed_time isend irecv set_stream make_graphed_callables""".split()
+)
+_CLOCK_ANCHORS = frozenset(
+    "perf_counter perf_counter_ns monotonic monotonic_ns time time_ns default_timer timeit Thread".split()
+)
+_DEVICE_ANCHORS = frozenset("cuda xpu npu hpu musa accelerator get_accelerator synchronize".split())
+
+
+def can_matter(data: bytes) -> bool:
+    """Tell whether any rule can report anything in a file."""
+    if not any(word in data for word in _TORCH):
+        return False
+    if any(word in data for word in _WORDS):
+        return True
+    return any(word in data for word in _CLOCKS) and any(word in data for word in _DEVICES)
+
+
+_SEARCHED = (
+    "Stream", "Event", "CUDAGraph", "wait_stream", "wait_event", "record_stream", "record_event", "non_blocking",
+    "async_op", "elapsed_time", "isend", "irecv", "set_stream", "make_graphed", ".stream(", "perf_counter", "monotonic",
+    "time(", "time_ns", "default_timer", "timeit", "Thread",
+)  # fmt: skip
+
+
+def anchor_lines(source: str) -> list[int]:
+    """Return the lines, from 1 and in order, with a word that a rule can begin with."""
+    offsets: set[int] = set()
+    for word in _SEARCHED:
+        start = source.find(word)
+        while start >= 0:
+            offsets.add(start)
+            start = source.find(word, start + len(word))
+    found: list[int] = []
+    line, begin = 1, 0
+    for offset in sorted(offsets):
+        line += source.count("\n", begin, offset)
+        begin = offset
+        found.append(line)
+    return found
+
+
+def has_anchor(node: ast.AST) -> bool:
+    """Tell whether any rule can report anything in a function that is followed by itself."""
+    found = {word for inner in ast.walk(node) for word in _words(inner)}
+    if found & _ANCHORS or "a stream block" in found:
+        return True
+    return bool(found & _CLOCK_ANCHORS and found & _DEVICE_ANCHORS)
+
+
+def _words(node: ast.AST) -> tuple[str, ...]:
+    match node:
+        case ast.Call(func=ast.Attribute(attr="stream")):
+            return ("a stream block",)
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return (name,)
+        case ast.keyword(arg=str(name)):
+            return (name,)
+        case ast.Constant(value=str(text)) if text.startswith("cuda"):
+            return ("cuda",)
+    return ()
