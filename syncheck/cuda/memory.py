@@ -144,19 +144,16 @@ class Memory:
         if address in self._in_lists:
             self._forget_lists(address)
         self._storages.pop(address, None)
-        if not self._cuda.is_checking:
-            return
-        site = 0
-        if self._cuda.streams.has_side:  # else nobody will ask
-            site = self._cuda.site()
-        self.frees.append((entry[0], site))
+        cuda = self._cuda
+        if cuda.is_checking:
+            self.frees.append((entry[0], cuda.site() if cuda.streams.has_side else 0))  # else nobody will ask
 
     def flush(self) -> None:
         """Tell the monitor of the frees since the last call."""
-        frees = self.frees
+        frees, free = self.frees, self._cuda.monitor.free
         while frees:
             ident, site = frees.popleft()
-            self._cuda.monitor.free(ident, site)
+            free(ident, site)
 
     # -- lists of tensors
 
