@@ -24,6 +24,9 @@ Accesses = list[tuple[int, int, bool]]
 _LONG = 8
 """Lists of this many tensors are remembered."""
 
+_NUMBERS = frozenset({bool, int, float, complex})
+"""What stands for a tensor where it is one number."""
+
 
 class Operators:
     """Logs operators."""
@@ -79,7 +82,12 @@ class Operators:
                             device = value[0].get_device()
                         continue
                 for tensor in value if is_list else (value,):
-                    entry = live.get(data_ptr(tensor))
+                    try:
+                        entry = live.get(data_ptr(tensor))
+                    except TypeError:
+                        if type(tensor) in _NUMBERS:  # as in `x + 1`
+                            continue
+                        raise
                     if entry is None:
                         if not tensor.is_cuda:
                             is_plain &= not buffers or tensor.untyped_storage()._cdata not in buffers  # noqa: SLF001
@@ -94,7 +102,7 @@ class Operators:
                     accesses.append((entry[0], view, is_write))
                     if device < 0:
                         device = tensor.get_device()
-        except (RuntimeError, TypeError, AttributeError):  # no storage, an optional tensor in a list, a number
+        except (RuntimeError, TypeError, AttributeError):  # no storage, an optional tensor in a list
             is_plain = False
         if not is_plain:
             self.log_slowly(compiled, args, kwargs or {}, result, inner or [])

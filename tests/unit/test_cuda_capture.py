@@ -402,3 +402,11 @@ def test_a_forked_child_tells_nothing_of_its_parent(gpu):
     torch.ones(4)
     gpu.cuda.become_child()
     assert not gpu.cuda.backlog.calls
+
+
+def test_a_number_in_place_of_a_tensor_is_no_access_and_takes_no_other_path(gpu, monkeypatch):
+    a = torch.ones(4)
+    monkeypatch.setattr(gpu.cuda.operators, "log_slowly", None)
+    b = a + 1
+    b.mul_(2.0)
+    assert gpu.monitor.launches()[1:] == [("aten::add", [False, True]), ("aten::mul_", [True])]
