@@ -29,6 +29,10 @@ class Backend(Protocol):
         """Watch the program for the time of a block; everything is as before afterwards."""
         ...
 
+    def settle(self) -> None:
+        """Tell the monitor all that happened so far."""
+        ...
+
     def finish(self) -> None:
         """The program has ended: look at what is left, and listen no more."""
         ...
@@ -105,6 +109,7 @@ class Job:
 
     def report(self, since: Mark | None = None) -> Report:
         """Return the findings so far, or those since a mark."""
+        self.backend.settle()
         return self.session.report(self._sites, self._options.max_findings, since)
 
     def _report_early(self, status: int) -> int:

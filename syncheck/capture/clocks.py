@@ -78,7 +78,7 @@ class Clocks:
     """Replaces the clocks of `time` and `timeit` for callers in the user's files; all others get plain numbers."""
 
     def __init__(
-        self, monitor: Monitor, patches: Patches, next_reading: Callable[[], int], site: Callable[[], int]
+        self, monitor: Callable[[], Monitor], patches: Patches, next_reading: Callable[[], int], site: Callable[[], int]
     ) -> None:
         self._monitor = monitor
         self._patches = patches
@@ -99,10 +99,10 @@ class Clocks:
 
         def timed(timer: timeit.Timer, number: int = timeit.default_number) -> float:  # type: ignore[attr-defined]
             began, ended = self._next(), self._next()
-            self._monitor.clock(began, self._site())
+            self._monitor().clock(began, self._site())
             spent = measure(timer, number)
-            self._monitor.clock(ended, self._site())
-            self._monitor.clock_difference(began, ended)
+            self._monitor().clock(ended, self._site())
+            self._monitor().clock_difference(began, ended)
             return spent
 
         timed.__name__, timed.__doc__ = measure.__name__, measure.__doc__
@@ -115,8 +115,8 @@ class Clocks:
                 return value
             reading = kind(value)
             reading.ident = self._next()
-            reading.report = self._monitor.clock_difference
-            self._monitor.clock(reading.ident, self._site())
+            reading.report = self._monitor().clock_difference
+            self._monitor().clock(reading.ident, self._site())
             return reading
 
         read.__name__ = clock.__name__

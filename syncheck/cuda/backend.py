@@ -18,6 +18,7 @@ from syncheck.capture.sites import SiteTable
 from syncheck.capture.sources import PACKAGE
 from syncheck.capture.threads import ThreadState
 from syncheck.cuda import devices
+from syncheck.cuda.backlog import Backlog
 from syncheck.cuda.events import Events
 from syncheck.cuda.host import HostMemory
 from syncheck.cuda.memory import Memory
@@ -68,7 +69,7 @@ class Cuda:
         from syncheck.cuda.operators import Operators  # noqa: PLC0415  it knows this class
 
         self.token = object()  # marks the program's objects as known to this check
-        self.monitor = monitor
+        self.backlog = Backlog(monitor, self.misread)
         self.sites = sites
         self.note = note
         self.lock = threading.RLock()
@@ -96,6 +97,18 @@ class Cuda:
 
     # -- what the parts share
 
+    @property
+    def monitor(self) -> Monitor:
+        """The monitor, which has been told all that happened so far."""
+        self.settle()
+        return self.backlog.monitor
+
+    def settle(self) -> None:
+        """Tell the monitor what it has not been told yet."""
+        if self.backlog.calls:
+            with self.lock:
+                self.backlog.tell()
+
     def next_id(self, kind: str) -> int:
         """Return a new id, from 1."""
         self._ids[kind] += 1
@@ -105,11 +118,11 @@ class Cuda:
     def feeding(self) -> Iterator[Monitor]:
         """Give access to the monitor, which knows of all frees so far."""
         with self.lock:
-            self.memory.flush()
+            monitor = self.monitor
             self.events.flush()
             while self.streams_gone:
-                self.monitor.dropped("stream", self.streams_gone.popleft())
-            yield self.monitor
+                monitor.dropped("stream", self.streams_gone.popleft())
+            yield monitor
 
     def site(self) -> int:
         """Return the call site of the program's innermost frame."""
@@ -226,13 +239,13 @@ class Cuda:
             else:  # a library that sets itself up at first use: the warm-up is missing
                 monitor.launch(self.streams.current(devices.current_device()), plan.name, (), self.site())
 
-    def misread(self, plan: Plan | None, error: BaseException) -> None:
+    def misread(self, what: str, error: BaseException) -> None:
         """An operator could not be logged: say so, and stop only if it goes on like this."""
         self._n_misread += 1
         if self._n_misread > _MOST_MISREAD:
             self.give_up(error)
-        elif plan is not None:
-            self.monitor.incomplete(f"{plan.name} could not be logged: {type(error).__name__}: {error}")
+        else:
+            self.backlog.monitor.incomplete(f"{what} could not be logged: {type(error).__name__}: {error}")
 
     def give_up(self, error: BaseException) -> None:
         """Syncheck itself failed: stop checking, and let the program run on."""
@@ -241,13 +254,16 @@ class Cuda:
         while where is not None and where.tb_next is not None:
             where = where.tb_next
         place = f" at {os.path.basename(where.tb_frame.f_code.co_filename)}:{where.tb_lineno}" if where else ""
-        self.monitor.incomplete(f"syncheck itself failed, and stopped checking: {type(error).__name__}: {error}{place}")
+        self.backlog.monitor.incomplete(
+            f"syncheck itself failed, and stopped checking: {type(error).__name__}: {error}{place}"
+        )
 
     # -- processes
 
     def become_child(self) -> None:
         """This process is a forked child: it cannot use CUDA, and is left alone."""
         self.is_checking = False
+        self.backlog.calls.clear()  # a thread that does not exist here may have held the lock
 
     # -- start and end
 

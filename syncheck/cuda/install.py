@@ -53,7 +53,7 @@ def _install(cuda: "Cuda", patches: Patches) -> None:
     install_threads(cuda, patches)
     install_processes(cuda, patches)
     Triton(cuda, patches).install()
-    Clocks(cuda.monitor, patches, lambda: cuda.next_id("reading"), cuda.sites.here).install()
+    Clocks(lambda: cuda.monitor, patches, lambda: cuda.next_id("reading"), cuda.sites.here).install()
     _keep_recomputing(patches)
     Callbacks(cuda).install(patches)
     cuda.trace.install(patches)

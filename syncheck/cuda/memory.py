@@ -1,7 +1,6 @@
 """Which allocation a tensor lies in: a table of addresses, kept true by weak references to the storages."""
 
 import weakref
-from collections import deque
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -50,14 +49,11 @@ class Memory:
 
     Attributes:
         live: address -> entry, for every address at which a tensor was seen.
-        frees: (allocation, call site) of the frees that the monitor does not know yet, in their order. A free may
-            happen at any moment, also while the monitor works: it is noted here and told later.
     """
 
     def __init__(self, cuda: "Cuda") -> None:
         self._cuda = cuda
         self.live: dict[int, Entry] = {}
-        self.frees: deque[tuple[int, int]] = deque()
         self._inside: dict[int, list[int]] = {}  # base address -> further addresses inside the block
         self._views: dict[int, dict[Any, int]] = {}  # byte offset -> views that begin there
         self.lists: dict[tuple[int, ...], KnownList] = {}  # addresses of the tensors -> the list
@@ -88,7 +84,7 @@ class Memory:
         reference = self._storages[address] = _StorageRef(storage, self._on_death)
         reference.address = address
         entry = self.live[address] = (ident, self._first_views, 0)
-        cuda.monitor.allocate(ident, home, n_bytes, cuda.pool(home) if cuda.pools_in_use else 0, site)
+        cuda.backlog.allocate(ident, home, n_bytes, cuda.pool(home) if cuda.pools_in_use else 0, site)
         return entry
 
     def begin_storage(self, tensor: torch.Tensor, home: int, site: int) -> None:
@@ -144,19 +140,9 @@ class Memory:
         if address in self._in_lists:
             self._forget_lists(address)
         self._storages.pop(address, None)
-        if not self._cuda.is_checking:
-            return
-        site = 0
-        if self._cuda.streams.has_side:  # else nobody will ask
-            site = self._cuda.site()
-        self.frees.append((entry[0], site))
-
-    def flush(self) -> None:
-        """Tell the monitor of the frees since the last call."""
-        frees = self.frees
-        while frees:
-            ident, site = frees.popleft()
-            self._cuda.monitor.free(ident, site)
+        cuda = self._cuda
+        if cuda.is_checking:
+            cuda.backlog.free(entry[0], cuda.site() if cuda.streams.has_side else 0)  # else nobody will ask
 
     # -- lists of tensors
 

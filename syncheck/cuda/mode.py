@@ -89,7 +89,7 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
             try:
                 self._operators.log(compiled, args, kwargs, result)  # type: ignore[arg-type]  # no higher-order one
             except Exception as error:  # noqa: BLE001  the border to the user's program
-                cuda.misread(compiled.plan, error)
+                cuda.misread(compiled.plan.name, error)  # type: ignore[union-attr]  # no higher-order one
         return result
 
 

@@ -24,6 +24,9 @@ Accesses = list[tuple[int, int, bool]]
 _LONG = 8
 """Lists of this many tensors are remembered."""
 
+_NUMBERS = frozenset({bool, int, float, complex})
+"""What stands for a tensor where it is one number."""
+
 
 class Operators:
     """Logs operators."""
@@ -79,7 +82,12 @@ class Operators:
                             device = value[0].get_device()
                         continue
                 for tensor in value if is_list else (value,):
-                    entry = live.get(data_ptr(tensor))
+                    try:
+                        entry = live.get(data_ptr(tensor))
+                    except TypeError:
+                        if type(tensor) in _NUMBERS:  # as in `x + 1`
+                            continue
+                        raise
                     if entry is None:
                         if not tensor.is_cuda:
                             is_plain &= not buffers or tensor.untyped_storage()._cdata not in buffers  # noqa: SLF001
@@ -94,7 +102,7 @@ class Operators:
                     accesses.append((entry[0], view, is_write))
                     if device < 0:
                         device = tensor.get_device()
-        except (RuntimeError, TypeError, AttributeError):  # no storage, an optional tensor in a list, a number
+        except (RuntimeError, TypeError, AttributeError):  # no storage, an optional tensor in a list
             is_plain = False
         if not is_plain:
             self.log_slowly(compiled, args, kwargs or {}, result, inner or [])
@@ -110,32 +118,35 @@ class Operators:
         handle = devices.raw_stream(device)
         stream = cuda.streams.by_handle[device].get(handle) or cuda.streams.of(device, handle)
         site = cuda.sites.near(frame.f_back, cuda.backward_site)
+        for tensor in made:
+            try:
+                address = data_ptr(tensor)
+            except RuntimeError:  # sparse
+                accesses += self._begin_made(plan, [tensor])
+                continue
+            if not address or not tensor.is_cuda:
+                continue
+            storage = tensor.untyped_storage()
+            if address in live and memory.is_known(storage, address):
+                continue
+            if tensor.storage_offset():  # one of several results in one block
+                accesses += memory.begin_inside(tensor, stream, site)
+                continue
+            n_bytes = tensor.nbytes  # a new tensor fills its storage, or begins it
+            entry = memory.begin(storage, address, n_bytes, stream, site)
+            if plan.touches:
+                view = entry[1].get(n_bytes)
+                if view is None:
+                    view = memory.new_view(entry, tensor, n_bytes)
+                accesses.append((entry[0], view, True))
+        if not accesses:
+            return
+        only = cuda.streams.only
+        if (stream == only or (only >= 0 and cuda.streams.used(stream))) and not cuda.n_special:
+            if cuda.backlog.launch(stream, plan.name, accesses, site):  # nothing to race with
+                cuda.settle()
+            return
         with cuda.lock:
-            if memory.frees:
-                memory.flush()
-            for tensor in made:
-                try:
-                    address = data_ptr(tensor)
-                except RuntimeError:  # sparse
-                    accesses += self._begin_made(plan, [tensor])
-                    continue
-                if not address or not tensor.is_cuda:
-                    continue
-                storage = tensor.untyped_storage()
-                if address in live and memory.is_known(storage, address):
-                    continue
-                if tensor.storage_offset():  # one of several results in one block
-                    accesses += memory.begin_inside(tensor, stream, site)
-                    continue
-                n_bytes = tensor.nbytes  # a new tensor fills its storage, or begins it
-                entry = memory.begin(storage, address, n_bytes, stream, site)
-                if plan.touches:
-                    view = entry[1].get(n_bytes)
-                    if view is None:
-                        view = memory.new_view(entry, tensor, n_bytes)
-                    accesses.append((entry[0], view, True))
-            if not accesses:
-                return
             context = self._context(compiled, kwargs, stream, device, site) if cuda.n_special else 0
             named = cuda.monitor.launch(stream, plan.name, accesses, site, context)
         if named:
@@ -257,6 +268,7 @@ class Operators:
         if not accesses:
             return
         cuda = self._cuda
+        cuda.streams.used(stream)
         with cuda.feeding() as monitor:
             site = cuda.site()
             context = cuda.check_thread(stream, device, other, site) if cuda.n_special else 0

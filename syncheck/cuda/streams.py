@@ -17,6 +17,7 @@ class Streams:
 
     Attributes:
         has_side: a stream other than the default ones was seen.
+        only: the stream that all work ran on so far; 0 before any, -1 once there may be others.
     """
 
     def __init__(self, cuda: "Cuda") -> None:
@@ -24,6 +25,7 @@ class Streams:
         self._known: list[tuple[int, int]] = [(-1, 0)]  # id -> (device, handle)
         self._by_key: dict[tuple[int, int], int] = {}
         self.has_side = False
+        self.only = 0
         self.by_handle: dict[int, dict[int, int]] = {}  # device -> handle -> id, for the hot path
 
     def of(self, device: int, handle: int) -> int:
@@ -50,10 +52,17 @@ class Streams:
     def _announce(self, device: int, handle: int) -> int:
         ident = len(self._known)
         self._known.append((device, handle))
-        self.has_side |= handle != 0
+        if handle:
+            self.has_side, self.only = True, -1
         blocking = handle == _PER_THREAD or (handle != 0 and devices.is_blocking(handle))
         self._cuda.monitor.stream(ident, device, handle, self._cuda.site(), legacy=handle == 0, blocking=blocking)
         return ident
+
+    def used(self, stream: int) -> bool:
+        """Note that there is work on a stream; tell whether all work ran on it so far."""
+        if self.only != stream:
+            self.only = -1 if self.only else stream
+        return self.only == stream
 
     def current(self, device: int) -> int:
         """Return the calling thread's current stream of a device."""

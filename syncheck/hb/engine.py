@@ -103,8 +103,7 @@ class Engine(Order):
         if home == HOST:
             self._blocks[allocation] = Block(HOST, 0, n_bytes, pool, label)
             return []
-        clock = self._now(home)
-        born = clock[home] if pool >= 0 else 0
+        born = self._clocks[home][home] if pool >= 0 else 0
         self._blocks[allocation] = Block(home, born, n_bytes, pool, label)
         freed = self._pools.get((home, pool)) if self._pools else None
         return freed.take(n_bytes, self._ahead(home)) if freed is not None and freed.pending else []
@@ -141,10 +140,11 @@ class Engine(Order):
 
         Nothing can follow from such a free: the memory goes back to the stream that used it.
         """
-        block = self._blocks.get(allocation)
+        blocks = self._blocks
+        block = blocks.get(allocation)
         if block is None or block.private < 0 or block.recorded is not None:
             return False
-        del self._blocks[allocation]
+        del blocks[allocation]
         return True
 
     def free(self, allocation: int, label: int) -> Freed:
@@ -216,15 +216,19 @@ class Engine(Order):
         stamp = (now, label)
         is_time = not now & _SOMETIMES
         for allocation, view, is_write in accesses:
-            block = blocks.get(allocation)
-            if block is None:
-                raise TraceError(f"allocation {allocation} does not exist or was freed")
+            try:
+                block = blocks[allocation]
+            except KeyError:
+                raise TraceError(f"allocation {allocation} does not exist or was freed") from None
             if block.private == stream:
                 if block.view != view:
-                    block.touch_further(view, stamp, is_write=is_write)
-                    if is_time:
-                        block.prune_log(self._host)
-                elif is_write:
+                    if block.view >= 0:
+                        block.touch_further(view, stamp, is_write=is_write)
+                        if is_time:
+                            block.prune_log(self._host)
+                        continue
+                    block.view = view
+                if is_write:
                     block.written = stamp
                 else:
                     block.read = stamp

@@ -106,11 +106,7 @@ class Block:
         return cell
 
     def touch_further(self, view: int, stamp: Stamp, *, is_write: bool) -> None:
-        """Log an access through a view other than the first, or through the first of all."""
-        if self.view < 0:
-            self.view = view
-            self.written, self.read = (stamp, None) if is_write else (None, stamp)
-            return
+        """Log an access through a view other than the first."""
         if self.log is None:
             self.log = {}
         self.log[view if is_write else ~view] = stamp

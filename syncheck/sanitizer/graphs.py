@@ -61,36 +61,33 @@ class Capture:
 
 
 class Graphs:
-    """Follows captures and replays."""
+    """Follows captures and replays.
+
+    Attributes:
+        exist: any graph was captured, or is being captured.
+        capture: the capture in progress, if any.
+    """
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._graphs: dict[int, Graph] = {}
-        self._capture: Capture | None = None
+        self.exist = False
+        self.capture: Capture | None = None
         self._warm: set[str] = set()
         self._pooled: set[int] = set()  # live allocations in the pools of graphs
-
-    @property
-    def exist(self) -> bool:
-        """Tell whether any graph was captured, or is being captured."""
-        return bool(self._graphs)
-
-    @property
-    def capture(self) -> Capture | None:
-        """The capture in progress, if any."""
-        return self._capture
 
     def begin(self, graph: int, stream: int, site: int, engine: Engine) -> None:
         """Start a capture on a stream."""
         state = self._graphs[graph] = Graph(site)
-        self._capture = Capture(state, stream, engine.clone_streams(), {stream})
+        self.exist = True
+        self.capture = Capture(state, stream, engine.clone_streams(), {stream})
 
     def end(self) -> tuple[int, ...]:
         """End the capture; return the streams that were forked inside it and not joined."""
-        capture = self._capture
+        capture = self.capture
         if capture is None:
             return ()
-        self._capture = None
+        self.capture = None
         for access in [
             a for a in capture.graph.accesses if a[0] in capture.graph.owned and a[0] in capture.graph.freed
         ]:
@@ -104,11 +101,11 @@ class Graphs:
 
     def takes(self, stream: int) -> bool:
         """Tell whether work of a stream is captured now."""
-        return self._capture is not None and stream in self._capture.streams
+        return self.capture is not None and stream in self.capture.streams
 
     def launch(self, stream: int, operator: str, accesses: Sequence[Access], label: int) -> list[Race]:
         """Record a captured launch; return the races between the graph's own branches."""
-        capture = self._capture
+        capture = self.capture
         assert capture is not None  # noqa: S101  only called while capturing
         for access in accesses:
             capture.graph.accesses[access] = None
@@ -135,14 +132,14 @@ class Graphs:
 
     def allocated(self, allocation: int) -> None:
         """Memory was allocated during the capture."""
-        if self._capture is not None:
-            self._capture.graph.owned.add(allocation)
+        if self.capture is not None:
+            self.capture.graph.owned.add(allocation)
             self._pooled.add(allocation)
 
     def freed(self, allocation: int, site: int, made_site: int) -> None:
         """Memory, allocated at `made_site`, was freed: note it in the graphs that use it."""
-        if self._capture is not None and allocation in self._capture.graph.owned:
-            self._capture.graph.freed[allocation] = site
+        if self.capture is not None and allocation in self.capture.graph.owned:
+            self.capture.graph.freed[allocation] = site
         if allocation in self._pooled:
             self._pooled.discard(allocation)
             return  # the pool keeps it for its graphs, which may share it
@@ -155,8 +152,8 @@ class Graphs:
         """A host synchronization was asked for during a capture."""
         facts: dict[str, Text] = {"call": (_SPOKEN.get(call, call.removeprefix("aten::")),)}
         related: list[tuple[int, Text]] = []
-        if self._capture is not None:
-            related.append((self._capture.graph.site, ("the capture began here",)))
+        if self.capture is not None:
+            related.append((self.capture.graph.site, ("the capture began here",)))
         self._ledger.add(
             Draft(
                 sync_in_capture.RULE,

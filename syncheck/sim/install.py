@@ -67,7 +67,7 @@ def install(simulator: Simulator, patches: Patches) -> None:
     install_threads(simulator, patches)
     install_processes(simulator, patches)
     machine = simulator.machine
-    Clocks(machine.monitor, patches, lambda: machine.next_id("reading"), machine.site).install()
+    Clocks(lambda: machine.monitor, patches, lambda: machine.next_id("reading"), machine.site).install()
 
 
 def _install_autograd(simulator: Simulator, patches: Patches) -> None:

@@ -253,6 +253,9 @@ class Simulator:
                     whole = torch.empty(0, dtype=torch.uint8).set_(storage)
                 self.check_exported(whole)
 
+    def settle(self) -> None:
+        """The monitor knows all that happened so far: it is told at once."""
+
     def finish(self) -> None:
         """The program has ended: look at what is left, and listen no more."""
         if self.is_checking:

@@ -4,7 +4,7 @@ What needs a driver (streams, events, callbacks) is tested by `pytest -m gpu`.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,14 +18,16 @@ from syncheck.cuda.backend import Cuda
 from syncheck.cuda.collectives import plan_of
 from syncheck.cuda.inner import Inner, Kind, place_of_work, working_stream
 from syncheck.errors import BackendError
+from syncheck.findings import Report
 from syncheck.sanitizer.session import Session
 
 
 class Recorder:
-    """Passes calls on to a session and keeps them."""
+    """Passes calls on to a session and keeps them; `settle` has the calls made that are put off."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
+        self.settle: Callable[[], None] = lambda: None
         self.calls: list[tuple[Any, ...]] = []
 
     def __getattr__(self, name: str) -> Any:
@@ -38,6 +40,7 @@ class Recorder:
         return call
 
     def named(self, name: str) -> list[tuple[Any, ...]]:
+        self.settle()
         return [call for call in self.calls if call[0] == name]
 
     def launches(self) -> list[tuple[str, list[bool]]]:
@@ -58,8 +61,15 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     sites = SiteTable()
     cuda = Cuda(monitor, sites, session.note, lambda: None)
     cuda.is_checking = True
+    monitor.settle = cuda.settle
+
+    def report() -> Report:
+        cuda.settle()
+        return session.report(sites)
+
     with cuda.new_mode():
-        yield SimpleNamespace(cuda=cuda, monitor=monitor, current=current, report=lambda: session.report(sites))
+        yield SimpleNamespace(cuda=cuda, monitor=monitor, current=current, report=report)
+    cuda.settle()
     assert session.report(sites).incomplete == ()
 
 
@@ -179,7 +189,6 @@ def test_a_block_lives_as_long_as_its_last_view(gpu):
     row.add_(1)
     assert gpu.monitor.named("free") == []
     del row
-    torch.ones(1)
     assert [call[1] for call in gpu.monitor.named("free")] == [1]
 
 
@@ -259,6 +268,7 @@ def test_a_failure_of_syncheck_is_told_and_ends_the_check_if_it_goes_on(gpu, mon
     for _ in range(30):
         x = x + 1
     assert x.tolist() == [31, 31, 31]
+    gpu.cuda.settle()
     assert not gpu.cuda.is_checking
     assert "syncheck itself failed" in gpu.report().incomplete[-1]
     gpu.monitor.session._incomplete.clear()
@@ -351,3 +361,52 @@ def test_near_sites_are_equal_for_one_instruction_and_differ_between_two():
 
     first, second = [here() for _ in range(2)], here()
     assert first[0] == first[1] != second
+
+
+def test_what_happens_on_one_stream_is_told_later_and_in_order(gpu):
+    torch.ones(4).neg_()
+    gpu.cuda.settle()
+    gpu.monitor.calls.clear()
+    torch.ones(4).neg_()
+    assert gpu.monitor.calls == []
+    gpu.cuda.settle()
+    assert [call[0] for call in gpu.monitor.calls] == ["allocate", "launch", "launch", "free"]
+
+
+def test_what_is_put_off_does_not_grow_without_end(gpu):
+    a = torch.ones(4)
+    for _ in range(1000):
+        a.neg_()
+    assert len(gpu.cuda.backlog.calls) < 200
+
+
+def test_with_a_second_stream_launches_are_told_at_once(gpu):
+    a = torch.ones(4)
+    gpu.current.handle = 7
+    b = torch.ones(4)
+    b.add_(1)
+    calls = [call[:3] for call in gpu.monitor.calls if call[0] in {"launch", "stream"}]
+    assert [call[0] for call in calls[-4:]] == ["launch", "stream", "launch", "launch"]
+    gpu.current.handle = 0
+    a.add_(1)
+    assert gpu.monitor.calls[-1][:3] == ("launch", 1, "aten::add_")
+
+
+def test_a_clock_is_read_after_what_was_put_off(gpu):
+    torch.ones(4)
+    gpu.cuda.monitor.clock(1, 0)
+    assert [call[0] for call in gpu.monitor.calls if call[0] in {"launch", "clock"}] == ["launch", "clock"]
+
+
+def test_a_forked_child_tells_nothing_of_its_parent(gpu):
+    torch.ones(4)
+    gpu.cuda.become_child()
+    assert not gpu.cuda.backlog.calls
+
+
+def test_a_number_in_place_of_a_tensor_is_no_access_and_takes_no_other_path(gpu, monkeypatch):
+    a = torch.ones(4)
+    monkeypatch.setattr(gpu.cuda.operators, "log_slowly", None)
+    b = a + 1
+    b.mul_(2.0)
+    assert gpu.monitor.launches()[1:] == [("aten::add", [False, True]), ("aten::mul_", [True])]
