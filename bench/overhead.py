@@ -99,7 +99,7 @@ def measure(variants: list[str], workload: str, *, profile: bool) -> list[float]
     torch.manual_seed(0)
     step = make()
     blocks: dict[str, list[float]] = {variant: [] for variant in variants}
-    for _ in range(9):
+    for _ in range(9 if len(variants) > 1 else 5):
         for variant in variants:
             with ExitStack() as stack:
                 enter(variant, stack)
@@ -113,7 +113,7 @@ def measure(variants: list[str], workload: str, *, profile: bool) -> list[float]
                     step()
                 torch.cuda.synchronize()
                 blocks[variant].append((time.perf_counter() - began) / steps * 1000)
-    return [sorted(times)[4] for times in blocks.values()]
+    return [sorted(times)[len(times) // 2] for times in blocks.values()]
 
 
 def _profile(step: Callable[[], None], steps: int) -> None:

@@ -1,17 +1,18 @@
-"""The use cases: run a program, replay a trace, list and explain rules. Data in, Report out.
+"""The use cases: run a program, replay a trace, lint files, list and explain rules. Data in, Report out.
 
 What only some commands need is imported where it is used: `--help` and `rules` answer at once.
 """
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from syncheck import __version__
-from syncheck.config import Options
+from syncheck.config import LintOptions, Options
 from syncheck.errors import BackendError
 from syncheck.findings import Report
 from syncheck.rules.model import Rule
@@ -25,9 +26,10 @@ _NOTHING_SEEN = "no GPU operator was seen: nothing was checked"
 
 def halves(rule: Rule) -> frozenset[str]:
     """Return which halves of syncheck report a rule: "run", "lint"."""
+    from syncheck.lint.analysis import RULES as LINTED  # noqa: PLC0415
     from syncheck.sanitizer.session import RULES  # noqa: PLC0415
 
-    return frozenset({"run"} if rule in RULES else ())
+    return frozenset({"run"} if rule in RULES else ()) | frozenset({"lint"} if rule in LINTED else ())
 
 
 def new_session(options: Options, backend: str) -> "Session":
@@ -88,22 +90,99 @@ def replay(path: Path, options: Options) -> Report:
     return codec.replay(path, lambda backend: new_session(options, backend), options.max_findings)
 
 
+@dataclass(frozen=True, slots=True)
+class LintRequest:
+    """What to lint, and what to do with it.
+
+    Attributes:
+        paths: files and folders; "-" for standard input.
+        stdin: the text of standard input, and its name.
+        change: "" to report, "fix" or "ignore" to change the files, "diff" to show how `fix` would.
+        unsafe: repairs that make the host wait are wanted, too.
+        cache: folder of the cache; None for none.
+        progress: called with (done, all) now and then.
+    """
+
+    paths: tuple[str, ...]
+    options: LintOptions
+    stdin: tuple[bytes, str] = (b"", "stdin.py")
+    change: str = ""
+    unsafe: bool = False
+    cache: Path | None = None
+    progress: Callable[[int, int], None] = lambda done, of: None
+
+
+def lint_files(request: LintRequest) -> list[str]:
+    """Return the files that a request is about.
+
+    Raises:
+        ConfigError: a path does not exist, or the settings are wrong.
+    """
+    from syncheck.config import options_for  # noqa: PLC0415
+    from syncheck.lint import files  # noqa: PLC0415
+
+    first = request.paths[0]
+    options = options_for(first if not os.path.isdir(first) else os.path.join(first, "x.py"), request.options)
+    return list(files.found(request.paths, options.exclude, respect_gitignore=options.respect_gitignore))
+
+
+def lint(request: LintRequest) -> tuple[Report, str]:
+    """Lint files; return the report, and the changes as a unified diff where they were only to be shown.
+
+    Raises:
+        ConfigError: a path does not exist, a rule does not, or the settings are wrong.
+    """
+    from syncheck.config import options_for  # noqa: PLC0415
+    from syncheck.lint import changes, linter  # noqa: PLC0415
+    from syncheck.lint.cache import Cache  # noqa: PLC0415
+
+    request.options.codes_for("x.py")  # wrong names are told before anything is done
+    if request.paths == ("-",):
+        data, name = request.stdin
+        outcome = linter.Outcome({name: linter.lint_data(name, data)}, 1)
+        return linter.report_of(outcome, lambda path: options_for(path, request.options)), ""
+    paths = lint_files(request)
+    diff = ""
+    if request.change:
+        diff = changes.change(
+            paths, request.change, lambda path: options_for(path, request.options), unsafe=request.unsafe
+        )
+    outcome = linter.lint(paths, Cache(request.cache), request.progress)
+    return linter.report_of(outcome, lambda path: options_for(path, request.options)), diff
+
+
+def statistics(report: Report) -> list[str]:
+    """Return one line a rule that found anything: number, code, name."""
+    counts = Counter(finding.rule for finding in report.findings)
+    return [f"{number:>6}  {rule.code}  {rule.name}" for rule, number in counts.most_common()]
+
+
+def stamps(request: LintRequest) -> dict[str, int]:
+    """Return when each file of a request was changed last."""
+    return {path: os.stat(path).st_mtime_ns for path in lint_files(request) if os.path.exists(path)}
+
+
 def completed(report: Report) -> Report:
     """Return the report with the reason added why it may say too little: nothing was seen."""
-    if report.summary.operators:
+    if report.summary.operators or report.summary.files:
         return report
     return replace(report, incomplete=(*report.incomplete, _NOTHING_SEEN))
 
 
 def render(report: Report, options: Options, *, color: bool) -> str:
     """Return a report in the chosen format."""
-    from syncheck.report import concise, structured, text  # noqa: PLC0415
+    from syncheck.report import concise, github, gitlab, junit, sarif, structured, text  # noqa: PLC0415
 
-    if options.output_format == "json":
-        return structured.render_json(report, version=__version__)
-    if options.output_format == "concise":
-        return concise.render(report)
-    return text.render(report, color=color, stacks=options.stacks)
+    renderers: dict[str, Callable[[], str]] = {
+        "json": lambda: structured.render_json(report, version=__version__),
+        "sarif": lambda: sarif.render(report, version=__version__),
+        "concise": lambda: concise.render(report),
+        "github": lambda: github.render(report),
+        "gitlab": lambda: gitlab.render(report),
+        "junit": lambda: junit.render(report),
+    }
+    render_it = renderers.get(options.output_format)
+    return render_it() if render_it is not None else text.render(report, color=color, stacks=options.stacks)
 
 
 def status_of(report: Report, options: Options) -> int:

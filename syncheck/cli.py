@@ -5,13 +5,15 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from syncheck import __version__, app
-from syncheck.config import Options
+from syncheck.config import LintOptions, Options
 from syncheck.errors import ConfigError, ScriptError, SyncheckError
 from syncheck.findings import Report
 from syncheck.rules.model import Severity
@@ -26,7 +28,10 @@ cli = typer.Typer(
 )
 
 Names = Annotated[list[str] | None, typer.Option(help="Rule codes, prefixes (SYN1) or names; commas or repeated.")]
-Format = Annotated[str, typer.Option(help="text, concise or json.")]
+FORMATS = ("text", "concise", "json", "sarif", "github", "gitlab", "junit")
+Format = Annotated[str, typer.Option(help="text, concise, json, sarif, github, gitlab or junit.")]
+_PATIENCE = 2.0
+"""Seconds until a progress bar is shown."""
 Output = Annotated[Path | None, typer.Option(help="Write the report to this file.")]
 FailOn = Annotated[Severity, typer.Option(help="The mildest level that makes the exit status 1.")]
 Limit = Annotated[int, typer.Option(min=0, help="Show at most this many findings; 0 for all.")]
@@ -84,6 +89,101 @@ def replay(
     )  # fmt: skip
     outlet = Outlet(sys.stdout.fileno(), sys.stdout.fileno())
     raise typer.Exit(deliver(app.replay(trace, options), options, outlet))
+
+
+@cli.command()
+def lint(
+    paths: Annotated[list[str] | None, typer.Argument(help="Files and folders; - for standard input.")] = None,
+    select: Names = None,
+    ignore: Names = None,
+    extend_select: Names = None,
+    exclude: Annotated[list[str] | None, typer.Option(help="Patterns to leave out, as in a .gitignore.")] = None,
+    fix: Annotated[bool, typer.Option("--fix", help="Repair what one line repairs.")] = False,  # noqa: FBT002
+    unsafe_fixes: Annotated[bool, typer.Option("--unsafe-fixes", help="Also where the host has to wait.")] = False,  # noqa: FBT002
+    diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change.")] = False,  # noqa: FBT002
+    add_ignores: Annotated[bool, typer.Option("--add-ignores", help="Silence all findings by comments.")] = False,  # noqa: FBT002
+    fail_on: FailOn = Severity.WARNING,
+    max_findings: Limit = 0,
+    output_format: Format = "text",
+    output: Output = None,
+    statistics: Annotated[bool, typer.Option("--statistics", help="Count findings by rule.")] = False,  # noqa: FBT002
+    show_files: Annotated[bool, typer.Option("--show-files", help="List the files, and lint none.")] = False,  # noqa: FBT002
+    no_gitignore: Annotated[bool, typer.Option("--no-respect-gitignore", help="Lint ignored files too.")] = False,  # noqa: FBT002
+    stdin_filename: Annotated[str, typer.Option(help="Name of what standard input holds.")] = "stdin.py",
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Neither read nor write a cache.")] = False,  # noqa: FBT002
+    watch: Annotated[bool, typer.Option("--watch", help="Lint again whenever a file changes.")] = False,  # noqa: FBT002
+) -> None:
+    """Find the same mistakes in source, without running it."""
+    request = app.LintRequest(
+        tuple(paths or (".",)),
+        LintOptions(_split(select), _split(extend_select), _split(ignore), (), tuple(exclude or ()), not no_gitignore, fail_on),
+        (sys.stdin.buffer.read() if paths == ["-"] else b"", stdin_filename),
+        "diff" if diff else "fix" if fix else "ignore" if add_ignores else "",
+        unsafe_fixes,
+        None if no_cache else Path(".syncheck_cache"),
+        _progress(),
+    )  # fmt: skip
+    options = Options(fail_on=fail_on, max_findings=max_findings, output_format=_format(output_format),
+                      output=_absolute(output))  # fmt: skip
+    if show_files:
+        typer.echo("".join(f"{path}\n" for path in app.lint_files(request)), nl=False)
+        return
+    if watch:
+        _watch(request, options)
+    raise typer.Exit(_lint_once(request, options, statistics=statistics))
+
+
+def _lint_once(request: app.LintRequest, options: Options, *, statistics: bool) -> int:
+    report, changed = app.lint(request)
+    if request.change == "diff":
+        sys.stdout.write(changed)
+        return int(bool(changed))
+    if options.max_findings:
+        hidden = max(0, len(report.findings) - options.max_findings)
+        report = replace(report, findings=report.findings[: options.max_findings], hidden=hidden)
+    if statistics:
+        for line in app.statistics(report):
+            typer.echo(line)
+        status = app.status_of(report, options)
+    else:
+        status = deliver(report, options, Outlet(sys.stdout.fileno(), sys.stdout.fileno()))
+    if status == 0 and report.incomplete:
+        return 3 if len(report.incomplete) >= report.summary.files else 1
+    return status
+
+
+def _watch(request: app.LintRequest, options: Options) -> None:
+    """Lint again whenever a file changes, until the user interrupts."""
+    import time  # noqa: PLC0415
+
+    seen: object = None
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            now = app.stamps(request)
+            if now != seen:
+                seen = now
+                if sys.stdout.isatty():
+                    typer.clear()
+                _lint_once(request, options, statistics=False)
+                sys.stdout.flush()
+            time.sleep(0.5)
+    raise typer.Exit(0)
+
+
+def _progress() -> Callable[[int, int], None]:
+    """Return what shows a bar on a terminal once linting has taken two seconds."""
+    import time  # noqa: PLC0415
+
+    began = time.monotonic()
+
+    def show(done: int, of: int) -> None:
+        if sys.stderr.isatty() and time.monotonic() - began > _PATIENCE:
+            width = 40 * done // max(of, 1)
+            end = "\r" if done < of else "\r\033[K"
+            sys.stderr.write(f"[{'#' * width}{'.' * (40 - width)}] {done} of {of} files{end}")
+            sys.stderr.flush()
+
+    return show
 
 
 @cli.command()
@@ -170,7 +270,7 @@ def deliver(report: Report, options: Options, outlet: Outlet) -> int:
     """
     report = app.completed(report)
     status = app.status_of(report, options)
-    is_data = options.output_format == "json"
+    is_data = options.output_format not in {"text", "concise"}
     if options.output is not None:
         try:
             options.output.write_text(app.render(report, options, color=False), encoding="utf-8")
@@ -213,7 +313,7 @@ def _steps(text: str) -> tuple[int, int | None] | None:
 
 
 def _format(value: str) -> str:
-    return _one_of("output format", value, ("text", "concise", "json"))
+    return _one_of("output format", value, FORMATS)
 
 
 def _one_of(what: str, value: str, allowed: tuple[str, ...]) -> str:

@@ -105,7 +105,8 @@ class Summary:
         operators: GPU operators seen.
         streams: streams that ran at least one operator.
         devices: devices that ran at least one operator.
-        seconds: wall time of the checked program.
+        seconds: wall time of the checked program, or of the lint.
+        files: files that were linted.
     """
 
     backend: str = ""
@@ -113,6 +114,7 @@ class Summary:
     streams: int = 0
     devices: int = 0
     seconds: float = 0.0
+    files: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,9 +79,10 @@ class Analysis:
     def _is_script(self) -> bool:
         """Tell whether the file does anything by itself, beyond definitions."""
         return any(
-            isinstance(statement, ast.Expr | ast.For | ast.While | ast.With | ast.If | ast.Try)
-            and not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
-            or self._is_near(statement) and not isinstance(statement, _DEFINITIONS)
+            (isinstance(statement, ast.Expr | ast.For | ast.While | ast.With | ast.If | ast.Try)
+            and not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)))
+            or (self._is_near(statement)
+            and not isinstance(statement, _DEFINITIONS))
             for statement in self._tree.body
         )
 
@@ -242,4 +243,3 @@ def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
         yield statement
         if isinstance(statement, ast.If | ast.Try):
             yield from _top_level([*statement.body, *statement.orelse])
-

@@ -112,7 +112,9 @@ class Calls:
             case Function():
                 return self.call_function(function, call)
             case Bound():
-                merged = Call(call.node, [*function.args, *call.args], {**function.kwargs, **call.kwargs}, call.is_complete)
+                merged = Call(
+                    call.node, [*function.args, *call.args], {**function.kwargs, **call.kwargs}, call.is_complete
+                )
                 return self.call(function.function, merged, scope)
             case Name(path=path):
                 return self._call_name(path, call, scope)
@@ -377,7 +379,8 @@ class Calls:
         """Tell whether the function that runs uses a name anywhere."""
         around = self._running[-1] if self._running else None
         return around is None or any(
-            isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load) for node in ast.walk(around)
+            isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
+            for node in ast.walk(around)
         )
 
     def asked(self, value: Value) -> None:

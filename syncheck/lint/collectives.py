@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from syncheck.lint.machine import Access, Machine
 from syncheck.lint.values import UNKNOWN, Call, Value, Work, tensors_in
 from syncheck.rules import collective_buffer_modified, collective_result_before_wait, dropped_work
-from syncheck.sanitizer.ledger import Draft
 from syncheck.rules.model import Rule
+from syncheck.sanitizer.ledger import Draft
 from syncheck.sanitizer.wording import TensorRef, Text
 
 # Which arguments a collective writes and which it reads, by position and name. Source: torch/distributed/distributed_c10d.py.

@@ -204,7 +204,11 @@ class Expressions(Calls):
         """Return what a binary operator makes of two values."""
         inputs = [value for value in (left, right) if isinstance(value, Tensor)]
         if inputs:
-            return self.operators.run("aten::mm" if isinstance(kind, ast.MatMult) else f"aten::{type(kind).__name__.lower()}", inputs, Call(node, []))
+            return self.operators.run(
+                "aten::mm" if isinstance(kind, ast.MatMult) else f"aten::{type(kind).__name__.lower()}",
+                inputs,
+                Call(node, []),
+            )
         if isinstance(left, Reading) or isinstance(right, Reading):
             return self._clock_arithmetic(kind, left, right)
         if isinstance(left, Constant) and isinstance(right, Constant):
@@ -218,7 +222,9 @@ class Expressions(Calls):
     def _clock_arithmetic(self, kind: ast.operator, left: Value, right: Value) -> Value:
         if isinstance(left, Reading) and isinstance(right, Reading) and isinstance(kind, ast.Sub):
             return self.difference(left, right)
-        if isinstance(kind, ast.Mult | ast.Div | ast.FloorDiv) and (isinstance(left, Constant) or isinstance(right, Constant)):
+        if isinstance(kind, ast.Mult | ast.Div | ast.FloorDiv) and (
+            isinstance(left, Constant) or isinstance(right, Constant)
+        ):
             return left if isinstance(left, Reading) else right  # another unit
         return UNKNOWN
 
@@ -362,7 +368,7 @@ class Expressions(Calls):
 def _computed(kind: ast.operator, left: Any, right: Any) -> Value:
     compute = _BINARY.get(type(kind))
     small = all(not isinstance(value, int) or abs(value) < 1 << 40 for value in (left, right))
-    if compute is None or not small or isinstance(left, str | bytes) and isinstance(kind, ast.Mult | ast.Mod):
+    if compute is None or not small or (isinstance(left, str | bytes) and isinstance(kind, ast.Mult | ast.Mod)):
         return UNKNOWN
     try:
         return Constant(compute(left, right))

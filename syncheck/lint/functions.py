@@ -7,7 +7,9 @@ from functools import lru_cache
 from syncheck.lint.values import UNKNOWN, Bound, Call, Constant, Function, Items, Table, Value
 
 
-def defaults_of(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, evaluate: Callable[[ast.expr], Value]) -> dict[str, Value]:
+def defaults_of(
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, evaluate: Callable[[ast.expr], Value]
+) -> dict[str, Value]:
     """Return the default arguments of a function by name, evaluated where it is defined."""
     arguments = node.args
     positional = [*arguments.posonlyargs, *arguments.args]

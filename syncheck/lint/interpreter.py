@@ -249,8 +249,7 @@ class Interpreter(Expressions):
                     yield from self.block(node.body, scope)
                 except NextTurn:
                     continue
-            else:
-                yield from self.block(node.orelse, scope)
+            yield from self.block(node.orelse, scope)
         except LeftLoop:
             pass
 

@@ -312,7 +312,9 @@ class Methods:
         key = call.get("", 0)
         if name in {"get", "pop", "setdefault"} and isinstance(key, Constant):
             if key.value in owner.items:
-                return owner.items.pop(key.value) if name == "pop" and not self._machine.muted else owner.items[key.value]
+                return (
+                    owner.items.pop(key.value) if name == "pop" and not self._machine.muted else owner.items[key.value]
+                )
             return UNKNOWN if owner.is_open else call.get("default", 1) or NONE
         if name == "values":
             return Items(list(owner.items.values()), owner.is_open)

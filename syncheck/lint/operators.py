@@ -11,7 +11,9 @@ _ALIASES = frozenset(
     swapdims unflatten as_strided requires_grad_ contiguous mT mH T H real data adjoint atleast_1d detach_ squeeze_
     unsqueeze_ t_ transpose_ swapaxes_ rename refine_names values indices""".split()
 )
-_PARTS = frozenset("narrow select chunk split unbind tensor_split diagonal unfold split_with_sizes hsplit vsplit".split())
+_PARTS = frozenset(
+    "narrow select chunk split unbind tensor_split diagonal unfold split_with_sizes hsplit vsplit".split()
+)
 # Methods that look at sizes, types and addresses.
 _METADATA = frozenset(
     """size dim ndimension numel nelement stride element_size is_contiguous is_pinned data_ptr type get_device storage
@@ -21,9 +23,7 @@ _METADATA = frozenset(
 )
 # Methods that make the host wait for the current stream, and give Python values, or a tensor of unknown size.
 _READING = frozenset("item tolist __bool__ __int__ __float__ __index__ allclose equal".split())
-_SIZED = frozenset(
-    "nonzero unique unique_consecutive masked_select bincount repeat_interleave histc argwhere".split()
-)
+_SIZED = frozenset("nonzero unique unique_consecutive masked_select bincount repeat_interleave histc argwhere".split())
 # In-place methods that write without reading what was there.
 _OVERWRITING = frozenset(
     """zero_ fill_ copy_ normal_ uniform_ random_ exponential_ bernoulli_ geometric_ cauchy_ log_normal_ set_
@@ -78,7 +78,7 @@ class Operators:
         if "out" in call.kwargs:
             return self.run(f"aten::{name}", [], call)
         wanted = call.get("device")
-        device: int | None | Value = None if wanted is None else self.device_in(wanted)
+        device: int | Value | None = None if wanted is None else self.device_in(wanted)
         if isinstance(wanted, Constant) and wanted.value is None:
             device = None
         sources = [tensor for tensor in tensors_in(Items(call.values())) if tensor.block.device is not None]
@@ -209,4 +209,3 @@ def _named_device(text: str, current: int) -> "int | None | Value":
     if not colon:
         return current
     return int(index) if index.isdecimal() and int(index) < 8 else UNKNOWN
-

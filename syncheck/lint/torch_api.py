@@ -92,7 +92,9 @@ class Api:
             "syncheck.executor.map": self._executor_map,
             "syncheck.contextmanager": self._generator_context,
             "syncheck.within": self._within,
-            "functools.partial": lambda call: Bound(call.args[0], list(call.args[1:]), call.kwargs) if call.args else None,
+            "functools.partial": lambda call: (
+                Bound(call.args[0], list(call.args[1:]), call.kwargs) if call.args else None
+            ),
             "functools.wraps": lambda call: Name("syncheck.identity"),
             "syncheck.identity": lambda call: call.args[0] if call.args else None,
             "contextlib.nullcontext": lambda call: Context(lambda: call.get("enter_result", 0) or NONE, lambda: None),
@@ -161,8 +163,13 @@ class Api:
 
     def _call_torch(self, path: str, head: str, name: str, call: Call) -> Value | None:
         operators = self._calls.operators
-        if head in {"torch.cuda.Stream", "torch.cuda.Event", "torch.Stream", "torch.Event", "torch.Tensor"} and call.args:
-            return self._calls.methods.call(call.args[0], name, Call(call.node, call.args[1:], call.kwargs, call.is_complete))
+        if (
+            head in {"torch.cuda.Stream", "torch.cuda.Event", "torch.Stream", "torch.Event", "torch.Tensor"}
+            and call.args
+        ):
+            return self._calls.methods.call(
+                call.args[0], name, Call(call.node, call.args[1:], call.kwargs, call.is_complete)
+            )
         if head == "torch.nn" and name[:1].isupper():
             return self._net(call)
         if head == "torch.optim":
@@ -342,7 +349,9 @@ class Api:
         if not isinstance(graph, Graph):
             return UNKNOWN
         device = machine.thread.device
-        stream = given if isinstance(given, Stream) and given.ident else machine.new_stream(device, call.node, is_made=False)
+        stream = (
+            given if isinstance(given, Stream) and given.ident else machine.new_stream(device, call.node, is_made=False)
+        )
         context = self.stream_context(stream, call.node)
 
         def enter() -> Value:
@@ -360,7 +369,10 @@ class Api:
     def _graphed_callables(self, call: Call) -> Value:
         """Capture a callable; with no warm-up where the program says so."""
         if truth(call.get("num_warmup_iters", 2) or UNKNOWN) is False:
-            graph, context = Graph(self._machine.ident()), self._machine.new_stream(self._machine.thread.device, call.node)
+            graph, context = (
+                Graph(self._machine.ident()),
+                self._machine.new_stream(self._machine.thread.device, call.node),
+            )
             with_stream = self.stream_context(context, call.node)
             with_stream.enter()
             self.capture(graph, call.node, is_begin=True)

@@ -99,7 +99,9 @@ class Transfers:
         elif there is not None:
             self._to_host(target, source, there, node, non_blocking=non_blocking)
 
-    def _to_device(self, target: Tensor, source: Tensor, device: int, node: ast.AST, *, non_blocking: bool | None) -> None:
+    def _to_device(
+        self, target: Tensor, source: Tensor, device: int, node: ast.AST, *, non_blocking: bool | None
+    ) -> None:
         machine = self._machine
         stream = machine.current(device)
         if non_blocking and not source.block.is_pinned and not source.block.is_lost and not machine.muted:
@@ -109,7 +111,9 @@ class Transfers:
         if not non_blocking:
             machine.sync_stream(stream, node, explicit=False)
 
-    def _to_host(self, target: Tensor, source: Tensor, device: int, node: ast.AST, *, non_blocking: bool | None) -> None:
+    def _to_host(
+        self, target: Tensor, source: Tensor, device: int, node: ast.AST, *, non_blocking: bool | None
+    ) -> None:
         machine = self._machine
         stream = machine.current(device)
         machine.launch(stream, "aten::copy_", [(source, False), (target, True)], node)

@@ -98,10 +98,12 @@ def _advise(finding: Finding, gutter: int, pen: Pen) -> Iterator[str]:
 
 def _summary(report: Report, pen: Pen) -> Iterator[str]:
     worst = min((finding.level for finding in report.findings), key=lambda level: level.rank, default=None)
-    doubt = bool(report.incomplete or report.hidden or not report.summary.operators)
+    doubt = bool(report.incomplete or report.hidden or not (report.summary.operators or report.summary.files))
     ink = INK_OF[worst] if worst else Ink.WARNING if doubt else Ink.HELP
     yield pen.paint("syncheck:", ink) + pen.paint(f" {_verdict(report)}", Ink.STRONG)
-    if report.summary.operators or report.summary.backend:
+    if report.summary.files:
+        yield f"checked: {counted(report.summary.files, 'file')} in {report.summary.seconds:.1f} s"
+    elif report.summary.operators or report.summary.backend:
         yield from hang("checked: ", _checked(report), pen.width)
     for reason in report.incomplete:
         yield from (pen.paint(line, Ink.WARNING) for line in hang("incomplete: ", reason, pen.width))
@@ -116,7 +118,7 @@ def _verdict(report: Report) -> str:
         return f"{_levels(report)} in {_files(report)}"
     if report.hidden:
         return "all findings are hidden"
-    if not report.summary.operators:
+    if not (report.summary.operators or report.summary.files):
         return "nothing was checked: no GPU operator was seen"
     return "no findings, but the check is incomplete" if report.incomplete else "no findings"
 

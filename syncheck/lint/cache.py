@@ -1,0 +1,121 @@
+"""What is known of files that were linted before."""
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from syncheck import __version__
+from syncheck.findings import Finding, Frame, Place
+from syncheck.rules.model import Severity
+
+if TYPE_CHECKING:
+    from syncheck.lint.linter import Result
+
+_FORMAT = 1
+FOLDER = ".syncheck_cache"
+
+
+class Cache:
+    """Results by path, valid for the same size, time of change, and content.
+
+    Findings of all rules are kept, so that selecting other rules needs no new run. A cache that cannot be read or
+    written is as good as none.
+
+    Args:
+        folder: where the cache lies; None for no cache.
+        key: what results depend on beside the files.
+    """
+
+    def __init__(self, folder: Path | None, key: str = "") -> None:
+        name = hashlib.sha256(f"{_FORMAT} {__version__} {key}".encode()).hexdigest()[:16]
+        self._file = None if folder is None else folder / f"{name}.json"
+        self._known: dict[str, Any] = {}
+        self._is_changed = False
+        if self._file is not None:
+            with contextlib.suppress(OSError, ValueError):
+                known = json.loads(self._file.read_bytes())
+                self._known = known if isinstance(known, dict) else {}
+
+    def find(self, path: str) -> "Result | None":
+        """Return what is known of a file; None if that is nothing, or not of this content."""
+        entry = self._known.get(os.path.abspath(path))
+        if entry is None:
+            return None
+        try:
+            status = os.stat(path)
+            if entry["time"] == status.st_mtime_ns and entry["size"] == status.st_size:
+                return _result(entry)
+            if entry["size"] == status.st_size and entry["hash"] == _hash(path):
+                return _result(entry)
+        except (OSError, KeyError, TypeError, ValueError, LookupError):
+            return None
+        return None
+
+    def keep(self, path: str, result: "Result") -> None:
+        """Remember a result."""
+        if self._file is None:
+            return
+        with contextlib.suppress(OSError):
+            status = os.stat(path)
+            findings = [_entry(finding) for finding in result.findings]
+            self._known[os.path.abspath(path)] = {
+                "time": status.st_mtime_ns, "size": status.st_size, "hash": _hash(path), "findings": findings,
+                "unused": result.unused, "problem": result.problem,
+            }  # fmt: skip
+            self._is_changed = True
+
+    def save(self) -> None:
+        """Write the cache, whole or not at all."""
+        if self._file is None or not self._is_changed:
+            return
+        with contextlib.suppress(OSError):
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            ignore = self._file.parent / ".gitignore"
+            if not ignore.exists():
+                ignore.write_text("*\n", encoding="utf-8")
+            with tempfile.NamedTemporaryFile("w", dir=self._file.parent, delete=False, encoding="utf-8") as file:
+                json.dump(self._known, file)
+            os.replace(file.name, self._file)
+
+
+def _hash(path: str) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _entry(finding: Finding) -> dict[str, Any]:
+    return {
+        "rule": finding.rule.code, "place": asdict(finding.place), "message": finding.message, "help": finding.help,
+        "related": [asdict(place) for place in finding.related], "level": finding.level.value,
+    }  # fmt: skip
+
+
+def _result(entry: dict[str, Any]) -> "Result":
+    from syncheck.lint.linter import Result  # noqa: PLC0415  it knows this class
+
+    findings = tuple(_finding(known) for known in entry["findings"])
+    return Result(findings, tuple((line, tuple(codes)) for line, codes in entry["unused"]), entry["problem"])
+
+
+def _finding(known: dict[str, Any]) -> Finding:
+    from syncheck.rules import catalogue  # noqa: PLC0415  most caches hold no finding
+
+    return Finding(
+        rule=catalogue.find(known["rule"]),
+        place=_place(known["place"]),
+        message=known["message"],
+        help=known["help"],
+        related=tuple(map(_place, known["related"])),
+        half="lint",
+        level=Severity(known["level"]),
+    )
+
+
+def _place(known: dict[str, Any]) -> Place:
+    excerpt = tuple((line, text) for line, text in known["excerpt"])
+    return Place(Frame(**known["frame"]), known["message"], excerpt)

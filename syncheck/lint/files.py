@@ -1,0 +1,142 @@
+"""Which files to lint, and their text: Python files and notebooks, without what git ignores."""
+
+import io
+import json
+import os
+import tokenize
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pathspec
+
+from syncheck.errors import ConfigError
+
+SUFFIXES = (".py", ".pyi", ".ipynb")
+_ALWAYS_LEFT_OUT = frozenset(
+    """.git .hg .svn .tox .nox .venv venv .mypy_cache .ruff_cache .pytest_cache .syncheck_cache __pycache__ node_modules
+    .eggs build dist site-packages""".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A file's text.
+
+    Attributes:
+        source: Python source; of a notebook, its code cells one after the other.
+        cells: of a notebook, (first line in `source`, number of the cell from 1) in order; else empty.
+    """
+
+    source: str
+    cells: tuple[tuple[int, int], ...] = ()
+
+
+def found(paths: tuple[str, ...], exclude: tuple[str, ...], *, respect_gitignore: bool = True) -> Iterator[str]:
+    """Yield the files to lint, in order, each once.
+
+    Raises:
+        ConfigError: a path does not exist.
+    """
+    seen: set[str] = set()
+    left_out = pathspec.GitIgnoreSpec.from_lines(exclude)
+    for path in paths:
+        if not os.path.lexists(path):
+            raise ConfigError(f"there is no file or folder {path!r}", "check the path, or name a folder to search")
+        for file in _under(path, left_out, respect_gitignore=respect_gitignore) if os.path.isdir(path) else [path]:
+            real = os.path.realpath(file)
+            if real not in seen:
+                seen.add(real)
+                yield file
+
+
+def _under(root: str, left_out: pathspec.GitIgnoreSpec, *, respect_gitignore: bool) -> Iterator[str]:
+    ignored: dict[str, list[tuple[str, pathspec.GitIgnoreSpec]]] = {}
+    for folder, folders, files in os.walk(root):  # links to folders are not followed: they may loop
+        specs = ignored.get(os.path.dirname(folder), [] if folder != root else _above(root, respect=respect_gitignore))
+        if respect_gitignore and ".gitignore" in files:
+            specs = [*specs, (folder, _spec(os.path.join(folder, ".gitignore")))]
+        ignored[folder] = specs
+        folders[:] = sorted(
+            name for name in folders
+            if name not in _ALWAYS_LEFT_OUT and not _is_ignored(os.path.join(folder, name) + "/", root, specs, left_out)
+        )  # fmt: skip
+        for name in sorted(files):
+            path = os.path.join(folder, name)
+            if name.endswith(SUFFIXES) and not _is_ignored(path, root, specs, left_out):
+                yield path
+
+
+def _above(root: str, *, respect: bool) -> list[tuple[str, pathspec.GitIgnoreSpec]]:
+    """Return the ignore files of the folders around a folder, up to the repository's own."""
+    found_specs: list[tuple[str, pathspec.GitIgnoreSpec]] = []
+    folder = Path(root).resolve()
+    if not respect or (folder / ".git").exists():
+        return found_specs
+    for around in folder.parents:
+        if (around / ".gitignore").is_file():
+            found_specs.append((str(around), _spec(str(around / ".gitignore"))))
+        if (around / ".git").exists():
+            return found_specs
+    return []
+
+
+def _spec(path: str) -> pathspec.GitIgnoreSpec:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return pathspec.GitIgnoreSpec.from_lines(file.read().splitlines())
+    except OSError:
+        return pathspec.GitIgnoreSpec.from_lines([])
+
+
+def _is_ignored(
+    path: str, root: str, specs: list[tuple[str, pathspec.GitIgnoreSpec]], left_out: pathspec.GitIgnoreSpec
+) -> bool:
+    if left_out.patterns and (left_out.match_file(_relative(path, root)) or left_out.match_file(_relative(path, "."))):
+        return True
+    return any(spec.match_file(_relative(path, base)) for base, spec in specs)
+
+
+def _relative(path: str, base: str) -> str:
+    relative = os.path.relpath(path, base).replace(os.sep, "/")
+    return relative + "/" if path.endswith("/") else relative
+
+
+def decode(data: bytes, path: str) -> Text:
+    """Return a file's text.
+
+    Raises:
+        SyntaxError: it is no text in the encoding that it names, or no notebook.
+    """
+    if path.endswith(".ipynb"):
+        return _notebook(data)
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise SyntaxError(f"it is not {encoding}: {error.reason} at byte {error.start}") from None
+    if "\0" in text:
+        raise SyntaxError("it contains a NUL byte")
+    return Text(io.IncrementalNewlineDecoder(None, translate=True).decode(text, final=True))
+
+
+def _notebook(data: bytes) -> Text:
+    try:
+        document = json.loads(data)
+        cells = document["cells"]
+        sources = [(n, cell["source"]) for n, cell in enumerate(cells, 1) if cell["cell_type"] == "code"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise SyntaxError(f"it is no notebook: {error}") from None
+    lines: list[str] = []
+    starts: list[tuple[int, int]] = []
+    for number, source in sources:
+        starts.append((len(lines) + 1, number))
+        text = source if isinstance(source, str) else "".join(source)
+        lines += [_plain(line) for line in text.splitlines()] or [""]
+    return Text("\n".join(lines) + "\n", tuple(starts))
+
+
+def _plain(line: str) -> str:
+    """Return a line of a notebook as Python: commands of the shell and magic ones do nothing."""
+    stripped = line.lstrip()
+    return line[: len(line) - len(stripped)] + "pass" if stripped.startswith(("!", "%", "?")) else line

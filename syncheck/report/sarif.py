@@ -1,0 +1,88 @@
+"""A SARIF report, version 2.1.0.
+
+Source:
+    OASIS SARIF 2.1.0; GitHub documentation, "SARIF support for code scanning".
+"""
+
+import json
+from pathlib import PurePosixPath
+from urllib.parse import quote
+
+from syncheck.findings import Finding, Place, Report
+from syncheck.rules.model import Rule, Severity
+
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "note"}
+
+
+def render(report: Report, *, version: str) -> str:
+    """Return the report as JSON; paths are relative to the working directory where they lie in it."""
+    rules = list({finding.rule.code: finding.rule for finding in report.findings}.values())
+    index = {rule.code: number for number, rule in enumerate(rules)}
+    notifications = [{"level": "warning", "message": {"text": reason}} for reason in report.incomplete]
+    run = {
+        "tool": {"driver": {"name": "syncheck", "version": version, "rules": [_rule(rule) for rule in rules]}},
+        "columnKind": "unicodeCodePoints",
+        "invocations": [{"executionSuccessful": True, "toolExecutionNotifications": notifications}],
+        "results": [_result(finding, index) for finding in report.findings],
+    }
+    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def _rule(rule: Rule) -> dict[str, object]:
+    return {
+        "id": rule.code,
+        "name": "".join(part.capitalize() for part in rule.name.split("-")),
+        "shortDescription": {"text": rule.summary},
+        "fullDescription": {"text": rule.section("Why it matters") or rule.summary},
+        "help": {"text": rule.section("Fix") or rule.summary, "markdown": rule.doc.strip()},
+        "defaultConfiguration": {"level": _LEVELS[rule.severity]},
+        "properties": {"tags": ["concurrency", "gpu"], "problem.severity": _problem(rule.severity)},
+    }
+
+
+def _problem(severity: Severity) -> str:
+    return "recommendation" if severity is Severity.ADVICE else severity.value
+
+
+def _result(finding: Finding, index: dict[str, int]) -> dict[str, object]:
+    text = f"{finding.message}. {finding.help}" if finding.help else finding.message
+    related = [
+        {**_location(place), "id": number, "message": {"text": place.message}}
+        for number, place in enumerate(finding.related, 1)
+    ]
+    result: dict[str, object] = {
+        "ruleId": finding.rule.code,
+        "ruleIndex": index[finding.rule.code],
+        "level": _LEVELS[finding.level],
+        "message": {"text": text},
+        "locations": [_location(finding.place)],
+        "relatedLocations": related,
+        "partialFingerprints": {"syncheck/v1": finding.fingerprint},
+        "occurrenceCount": finding.count,
+    }
+    if finding.related:
+        steps = [*reversed(finding.related), finding.place]
+        flow = [
+            {"location": {**_location(place), "message": {"text": place.message or finding.message}}} for place in steps
+        ]
+        result["codeFlows"] = [{"threadFlows": [{"locations": flow}]}]
+    return result
+
+
+def _location(place: Place) -> dict[str, object]:
+    frame = place.frame
+    region: dict[str, object] = {"startLine": max(frame.line, 1)}
+    if frame.column:
+        region |= {"startColumn": frame.column, "endLine": max(frame.end_line, frame.line, 1)}
+        region |= {"endColumn": frame.end_column} if frame.end_column else {}
+    if frame.source:
+        region["snippet"] = {"text": frame.source}
+    return {"physicalLocation": {"artifactLocation": _artifact(frame.path), "region": region}}
+
+
+def _artifact(path: str) -> dict[str, object]:
+    encoded = quote(path.encode("utf-8", "surrogateescape"), safe="/")
+    if PurePosixPath(path).is_absolute():
+        return {"uri": f"file://{encoded}"}
+    return {"uri": encoded, "uriBaseId": "%SRCROOT%"}
