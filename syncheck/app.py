@@ -90,6 +90,10 @@ def replay(path: Path, options: Options) -> Report:
     return codec.replay(path, lambda backend: new_session(options, backend), options.max_findings)
 
 
+def _unseen(done: int, of: int) -> None:
+    del done, of
+
+
 @dataclass(frozen=True, slots=True)
 class LintRequest:
     """What to lint, and what to do with it.
@@ -109,7 +113,7 @@ class LintRequest:
     change: str = ""
     unsafe: bool = False
     cache: Path | None = None
-    progress: Callable[[int, int], None] = lambda done, of: None
+    progress: Callable[[int, int], None] = _unseen
 
 
 def lint_files(request: LintRequest) -> list[str]:

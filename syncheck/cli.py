@@ -116,7 +116,8 @@ def lint(
     """Find the same mistakes in source, without running it."""
     request = app.LintRequest(
         tuple(paths or (".",)),
-        LintOptions(_split(select), _split(extend_select), _split(ignore), (), tuple(exclude or ()), not no_gitignore, fail_on),
+        LintOptions(_split(select), _split(extend_select), _split(ignore), (), tuple(exclude or ()), not no_gitignore,
+                    fail_on),
         (sys.stdin.buffer.read() if paths == ["-"] else b"", stdin_filename),
         "diff" if diff else "fix" if fix else "ignore" if add_ignores else "",
         unsafe_fixes,
@@ -163,7 +164,7 @@ def _watch(request: app.LintRequest, options: Options) -> None:
             if now != seen:
                 seen = now
                 if sys.stdout.isatty():
-                    typer.clear()
+                    typer.echo("\x1b[2J\x1b[H", nl=False)  # which flushes, unlike `write`
                 _lint_once(request, options, statistics=False)
                 sys.stdout.flush()
             time.sleep(0.5)

@@ -1,6 +1,7 @@
 """Finds what is wrong in one file: follows it as a script, then each function that the script does not reach."""
 
 import ast
+import contextlib
 import itertools
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
@@ -10,7 +11,8 @@ from functools import partial
 from syncheck.findings import Finding, merge_equal
 from syncheck.lint import collectives
 from syncheck.lint.collectives import Collectives
-from syncheck.lint.interpreter import Interpreter, LeftLoop, NextTurn, Raised, Returned, Stop
+from syncheck.lint.interpreter import Interpreter
+from syncheck.lint.jumps import Jump, Raised, TooLongError
 from syncheck.lint.machine import Machine
 from syncheck.lint.places import Bindings, Places
 from syncheck.lint.prefilter import anchor_lines, has_anchor
@@ -79,10 +81,11 @@ class Analysis:
     def _is_script(self) -> bool:
         """Tell whether the file does anything by itself, beyond definitions."""
         return any(
-            (isinstance(statement, ast.Expr | ast.For | ast.While | ast.With | ast.If | ast.Try)
-            and not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)))
-            or (self._is_near(statement)
-            and not isinstance(statement, _DEFINITIONS))
+            (
+                isinstance(statement, ast.Expr | ast.For | ast.While | ast.With | ast.If | ast.Try)
+                and not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
+            )
+            or (self._is_near(statement) and not isinstance(statement, _DEFINITIONS))
             for statement in self._tree.body
         )
 
@@ -120,10 +123,8 @@ class Analysis:
         machine = Machine(session, places)
         together = Collectives(machine)
         run = _Run(machine, Interpreter(machine, together, decisions, _STEPS), together)
-        try:
+        with contextlib.suppress(Jump, TooLongError, RecursionError):
             follow(run)
-        except (Stop, Raised, Returned, LeftLoop, NextTurn, RecursionError):
-            pass
         report = session.report(places)
         self._followed |= run.interpreter.followed
         n_open = run.interpreter.n_decisions if machine.n_events else 0
@@ -156,7 +157,7 @@ class Analysis:
             _forget(value)
         run.machine.havoc()
         result = run.interpreter.call_function(function, Call(function.node, list(args), {}, is_complete=False))
-        for item in run.interpreter.turns(result):
+        for item in run.interpreter.iteration.turns(result):
             del item
         run.interpreter.escape(result)
         for value in args:
@@ -167,10 +168,8 @@ class Analysis:
         instance = Instance(kind)
         begin = kind.find("__init__")
         if isinstance(begin, Function) and begin.node is not method:
-            try:
+            with contextlib.suppress(Raised):
                 run.interpreter.call_function(begin, Call(begin.node, [instance], {}, is_complete=False))
-            except Raised:
-                pass
         if begin is not None and isinstance(begin, Function) and begin.node is method:
             return instance
         assigned = self._attributes.get(kind.node)

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from syncheck.lint.linter import Result
 
 _FORMAT = 1
-FOLDER = ".syncheck_cache"
 
 
 class Cache:

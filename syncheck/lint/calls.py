@@ -5,9 +5,13 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from syncheck.lint.contexts import Contexts
 from syncheck.lint.functions import bind, is_generator
+from syncheck.lint.iteration import Iteration
+from syncheck.lint.jumps import Returned
 from syncheck.lint.machine import Machine, ThreadState
 from syncheck.lint.methods import Methods
+from syncheck.lint.naming import name_of
 from syncheck.lint.operators import Operators
 from syncheck.lint.scope import Scope
 from syncheck.lint.torch_api import Api
@@ -19,7 +23,6 @@ from syncheck.lint.values import (
     Bound,
     Call,
     Class,
-    Constant,
     Context,
     Event,
     Function,
@@ -43,7 +46,6 @@ if TYPE_CHECKING:
 
 _MAY_ORDER = re.compile(r"sync|wait|barrier|join|flush|finish|finali[sz]e|drain|block", re.IGNORECASE)
 _DEEPEST = 12
-_FULL_LENGTH = 12
 
 
 class Calls:
@@ -60,6 +62,8 @@ class Calls:
         self.collectives = collectives
         self.api = Api(self)
         self.methods = Methods(self)
+        self.iteration = Iteration(self)
+        self.contexts = Contexts(self)
         self.steps = steps
         self._depth = 0
         self._decisions = decisions
@@ -80,6 +84,18 @@ class Calls:
 
     def evaluate(self, node: ast.expr | None, scope: Scope) -> Value:
         """Evaluate an expression."""
+        raise NotImplementedError
+
+    def attribute(self, owner: Value, name: str, node: ast.AST) -> Value:
+        """Return an attribute of a value."""
+        raise NotImplementedError
+
+    def assign(self, target: ast.expr, value: Value, scope: Scope, *, is_same: bool = False) -> None:
+        """Bind a target to a value."""
+        raise NotImplementedError
+
+    def condition(self, test: ast.expr, scope: Scope) -> bool | None:
+        """Evaluate a condition; None where nobody knows."""
         raise NotImplementedError
 
     def scope_values(self, scope: Scope) -> list[Value]:
@@ -110,23 +126,26 @@ class Calls:
         """Call a value."""
         match function:
             case Function():
-                return self.call_function(function, call)
+                result = self.call_function(function, call)
             case Bound():
-                merged = Call(
-                    call.node, [*function.args, *call.args], {**function.kwargs, **call.kwargs}, call.is_complete
-                )
-                return self.call(function.function, merged, scope)
+                result = self._call_bound(function, call, scope)
             case Name(path=path):
-                return self._call_name(path, call, scope)
+                result = self._call_name(path, call, scope)
             case Attribute():
-                return self.methods.call(function.owner, function.name, call)
+                result = self.methods.call(function.owner, function.name, call)
             case Class():
-                return self.construct(function, call)
+                result = self.construct(function, call)
             case Net():
-                return self._call_net(function, call)
+                result = self._call_net(function, call)
             case Instance():
-                return self._call_instance(function, call)
-        return self.call_unknown("", call)
+                result = self._call_instance(function, call)
+            case _:
+                result = self.call_unknown("", call)
+        return result
+
+    def _call_bound(self, function: Bound, call: Call, scope: Scope | None) -> Value:
+        args, kwargs = [*function.args, *call.args], {**function.kwargs, **call.kwargs}
+        return self.call(function.function, Call(call.node, args, kwargs, call.is_complete), scope)
 
     def _call_name(self, path: str, call: Call, scope: Scope | None) -> Value:
         if path == "builtins.super" and scope is not None:
@@ -165,14 +184,8 @@ class Calls:
                 value.block.is_lost = True
             case Work():
                 value.lost()
-            case Items() | Table():
-                for item in value.items.values() if isinstance(value, Table) else value.items:
-                    self.escape(item, depth - 1)
-            case Instance():
-                for item in list(value.attributes.values()):
-                    self.escape(item, depth - 1)
-            case Bound():
-                for item in (*value.args, *value.kwargs.values()):
+            case _:
+                for item in _held_by(value):
                     self.escape(item, depth - 1)
 
     # -- functions of the program
@@ -193,8 +206,6 @@ class Calls:
         return self._follow(node, scope)
 
     def _follow(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> Value:
-        from syncheck.lint.interpreter import Returned  # noqa: PLC0415  it knows this class
-
         caller, function = self.machine.current_node, self.machine.function
         self._depth += 1
         self._running.append(node)
@@ -211,8 +222,6 @@ class Calls:
         return NONE
 
     def _generate(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> Iterator[Value]:
-        from syncheck.lint.interpreter import Returned  # noqa: PLC0415  it knows this class
-
         try:
             yield from self.block(node.body, scope)
         except Returned:
@@ -267,100 +276,6 @@ class Calls:
             return Bound(Name("syncheck.within"), [found, function])
         return function
 
-    # -- iteration
-
-    def iterate(self, source: Value) -> Iterator[Value]:
-        """Yield the items of a value that are known."""
-        match source:
-            case Running(values=values):
-                yield from values
-            case Items(is_iterator=True):
-                while source.items:
-                    yield source.items.pop(0)
-            case Items():
-                yield from list(source.items)
-            case Table():
-                yield from [Constant(key) for key in source.items]
-            case Tensor():
-                for row in range(3):
-                    yield self.operators.alias(source, self.operators.part_of(source, Constant(row)))
-            case Instance():
-                yield from self._iterate_object(source)
-
-    def _iterate_object(self, source: Instance) -> Iterator[Value]:
-        begin = source.kind.find("__iter__")
-        if not isinstance(begin, Function):
-            return
-        iterator = self.call_function(begin, Call(begin.node, [source]))
-        if not isinstance(iterator, Instance):
-            yield from self.iterate(iterator)
-            return
-        step = iterator.kind.find("__next__")
-        for _ in range(_FULL_LENGTH if isinstance(step, Function) else 0):
-            assert isinstance(step, Function)  # noqa: S101  else there is no turn
-            yield self.call_function(step, Call(step.node, [iterator]))
-
-    def turns(self, source: Value, most: int = 0) -> Iterator[Value]:
-        """Yield what a loop over a value gets in the turns that are followed."""
-        from syncheck.lint.interpreter import MOST_TURNS, Raised  # noqa: PLC0415  it knows this class
-
-        most = most or (MOST_TURNS if isinstance(source, Items) and len(source.items) > _FULL_LENGTH else _FULL_LENGTH)
-        is_known = isinstance(source, Running | Table | Tensor) or (isinstance(source, Items) and not source.is_open)
-        is_known |= isinstance(source, Instance) and isinstance(source.kind.find("__iter__"), Function)
-        turn = 0
-        items = self.iterate(source)
-        while turn < most:
-            try:
-                yield next(items)  # bound to no name, which would keep it alive
-            except (StopIteration, Raised):
-                break
-            turn += 1
-        if turn >= most:
-            return
-        while not is_known and turn < MOST_TURNS:
-            turn += 1
-            yield UNKNOWN
-
-    # -- contexts
-
-    def context_of(self, value: Value, node: ast.expr) -> Context:
-        """Return what a value does as a context manager."""
-        match value:
-            case Context():
-                return value
-            case Stream():
-                return self.api.stream_context(value, node)
-            case Running(values=values):
-                return Context(lambda: next(values, UNKNOWN), lambda: next(values, UNKNOWN) and None)
-            case Instance():
-                enter, leave = value.kind.find("__enter__"), value.kind.find("__exit__")
-                if isinstance(enter, Function) and isinstance(leave, Function):
-                    return Context(
-                        lambda: self.call_function(enter, Call(node, [value])),
-                        lambda: self.call_function(leave, Call(node, [value, NONE, NONE, NONE])) and None,
-                    )
-        return self._unknown_context(value, node)
-
-    def _unknown_context(self, value: Value, node: ast.expr) -> Context:
-        """Return a context that may make any stream current, if its name speaks of streams or devices."""
-        text = ast.unparse(node).lower()
-        if "coalescing" in text:
-            return Context(self.collectives.begin_coalescing, self.collectives.end_coalescing)
-        if not any(word in text for word in ("stream", "device", "ctx", "context")):
-            return Context(lambda: value, lambda: None)
-        thread = self.machine.thread
-        before: list[dict[int, int]] = []
-
-        def enter() -> Value:
-            before.append(dict(thread.streams))
-            thread.streams = dict.fromkeys(range(8), 0)
-            return UNKNOWN
-
-        def leave() -> None:
-            thread.streams = before.pop()
-
-        return Context(enter, leave)
-
     # -- threads
 
     def in_new_thread(self, target: Value, call: Call) -> Value:
@@ -412,32 +327,20 @@ class Calls:
     def name_findings(self, scope: Scope, statement: ast.stmt) -> None:
         """Tell the session what the tensors of new findings are called here."""
         for allocation in self.machine.take_named():
-            name = _name_of(allocation, scope, ast.unparse(statement))
+            name = name_of(allocation, scope, ast.unparse(statement))
             if name:
                 self.machine.session.name("allocation", allocation, name)
 
 
-def _name_of(allocation: int, scope: Scope, text: str) -> str:
-    words = set(re.findall(r"\w+", text))
-    found: list[str] = []
-    around: Scope | None = scope
-    while around is not None:
-        for name, value in around.names.items():
-            found += _names_in(name, value, allocation)
-        around = around.parent
-    spoken = [name for name in found if set(re.findall(r"[A-Za-z_]\w*", name)) <= words]
-    return (spoken or found or [""])[0]
-
-
-def _names_in(name: str, value: Value, allocation: int) -> list[str]:
-    if isinstance(value, Tensor):
-        return [name] if value.block.ident == allocation else []
-    if isinstance(value, Items):
-        inside = [(f"{name}[{index}]", item) for index, item in enumerate(value.items)]
-    elif isinstance(value, Table):
-        inside = [(f"{name}[{key!r}]", item) for key, item in value.items.items()]
-    elif isinstance(value, Instance) and name == "self":
-        inside = [(f"{name}.{key}", item) for key, item in value.attributes.items()]
-    else:
-        return []
-    return [text for text, item in inside if isinstance(item, Tensor) and item.block.ident == allocation]
+def _held_by(value: Value) -> list[Value]:
+    match value:
+        case Items(items=items):
+            return items
+        case Table(items=items):
+            return list(items.values())
+        case Instance(attributes=attributes):
+            return list(attributes.values())
+        case Bound(args=args, kwargs=kwargs):
+            return [*args, *kwargs.values()]
+        case _:
+            return []

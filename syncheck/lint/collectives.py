@@ -11,7 +11,8 @@ from syncheck.rules.model import Rule
 from syncheck.sanitizer.ledger import Draft
 from syncheck.sanitizer.wording import TensorRef, Text
 
-# Which arguments a collective writes and which it reads, by position and name. Source: torch/distributed/distributed_c10d.py.
+# Which arguments a collective writes and which it reads, by position and name.
+# Source: torch/distributed/distributed_c10d.py.
 _WRITES: dict[str, tuple[tuple[int, str], ...]] = {
     "all_reduce": ((0, "tensor"),),
     "broadcast": ((0, "tensor"),),

@@ -1,10 +1,9 @@
 """Evaluates expressions of a program: what they are, and what they make the GPUs do."""
 
 import ast
-import operator
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
+from syncheck.lint.arithmetic import compared, computed, is_same, picked, repeated
 from syncheck.lint.calls import Calls
 from syncheck.lint.functions import defaults_of
 from syncheck.lint.scope import Scope
@@ -32,23 +31,8 @@ from syncheck.lint.values import (
     truth,
 )
 
-_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Div: operator.truediv,
-}
-_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}
-_MOST_ITEMS = 64
+_LIKE = {"List": "Tuple", "Set": "Tuple", "SetComp": "ListComp"}
+"""Expressions that are evaluated as another one is."""
 _MOST_MADE = 8
 
 
@@ -59,7 +43,8 @@ class Expressions(Calls):
         """Return what an expression stands for."""
         if node is None:
             return NONE
-        method = getattr(self, f"_of_{type(node).__name__}", None)
+        kind = type(node).__name__
+        method = getattr(self, f"_of_{_LIKE.get(kind, kind)}", None)
         if method is None:
             for child in ast.iter_child_nodes(node):
                 if isinstance(child, ast.expr):
@@ -122,8 +107,7 @@ class Expressions(Calls):
                 is_complete &= not value.is_open
             else:
                 is_complete = False
-        result = self.call(function, Call(node, args, kwargs, is_complete), scope)
-        return result
+        return self.call(function, Call(node, args, kwargs, is_complete), scope)
 
     def _of_Await(self, node: ast.Await, scope: Scope) -> Value:
         return self.evaluate(node.value, scope)
@@ -148,9 +132,6 @@ class Expressions(Calls):
                 items.append(value)
         return Items(items, is_open)
 
-    _of_List = _of_Tuple
-    _of_Set = _of_Tuple
-
     def _of_Dict(self, node: ast.Dict, scope: Scope) -> Value:
         made = Table({})
         for key_node, value_node in zip(node.keys, node.values, strict=True):
@@ -166,8 +147,6 @@ class Expressions(Calls):
 
     def _of_ListComp(self, node: ast.ListComp | ast.SetComp, scope: Scope) -> Value:
         return Items(list(self._made_by(node.elt, node.generators, scope)))
-
-    _of_SetComp = _of_ListComp
 
     def _of_GeneratorExp(self, node: ast.GeneratorExp, scope: Scope) -> Value:
         return Running(self._made_by(node.elt, node.generators, scope))
@@ -189,7 +168,7 @@ class Expressions(Calls):
             return
         inside = Scope(scope)
         first, *others = generators
-        for item in self.turns(self.evaluate(first.iter, scope), _MOST_MADE):
+        for item in self.iteration.turns(self.evaluate(first.iter, scope), _MOST_MADE):
             self.assign(first.target, item, inside)
             if all(truth(self.evaluate(test, inside)) is not False for test in first.ifs):
                 yield from self._made_by(element, others, inside)
@@ -212,9 +191,9 @@ class Expressions(Calls):
         if isinstance(left, Reading) or isinstance(right, Reading):
             return self._clock_arithmetic(kind, left, right)
         if isinstance(left, Constant) and isinstance(right, Constant):
-            return _computed(kind, left.value, right.value)
+            return computed(kind, left.value, right.value)
         if isinstance(kind, ast.Mult):
-            return _repeated(left, right)
+            return repeated(left, right)
         if isinstance(kind, ast.Add) and isinstance(left, Items) and isinstance(right, Items):
             return Items([*left.items, *right.items], left.is_open or right.is_open)
         return UNKNOWN
@@ -260,18 +239,14 @@ class Expressions(Calls):
             return UNKNOWN
         left, right = values
         if isinstance(node.ops[0], ast.Is | ast.IsNot):
-            known = _is_same(left, right)
+            known = is_same(left, right)
             return UNKNOWN if known is None else Constant(known == isinstance(node.ops[0], ast.Is))
         inputs = [value for value in values if isinstance(value, Tensor)]
         if inputs and not isinstance(node.ops[0], ast.In | ast.NotIn):
             return self.operators.run(f"aten::{type(node.ops[0]).__name__.lower()}", inputs, Call(node, []))
-        compare = _COMPARE.get(type(node.ops[0]))
-        if compare is None or not (isinstance(left, Constant) and isinstance(right, Constant)):
-            return UNKNOWN
-        try:
-            return Constant(compare(left.value, right.value))
-        except TypeError:
-            return UNKNOWN
+        if isinstance(left, Constant) and isinstance(right, Constant):
+            return compared(node.ops[0], left.value, right.value)
+        return UNKNOWN
 
     def _of_BoolOp(self, node: ast.BoolOp, scope: Scope) -> Value:
         is_or = isinstance(node.op, ast.Or)
@@ -314,7 +289,7 @@ class Expressions(Calls):
         if isinstance(owner, Table) and isinstance(index, Constant):
             return owner.items.get(index.value, UNKNOWN)
         if isinstance(owner, Items) and isinstance(index, Constant):
-            return _picked(owner, index.value)
+            return picked(owner, index.value)
         if isinstance(owner, Net):
             return owner
         return UNKNOWN
@@ -325,20 +300,22 @@ class Expressions(Calls):
         """Return an attribute of a value."""
         match owner:
             case Name(path=path):
-                return self.api.constant(f"{path}.{name}") or Name(f"{path}.{name}")
+                found: Value = Name(f"{path}.{name}")
             case Instance():
-                return self.attribute_of_object(owner, name, node)
+                found = self.attribute_of_object(owner, name, node)
             case Class():
-                return owner.find(name) or UNKNOWN
+                found = owner.find(name) or UNKNOWN
             case Tensor():
-                return self._attribute_of_tensor(owner, name)
+                found = self._attribute_of_tensor(owner, name)
             case Net() if name in {"weight", "bias"}:
-                return owner.weight or UNKNOWN
+                found = owner.weight or UNKNOWN
             case Stream() if name == "device":
-                return Device(owner.device)
-        if type(owner) is Value:
-            return UNKNOWN if name.startswith("__") else Attribute(owner, name)
-        return Attribute(owner, name)
+                found = Device(owner.device)
+            case _ if type(owner) is Value and name.startswith("__"):
+                found = UNKNOWN
+            case _:
+                found = Attribute(owner, name)
+        return found
 
     def attribute_of_object(self, owner: Instance, name: str, node: ast.AST) -> Value:
         """Return an attribute of an object of the program."""
@@ -363,43 +340,3 @@ class Expressions(Calls):
         if name in {"T", "mT", "H", "mH", "data", "real", "values", "indices"}:
             return self.operators.alias(owner, owner.part)
         return Attribute(owner, name)
-
-
-def _computed(kind: ast.operator, left: Any, right: Any) -> Value:
-    compute = _BINARY.get(type(kind))
-    small = all(not isinstance(value, int) or abs(value) < 1 << 40 for value in (left, right))
-    if compute is None or not small or (isinstance(left, str | bytes) and isinstance(kind, ast.Mult | ast.Mod)):
-        return UNKNOWN
-    try:
-        return Constant(compute(left, right))
-    except (TypeError, ValueError, ArithmeticError):
-        return UNKNOWN
-
-
-def _repeated(left: Value, right: Value) -> Value:
-    if isinstance(left, Items) and isinstance(right, Constant) and isinstance(right.value, int):
-        return Items((left.items * max(0, min(right.value, _MOST_ITEMS)))[:_MOST_ITEMS], left.is_open)
-    return UNKNOWN
-
-
-def _is_same(left: Value, right: Value) -> bool | None:
-    if isinstance(left, Constant) and isinstance(right, Constant):
-        return left.value is right.value
-    if left is right:
-        return True
-    none = next((value for value in (left, right) if isinstance(value, Constant) and value.value is None), None)
-    other = right if none is left else left
-    if none is None or type(other) in {Value, Name, Attribute}:
-        return None
-    return False
-
-
-def _picked(owner: Items, index: Any) -> Value:
-    if isinstance(index, slice):
-        try:
-            return Items(owner.items[index], owner.is_open)
-        except TypeError:
-            return UNKNOWN
-    if not isinstance(index, int) or (owner.is_open and index < 0):
-        return UNKNOWN
-    return owner.items[index] if -len(owner.items) <= index < len(owner.items) else UNKNOWN

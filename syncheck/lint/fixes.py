@@ -89,9 +89,10 @@ def _statement(tree: ast.Module, line: int) -> ast.stmt | None:
     """Return the innermost statement that a line belongs to."""
     found: ast.stmt | None = None
     for node in ast.walk(tree):
-        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or node.lineno):
-            if found is None or node.lineno >= found.lineno:
-                found = node
+        if not isinstance(node, ast.stmt) or not node.lineno <= line <= (node.end_lineno or node.lineno):
+            continue
+        if found is None or node.lineno >= found.lineno:
+            found = node
     return found
 
 

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
-from syncheck.lint.values import UNKNOWN, Bound, Call, Constant, Function, Items, Table, Value
+from syncheck.lint.values import UNKNOWN, Call, Function, Items, Table, Value
 
 
 def defaults_of(
@@ -55,13 +55,3 @@ def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
         yield inner
         if not isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
             waiting.extend(ast.iter_child_nodes(inner))
-
-
-def with_first(value: Value, first: Value) -> Value:
-    """Return a function with its first argument given, as an attribute of an object gives it."""
-    return value if isinstance(value, Function) and value.is_own else Bound(value, [first])
-
-
-def constant_text(value: Value) -> str:
-    """Return a constant string; "" for anything else."""
-    return value.value if isinstance(value, Constant) and isinstance(value.value, str) else ""

@@ -1,65 +1,34 @@
 """Follows statements of a program in the order in which they would run."""
 
 import ast
+import contextlib
 from collections.abc import Iterator
 
-from syncheck.lint.expressions import Expressions
+from syncheck.lint.binding import Binding
 from syncheck.lint.functions import defaults_of
+from syncheck.lint.iteration import MOST_TURNS
+from syncheck.lint.jumps import Jump, LeftLoop, NextTurn, Raised, Returned, TooLongError
 from syncheck.lint.scope import Scope
 from syncheck.lint.values import (
     NONE,
     UNKNOWN,
     Class,
-    Constant,
     Context,
-    Event,
     Function,
-    Instance,
-    Items,
     Name,
-    Running,
-    Stream,
-    Table,
     Tensor,
     Value,
     Work,
     truth,
 )
 
-MOST_TURNS = 3
-"""Turns of a loop that are followed: what is wrong from one turn to the next shows in the second, or of two buffers in
-the third."""
-
-
 _MOST_KNOWN_TURNS = 12
 """Turns of a loop whose end is known."""
+_LIKE = {"AsyncFunctionDef": "FunctionDef", "TryStar": "Try", "AsyncFor": "For", "AsyncWith": "With"}
+"""Statements that are run as another one is."""
 
 
-class Stop(Exception):
-    """Too much was followed."""
-
-
-class Returned(Exception):
-    """A function returns."""
-
-    def __init__(self, value: Value) -> None:
-        super().__init__()
-        self.value = value
-
-
-class LeftLoop(Exception):
-    """`break`."""
-
-
-class NextTurn(Exception):
-    """`continue`."""
-
-
-class Raised(Exception):
-    """`raise`: the path ends here."""
-
-
-class Interpreter(Expressions):
+class Interpreter(Binding):
     """Runs statements. They are generators, so that a generator function of the program can be one."""
 
     def run(self, body: list[ast.stmt], scope: Scope) -> None:
@@ -72,9 +41,10 @@ class Interpreter(Expressions):
         for statement in body:
             self.steps -= 1
             if self.steps < 0:
-                raise Stop
+                raise TooLongError
             self.machine.current_node = statement
-            method = getattr(self, f"_run_{type(statement).__name__}", None)
+            kind = type(statement).__name__
+            method = getattr(self, f"_run_{_LIKE.get(kind, kind)}", None)
             if method is not None:
                 yield from method(statement, scope)
             self.name_findings(scope, statement)
@@ -86,8 +56,7 @@ class Interpreter(Expressions):
         if isinstance(value, ast.Yield):
             yield self.evaluate(value.value, scope) if value.value is not None else NONE
         elif isinstance(value, ast.YieldFrom):
-            for item in self.iterate(self.evaluate(value.value, scope)):
-                yield item
+            yield from self.iteration.items(self.evaluate(value.value, scope))
         else:
             made = self.evaluate(value, scope)
             if isinstance(made, Work):
@@ -174,8 +143,6 @@ class Interpreter(Expressions):
             function = self.decorate(function, decorator, scope)
         scope.set(node.name, function)
 
-    _run_AsyncFunctionDef = _run_FunctionDef
-
     def _run_ClassDef(self, node: ast.ClassDef, scope: Scope) -> Iterator[Value]:
         yield from ()
         made = Class(node, scope, [self.evaluate(base, scope) for base in node.bases])
@@ -208,9 +175,8 @@ class Interpreter(Expressions):
         before = (dict(thread.streams), list(thread.contexts), thread.device)
         machine.muted += 1
         try:
-            self.run(body, inside)
-        except (Returned, LeftLoop, NextTurn, Raised):
-            pass
+            with contextlib.suppress(Jump):
+                self.run(body, inside)
         finally:
             machine.muted -= 1
             thread.streams, thread.contexts, thread.device = before
@@ -235,14 +201,12 @@ class Interpreter(Expressions):
         finally:
             self.run(node.finalbody, scope)
 
-    _run_TryStar = _run_Try
-
     # -- loops
 
     def _run_For(self, node: ast.For | ast.AsyncFor, scope: Scope) -> Iterator[Value]:
         source = self.evaluate(node.iter, scope)
         try:
-            for item in self.turns(source):
+            for item in self.iteration.turns(source):
                 self.assign(node.target, item, scope)
                 del item
                 try:
@@ -252,8 +216,6 @@ class Interpreter(Expressions):
             yield from self.block(node.orelse, scope)
         except LeftLoop:
             pass
-
-    _run_AsyncFor = _run_For
 
     def _run_While(self, node: ast.While, scope: Scope) -> Iterator[Value]:
         turns = 0
@@ -281,7 +243,7 @@ class Interpreter(Expressions):
         try:
             for item in node.items:
                 self.machine.current_node = item.context_expr
-                context = self.context_of(self.evaluate(item.context_expr, scope), item.context_expr)
+                context = self.contexts.of(self.evaluate(item.context_expr, scope), item.context_expr)
                 value = context.enter()
                 entered.append(context)
                 if item.optional_vars is not None:
@@ -292,106 +254,6 @@ class Interpreter(Expressions):
             for context in reversed(entered):
                 context.leave()
 
-    _run_AsyncWith = _run_With
-
-    # -- binding
-
-    def assign(self, target: ast.expr, value: Value, scope: Scope, *, is_same: bool = False) -> None:
-        """Bind a target to a value; `is_same`: the value was changed in place and is there already."""
-        match target:
-            case ast.Name(id=name):
-                scope.set(name, value)
-                self.forget_decisions(name)
-            case ast.Tuple(elts=parts) | ast.List(elts=parts):
-                for part, item in zip(parts, self.unpack(value, parts), strict=True):
-                    self.assign(part, item, scope)
-            case ast.Starred(value=inner):
-                self.assign(inner, value, scope)
-            case ast.Attribute(value=owner, attr=name):
-                self.set_attribute(self.evaluate(owner, scope), name, value)
-                self.forget_decisions(name)
-            case ast.Subscript(value=owner, slice=index):
-                if not is_same:
-                    self.set_item(self.evaluate(owner, scope), self.evaluate(index, scope), value, target)
-
-    def unpack(self, value: Value, parts: list[ast.expr]) -> list[Value]:
-        """Return one value for each part of a tuple that is assigned to."""
-        if any(isinstance(part, ast.Starred) for part in parts):
-            return [UNKNOWN] * len(parts)
-        if isinstance(value, Running):
-            value = Items([item for item, _ in zip(value.values, parts, strict=False)])
-        if isinstance(value, Items) and len(value.items) == len(parts):
-            return list(value.items)
-        if isinstance(value, Tensor):
-            return [self.operators.alias(value, value.part) for _ in parts]
-        return [UNKNOWN] * len(parts)
-
-    def set_attribute(self, owner: Value, name: str, value: Value) -> None:
-        """Bind an attribute."""
-        if self.machine.muted:
-            return
-        if isinstance(owner, Instance):
-            owner.attributes[name] = value
-        elif isinstance(owner, Tensor) and name == "grad":
-            owner.grad = value if isinstance(value, Tensor) else None
-        elif isinstance(owner, Tensor) and name == "data" and isinstance(value, Tensor):
-            owner.block, owner.part = value.block, value.part
-        else:
-            self.escape(value)
-
-    def set_item(self, owner: Value, index: Value, value: Value, node: ast.AST) -> None:
-        """Bind an item of a container, or write a part of a tensor."""
-        if isinstance(owner, Tensor):
-            self.write_part(owner, index, value, node)
-        elif self.machine.muted:
-            return
-        elif isinstance(owner, Table) and isinstance(index, Constant) and _is_key(index.value):
-            owner.items[index.value] = value
-        elif isinstance(owner, Items) and isinstance(index, Constant) and isinstance(index.value, int):
-            if -len(owner.items) <= index.value < len(owner.items):
-                owner.items[index.value] = value
-        else:
-            self.escape(value)
-            if isinstance(owner, Items | Table):
-                self.blur(owner)
-
-    def blur(self, owner: Items | Table) -> None:
-        """Forget a container's items: one of them was replaced, and nobody knows which."""
-        for item in owner.items.values() if isinstance(owner, Table) else owner.items:
-            self.escape(item)
-        owner.is_open = True
-        if isinstance(owner, Table):
-            owner.items.clear()
-        else:
-            owner.items[:] = [item if isinstance(item, Stream | Event) else UNKNOWN for item in owner.items]
-
-    def delete(self, target: ast.expr, scope: Scope) -> None:
-        """Run `del`."""
-        if self.machine.muted:
-            return
-        match target:
-            case ast.Name(id=name):
-                scope.delete(name)
-            case ast.Tuple(elts=parts) | ast.List(elts=parts):
-                for part in parts:
-                    self.delete(part, scope)
-            case ast.Attribute(value=owner, attr=name):
-                found = self.evaluate(owner, scope)
-                if isinstance(found, Instance):
-                    found.attributes.pop(name, None)
-            case ast.Subscript(value=owner, slice=index):
-                self._delete_item(self.evaluate(owner, scope), self.evaluate(index, scope))
-
-    def _delete_item(self, owner: Value, index: Value) -> None:
-        if not isinstance(owner, Items | Table):
-            return
-        if not isinstance(index, Constant) or isinstance(index.value, slice):
-            self.blur(owner)
-        elif isinstance(owner, Table):
-            owner.items.pop(index.value, None)
-        elif isinstance(index.value, int) and -len(owner.items) <= index.value < len(owner.items):
-            del owner.items[index.value]
-
     # -- conditions
 
     def condition(self, test: ast.expr, scope: Scope) -> bool | None:
@@ -401,7 +263,3 @@ class Interpreter(Expressions):
             self.operators.read_by_host(value, test)
         self.asked(value)
         return truth(value)
-
-
-def _is_key(value: object) -> bool:
-    return isinstance(value, int | str | float | bool | tuple | None)

@@ -58,7 +58,7 @@ class Machine:
         self.thread = ThreadState()
         self.current_node: ast.AST = ast.Pass(lineno=1, col_offset=0)
         self.named: list[int] = []  # allocations that new findings are about
-        self.watch: Callable[[list[Access], ast.AST], None] = lambda touched, node: None
+        self.watch: Callable[[list[Access], ast.AST], None] = _unwatched
         self._defaults: list[int] = []
         self._n_streams = 0
         self._n_parts = 0
@@ -311,3 +311,7 @@ class Machine:
 
 def _nothing(ident: int) -> None:
     del ident
+
+
+def _unwatched(touched: list[Access], node: ast.AST) -> None:
+    del touched, node

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from syncheck.lint.containers import Containers
 from syncheck.lint.values import (
     NONE,
     UNKNOWN,
@@ -44,19 +45,20 @@ class Methods:
     def __init__(self, calls: "Calls") -> None:
         self._calls = calls
         self._machine = calls.machine
+        containers = Containers(calls.machine)
         self._by_kind: dict[type[Value], Method] = {
             Stream: self._stream,
             Event: self._event,
             Tensor: self._tensor,
-            Items: self._items,
-            Table: self._table,
+            Items: containers.of_items,
+            Table: containers.of_table,
             Net: self._net,
             Optimizer: self._optimizer,
             Work: self._work,
             Graph: self._graph,
             Thread: self._thread,
             Future: self._future,
-            Running: self._running,
+            Running: containers.of_running,
             Instance: self._instance,
             Constant: self._constant,
             Attribute: self._attribute,
@@ -75,7 +77,7 @@ class Methods:
         """Call a method of a value of which nothing is known: some say what they return."""
         del owner
         if name == "cuda" or (name == "to" and call.flag("non_blocking", 1)):
-            return self._calls.transfers.move(UNKNOWN, call, name)
+            return self._calls.transfers.move(call, name)
         return None
 
     def _attribute(self, owner: Attribute, name: str, call: Call) -> Value | None:
@@ -248,6 +250,7 @@ class Methods:
     # -- collectives, graphs, threads
 
     def _work(self, owner: Work, name: str, call: Call) -> Value | None:
+        del call
         if name in {"wait", "synchronize"}:
             self._calls.collectives.waited(owner)
             return UNKNOWN
@@ -274,62 +277,7 @@ class Methods:
         del call
         return owner.value if name in {"result", "wait", "get"} else UNKNOWN
 
-    # -- containers
-
-    def _items(self, owner: Items, name: str, call: Call) -> Value | None:
-        if self._machine.muted:
-            return UNKNOWN
-        first = call.get("", 0)
-        if name in {"append", "add", "put", "appendleft", "put_nowait"} and first is not None:
-            owner.items.insert(0 if name == "appendleft" else len(owner.items), first)
-            return NONE
-        if name in {"pop", "popleft", "get", "get_nowait"}:
-            return self._popped(owner, name, first)
-        if name == "extend" and isinstance(first, Items):
-            owner.items += first.items
-            return NONE
-        if name == "clear":
-            owner.items.clear()
-            return NONE
-        if name == "copy":
-            return Items(list(owner.items), owner.is_open)
-        if name in {"insert", "remove", "sort", "reverse", "extend", "rotate"}:
-            owner.is_open = True
-            owner.items.clear()
-        return None if name not in {"index", "count", "__len__", "empty", "qsize"} else UNKNOWN
-
-    def _popped(self, owner: Items, name: str, index: Value | None) -> Value:
-        position = 0 if name in {"popleft", "get", "get_nowait"} else -1
-        if index is not None and name == "pop":
-            if not isinstance(index, Constant) or not isinstance(index.value, int):
-                return UNKNOWN
-            position = index.value
-        if owner.is_open or not -len(owner.items) <= position < len(owner.items):
-            return UNKNOWN
-        return owner.items.pop(position)
-
-    def _table(self, owner: Table, name: str, call: Call) -> Value | None:
-        key = call.get("", 0)
-        if name in {"get", "pop", "setdefault"} and isinstance(key, Constant):
-            if key.value in owner.items:
-                return (
-                    owner.items.pop(key.value) if name == "pop" and not self._machine.muted else owner.items[key.value]
-                )
-            return UNKNOWN if owner.is_open else call.get("default", 1) or NONE
-        if name == "values":
-            return Items(list(owner.items.values()), owner.is_open)
-        if name == "keys":
-            return Items([Constant(key) for key in owner.items], owner.is_open)
-        if name == "items":
-            return Items([Items([Constant(key), value]) for key, value in owner.items.items()], owner.is_open)
-        if name == "clear" and not self._machine.muted:
-            owner.items.clear()
-            return NONE
-        return None
-
-    def _running(self, owner: Running, name: str, call: Call) -> Value | None:
-        del call
-        return next(owner.values, UNKNOWN) if name in {"send", "__next__"} else UNKNOWN
+    # -- objects
 
     def _instance(self, owner: Instance, name: str, call: Call) -> Value | None:
         """Call a method that the object's class does not have: a base's that is not known."""
@@ -345,8 +293,8 @@ class Methods:
 
     def _module_method(self, owner: Instance, name: str, call: Call) -> Value | None:
         nets = [value for value in owner.attributes.values() if isinstance(value, Net)]
-        nets += [value for item in owner.attributes.values() if isinstance(item, Items) for value in item.items
-                 if isinstance(value, Net)]  # fmt: skip
+        lists = [value.items for value in owner.attributes.values() if isinstance(value, Items)]
+        nets += [value for items in lists for value in items if isinstance(value, Net)]
         if name in {"to", "cuda", "cpu"}:
             for net in nets:
                 self._calls.transfers.move_net(net, call, name)

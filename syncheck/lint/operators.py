@@ -3,7 +3,19 @@
 import ast
 
 from syncheck.lint.machine import Access, Machine
-from syncheck.lint.values import UNKNOWN, WHOLE, Call, Constant, Device, Items, Part, Tensor, Value, tensors_in
+from syncheck.lint.values import (
+    UNKNOWN,
+    WHOLE,
+    Call,
+    Constant,
+    Device,
+    DeviceIndex,
+    Items,
+    Part,
+    Tensor,
+    Value,
+    tensors_in,
+)
 
 # Methods that hand out an alias of the whole tensor, or of a part that is not known.
 _ALIASES = frozenset(
@@ -47,7 +59,7 @@ class Operators:
 
     # -- making tensors
 
-    def device_in(self, value: Value | None) -> "int | None | Value":
+    def device_in(self, value: Value | None) -> DeviceIndex:
         """Return the index that a device argument names, None for the CPU, UNKNOWN where nobody knows."""
         machine = self._machine
         if isinstance(value, Device):
@@ -59,7 +71,7 @@ class Operators:
                 return _named_device(value.value, machine.thread.device)
         return UNKNOWN
 
-    def make(self, operator: str, call: Call, device: "int | None | Value", *, is_pinned: bool = False) -> Value:
+    def make(self, operator: str, call: Call, device: DeviceIndex, *, is_pinned: bool = False) -> Value:
         """Run an operator that makes a tensor from nothing."""
         if isinstance(device, Value):
             return UNKNOWN
@@ -78,7 +90,7 @@ class Operators:
         if "out" in call.kwargs:
             return self.run(f"aten::{name}", [], call)
         wanted = call.get("device")
-        device: int | Value | None = None if wanted is None else self.device_in(wanted)
+        device: DeviceIndex = None if wanted is None else self.device_in(wanted)
         if isinstance(wanted, Constant) and wanted.value is None:
             device = None
         sources = [tensor for tensor in tensors_in(Items(call.values())) if tensor.block.device is not None]
@@ -200,7 +212,7 @@ def _is_row(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _named_device(text: str, current: int) -> "int | None | Value":
+def _named_device(text: str, current: int) -> DeviceIndex:
     kind, colon, index = text.partition(":")
     if kind == "cpu":
         return None

@@ -113,4 +113,5 @@ def _bound_by(statement: ast.stmt) -> list[str]:
             return [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
         case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
             return [name]
-    return []
+        case _:
+            return []

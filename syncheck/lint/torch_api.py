@@ -1,35 +1,30 @@
-"""Functions of torch, of the standard library and built-in ones, by their full names."""
+"""Functions of torch, by their full names; those of others are looked up from here, too."""
 
 import ast
-import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from syncheck.lint.builtins_api import Builtins
 from syncheck.lint.machine import N_DEVICES
 from syncheck.lint.operators import FACTORIES, LIKE
+from syncheck.lint.stdlib_api import StandardLibrary
 from syncheck.lint.values import (
     NONE,
     UNKNOWN,
     Attribute,
-    Bound,
     Call,
     Constant,
     Context,
     Device,
     Event,
-    Future,
     Graph,
-    Instance,
     Items,
     Name,
     Net,
     Optimizer,
-    Running,
     Stream,
-    Table,
     Tensor,
-    Thread,
     Value,
     tensors_in,
     truth,
@@ -49,6 +44,7 @@ _NOT_OPERATORS = frozenset(
     compile jit set_num_threads get_num_threads load typename use_deterministic_algorithms Size dtype Generator
     get_rng_state set_rng_state is_floating_point numel result_type promote_types set_printoptions""".split()
 )
+_KINDS = frozenset({"torch.cuda.Stream", "torch.cuda.Event", "torch.Stream", "torch.Event", "torch.Tensor"})
 _TORCH_FUNCTIONS = re.compile(r"^torch\.(nn\.functional\.|fft\.|linalg\.|special\.|_foreach|_C\.|ops\.aten\.)?\w+$")
 
 
@@ -78,7 +74,6 @@ class Api:
             "torch.cuda.CUDAGraph": lambda call: Graph(self._machine.ident()),
             "torch.cuda.graph": self._graph,
             "torch.cuda.make_graphed_callables": self._graphed_callables,
-            "timeit.timeit": self._timeit,
             "torch.cuda._sleep": self._sleep,
             "torch.device": self._device,
             "torch.no_grad": lambda call: self._without_grad(),
@@ -86,68 +81,18 @@ class Api:
             "torch.nn.Parameter": self._parameter,
             "torch.from_numpy": lambda call: self._calls.operators.make("aten::from_numpy", Call(call.node, []), None),
             "torch.save": self._save,
-            "threading.Thread": self._thread,
-            "concurrent.futures.ThreadPoolExecutor": lambda call: Name("syncheck.executor"),
-            "syncheck.executor.submit": self._submit,
-            "syncheck.executor.map": self._executor_map,
-            "syncheck.contextmanager": self._generator_context,
-            "syncheck.within": self._within,
-            "functools.partial": lambda call: (
-                Bound(call.args[0], list(call.args[1:]), call.kwargs) if call.args else None
-            ),
-            "functools.wraps": lambda call: Name("syncheck.identity"),
-            "syncheck.identity": lambda call: call.args[0] if call.args else None,
-            "contextlib.nullcontext": lambda call: Context(lambda: call.get("enter_result", 0) or NONE, lambda: None),
-            "contextlib.ExitStack": lambda call: self._exit_stack(call),
-            "itertools.cycle": self._cycle,
-            "itertools.count": lambda call: Running(Constant(number) for number in itertools.count()),
-            "collections.deque": self._list,
-            "queue.Queue": lambda call: Items([]),
-            "queue.SimpleQueue": lambda call: Items([]),
-            "collections.defaultdict": lambda call: Table({}, is_open=True),
-            "collections.OrderedDict": lambda call: Table({}),
         }
-        self._builtins: dict[str, Callable[[Call], Value | None]] = {
-            "print": self._host_reads,
-            "str": self._host_reads,
-            "repr": self._host_reads,
-            "float": self._host_reads,
-            "int": self._int,
-            "bool": self._host_reads,
-            "len": self._len,
-            "range": self._range,
-            "list": self._list,
-            "tuple": self._list,
-            "set": self._list,
-            "iter": self._iter,
-            "next": self._next,
-            "zip": self._zip,
-            "enumerate": self._enumerate,
-            "reversed": lambda call: Items(list(reversed(call.args[0].items))) if _is_items(call) else UNKNOWN,
-            "sum": self._sum,
-            "map": self._map,
-            "dict": lambda call: Table(dict(call.kwargs), is_open=bool(call.args)),
-            "getattr": self._getattr,
-            "setattr": self._setattr,
-            "isinstance": lambda call: UNKNOWN,
-            "hasattr": lambda call: UNKNOWN,
-            "id": lambda call: UNKNOWN,
-            "type": lambda call: UNKNOWN,
-            "callable": lambda call: UNKNOWN,
-            "any": lambda call: self._all_items(call),
-            "all": lambda call: self._all_items(call),
-        }
+        self._tables = (self._known, StandardLibrary(calls).functions, Builtins(calls).functions)
 
     def call(self, path: str, call: Call) -> Value | None:
         """Call a function by its full name; None if it is not known."""
         path = canonical(path)
-        known = self._known.get(path)
+        known = next((table[path] for table in self._tables if path in table), None)
         if known is not None:
             return known(call)
         head, _, name = path.rpartition(".")
         if head == "builtins":
-            builtin = self._builtins.get(name)
-            return builtin(call) if builtin is not None else None
+            return None
         if path in _CLOCKS:
             return self._machine.read_clock(call.node)
         if _SAME_DEVICE_MODULE.search(path):
@@ -156,30 +101,22 @@ class Api:
             return self._calls.collectives.call(name, call)
         return self._call_torch(path, head, name, call) if path.startswith("torch.") else None
 
-    def constant(self, path: str) -> Value | None:
-        """Return a name that stands for a value; None for a name of something else."""
-        del path
-        return None
-
     def _call_torch(self, path: str, head: str, name: str, call: Call) -> Value | None:
-        operators = self._calls.operators
-        if (
-            head in {"torch.cuda.Stream", "torch.cuda.Event", "torch.Stream", "torch.Event", "torch.Tensor"}
-            and call.args
-        ):
-            return self._calls.methods.call(
-                call.args[0], name, Call(call.node, call.args[1:], call.kwargs, call.is_complete)
-            )
+        if head in _KINDS and call.args:
+            rest = Call(call.node, call.args[1:], call.kwargs, call.is_complete)
+            return self._calls.methods.call(call.args[0], name, rest)
         if head == "torch.nn" and name[:1].isupper():
             return self._net(call)
         if head == "torch.optim":
-            return Optimizer(tensors_in(self._listed(call.args[0]))) if call.args else None
-        if head == "torch":
-            if name in FACTORIES:
-                return operators.factory(name, call)
-            if name in LIKE:
-                source = call.args[0] if call.args else UNKNOWN
-                return operators.like(name, source, call) if isinstance(source, Tensor) else UNKNOWN
+            return Optimizer(tensors_in(self._calls.iteration.listed(call.args[0]))) if call.args else None
+        if head == "torch" and name in FACTORIES:
+            return self._calls.operators.factory(name, call)
+        if head == "torch" and name in LIKE:
+            source = call.args[0] if call.args else UNKNOWN
+            return self._calls.operators.like(name, source, call) if isinstance(source, Tensor) else UNKNOWN
+        return self._compute(path, head, name, call)
+
+    def _compute(self, path: str, head: str, name: str, call: Call) -> Value | None:
         if name in _NOT_OPERATORS or head.startswith(("torch.cuda", "torch.utils", "torch.backends")):
             return UNKNOWN if not any(isinstance(v, Stream | Event) for v in call.values()) else None
         inputs = tensors_in(Items(call.values()))
@@ -369,23 +306,15 @@ class Api:
     def _graphed_callables(self, call: Call) -> Value:
         """Capture a callable; with no warm-up where the program says so."""
         if truth(call.get("num_warmup_iters", 2) or UNKNOWN) is False:
-            graph, context = (
-                Graph(self._machine.ident()),
-                self._machine.new_stream(self._machine.thread.device, call.node),
-            )
-            with_stream = self.stream_context(context, call.node)
-            with_stream.enter()
+            machine = self._machine
+            graph, stream = Graph(machine.ident()), machine.new_stream(machine.thread.device, call.node)
+            context = self.stream_context(stream, call.node)
+            context.enter()
             self.capture(graph, call.node, is_begin=True)
-            self._machine.launch(context.ident, "aten::addmm", [], call.node)
+            machine.launch(stream.ident, "aten::addmm", [], call.node)
             self.capture(graph, call.node, is_begin=False)
-            with_stream.leave()
+            context.leave()
         return UNKNOWN
-
-    def _timeit(self, call: Call) -> Value:
-        before = self._machine.read_clock(call.node)
-        if call.args and not isinstance(call.args[0], Constant):
-            self._calls.call(call.args[0], Call(call.node, []))
-        return self._calls.difference(self._machine.read_clock(call.node), before)
 
     def capture(self, graph: Graph, node: ast.AST, *, is_begin: bool) -> None:
         """Begin or end a capture on the current stream."""
@@ -399,7 +328,7 @@ class Api:
         elif not is_begin and machine.session.capturing(stream):
             machine.session.capture_end(graph.ident)
 
-    # -- layers, threads, contexts
+    # -- layers and gradients
 
     def _net(self, call: Call) -> Value:
         device = self._calls.operators.device_in(call.get("device") or Constant("cpu"))
@@ -431,181 +360,12 @@ class Api:
 
         return Context(enter, leave)
 
-    def _thread(self, call: Call) -> Value:
-        args = call.kwargs.get("args")
-        kwargs = call.kwargs.get("kwargs")
-        given = {str(key): value for key, value in kwargs.items.items()} if isinstance(kwargs, Table) else {}
-        return Thread(call.get("target", 1) or UNKNOWN, args.items if isinstance(args, Items) else [], given)
-
-    def _submit(self, call: Call) -> Value:
-        if not call.args:
-            return UNKNOWN
-        return Future(self._calls.in_new_thread(call.args[0], Call(call.node, call.args[1:], call.kwargs)))
-
-    def _executor_map(self, call: Call) -> Value:
-        if len(call.args) != 2:
-            return UNKNOWN
-        items = list(self._calls.turns(call.args[1]))
-        return Items([self._calls.in_new_thread(call.args[0], Call(call.node, [item])) for item in items])
-
-    def _generator_context(self, call: Call) -> Value:
-        return self._calls.call(call.args[0], Call(call.node, call.args[1:], call.kwargs, call.is_complete))
-
-    def _within(self, call: Call) -> Value:
-        context, function = call.args[:2]
-        assert isinstance(context, Context)  # noqa: S101  `Calls.decorate` gave it
-        context.enter()
-        try:
-            return self._calls.call(function, Call(call.node, call.args[2:], call.kwargs, call.is_complete))
-        finally:
-            context.leave()
-
-    def _exit_stack(self, call: Call) -> Value:
-        entered: list[Context] = []
-
-        def leave() -> None:
-            while entered:
-                entered.pop().leave()
-
-        def enter_context(inner: Call) -> Value:
-            node = inner.node.args[0] if isinstance(inner.node, ast.Call) and inner.node.args else ast.Constant(value=0)
-            context = self._calls.context_of(inner.args[0], node)
-            value = context.enter()
-            entered.append(context)
-            return value
-
-        key = f"syncheck.stack{self._machine.ident()}"
-        self._known[f"{key}.enter_context"] = enter_context
-        self._known[f"{key}.close"] = lambda inner: leave() or NONE
-        return Context(lambda: Name(key), leave)
-
     def _save(self, call: Call) -> Value:
         for tensor in tensors_in(call.args[0] if call.args else None):
             self._calls.operators.read_by_host(tensor, call.node, "save")
-        return NONE
-
-    # -- built-in functions
-
-    def _host_reads(self, call: Call) -> Value:
-        for value in call.values():
-            for tensor in tensors_in(value):
-                self._calls.operators.read_by_host(tensor, call.node)
-        return UNKNOWN
-
-    def _int(self, call: Call) -> Value:
-        self._host_reads(call)
-        first = call.args[0] if call.args else UNKNOWN
-        return first if isinstance(first, Constant) and isinstance(first.value, int) else UNKNOWN
-
-    def _len(self, call: Call) -> Value:
-        first = call.args[0] if call.args else UNKNOWN
-        if isinstance(first, Items | Table) and not first.is_open:
-            return Constant(len(first.items))
-        return UNKNOWN
-
-    def _range(self, call: Call) -> Value:
-        values = [value.value if isinstance(value, Constant) else None for value in call.args]
-        if not values or any(not isinstance(value, int) for value in values):
-            return Items([], is_open=True)
-        return Items([Constant(number) for number in range(*values)[:64]])  # type: ignore[arg-type]  # integers
-
-    def _listed(self, value: Value) -> Items:
-        if isinstance(value, Running):
-            return Items(list(itertools.islice(value.values, 16)))
-        if isinstance(value, Items | Table | Tensor | Instance):
-            items = list(self._calls.iterate(value))
-            return Items(items, is_open=isinstance(value, Items | Table) and value.is_open)
-        return Items([], is_open=True)
-
-    def _list(self, call: Call) -> Value:
-        return self._listed(call.args[0]) if call.args else Items([])
-
-    def _iter(self, call: Call) -> Value:
-        first = call.args[0] if call.args else UNKNOWN
-        if isinstance(first, Items) and not first.is_open:
-            return first if first.is_iterator else Items(list(first.items), is_iterator=True)
-        return Running(self._calls.iterate(first)) if isinstance(first, Running | Instance) else UNKNOWN
-
-    def _next(self, call: Call) -> Value:
-        from syncheck.lint.interpreter import Raised  # noqa: PLC0415  it knows this class
-
-        source = call.args[0] if call.args else UNKNOWN
-        default = call.args[1] if len(call.args) > 1 else None
-        if isinstance(source, Items) and source.is_iterator:
-            if source.items:
-                return source.items.pop(0)
-        elif isinstance(source, Running):
-            found = next(source.values, None)
-            if found is not None:
-                return found
-        else:
-            return UNKNOWN
-        if default is None:
-            raise Raised
-        return default
-
-    def _zip(self, call: Call) -> Value:
-        return Running(self._zipped([self._as_iterator(value) for value in call.args]))
-
-    def _as_iterator(self, value: Value) -> Iterator[Value]:
-        return self._calls.turns(value, 16)
-
-    def _zipped(self, sources: list[Iterator[Value]]) -> Iterator[Value]:
-        while sources:
-            items = [next(source, None) for source in sources]
-            if any(item is None for item in items):
-                return
-            yield Items([item for item in items if item is not None])
-            del items
-
-    def _enumerate(self, call: Call) -> Value:
-        numbers = iter(Constant(number) for number in itertools.count())
-        return Running(self._zipped([numbers, self._as_iterator(call.args[0])])) if call.args else UNKNOWN
-
-    def _cycle(self, call: Call) -> Value:
-        items = self._listed(call.args[0]) if call.args else Items([], is_open=True)
-        return Running(itertools.cycle(items.items)) if items.items and not items.is_open else UNKNOWN
-
-    def _sum(self, call: Call) -> Value:
-        total: Value = UNKNOWN
-        for item in self._calls.turns(call.args[0] if call.args else UNKNOWN):
-            inputs = [value for value in (total, item) if isinstance(value, Tensor)]
-            if inputs:
-                total = self._calls.operators.run("aten::add", inputs, call)
-            del item
-        return total
-
-    def _map(self, call: Call) -> Value:
-        if len(call.args) != 2:
-            return UNKNOWN
-        function, source = call.args
-        return Running(self._calls.call(function, Call(call.node, [item])) for item in self._calls.turns(source))
-
-    def _all_items(self, call: Call) -> Value:
-        for item in self._calls.turns(call.args[0] if call.args else UNKNOWN):
-            if isinstance(item, Tensor):
-                self._calls.operators.read_by_host(item, call.node)
-        return UNKNOWN
-
-    def _getattr(self, call: Call) -> Value:
-        name = call.args[1] if len(call.args) > 1 else UNKNOWN
-        if isinstance(name, Constant) and isinstance(call.args[0], Instance | Name):
-            from syncheck.lint.expressions import Expressions  # noqa: PLC0415  it knows this class
-
-            assert isinstance(self._calls, Expressions)  # noqa: S101  always
-            return self._calls.attribute(call.args[0], str(name.value), call.node)
-        return UNKNOWN
-
-    def _setattr(self, call: Call) -> Value:
-        if len(call.args) == 3 and isinstance(call.args[0], Instance) and isinstance(call.args[1], Constant):
-            call.args[0].attributes[str(call.args[1].value)] = call.args[2]
         return NONE
 
 
 def canonical(path: str) -> str:
     """Return torch's name for what other backends offer under theirs."""
     return _BACKENDS.sub("torch.cuda", path)
-
-
-def _is_items(call: Call) -> bool:
-    return bool(call.args) and isinstance(call.args[0], Items) and not call.args[0].is_open

@@ -4,7 +4,7 @@ import ast
 
 from syncheck.lint.machine import Machine
 from syncheck.lint.operators import Operators
-from syncheck.lint.values import UNKNOWN, Call, Constant, Name, Net, Tensor, Value, tensors_in
+from syncheck.lint.values import UNKNOWN, Call, Constant, DeviceIndex, Name, Net, Tensor, Value, tensors_in
 
 
 class Transfers:
@@ -32,7 +32,7 @@ class Transfers:
             return self._operators.run("aten::_to_copy", [tensor], call) if self._casts(name, call) else tensor
         return self._new_copy(tensor, target, call, non_blocking=non_blocking)
 
-    def _target(self, name: str, call: Call) -> "int | None | Value":
+    def _target(self, name: str, call: Call) -> DeviceIndex:
         if name == "cpu":
             return None
         wanted = call.get("device", 0)
@@ -54,7 +54,7 @@ class Transfers:
             return self._operators.run("aten::_to_copy", [tensor], call)
         return UNKNOWN
 
-    def move(self, value: Value, call: Call, name: str) -> Value:
+    def move(self, call: Call, name: str) -> Value:
         """Move a value of which nothing is known to a device: it is a tensor on that device then."""
         target = self._target(name, call)
         if not isinstance(target, int):
@@ -104,9 +104,9 @@ class Transfers:
     ) -> None:
         machine = self._machine
         stream = machine.current(device)
-        if non_blocking and not source.block.is_pinned and not source.block.is_lost and not machine.muted:
-            if not (stream and machine.session.capturing(stream)):
-                machine.named += machine.session.pageable_copy(machine.ident(), -1, machine.site(node))
+        is_pageable = non_blocking and not source.block.is_pinned and not source.block.is_lost
+        if is_pageable and not machine.muted and not (stream and machine.session.capturing(stream)):
+            machine.named += machine.session.pageable_copy(machine.ident(), -1, machine.site(node))
         machine.launch(stream, "aten::copy_", [(source, False), (target, True)], node)
         if not non_blocking:
             machine.sync_stream(stream, node, explicit=False)

@@ -61,6 +61,10 @@ class Device(Value):
     index: int | None
 
 
+DeviceIndex: TypeAlias = int | Value | None
+"""The index of a CUDA device, None for the CPU, UNKNOWN where nobody knows."""
+
+
 class Life:
     """Lives as long as a value that holds it."""
 
@@ -129,7 +133,7 @@ class Block:
 
 Part: TypeAlias = tuple[int, int] | None
 """Rows [first, stop) of a tensor; None for a part that is not known."""
-WHOLE: Part = (0, 1 << 30)
+WHOLE = (0, 1 << 30)
 
 
 @dataclass(eq=False, slots=True)
@@ -278,7 +282,7 @@ class Context(Value):
     """A context manager: what it does at its ends."""
 
     enter: Callable[[], Value]
-    leave: Callable[[], None]
+    leave: Callable[[], object]
 
 
 @dataclass(eq=False, slots=True)

@@ -1,7 +1,8 @@
 """Annotations for GitHub Actions.
 
 Source:
-    GitHub documentation, "Workflow commands for GitHub Actions": `::error file=...,line=...,col=...,title=...::message`.
+    GitHub documentation, "Workflow commands for GitHub Actions":
+    `::error file=...,line=...,col=...,title=...::message`.
 """
 
 from syncheck.findings import Finding, Report

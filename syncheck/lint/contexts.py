@@ -1,0 +1,59 @@
+"""Context managers: what `with` makes current."""
+
+import ast
+from typing import TYPE_CHECKING
+
+from syncheck.lint.machine import N_DEVICES
+from syncheck.lint.values import NONE, UNKNOWN, Call, Context, Function, Instance, Running, Stream, Value
+
+if TYPE_CHECKING:
+    from syncheck.lint.calls import Calls
+
+
+class Contexts:
+    """Makes values context managers."""
+
+    def __init__(self, calls: "Calls") -> None:
+        self._calls = calls
+
+    def of(self, value: Value, node: ast.expr) -> Context:
+        """Return what a value does as a context manager."""
+        calls = self._calls
+        match value:
+            case Context():
+                return value
+            case Stream():
+                return calls.api.stream_context(value, node)
+            case Running(values=values):
+                return Context(lambda: next(values, UNKNOWN), lambda: next(values, UNKNOWN))
+            case Instance():
+                enter, leave = value.kind.find("__enter__"), value.kind.find("__exit__")
+                if isinstance(enter, Function) and isinstance(leave, Function):
+                    return Context(
+                        lambda: calls.call_function(enter, Call(node, [value])),
+                        lambda: calls.call_function(leave, Call(node, [value, NONE, NONE, NONE])),
+                    )
+            case _:
+                pass
+        return self._unknown(value, node)
+
+    def _unknown(self, value: Value, node: ast.expr) -> Context:
+        """Return a context that may make any stream current, if its name speaks of streams or devices."""
+        text = ast.unparse(node).lower()
+        if "coalescing" in text:
+            collectives = self._calls.collectives
+            return Context(collectives.begin_coalescing, collectives.end_coalescing)
+        if not any(word in text for word in ("stream", "device", "ctx", "context")):
+            return Context(lambda: value, lambda: None)
+        thread = self._calls.machine.thread
+        before: list[dict[int, int]] = []
+
+        def enter() -> Value:
+            before.append(dict(thread.streams))
+            thread.streams = dict.fromkeys(range(N_DEVICES), 0)
+            return UNKNOWN
+
+        def leave() -> None:
+            thread.streams = before.pop()
+
+        return Context(enter, leave)
