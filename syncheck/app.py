@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from syncheck.sanitizer.session import Session
 
 _NOTHING_SEEN = "no GPU operator was seen: nothing was checked"
+_NO_FILES = "there is no Python file: nothing was checked"
 
 
 def halves(rule: Rule) -> frozenset[str]:
@@ -152,7 +153,8 @@ def lint(request: LintRequest) -> tuple[Report, str]:
             paths, request.change, lambda path: options_for(path, request.options), unsafe=request.unsafe
         )
     outcome = linter.lint(paths, Cache(request.cache), request.progress)
-    return linter.report_of(outcome, lambda path: options_for(path, request.options)), diff
+    report = linter.report_of(outcome, lambda path: options_for(path, request.options))
+    return report if paths else replace(report, incomplete=(_NO_FILES,)), diff
 
 
 def statistics(report: Report) -> list[str]:
@@ -168,7 +170,7 @@ def stamps(request: LintRequest) -> dict[str, int]:
 
 def completed(report: Report) -> Report:
     """Return the report with the reason added why it may say too little: nothing was seen."""
-    if report.summary.operators or report.summary.files:
+    if report.summary.operators or not report.summary.backend:
         return report
     return replace(report, incomplete=(*report.incomplete, _NOTHING_SEEN))
 
@@ -193,7 +195,7 @@ def status_of(report: Report, options: Options) -> int:
     """Return the exit status that a report calls for: 0 clean, 1 findings, 3 nothing could be checked."""
     if report.failing(options.fail_on):
         return 1
-    return 3 if _NOTHING_SEEN in report.incomplete else 0
+    return 3 if {_NOTHING_SEEN, _NO_FILES} & set(report.incomplete) else 0
 
 
 def rule_table() -> list[dict[str, object]]:

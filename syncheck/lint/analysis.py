@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from syncheck.findings import Finding, merge_equal
-from syncheck.lint import collectives
+from syncheck.lint import collectives, habits
 from syncheck.lint.collectives import Collectives
 from syncheck.lint.interpreter import Interpreter
 from syncheck.lint.jumps import Jump, Raised, TooLongError
@@ -26,6 +26,7 @@ from syncheck.sanitizer.session import Session
 RULES: tuple[Rule, ...] = (
     *(rule for rule in SESSION_RULES if rule not in {redundant_wait.RULE, graph_uses_freed_memory.RULE}),
     *collectives.RULES,
+    *habits.RULES,
 )
 """All rules that the linter can report."""
 _CODES = frozenset(rule.code for rule in RULES)
@@ -64,6 +65,7 @@ class Analysis:
         self._tree = ast.parse(source)
         self._lines = source.splitlines()
         self._path = path
+        self._source = source
         self._definitions = definitions_in(self._tree.body)
         self._bindings = Bindings(self._tree)
         self._anchors = anchor_lines(source)
@@ -76,6 +78,9 @@ class Analysis:
         for function, kind in self._functions():
             if function not in self._followed and self._is_near(function) and has_anchor(function):
                 found += self._paths(partial(self._run_function, function, kind), is_script=False)
+        if any(word in self._source for word in habits.WORDS):
+            shapes = habits.findings(self._tree, Places(self._path, self._lines, self._bindings))
+            found += [replace(finding, half="lint") for finding in shapes]
         return tuple(replace(finding, count=1) for finding in merge_equal(found))
 
     def _is_script(self) -> bool:

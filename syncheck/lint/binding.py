@@ -4,7 +4,19 @@ import ast
 
 from syncheck.lint.expressions import Expressions
 from syncheck.lint.scope import Scope
-from syncheck.lint.values import UNKNOWN, Constant, Event, Instance, Items, Running, Stream, Table, Tensor, Value
+from syncheck.lint.values import (
+    UNKNOWN,
+    Constant,
+    Event,
+    Instance,
+    Items,
+    Running,
+    Stream,
+    Table,
+    Tensor,
+    Value,
+    is_key,
+)
 
 
 class Binding(Expressions):
@@ -61,7 +73,7 @@ class Binding(Expressions):
             self.write_part(owner, index, value, node)
         elif self.machine.muted:
             return
-        elif isinstance(owner, Table) and isinstance(index, Constant) and _is_key(index.value):
+        elif isinstance(owner, Table) and isinstance(index, Constant) and is_key(index.value):
             owner.items[index.value] = value
         elif isinstance(owner, Items) and isinstance(index, Constant) and isinstance(index.value, int):
             if -len(owner.items) <= index.value < len(owner.items):
@@ -109,7 +121,3 @@ class Binding(Expressions):
             owner.items.pop(index.value, None)
         elif isinstance(index.value, int) and -len(owner.items) <= index.value < len(owner.items):
             del owner.items[index.value]
-
-
-def _is_key(value: object) -> bool:
-    return isinstance(value, int | str | float | bool | tuple | None)

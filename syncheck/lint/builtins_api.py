@@ -175,7 +175,11 @@ def _range(call: Call) -> Value:
     values = [value.value if isinstance(value, Constant) else None for value in call.args]
     if not values or any(not isinstance(value, int) for value in values):
         return Items([], is_open=True)
-    return Items([Constant(number) for number in range(*values)[:_MOST_NUMBERS]])  # type: ignore[arg-type]  # integers
+    try:
+        numbers = range(*values)[:_MOST_NUMBERS]  # type: ignore[arg-type]  # integers
+    except (TypeError, ValueError, OverflowError):  # it raises
+        return UNKNOWN
+    return Items([Constant(number) for number in numbers])
 
 
 def _reversed(call: Call) -> Value:

@@ -215,10 +215,10 @@ class Calls:
         except Returned as returned:
             return returned.value
         finally:
+            scope.names.clear()
             self._depth -= 1
             self._running.pop()
             self.machine.current_node, self.machine.function = caller, function
-            scope.names.clear()
         return NONE
 
     def _generate(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> Iterator[Value]:

@@ -27,6 +27,7 @@ from syncheck.lint.values import (
     Table,
     Tensor,
     Value,
+    is_key,
     tensors_in,
     truth,
 )
@@ -287,7 +288,7 @@ class Expressions(Calls):
                 return self.operators.run("aten::index", [owner, *picks], Call(node, []))
             return self.operators.alias(owner, self.operators.part_of(owner, index))
         if isinstance(owner, Table) and isinstance(index, Constant):
-            return owner.items.get(index.value, UNKNOWN)
+            return owner.items.get(index.value, UNKNOWN) if is_key(index.value) else UNKNOWN
         if isinstance(owner, Items) and isinstance(index, Constant):
             return picked(owner, index.value)
         if isinstance(owner, Net):

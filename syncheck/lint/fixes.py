@@ -135,17 +135,16 @@ def _other_method(source: str, tree: ast.Module, line: int, column: int) -> str 
 
 
 def _with_timing(source: str, tree: ast.Module, finding: Finding) -> str | None:
-    """Give an event `enable_timing=True` where it is made."""
-    for place in finding.related:
-        for call in _calls_at(tree, place.frame.line, place.frame.column):
-            if ast.unparse(call.func).endswith("Event") and call.lineno == call.end_lineno:
-                given = [keyword for keyword in call.keywords if keyword.arg == "enable_timing"]
-                if given or call.args:
-                    return None
-                others = "".join(f", {ast.unparse(keyword)}" for keyword in call.keywords)
-                start, end = call.func.end_col_offset or 0, call.end_col_offset or 0
-                return _cut(source, call.lineno, start, end, f"(enable_timing=True{others})")
-    return None
+    """Give the events `enable_timing=True` where they are made."""
+    edited = source
+    calls = {call for place in finding.related for call in _calls_at(tree, place.frame.line, place.frame.column)}
+    for call in sorted(calls, key=lambda call: (call.lineno, call.col_offset), reverse=True):
+        if not ast.unparse(call.func).endswith("Event") or call.lineno != call.end_lineno or call.args:
+            continue
+        others = "".join(f", {ast.unparse(keyword)}" for keyword in call.keywords if keyword.arg != "enable_timing")
+        start, end = call.func.end_col_offset or 0, call.end_col_offset or 0
+        edited = _cut(edited, call.lineno, start, end, f"(enable_timing=True{others})")
+    return None if edited == source else edited
 
 
 def _waited(source: str, tree: ast.Module, line: int) -> str | None:

@@ -52,8 +52,10 @@ def lint_source(path: str, text: files.Text) -> Result:
         found = Analysis(path, text.source).findings()
     except SyntaxError as error:
         return Result(problem=f"line {error.lineno or 1}: {error.msg}")
-    except (RecursionError, MemoryError, ValueError) as error:
-        return Result(problem=f"it is too deeply nested to be parsed ({type(error).__name__})")
+    except (RecursionError, MemoryError):
+        return Result(problem="it is too deeply nested to be parsed")
+    except Exception as error:  # noqa: BLE001  the other files are linted all the same
+        return Result(problem=f"syncheck itself failed, please report it: {type(error).__name__}: {error}")
     comments = suppressions.read(text.source)
     kept = suppressions.apply(found, comments)
     if text.cells:

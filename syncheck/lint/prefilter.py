@@ -10,7 +10,7 @@ _TORCH = (b"torch", b"accelerator")
 _WORDS = (
     b"Stream(", b".Event(", b"Event(enable_timing", b"non_blocking", b"async_op", b"isend", b"irecv", b"CUDAGraph",
     b"make_graphed", b"wait_stream", b"record_stream", b"elapsed_time", b"import Stream", b"import Event",
-    b".Stream", b".Event",
+    b".Stream", b".Event", b"empty_cache", b".backward(", b"get_rank", b"rank ==", b"is_main_process",
 )  # fmt: skip
 _CLOCKS = (b"perf_counter", b"time.time", b"monotonic", b"timeit", b"import time", b"Thread")
 _DEVICES = (b"cuda", b"xpu", b"npu", b"hpu", b"musa", b"accelerator")

@@ -87,7 +87,10 @@ class StandardLibrary:
 
         def enter_context(inner: Call) -> Value:
             node = inner.node.args[0] if isinstance(inner.node, ast.Call) and inner.node.args else ast.Constant(value=0)
-            context = self._calls.contexts.of(inner.args[0], node)
+            given = inner.get("cm", 0)
+            if given is None:
+                return UNKNOWN
+            context = self._calls.contexts.of(given, node)
             value = context.enter()
             entered.append(context)
             return value

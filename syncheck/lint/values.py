@@ -348,3 +348,8 @@ def tensors_in(value: Value | None, depth: int = 3) -> list[Tensor]:
         return []
     inside = value.items.values() if isinstance(value, Table) else value.items
     return [tensor for item in inside for tensor in tensors_in(item, depth - 1)]
+
+
+def is_key(value: object) -> bool:
+    """Tell whether a constant can be a key of a dictionary."""
+    return isinstance(value, int | str | float | bool | tuple | None)

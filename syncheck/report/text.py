@@ -119,7 +119,7 @@ def _verdict(report: Report) -> str:
     if report.hidden:
         return "all findings are hidden"
     if not (report.summary.operators or report.summary.files):
-        return "nothing was checked: no GPU operator was seen"
+        return "nothing was checked" + (": no GPU operator was seen" if report.summary.backend else "")
     return "no findings, but the check is incomplete" if report.incomplete else "no findings"
 
 

@@ -20,7 +20,7 @@ def test_empty_report_has_every_key():
         "tool": {"name": "syncheck", "version": "1.2.3"},
         "incomplete": [],
         "notes": [],
-        "summary": {"backend": "", "operators": 0, "streams": 0, "devices": 0, "seconds": 0.0},
+        "summary": {"backend": "", "operators": 0, "streams": 0, "devices": 0, "seconds": 0.0, "files": 0},
         "hidden": 0,
         "findings": [],
     }

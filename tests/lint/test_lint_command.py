@@ -1,0 +1,287 @@
+"""`syncheck lint` as a user meets it."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+BAD = """import torch
+side = torch.cuda.Stream()
+x = torch.ones(1024, device="cuda")
+with torch.cuda.stream(side):
+    y = x * 2
+print(x.sum().item())
+"""
+GOOD = BAD.replace("with torch", "side.wait_stream(torch.cuda.current_stream())\nwith torch")
+
+
+def lint(*arguments, cwd, **kwargs):
+    command = [sys.executable, "-m", "syncheck", "lint", *map(str, arguments)]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    return subprocess.run(
+        command, capture_output=True, text=True, cwd=cwd, timeout=120, check=False, env=environment, **kwargs
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "train.py").write_text(BAD)
+    (tmp_path / "fine.py").write_text(GOOD)
+    return tmp_path
+
+
+def codes(done):
+    return [line.split(": ", 1)[1].split()[0] for line in done.stdout.splitlines() if ": SYN" in line]
+
+
+def test_a_folder_is_linted_without_torch(folder):
+    (folder / "torch.py").write_text("raise SystemExit('torch was imported')")
+    done = lint(cwd=folder)
+    assert done.returncode == 1, done.stderr
+    assert "error[SYN101] unordered-read: stream `side` (cuda:0) reads `x`" in " ".join(done.stdout.split())
+    assert "side.wait_stream(torch.cuda.default_stream())` before line 5" in " ".join(done.stdout.split())
+    assert "checked: 3 files" in done.stdout
+
+
+def test_a_clean_file_gives_status_0(folder):
+    done = lint("fine.py", cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "no findings" in done.stdout
+
+
+def test_rules_can_be_chosen_by_prefix_and_name(folder):
+    assert codes(lint("--select", "SYN1", "--output-format", "concise", cwd=folder)) == ["SYN101"]
+    assert codes(lint("--select", "SYN2", "--output-format", "concise", cwd=folder)) == []
+    assert codes(lint("--select", "SYN2", "--extend-select", "SYN101", "--output-format", "concise", cwd=folder))
+    assert codes(lint("--ignore", "unordered-read", "--output-format", "concise", cwd=folder)) == []
+    done = lint("--select", "SYN999", cwd=folder)
+    assert done.returncode == 2
+    assert "SYN999" in done.stderr
+
+
+def test_settings_come_from_the_nearest_pyproject(folder):
+    (folder / "pyproject.toml").write_text('[tool.syncheck]\nignore = ["SYN101"]\n')
+    inner = folder / "inner"
+    inner.mkdir()
+    (inner / "train.py").write_text(BAD)
+    assert lint("--output-format", "concise", cwd=folder).stdout == ""
+    (inner / "pyproject.toml").write_text("[tool.syncheck]\n")
+    assert "inner/train.py:5" in lint("--output-format", "concise", cwd=folder).stdout
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ('selekt = ["SYN1"]', "did you mean select?"),
+        ('select = "SYN1"', "no list of strings"),
+        ('fail-on = "never"', "choose one of error, warning, advice"),
+        ("select = [", "cannot read"),
+    ],
+)
+def test_wrong_settings_are_named(folder, settings, words):
+    (folder / "pyproject.toml").write_text(f"[tool.syncheck]\n{settings}\n")
+    done = lint(cwd=folder)
+    assert done.returncode == 2
+    assert words in done.stderr
+
+
+def test_files_can_be_left_out(folder):
+    (folder / ".git").mkdir()
+    (folder / ".gitignore").write_text("generated/\n")
+    for name in ("generated", "old"):
+        (folder / name).mkdir()
+        (folder / name / "a.py").write_text(BAD)
+    shown = lint("--show-files", "--exclude", "old/", cwd=folder).stdout.split()
+    assert [Path(path).name for path in shown] == ["fine.py", "train.py"]
+    assert len(lint("--show-files", "--no-respect-gitignore", cwd=folder).stdout.split()) == 4
+    (folder / "pyproject.toml").write_text('[tool.syncheck.per-file-ignores]\n"old/*" = ["SYN1"]\n')
+    assert codes(lint("--output-format", "concise", cwd=folder)) == ["SYN101"]
+
+
+def test_comments_silence_findings_and_unused_ones_are_told(folder):
+    (folder / "train.py").write_text(
+        BAD.replace("y = x * 2", "y = x * 2  # syncheck: ignore[SYN101] the other side waits")
+    )
+    (folder / "fine.py").write_text("# syncheck: ignore-file[SYN2]\n" + GOOD)
+    done = lint(cwd=folder)
+    assert done.returncode == 0
+    assert "fine.py:1: unused `syncheck: ignore[SYN2]`" in done.stdout
+    assert "train.py:" not in done.stdout
+
+
+def test_ignores_can_be_added(folder):
+    assert lint("--add-ignores", cwd=folder).returncode == 0
+    assert "    y = x * 2  # syncheck: ignore[SYN101]\n" in (folder / "train.py").read_text()
+    assert (folder / "fine.py").read_text() == GOOD
+
+
+def test_a_repair_can_be_shown_and_made(folder):
+    (folder / "train.py").write_bytes(BAD.replace("\n", "\r\n").encode())
+    done = lint("--diff", cwd=folder)
+    assert done.returncode == 1
+    assert "+    side.wait_stream(torch.cuda.default_stream())" in done.stdout
+    assert (folder / "train.py").read_bytes() == BAD.replace("\n", "\r\n").encode()
+    assert lint("--fix", cwd=folder).returncode == 0
+    fixed = BAD.replace("    y =", "    side.wait_stream(torch.cuda.default_stream())\n    y =")
+    assert (folder / "train.py").read_bytes() == fixed.replace("\n", "\r\n").encode()
+    assert lint("--diff", cwd=folder).returncode == 0
+
+
+def test_repairs_that_make_the_host_wait_are_asked_for(folder):
+    source = GOOD + "import time\nt = time.time()\nz = x * 2\nprint(time.time() - t)\n"
+    (folder / "fine.py").write_text(source)
+    assert lint("--fix", "fine.py", cwd=folder).returncode == 1
+    assert (folder / "fine.py").read_text() == source
+    assert lint("--fix", "--unsafe-fixes", "fine.py", cwd=folder).returncode == 0
+    assert (folder / "fine.py").read_text() == source.replace("print(time", "torch.cuda.synchronize()\nprint(time")
+
+
+def test_standard_input_has_a_name(folder):
+    done = lint("-", "--stdin-filename", "from_editor.py", "--output-format", "concise", cwd=folder, input=BAD)
+    assert done.stdout.startswith("from_editor.py:5:9: SYN101 [error]")
+
+
+def test_a_notebook_is_linted_cell_by_cell(folder):
+    cells = [
+        {"cell_type": "markdown", "source": ["# text"]},
+        {"cell_type": "code", "source": ["%matplotlib inline\n", "import torch\n", "side = torch.cuda.Stream()"]},
+        {
+            "cell_type": "code",
+            "source": 'x = torch.ones(4, device="cuda")\nwith torch.cuda.stream(side):\n    y = x * 2',
+        },
+    ]
+    (folder / "nb.ipynb").write_text(json.dumps({"cells": cells, "nbformat": 4}))
+    done = lint("nb.ipynb", "--output-format", "concise", cwd=folder)
+    assert done.stdout.startswith("nb.ipynb:cell 3:3:9: SYN101"), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"import torch\nside = torch.cuda.Stream(\n", "broken.py: line 2"),
+        (b"import torch  # \xff\nside = torch.cuda.Stream()\n", "broken.py: "),
+        (b"# coding: klingon\nimport torch\ntorch.cuda.Stream()\n", "unknown encoding"),
+        (b"import torch\0\ntorch.cuda.Stream()\n", "NUL byte"),
+        (b"import torch\nprint torch.cuda.Stream()\n", "broken.py: line 2"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_told_and_the_others_are_linted(folder, data, words):
+    (folder / "broken.py").write_bytes(data)
+    done = lint("--output-format", "concise", cwd=folder)
+    assert done.returncode == 1
+    assert codes(done) == ["SYN101"]
+    assert words in done.stdout
+    assert lint("broken.py", cwd=folder).returncode == 3
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        b"\xef\xbb\xbf" + BAD.encode(),
+        BAD.replace("\n", "\r\n").encode(),
+        BAD.replace("    ", "\t").encode(),
+        b"# coding: latin-1\n# \xe9\n" + BAD.encode(),
+        (BAD + "x = 1\n" * 100_000).encode(),
+    ],
+    ids=["byte-order mark", "CRLF", "tabs", "latin-1", "100,000 lines"],
+)
+def test_unusual_files_are_linted(folder, source):
+    (folder / "train.py").write_bytes(source)
+    assert codes(lint("train.py", "--output-format", "concise", cwd=folder)) == ["SYN101"]
+
+
+def test_deep_nesting_and_looping_links_end_nothing(folder):
+    (folder / "deep.py").write_text("import torch\ntorch.cuda.Stream()\nx = " + "(" * 2000 + ")" * 2000 + "\n")
+    (folder / "deeper.py").write_text("import torch\ntorch.cuda.Stream()\nx = " + "-" * 3000 + "1\n")
+    (folder / "loop").symlink_to(folder)
+    done = lint("--output-format", "concise", cwd=folder)
+    assert codes(done) == ["SYN101"]
+    assert "Traceback" not in done.stderr
+
+
+def test_a_missing_path_and_an_empty_folder(folder, tmp_path):
+    done = lint("nowhere.py", cwd=folder)
+    assert done.returncode == 2
+    assert "nowhere.py" in done.stderr
+    (folder / "empty").mkdir()
+    done = lint("empty", cwd=folder)
+    assert done.returncode == 3
+    assert "there is no Python file" in done.stdout
+
+
+def test_the_cache_is_used_and_may_be_damaged_or_read_only(folder):
+    first = lint(cwd=folder)
+    (cache,) = (folder / ".syncheck_cache").glob("*.json")
+    assert json.loads(cache.read_text())
+    assert lint(cwd=folder).stdout.splitlines()[:-1] == first.stdout.splitlines()[:-1]
+    (folder / "train.py").write_text(GOOD)
+    assert lint(cwd=folder).returncode == 0
+    (folder / "train.py").write_text(BAD)
+    cache.write_text("{ damaged")
+    assert lint(cwd=folder).returncode == 1
+    cache.write_text(json.dumps({str(folder / "train.py"): {"time": 1}}))
+    assert lint(cwd=folder).returncode == 1
+    (folder / ".syncheck_cache").chmod(0o500)
+    assert lint(cwd=folder).returncode == 1
+    (folder / ".syncheck_cache").chmod(0o700)
+
+
+def test_two_runs_can_share_a_cache(folder):
+    for number in range(20):
+        (folder / f"more{number}.py").write_text(BAD)
+    command = [sys.executable, "-m", "syncheck", "lint", "--output-format", "concise"]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    running = [
+        subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True, env=environment) for _ in range(3)
+    ]
+    outputs = {process.communicate()[0] for process in running}
+    assert len(outputs) == 1
+    assert outputs.pop().count("SYN101") == 21
+
+
+def test_statistics_count_rules(folder):
+    done = lint("--statistics", cwd=folder)
+    assert done.stdout.split() == ["1", "SYN101", "unordered-read"]
+    assert done.returncode == 1
+
+
+def test_a_watch_lints_again_when_a_file_changes(folder):
+    command = [sys.executable, "-u", "-m", "syncheck", "lint", "--watch", "--output-format", "concise"]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        assert "train.py:5" in process.stdout.readline()
+        time.sleep(1)
+        (folder / "fine.py").write_text("#\n" + BAD)
+        assert "fine.py:6" in process.stdout.readline()
+        process.terminate()
+
+
+def test_json_github_gitlab_and_junit(folder):
+    found = json.loads(lint("--output-format", "json", cwd=folder).stdout)
+    (finding,) = found["findings"]
+    assert (finding["half"], finding["rule"], finding["path"], finding["line"]) == ("lint", "SYN101", "train.py", 5)
+    github = lint("--output-format", "github", cwd=folder).stdout
+    assert github.startswith("::error file=train.py,line=5,endLine=5,col=9,endColumn=14,title=SYN101 unordered-read::")
+    (entry,) = json.loads(lint("--output-format", "gitlab", cwd=folder).stdout)
+    assert entry["location"] == {"path": "train.py", "lines": {"begin": 5, "end": 5}}
+    assert entry["severity"] == "critical"
+    suites = ElementTree.fromstring(lint("--output-format", "junit", cwd=folder).stdout)
+    assert suites.find("testsuite/testcase/failure") is not None
+    clean = ElementTree.fromstring(lint("fine.py", "--output-format", "junit", cwd=folder).stdout)
+    assert clean.get("failures") == "0"
+
+
+def test_a_report_can_go_to_a_file(folder):
+    done = lint("--output-format", "sarif", "--output", "report.sarif", cwd=folder)
+    assert (done.stdout, done.returncode) == ("", 1)
+    (run,) = json.loads((folder / "report.sarif").read_text())["runs"]
+    (result,) = run["results"]
+    region = result["locations"][0]["physicalLocation"]["region"]
+    assert (result["ruleId"], region["startLine"], region["startColumn"]) == ("SYN101", 5, 9)
+    assert result["relatedLocations"][0]["physicalLocation"]["region"]["startLine"] == 3

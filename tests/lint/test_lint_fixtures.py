@@ -1,0 +1,57 @@
+"""Every fixture, linted, gives the findings that its markers expect, and no others; its repair leaves none."""
+
+from collections import Counter
+from pathlib import Path
+
+import markers
+import pytest
+
+from syncheck.lint.files import Text
+from syncheck.lint.fixes import fix
+from syncheck.lint.linter import lint_source
+from syncheck.rules.catalogue import CATALOGUE
+
+PATHS = markers.fixtures()
+CODES = frozenset(rule.code for rule in CATALOGUE)
+
+
+def lint(path: Path, source: str):
+    result = lint_source(path.name, Text(source))
+    assert not result.problem
+    return result.findings
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.relative_to(markers.ROOT).as_posix())
+def test_the_linter_finds_what_the_markers_expect(path: Path) -> None:
+    found = Counter((f.rule.code, f.place.frame.line) for f in lint(path, path.read_text(encoding="utf-8")))
+    assert found == markers.read(path).lint
+
+
+def test_the_linter_finds_nearly_all_that_a_run_finds() -> None:
+    run = sum((markers.read(path).run for path in PATHS), Counter())
+    both = sum((markers.read(path).run & markers.read(path).lint for path in PATHS), Counter())
+    assert both.total() > 0.8 * run.total()
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.relative_to(markers.ROOT).as_posix())
+def test_a_repair_adds_nothing_wrong_and_changes_no_other_line(path: Path) -> None:
+    source = path.read_text(encoding="utf-8")
+    fixed = fix(path.name, source, unsafe=True, codes=CODES)
+    before, after = (
+        Counter(f.rule.code for f in lint(path, source)),
+        Counter(f.rule.code for f in lint(path, fixed.source)),
+    )
+    assert before - after == Counter(f.rule.code for f in fixed.repaired)
+    assert not after - before
+    assert len(set(source.splitlines()) - set(fixed.source.splitlines())) <= len(fixed.repaired)
+    again = fix(path.name, fixed.source, unsafe=True, codes=CODES)
+    assert again.source == fixed.source
+
+
+def test_most_missing_waits_have_a_repair() -> None:
+    wanted, repaired = 0, 0
+    for path in PATHS:
+        source = path.read_text(encoding="utf-8")
+        wanted += sum(f.rule.code in {"SYN101", "SYN102", "SYN402", "SYN403", "SYN201"} for f in lint(path, source))
+        repaired += len(fix(path.name, source, unsafe=False, codes=CODES).repaired)
+    assert repaired > wanted / 2

@@ -1,0 +1,226 @@
+"""How the linter follows a program: what it knows, and where it holds its tongue."""
+
+import textwrap
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from syncheck.lint.files import Text
+from syncheck.lint.fixes import fix
+from syncheck.lint.linter import lint_source
+from syncheck.lint.prefilter import can_matter
+from syncheck.rules.catalogue import CATALOGUE
+
+CODES = frozenset(rule.code for rule in CATALOGUE)
+RACE = """
+side = torch.cuda.Stream()
+x = torch.ones(4, device="cuda")
+with torch.cuda.stream(side):
+    y = x * 2
+"""
+
+
+def found(source):
+    source = textwrap.dedent(source)
+    result = lint_source("m.py", Text(source))
+    assert not result.problem, result.problem
+    assert not result.findings or can_matter(source.encode())
+    return [(f.rule.code, f.place.frame.line) for f in result.findings]
+
+
+@pytest.mark.parametrize(
+    "imports",
+    ["import torch", "import torch as th\ntorch = th", "from torch import cuda\nimport torch\ntorch.cuda = cuda"],
+)
+def test_torch_has_many_names(imports):
+    assert [code for code, _ in found(f"{imports}\n{RACE}")] == ["SYN101"]
+
+
+@pytest.mark.parametrize(
+    ("stream", "block"),
+    [
+        ("torch.Stream(device='cuda')", "side"),
+        ("tc.Stream()", "tc.stream(side)"),
+        ("Stream()", "torch.cuda.StreamContext(side)"),
+        ("torch.get_device_module('cuda').Stream()", "torch.get_device_module('cuda').stream(side)"),
+        ("get_accelerator().Stream()", "get_accelerator().stream(side)"),
+        ("torch.xpu.Stream()", "torch.xpu.stream(side)"),
+    ],
+)
+def test_streams_are_made_and_entered_in_many_ways(stream, block):
+    source = f"""
+        import torch
+        import torch.cuda as tc
+        from torch.cuda import Stream
+        from deepspeed.accelerator import get_accelerator
+        side = {stream}
+        x = torch.ones(4, device="cuda")
+        with {block}:
+            y = x * 2
+    """
+    assert found(source) == [("SYN101", 9)]
+
+
+def test_a_stream_can_be_current_without_a_block():
+    assert found(
+        """
+        import contextlib
+        import torch
+        side = torch.cuda.Stream()
+        x = torch.ones(4, device="cuda")
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(torch.cuda.stream(side))
+            y = x * 2
+        torch.cuda.set_stream(torch.cuda.Stream())
+        z = y + 1
+        """
+    ) == [("SYN101", 8), ("SYN101", 10)]
+
+
+def test_a_function_is_followed_without_a_caller():
+    assert found(
+        """
+        import torch
+        class Loader:
+            def __init__(self):
+                self.side = torch.cuda.Stream()
+            def load(self, host):
+                with torch.cuda.stream(self.side):
+                    batch = host.cuda(non_blocking=True)
+                return batch + 1
+        """
+    ) == [("SYN101", 9)]
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "torch.cuda.current_stream().wait_stream(self.side)",
+        "self.side.synchronize()",
+        "torch.cuda.synchronize()",
+        "torch.cuda.current_stream().wait_event(self.side.record_event())",
+        "self._wait()",
+        "join(self.side)",
+        "self.sync_all()",
+        "if self.overlap:\n            torch.cuda.current_stream().wait_stream(self.side)",
+        "self.done.wait()",
+        "hook(batch)",
+    ],
+)
+def test_what_may_wait_is_taken_to_wait(wait):
+    assert (
+        found(
+            f"""
+import torch
+from elsewhere import hook, join
+class Loader(Base):
+    def __init__(self):
+        self.side = torch.cuda.Stream()
+        self.done = torch.cuda.Event()
+    def _wait(self):
+        torch.cuda.current_stream().wait_stream(self.side)
+    def load(self, host):
+        with torch.cuda.stream(self.side):
+            batch = host.cuda(non_blocking=True)
+        {wait}
+        return batch + 1
+"""
+        )
+        == []
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "with torch.cuda.stream(stream):\n        y = x.cuda()\n    return y + 1",  # the caller's stream
+        "with stream:\n        y = torch.ones(4, device='cuda')\n    return y + 1",
+        "e = threading.Event()\n    e.wait()",
+        "y = x.to(device, non_blocking=True)\n    return y.sum().item()",  # nobody knows the direction
+        "t = time.time()\n    model(x)\n    return time.time() - t",
+        "dist.all_reduce(x, async_op=True).wait()",
+        "work = dist.all_reduce(x, async_op=True)\n    return work",
+        "works.append(dist.all_reduce(x, async_op=True))",
+        "dist.all_reduce(x, async_op=overlap)",
+        "with _coalescing_manager():\n        dist.all_reduce(x, async_op=True)",
+    ],
+)
+def test_what_is_not_certain_is_not_reported(body):
+    imports = "import threading, time\nimport torch\nimport torch.distributed as dist\n"
+    assert found(f"{imports}def f(x, stream, device, model, works, overlap):\n    {body}\n") == []
+
+
+def test_collectives_are_followed():
+    assert found(
+        """
+        import torch
+        import torch.distributed as dist
+        def f(x):
+            x = x.cuda()
+            work = dist.all_reduce(x, async_op=True)
+            y = x + 1
+            work.wait()
+            other = dist.all_reduce(y, async_op=True)
+            y.zero_()
+            other.wait()
+            dist.broadcast(y, 0, async_op=True)
+            unused = dist.broadcast(y, 0, async_op=True)
+        """
+    ) == [("SYN601", 7), ("SYN602", 10), ("SYN603", 12), ("SYN603", 13)]
+
+
+def test_a_branch_is_wrong_if_one_path_through_it_is():
+    assert found(
+        """
+        import torch
+        def f(x, overlap):
+            side = torch.cuda.Stream()
+            y = torch.ones(4, device="cuda")
+            if overlap:
+                with torch.cuda.stream(side):
+                    y.add_(1)
+            return y
+        """
+    ) == [("SYN103", 8)]
+
+
+def test_the_same_condition_is_decided_once():
+    assert (
+        found(
+            """
+        import torch
+        def f(overlap):
+            side = torch.cuda.Stream()
+            if overlap:
+                with torch.cuda.stream(side):
+                    y = torch.ones(4, device="cuda")
+            if not overlap:
+                y = torch.ones(4, device="cuda")
+                return y + 1
+        """
+        )
+        == []
+    )
+
+
+LINES = st.sampled_from(
+    """import torch|side = torch.cuda.Stream()|with torch.cuda.stream(side):|    y = x * 2|with f() as x, y:|global x
+x = torch.ones(4, device="cuda")|for i in range(3):|    x = y[i:]|def f(a, *b, c=x, **d):|    yield a|del x, y
+    return f(a, *b, **d)|class C(C):|    def __init__(self): self.x = self|C().x.f()|while x:|    break|try:|x: int
+except E as e:|finally:|    raise|lambda: f()|x += y|x, *y = f(x)|async def g(): await x|match x:|nonlocal x
+    case [1, y]: pass|x = [f(i) for i in x if i]|e = torch.cuda.Event()|e.record(); e.wait()|print(f"{x}")|@f
+x[0][y] = x[1:, None]|x = y if x else f|assert x, y|x = {**x, 1: y}|x = x @ y ** -x|torch.cuda.synchronize(
+d = {}; d[0:1]|range(1, 2, 3, 4)|range(0, 5, 0)|x[::0]|stack.enter_context(*[])
+x.backward()|[][9]|next(iter([]))""".replace("\n", "|").split("|")
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(LINES, max_size=14).map("\n".join))
+def test_no_source_ends_the_linter_and_a_repair_always_parses(source):
+    result = lint_source("m.py", Text(source))
+    assert "itself" not in result.problem
+    if not result.problem:
+        fixed = fix("m.py", source, unsafe=True, codes=CODES)
+        compile(fixed.source, "m.py", "exec", 0x400, dont_inherit=True)  # only a syntax tree
