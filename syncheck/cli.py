@@ -175,14 +175,20 @@ def _progress() -> Callable[[int, int], None]:
     """Return what shows a bar on a terminal once linting has taken two seconds."""
     import time  # noqa: PLC0415
 
+    from rich.console import Console  # noqa: PLC0415
+    from rich.progress import Progress  # noqa: PLC0415
+
     began = time.monotonic()
+    bar = Progress(console=Console(stderr=True), transient=True)
+    task = bar.add_task("files")
 
     def show(done: int, of: int) -> None:
-        if sys.stderr.isatty() and time.monotonic() - began > _PATIENCE:
-            width = 40 * done // max(of, 1)
-            end = "\r" if done < of else "\r\033[K"
-            sys.stderr.write(f"[{'#' * width}{'.' * (40 - width)}] {done} of {of} files{end}")
-            sys.stderr.flush()
+        if not bar.console.is_terminal or time.monotonic() - began < _PATIENCE:
+            return
+        bar.start()
+        bar.update(task, completed=done, total=of)
+        if done >= of:
+            bar.stop()
 
     return show
 

@@ -133,7 +133,8 @@ class Analysis:
         report = session.report(places)
         self._followed |= run.interpreter.followed
         n_open = run.interpreter.n_decisions if machine.n_events else 0
-        return [_as_seen_in_source(finding) for finding in report.findings], n_open
+        found = [_as_seen_in_source(finding) for finding in report.findings if not _is_far_fetched(finding)]
+        return found, n_open
 
     # -- what is followed
 
@@ -203,6 +204,13 @@ def _as_seen_in_source(finding: Finding) -> Finding:
         inside = replace(finding.place, message="this is work on another device")
         return replace(finding, half="lint", place=replace(block, message=""), related=(inside, *others))
     return replace(finding, half="lint")
+
+
+def _is_far_fetched(finding: Finding) -> bool:
+    """Tell whether a clock is said to miss work on a side stream that another function submitted: a prefetcher's."""
+    if finding.rule.code != "SYN701" or not finding.related or "default stream" in finding.message:
+        return False
+    return finding.related[0].frame.function != finding.place.frame.function
 
 
 def _forget(value: Value) -> Value:

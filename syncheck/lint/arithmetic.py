@@ -74,7 +74,7 @@ def picked(owner: Items, index: Any) -> Value:
     if isinstance(index, slice):
         try:
             return Items(owner.items[index], owner.is_open)
-        except TypeError:
+        except (TypeError, ValueError):
             return UNKNOWN
     if not isinstance(index, int) or (owner.is_open and index < 0):
         return UNKNOWN

@@ -120,7 +120,7 @@ def lint(paths: Iterable[str], cache: Cache, progress: Callable[[int, int], None
         cache.keep(path, result)
         if result.findings or result.unused or result.problem:
             outcome.results[path] = result
-        if not done % 64:
+        if not done % 16 or done == len(waiting):
             progress(done, len(waiting))
     cache.save()
     outcome.seconds = time.perf_counter() - began

@@ -141,6 +141,9 @@ class Operators:
 
     def in_place(self, name: str, target: Tensor, inputs: list[Tensor], call: Call) -> Value:
         """Run an operator that changes a tensor."""
+        if target.block.device is None and any(tensor.block.device is not None for tensor in inputs):
+            target.block.is_lost = True  # torch would refuse it: it lies somewhere else
+            return target
         touched: list[Access] = [(tensor, False) for tensor in inputs]
         if name not in _OVERWRITING:
             touched.append((target, False))

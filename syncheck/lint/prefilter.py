@@ -10,7 +10,7 @@ _TORCH = (b"torch", b"accelerator")
 _WORDS = (
     b"Stream(", b".Event(", b"Event(enable_timing", b"non_blocking", b"async_op", b"isend", b"irecv", b"CUDAGraph",
     b"make_graphed", b"wait_stream", b"record_stream", b"elapsed_time", b"import Stream", b"import Event",
-    b".Stream", b".Event", b"empty_cache", b".backward(", b"get_rank", b"rank ==", b"is_main_process",
+    b".Stream", b".Event",
 )  # fmt: skip
 _CLOCKS = (b"perf_counter", b"time.time", b"monotonic", b"timeit", b"import time", b"Thread")
 _DEVICES = (b"cuda", b"xpu", b"npu", b"hpu", b"musa", b"accelerator")
@@ -31,7 +31,11 @@ def can_matter(data: bytes) -> bool:
         return False
     if any(word in data for word in _WORDS):
         return True
-    return any(word in data for word in _CLOCKS) and any(word in data for word in _DEVICES)
+    if any(word in data for word in _CLOCKS) and any(word in data for word in _DEVICES):
+        return True
+    if b".backward(" in data:
+        return any(word in data for word in (b"empty_cache", b".item()", b".cpu()", b".tolist()"))
+    return any(word in data for word in (b"rank ==", b"rank() ==", b"is_main", b"is_rank")) and b"distributed" in data
 
 
 _SEARCHED = (

@@ -151,6 +151,44 @@ def test_what_is_not_certain_is_not_reported(body):
     assert found(f"{imports}def f(x, stream, device, model, works, overlap):\n    {body}\n") == []
 
 
+def test_a_clock_does_not_time_what_another_function_prefetches():
+    assert (
+        found(
+            """
+        import time
+        import torch
+        side = torch.cuda.Stream()
+        host = torch.ones(4).pin_memory()
+        def preload():
+            with torch.cuda.stream(side):
+                return host.cuda(non_blocking=True)
+        began = time.time()
+        batch = preload()
+        print(time.time() - began)
+        """
+        )
+        == []
+    )
+
+
+def test_a_tensor_that_torch_would_refuse_lies_somewhere_else():
+    assert (
+        found(
+            """
+        import torch
+        class Optimizer:
+            def __init__(self, weights):
+                self.weights = [torch.ones(4, pin_memory=True)]
+            def step(self):
+                grad = torch.ones(4, device="cuda")
+                for weight in self.weights:
+                    weight -= grad * 2
+        """
+        )
+        == []
+    )
+
+
 def test_collectives_are_followed():
     assert found(
         """

@@ -1,0 +1,36 @@
+"""What is left out to save time changes no finding: a sample of the installed torch package, and all fixtures."""
+
+import importlib.util
+from pathlib import Path
+
+import markers
+import pytest
+
+from syncheck.lint import analysis
+from syncheck.lint.prefilter import can_matter
+
+EVERY = 40
+LARGEST = 60_000
+
+
+def sample() -> list[Path]:
+    torch = importlib.util.find_spec("torch")
+    assert torch is not None
+    assert torch.origin is not None
+    files = sorted(Path(torch.origin).parent.rglob("*.py"))
+    return [path for path in files if path.stat().st_size < LARGEST][::EVERY] + markers.fixtures()[::4]
+
+
+def codes(path: Path) -> list[tuple[str, int]]:
+    found = analysis.Analysis(path.name, path.read_text(encoding="utf-8")).findings()
+    return [(finding.rule.code, finding.place.frame.line) for finding in found]
+
+
+def test_the_long_way_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = sample()
+    short = {path: codes(path) if can_matter(path.read_bytes()) else [] for path in paths}
+    monkeypatch.setattr(analysis, "has_anchor", lambda node: True)
+    monkeypatch.setattr(analysis.Analysis, "_is_near", lambda self, node: True)
+    monkeypatch.setattr(analysis.Analysis, "_is_script", lambda self: True)
+    assert {path: codes(path) for path in paths} == short
+    assert sum(map(len, short.values())) > 20

@@ -1,0 +1,47 @@
+"""The hooks, run by the real pre-commit against this repository."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BAD = (ROOT / "fixtures/unordered-read/bad.py").read_text(encoding="utf-8")
+
+pre_commit = Path(sys.executable).with_name("pre-commit")
+pytestmark = [
+    pytest.mark.skipif(not pre_commit.exists(), reason="pre-commit is not installed"),
+    pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this is no clone"),
+]
+
+
+def run(*command, cwd, check=True, home):
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+    environment |= {"PRE_COMMIT_HOME": str(home), "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.org"}
+    environment |= {"GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@example.org"}
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=280)
+    assert not check or done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def test_the_hooks_find_and_repair(tmp_path):
+    hooks, project, home = tmp_path / "hooks", tmp_path / "project", tmp_path / "home"
+    shutil.copytree(ROOT, hooks, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", "build", "dist"))
+    for folder in (hooks, project):
+        folder.mkdir(exist_ok=True)
+        run("git", "init", "-q", "-b", "main", cwd=folder, home=home)
+    run("git", "add", "-A", cwd=hooks, home=home)
+    run("git", "commit", "-qm", "hooks", cwd=hooks, home=home)
+    (project / "train.py").write_text(BAD)
+    run("git", "add", "-A", cwd=project, home=home)
+
+    found = run(pre_commit, "try-repo", hooks, "syncheck", "--all-files", cwd=project, check=False, home=home)
+    assert found.returncode == 1, found.stdout + found.stderr
+    assert "train.py:16:10: SYN101 [error]" in found.stdout or "train.py:14:10: SYN101 [error]" in found.stdout
+    installed = list(home.rglob("site-packages/torch"))
+    assert not installed, "the hook's environment needs no torch"
+    run(pre_commit, "try-repo", hooks, "syncheck-fix", "--all-files", cwd=project, check=False, home=home)
+    assert "wait_stream(side)\nscores" in (project / "train.py").read_text()
