@@ -29,7 +29,9 @@ def run(*command, cwd, check=True, home):
 
 def test_the_hooks_find_and_repair(tmp_path):
     hooks, project, home = tmp_path / "hooks", tmp_path / "project", tmp_path / "home"
-    shutil.copytree(ROOT, hooks, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", "build", "dist"))
+    shutil.copytree(
+        ROOT, hooks, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", "build", "dist")
+    )
     for folder in (hooks, project):
         folder.mkdir(exist_ok=True)
         run("git", "init", "-q", "-b", "main", cwd=folder, home=home)
