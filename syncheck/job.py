@@ -112,6 +112,11 @@ class Job:
         self.backend.settle()
         return self.session.report(self._sites, self._options.max_findings, since)
 
+    def begin_anew(self) -> None:
+        """Take it that all work so far is complete: what comes is another program."""
+        self.backend.settle()
+        self.session.begin_anew()
+
     def _report_early(self, status: int) -> int:
         self.backend.finish()
         own = self._deliver_report()

@@ -358,6 +358,12 @@ class Session:
 
     # -- the end
 
+    def begin_anew(self) -> None:
+        """What comes is another program: all work so far is complete, and no loop goes on."""
+        for stream in self.ledger.names.streams:
+            self._engine.sync_stream(stream)
+        self._loops = Loops(self.ledger)
+
     def incomplete(self, reason: str) -> None:
         """See `Monitor`."""
         self._incomplete[reason] = None

@@ -1,0 +1,191 @@
+"""The pytest plugin, run by pytest on small test suites."""
+
+import subprocess
+import sys
+import textwrap
+from xml.etree import ElementTree
+
+import pytest
+
+RACE = """
+    import pytest
+    import torch
+
+    def race():
+        side = torch.cuda.Stream()
+        x = torch.ones(4, device="cuda")
+        with torch.cuda.stream(side):
+            return x * 2
+"""
+
+
+@pytest.fixture
+def suite(tmp_path):
+    def run(source, *options, settings=""):
+        (tmp_path / "test_suite.py").write_text(textwrap.dedent(RACE) + textwrap.dedent(source))
+        (tmp_path / "pytest.ini").write_text(f"[pytest]\n{settings}")
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "--syncheck-backend",
+            "sim",
+            *options,
+        ]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+
+    return run
+
+
+def last(done):
+    return done.stdout.strip().splitlines()[-1]
+
+
+def test_a_test_with_a_race_fails_with_its_excerpt_and_a_summary(suite):
+    done = suite("def test_it():\n    race()\ndef test_other():\n    pass\n", "--syncheck")
+    assert "1 failed, 1 passed" in last(done)
+    assert "error[SYN101] unordered-read" in done.stdout
+    assert "return x * 2" in done.stdout
+    assert "1 findings in 1 tests: SYN101 1" in done.stdout
+
+
+def test_without_the_flag_nothing_is_checked(suite):
+    assert "SYN101" not in suite("def test_it():\n    race()\n").stdout
+    assert "1 passed" in last(suite("def test_it():\n    race()\n", settings="syncheck = true\nsyncheck_ignore = SYN1"))
+
+
+def test_a_marker_checks_one_test_and_chooses_rules(suite):
+    done = suite(
+        """
+        @pytest.mark.syncheck
+        def test_bad():
+            race()
+
+        @pytest.mark.syncheck(ignore=["SYN1"])
+        def test_ignored():
+            race()
+
+        @pytest.mark.syncheck(select=["SYN2"])
+        def test_selected():
+            race()
+
+        @pytest.mark.syncheck(devices=3)
+        def test_devices():
+            assert torch.cuda.device_count() == 3
+        """
+    )
+    assert "1 failed, 3 passed" in last(done), done.stdout
+    assert "FAILED test_suite.py::test_bad" in done.stdout
+
+
+def test_a_test_can_be_left_out(suite):
+    done = suite("@pytest.mark.syncheck(disable=True)\ndef test_it():\n    race()\n", "--syncheck")
+    assert "1 passed" in last(done)
+
+
+def test_findings_belong_to_their_test_setup_and_teardown_included(suite):
+    done = suite(
+        """
+        @pytest.fixture
+        def prepared():
+            return race()
+
+        @pytest.fixture
+        def cleaned():
+            yield
+            race()
+
+        def test_setup(prepared):
+            pass
+
+        def test_teardown(cleaned):
+            pass
+
+        def test_clean():
+            assert torch.ones(2, device="cuda").sum().item() == 2
+        """,
+        "--syncheck",
+        "-rA",
+    )
+    assert "FAILED test_suite.py::test_setup" in done.stdout
+    assert "ERROR test_suite.py::test_teardown" in done.stdout
+    assert "PASSED test_suite.py::test_clean" in done.stdout
+
+
+def test_tests_do_not_race_with_each_other_and_share_wide_fixtures(suite):
+    done = suite(
+        """
+        @pytest.fixture(scope="session")
+        def shared():
+            return torch.zeros(4, device="cuda"), torch.cuda.Stream()
+
+        @pytest.mark.parametrize("number", range(4))
+        def test_it(shared, number):
+            tensor, side = shared
+            with torch.cuda.stream(side):
+                tensor.add_(1) if number % 2 else None
+            if not number % 2:
+                tensor.add_(1)
+        """,
+        "--syncheck",
+    )
+    assert "4 passed" in last(done), done.stdout
+
+
+def test_the_fixture_checks_blocks(suite):
+    done = suite(
+        """
+        def test_report(syncheck):
+            with syncheck.check() as report:
+                race()
+            assert report.codes == ("SYN101",)
+
+        def test_expected(syncheck):
+            with syncheck.expect("SYN101"):
+                race()
+
+        def test_missing(syncheck):
+            with syncheck.expect("SYN201"):
+                torch.ones(2, device="cuda")
+        """,
+        "--syncheck",
+    )
+    assert "1 failed, 2 passed" in last(done), done.stdout
+    assert "SYN201 reported nothing" in done.stdout
+
+
+def test_a_failing_test_keeps_its_own_error(suite):
+    done = suite("def test_it():\n    race()\n    assert 1 == 2\n", "--syncheck")
+    assert "assert 1 == 2" in done.stdout
+    assert "error[SYN101]" in done.stdout
+
+
+def test_unittest_classes_and_junit_xml(suite, tmp_path):
+    source = "import unittest\nclass TestIt(unittest.TestCase):\n    def test_it(self):\n        race()\n"
+    done = suite(source, "--syncheck", "--junitxml=report.xml")
+    assert "1 failed" in last(done)
+    tree = ElementTree.parse(tmp_path / "report.xml")
+    failure = tree.find(".//failure")
+    assert failure is not None
+    assert "SYN101" in (failure.text or "")
+
+
+def test_it_works_with_xdist(suite):
+    done = suite("def test_it():\n    race()\ndef test_other():\n    pass\n", "--syncheck", "-n", "2")
+    assert "1 failed, 1 passed" in last(done), done.stdout
+
+
+def test_wrong_settings_are_named(suite):
+    done = suite("def test_it(): pass\n", "--syncheck", settings="syncheck_fail_on = never")
+    assert done.returncode == 4
+    assert "choose one of error, warning, advice" in done.stderr + done.stdout
+
+
+def test_the_unused_plugin_imports_no_torch(tmp_path):
+    (tmp_path / "test_it.py").write_text("import sys\ndef test_it():\n    assert 'torch' not in sys.modules\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout
