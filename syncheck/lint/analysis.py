@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from syncheck.findings import Finding, merge_equal
-from syncheck.lint import collectives, habits
+from syncheck.lint import collectives, habits, transfers
 from syncheck.lint.collectives import Collectives
 from syncheck.lint.interpreter import Interpreter
 from syncheck.lint.jumps import Jump, Raised, TooLongError
@@ -27,6 +27,7 @@ RULES: tuple[Rule, ...] = (
     *(rule for rule in SESSION_RULES if rule not in {redundant_wait.RULE, graph_uses_freed_memory.RULE}),
     *collectives.RULES,
     *habits.RULES,
+    *transfers.RULES,
 )
 """All rules that the linter can report."""
 _CODES = frozenset(rule.code for rule in RULES)
@@ -147,7 +148,12 @@ class Analysis:
         self, function: ast.FunctionDef | ast.AsyncFunctionDef, kind: ast.ClassDef | None, run: _Run
     ) -> None:
         interpreter = run.interpreter
-        scope = LazyScope(self._definitions, lambda statement, inside: interpreter.run([statement], inside))
+
+        def define(statement: ast.stmt, inside: Scope) -> None:
+            interpreter.run([statement], inside)
+            inside.names = {name: _forget(value) for name, value in inside.names.items()}
+
+        scope = LazyScope(self._definitions, define)
         if kind is None:
             found = scope.find(function.name)
             if isinstance(found, Function):

@@ -45,6 +45,12 @@ if TYPE_CHECKING:
     from syncheck.lint.collectives import Collectives
 
 _MAY_ORDER = re.compile(r"sync|wait|barrier|join|flush|finish|finali[sz]e|drain|block", re.IGNORECASE)
+_CHANGES_NOTHING = re.compile(
+    r"(^|\.)(classmethod|abstractmethod|override|final|overload|wraps|compile|script|ignore|unused|export|disable|annotate"
+    r"|custom_(fwd|bwd)|once_differentiable|fixture|mark(\.\w+)*|setter|deleter|dataclass|total_ordering|runtime_checkable"
+    r"|nvtx\w*|record_function|enable_grad)\b|instrument|nvtx"
+)
+"""Decorators that leave what a function or a class does as it is, as far as the order of work depends on it."""
 _DEEPEST = 12
 
 
@@ -164,7 +170,7 @@ class Calls:
         has_tensor = any(tensor.block.device is not None for value in call.values() for tensor in tensors_in(value))
         for value in call.values():
             self.escape(value)
-        if has_tensor or _MAY_ORDER.search(name.rpartition(".")[2]):
+        if has_tensor or not name or _MAY_ORDER.search(name.rpartition(".")[2]):
             self.machine.havoc()
         return UNKNOWN
 
@@ -265,16 +271,20 @@ class Calls:
             function.is_own = True
             return function
         if isinstance(function, Function) and (name == "property" or name.endswith("cached_property")):
-            function.is_property = True
+            function.is_property, function.is_cached = True, name != "property"
+            return function
+        if _CHANGES_NOTHING.search(name):
             return function
         found = self.evaluate(decorator, scope)
-        if isinstance(found, Function):
-            return self.call_function(found, Call(decorator, [function]))
         if isinstance(found, Name) and found.path.endswith("contextmanager"):
             return Bound(Name("syncheck.contextmanager"), [function])
         if isinstance(found, Context):
             return Bound(Name("syncheck.within"), [found, function])
-        return function
+        return self.call(found, Call(decorator, [function]), scope)
+
+    def close(self, owner: Value, node: ast.AST) -> Value:
+        """Call a value's `close()`."""
+        return self.call(self.attribute(owner, "close", node), Call(node, []))
 
     # -- threads
 

@@ -74,6 +74,7 @@ class Collectives:
         self._pending: list[Pending] = []
         self._coalescing = 0
         machine.watch = self.touched
+        machine.synced = self._pending.clear
 
     def call(self, name: str, call: Call) -> Value | None:
         """Call a function of torch.distributed; None for one that is not followed."""
@@ -110,8 +111,9 @@ class Collectives:
         self._coalescing -= 1
 
     def waited(self, work: Work) -> None:
-        """The current stream waits for a collective."""
-        self._pending = [entry for entry in self._pending if entry.work() is not work]
+        """The current stream waits for a collective, and for those that began before it on the same stream."""
+        found = next((number for number, entry in enumerate(self._pending) if entry.work() is work), -1)
+        del self._pending[: found + 1]
 
     def dropped(self, work: Work) -> None:
         """A statement throws a handle away, or gives it a name that is never used."""

@@ -1,6 +1,7 @@
 """Context managers: what `with` makes current."""
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from syncheck.lint.machine import N_DEVICES
@@ -8,6 +9,13 @@ from syncheck.lint.values import NONE, UNKNOWN, Call, Context, Function, Instanc
 
 if TYPE_CHECKING:
     from syncheck.lint.calls import Calls
+
+
+_ORDERS_NOTHING = re.compile(
+    r"autocast|no_grad|enable_grad|inference_mode|profile|record_function|nvtx|emit|open\(|lock|suppress|raises|warns|patch"
+    r"|tqdm|set_default|sdp|fakemode|fork_rng|temporar|catch_warnings|subtest|range|rank_zero|executor|torch\."
+)
+"""Contexts that are entered and left without waiting for anything."""
 
 
 class Contexts:
@@ -44,7 +52,7 @@ class Contexts:
             collectives = self._calls.collectives
             return Context(collectives.begin_coalescing, collectives.end_coalescing)
         if not any(word in text for word in ("stream", "device", "ctx", "context")):
-            return Context(lambda: value, lambda: None)
+            return Context(lambda: value, lambda: None if _ORDERS_NOTHING.search(text) else self._calls.machine.havoc())
         thread = self._calls.machine.thread
         before: list[dict[int, int]] = []
 

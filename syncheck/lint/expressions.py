@@ -324,9 +324,12 @@ class Expressions(Calls):
             return owner.attributes[name]
         member = owner.kind.find(name)
         if isinstance(member, Function):
-            if member.is_property:
-                return self.call_function(member, Call(node, [owner]))
-            return member if member.is_own else Bound(member, [owner])
+            if not member.is_property:
+                return member if member.is_own else Bound(member, [owner])
+            value = self.call_function(member, Call(node, [owner]))
+            if member.is_cached:
+                owner.attributes[name] = value
+            return value
         if isinstance(member, Bound):
             return Bound(member.function, [*member.args, owner], member.kwargs)
         if member is not None:

@@ -1,6 +1,7 @@
 """Mistakes that show in the shape of the source, and need not be followed."""
 
 import ast
+import itertools
 import re
 from collections.abc import Iterator
 
@@ -8,11 +9,11 @@ from syncheck.findings import Finding
 from syncheck.lint.collectives import COLLECTIVES
 from syncheck.lint.functions import own_nodes
 from syncheck.lint.places import Places
-from syncheck.rules import empty_cache_in_loop, host_sync_in_loop, rank_dependent_collective
+from syncheck.rules import device_wide_sync, empty_cache_in_loop, host_sync_in_loop, rank_dependent_collective
 from syncheck.rules.model import Rule
 
-RULES = (host_sync_in_loop.RULE, empty_cache_in_loop.RULE, rank_dependent_collective.RULE)
-WORDS = ("empty_cache", ".backward(", "get_rank", "rank ==", "is_main_process")
+RULES = (host_sync_in_loop.RULE, empty_cache_in_loop.RULE, rank_dependent_collective.RULE, device_wide_sync.RULE)
+WORDS = ("empty_cache", "elapsed_time", ".backward(", "get_rank", "rank ==", "is_main_process")
 """Words that one of these rules begins with."""
 
 _RANK = re.compile(r"(^|[._])(rank|get_rank\([^)]*\))$")
@@ -33,6 +34,7 @@ def findings(tree: ast.Module, places: Places) -> Iterator[Finding]:
         for node in nodes:
             if isinstance(node, ast.For | ast.While):
                 yield from _in_every_turn(node, places, name)
+                yield from _after_an_event(node, places, name)
 
 
 def _names_of_distributed(tree: ast.Module) -> dict[str, str]:
@@ -97,6 +99,25 @@ def _in_every_turn(loop: ast.For | ast.While, places: Places, function: str) -> 
         elif re.fullmatch(r"(torch\.)?(cuda|xpu|npu|accelerator)\.empty_cache\(\)", text):
             consequence = "what it gives back is asked of the driver again in the next one, which waits for the device"
             yield _finding(empty_cache_in_loop.RULE, call, places, function, consequence=consequence)
+
+
+def _after_an_event(loop: ast.For | ast.While, places: Places, function: str) -> Iterator[Finding]:
+    """Yield the waits for the whole device that stand directly after the record of an event that is then timed."""
+    timed = {
+        ast.unparse(part)
+        for node in own_nodes(loop)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "elapsed_time"
+        for part in (node.func.value, *node.args)
+    }
+    bodies = [loop.body, *(node.body for node in own_nodes(loop) if isinstance(node, ast.With | ast.If))]
+    for body in bodies if timed else ():
+        for first, second in itertools.pairwise(body):
+            event = re.fullmatch(r"(.+)\.record\([^)]*\)", ast.unparse(first))
+            waits = re.fullmatch(r"(torch\.)?(cuda|xpu|npu|accelerator)\.synchronize\(\)", ast.unparse(second))
+            if event is not None and waits is not None and event[1] in timed:
+                yield _finding(
+                    device_wide_sync.RULE, second, places, function, alternative=f"`{event[1]}.synchronize()`"
+                )
 
 
 def _always_made(body: list[ast.stmt]) -> Iterator[ast.Call]:

@@ -12,6 +12,7 @@ from syncheck.lint.scope import Scope
 from syncheck.lint.values import (
     NONE,
     UNKNOWN,
+    Call,
     Class,
     Context,
     Function,
@@ -152,7 +153,20 @@ class Interpreter(Binding):
         for member in made.members.values():
             if isinstance(member, Function):
                 member.scope = scope  # methods do not see the names of the class
-        scope.set(node.name, made)
+        scope.set(node.name, self._decorated_class(made, scope))
+
+    def _decorated_class(self, made: Class, scope: Scope) -> Value:
+        """Return a class as its decorators and its metaclass leave it."""
+        node = made.node
+        metaclass = next((ast.unparse(word.value) for word in node.keywords if word.arg == "metaclass"), "ABCMeta")
+        known = metaclass.endswith("ABCMeta") and "__del__" not in made.members
+        begin = next((base.find("__init_subclass__") for base in made.bases if isinstance(base, Class)), None)
+        if isinstance(begin, Function):
+            self.call_function(begin, Call(node, [made], {}, is_complete=False))
+        value: Value = made if known else UNKNOWN
+        for decorator in reversed(node.decorator_list):
+            value = self.decorate(value, decorator, scope)
+        return value
 
     # -- branches
 

@@ -55,9 +55,11 @@ class Machine:
         self.muted = 0
         self.function = ""
         self.n_events = 0
+        self.computing: set[int] = set()  # streams that ran more than copies
         self.thread = ThreadState()
         self.current_node: ast.AST = ast.Pass(lineno=1, col_offset=0)
         self.named: list[int] = []  # allocations that new findings are about
+        self.synced: Callable[[], None] = _nothing_to_do
         self.watch: Callable[[list[Access], ast.AST], None] = _unwatched
         self._defaults: list[int] = []
         self._n_streams = 0
@@ -126,6 +128,7 @@ class Machine:
         """Code that nobody knows may have ordered everything: take it that it did."""
         for stream in range(1, self._n_streams + 1):
             self.session.sync_stream(stream, 0, explicit=False)
+        self.synced()
 
     def wait_stream(self, waiter: Stream, awaited: Stream, node: ast.AST) -> None:
         """Make a stream wait for another."""
@@ -185,6 +188,7 @@ class Machine:
         """Make the host wait for a device."""
         if not self._refused("torch.cuda.synchronize()", node):
             self.session.sync_device(device, self.site(node))
+            self.synced()
 
     def _refused(self, call: str, node: ast.AST) -> bool:
         if not self.is_capturing():
@@ -265,6 +269,8 @@ class Machine:
                 tensor.block.is_lost |= is_write
             return
         self.watch(touched, node)
+        if operator != "aten::copy_":
+            self.computing.add(stream)
         site = self.site(node)
         context = self._context(stream, other, site)
         self.named += self.session.launch(stream, operator, self.accesses(touched), site, context)
@@ -315,3 +321,7 @@ def _nothing(ident: int) -> None:
 
 def _unwatched(touched: list[Access], node: ast.AST) -> None:
     del touched, node
+
+
+def _nothing_to_do() -> None:
+    pass

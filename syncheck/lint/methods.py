@@ -12,6 +12,7 @@ from syncheck.lint.values import (
     Call,
     Class,
     Constant,
+    Context,
     Event,
     Function,
     Future,
@@ -48,6 +49,7 @@ class Methods:
         containers = Containers(calls.machine)
         self._by_kind: dict[type[Value], Method] = {
             Stream: self._stream,
+            Context: self._context,
             Event: self._event,
             Tensor: self._tensor,
             Items: containers.of_items,
@@ -134,6 +136,14 @@ class Methods:
         else:
             return None
         return NONE
+
+    def _context(self, owner: Context, name: str, call: Call) -> Value | None:
+        if name == "__enter__":
+            return owner.enter()
+        if name == "__exit__":
+            owner.leave()
+            return NONE
+        return self._calls.call_unknown("", call)
 
     # -- tensors
 
@@ -269,6 +279,8 @@ class Methods:
         return UNKNOWN
 
     def _thread(self, owner: Thread, name: str, call: Call) -> Value | None:
+        if owner.waits_inside:
+            return self._calls.call_unknown("", Call(call.node, [*owner.args, *owner.kwargs.values()]))
         if name == "start":
             self._calls.in_new_thread(owner.target, Call(call.node, list(owner.args), dict(owner.kwargs)))
         return UNKNOWN

@@ -5,6 +5,13 @@ import ast
 from syncheck.lint.machine import Machine
 from syncheck.lint.operators import Operators
 from syncheck.lint.values import UNKNOWN, Call, Constant, DeviceIndex, Name, Net, Tensor, Value, tensors_in
+from syncheck.rules import serialized_peer_copy
+from syncheck.sanitizer.ledger import Draft
+from syncheck.sanitizer.wording import StreamRef, Text
+
+_OFTEN = 3
+"""Copies at one place that are worth a stream of their own."""
+RULES = (serialized_peer_copy.RULE,)
 
 
 class Transfers:
@@ -13,6 +20,7 @@ class Transfers:
     def __init__(self, machine: Machine, operators: Operators) -> None:
         self._machine = machine
         self._operators = operators
+        self._peer_copies: dict[int, int] = {}  # call site -> copies made there on a stream that computes
 
     def method(self, tensor: Tensor, name: str, call: Call) -> Value | None:
         """Run a method that may copy between devices; None if it is no such method."""
@@ -129,8 +137,23 @@ class Transfers:
         machine = self._machine
         sender, receiver = machine.current(there), machine.current(here)
         machine.join(sender, receiver)
+        self._note_serialized(sender, here, there, node)
         machine.launch(sender, "aten::copy_", [(source, False), (target, True)], node, here)
         machine.join(receiver, sender)
+
+    def _note_serialized(self, sender: int, here: int, there: int, node: ast.AST) -> None:
+        """Tell of a copy, made again and again, that has to wait for its turn on a stream that computes."""
+        machine = self._machine
+        if machine.muted or sender not in machine.computing:
+            return
+        site = machine.site(node)
+        turns = self._peer_copies[site] = self._peer_copies.get(site, 0) + 1
+        if turns == _OFTEN:
+            facts: dict[str, Text] = {
+                "source": (f"cuda:{there}",), "destination": (f"cuda:{here}",), "stream": (StreamRef(sender),),
+            }  # fmt: skip
+            advice: Text = ("make it on a stream of its own, and let the users of its result wait for that",)
+            machine.session.ledger.add(Draft(serialized_peer_copy.RULE, site, facts, [], advice))
 
     def move_net(self, net: Net, call: Call, name: str) -> Value:
         """Move a layer's parameters."""

@@ -213,6 +213,7 @@ class Function(Value):
     defaults: dict[str, Value] = field(default_factory=dict)
     is_own: bool = False
     is_property: bool = False
+    is_cached: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -294,11 +295,16 @@ class Future(Value):
 
 @dataclass(eq=False, slots=True)
 class Thread(Value):
-    """A thread that was made and not started."""
+    """A thread that was made and not started.
+
+    Attributes:
+        waits_inside: it may wait for what others do after its start, so that nobody knows when it does what.
+    """
 
     target: Value
     args: list[Value]
     kwargs: dict[str, Value]
+    waits_inside: bool = False
 
 
 @dataclass(slots=True)

@@ -189,6 +189,119 @@ def test_a_tensor_that_torch_would_refuse_lies_somewhere_else():
     )
 
 
+FORK = "side().wait_stream(torch.cuda.current_stream())\nwith torch.cuda.stream(side()):\n    x.mul_(2)\n"
+JOIN = "torch.cuda.current_stream().wait_stream(side())\nx.add_(1)\n"
+
+
+@pytest.mark.parametrize(
+    "side",
+    [
+        "@functools.lru_cache(None)\ndef side():\n    return torch.cuda.Stream()",
+        "class A:\n    @functools.cached_property\n    def s(self):\n        return torch.cuda.Stream()\n"
+        "a = A()\ndef side():\n    return a.s",
+        "class Meta(type):\n    made = {}\n"
+        "    def __call__(cls):\n        return Meta.made.setdefault(cls, super().__call__())\n"
+        "class A(metaclass=Meta):\n    def __init__(self):\n        self.s = torch.cuda.Stream()\n"
+        "def side():\n    return A().s",
+        "@singleton\ndef side():\n    return torch.cuda.Stream()",
+    ],
+)
+def test_what_is_made_once_is_one_thing(side):
+    assert found(f"import functools\nimport torch\nfrom tools import singleton\n{side}\n{SETUP}{FORK}{JOIN}") == []
+
+
+SETUP = 'x = torch.ones(4, device="cuda")\n'
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "with contextlib.ExitStack() as stack:\n"
+        "    stack.callback(lambda: torch.cuda.current_stream().wait_stream(s))\n"
+        "    with torch.cuda.stream(s):\n        x.mul_(2)",
+        "stack = contextlib.ExitStack()\nstack.callback(join)\n"
+        "with torch.cuda.stream(s):\n    x.mul_(2)\nstack.close()",
+        "with contextlib.closing(Joined()):\n    with torch.cuda.stream(s):\n        x.mul_(2)",
+        "with elsewhere(Joined()):\n    with torch.cuda.stream(s):\n        x.mul_(2)",
+        "HOOKS = []\n@HOOKS.append\ndef hook():\n    join()\nwith torch.cuda.stream(s):\n    x.mul_(2)\nHOOKS[0]()",
+        "HOOKS = {}\ndef register(name):\n"
+        "    def note(f):\n        HOOKS[name] = f\n        return f\n    return note\n"
+        "@register('join')\ndef hook():\n    join()\nwith torch.cuda.stream(s):\n    x.mul_(2)\nHOOKS['join']()",
+        "block = torch.cuda.stream(s)\nblock.__enter__()\nx.mul_(2)\nblock.__exit__(None, None, None)\njoin()",
+    ],
+)
+def test_waits_that_are_made_for_one_are_seen(body):
+    head = "import contextlib\nimport torch\nfrom tools import elsewhere\ns = torch.cuda.Stream()\n"
+    head += "def join():\n    torch.cuda.current_stream().wait_stream(s)\n"
+    head += "class Joined:\n    def close(self):\n        join()\n"
+    assert found(f"{head}{SETUP}s.wait_stream(torch.cuda.current_stream())\n{body}\nx.add_(1)\n") == []
+
+
+def test_a_thread_that_waits_for_others_is_not_followed():
+    assert (
+        found(
+            """
+        import threading
+        import torch
+        s, x = torch.cuda.Stream(), torch.ones(4, device="cuda")
+        ok, ready = threading.Event(), torch.cuda.Event()
+        def work():
+            ok.wait()
+            s.wait_event(ready)
+            with torch.cuda.stream(s):
+                x.mul_(2)
+            s.synchronize()
+        thread = threading.Thread(target=work)
+        thread.start()
+        ready.record()
+        ok.set()
+        thread.join()
+        x.add_(1)
+        """
+        )
+        == []
+    )
+
+
+def test_a_wait_completes_the_collectives_before_it():
+    assert (
+        found(
+            """
+        import torch
+        import torch.distributed as dist
+        def last(x, y):
+            x, y = x.cuda(), y.cuda()
+            first = dist.all_reduce(x, async_op=True)
+            second = dist.all_reduce(y, async_op=True)
+            second.wait()
+            return x + y, first
+        def all_streams(x):
+            x = x.cuda()
+            work = dist.all_reduce(x, async_op=True)
+            torch.cuda.synchronize()
+            return x + 1, work
+        """
+        )
+        == []
+    )
+
+
+def test_copies_that_wait_for_compute_and_waits_for_all_streams_are_told():
+    assert found(
+        """
+        import torch
+        model = torch.nn.Linear(4, 4, device="cuda:0")
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        for _ in range(5):
+            start.record()
+            y = model(torch.ones(4, 4, device="cuda:0")).to("cuda:1", non_blocking=True)
+            end.record()
+            torch.cuda.synchronize()
+            print(start.elapsed_time(end))
+        """
+    ) == [("SYN804", 7), ("SYN806", 9)]
+
+
 def test_collectives_are_followed():
     assert found(
         """
