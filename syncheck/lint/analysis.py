@@ -156,13 +156,15 @@ class Analysis:
         scope = LazyScope(self._definitions, define)
         if kind is None:
             found = scope.find(function.name)
-            if isinstance(found, Function):
-                self._call(run, found, [])
+            self._call(run, found if isinstance(found, Function) else Function(function, scope), [])
             return
         made = scope.find(kind.name)
-        member = made.members.get(function.name) if isinstance(made, Class) else None
-        if isinstance(made, Class) and isinstance(member, Function):
-            self._call(run, member, [] if member.is_own else [self._instance(run, made, function)])
+        if not isinstance(made, Class):
+            return
+        member = made.members.get(function.name)
+        if not isinstance(member, Function):  # a decorator that nobody knows has made something of it
+            member = Function(function, made.scope)
+        self._call(run, member, [] if member.is_own else [self._instance(run, made, function)])
 
     def _call(self, run: _Run, function: Function, args: list[Value]) -> None:
         for value in run.interpreter.scope_values(function.scope):

@@ -321,6 +321,21 @@ def test_collectives_are_followed():
     ) == [("SYN601", 7), ("SYN602", 10), ("SYN603", 12), ("SYN603", 13)]
 
 
+def test_a_function_is_followed_whatever_decorates_it():
+    assert found(
+        """
+        import torch
+        from tests import skip_without_gpu
+        class TestIt:
+            @skip_without_gpu(2)
+            def test_it(self):
+                side, x = torch.cuda.Stream(), torch.zeros(4, device="cuda")
+                with torch.cuda.stream(side):
+                    x.fill_(1)
+        """
+    ) == [("SYN103", 9)]
+
+
 def test_a_branch_is_wrong_if_one_path_through_it_is():
     assert found(
         """
