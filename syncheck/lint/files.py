@@ -52,7 +52,9 @@ def found(paths: tuple[str, ...], exclude: tuple[str, ...], *, respect_gitignore
 
 def _under(root: str, left_out: pathspec.GitIgnoreSpec, *, respect_gitignore: bool) -> Iterator[str]:
     ignored: dict[str, list[tuple[str, pathspec.GitIgnoreSpec]]] = {}
-    for folder, folders, files in os.walk(root):  # links to folders are not followed: they may loop
+    unreadable: list[str] = []
+    walk = os.walk(root, onerror=lambda error: unreadable.append(str(error.filename)))
+    for folder, folders, files in walk:  # links to folders are not followed: they may loop
         specs = ignored.get(os.path.dirname(folder), [] if folder != root else _above(root, respect=respect_gitignore))
         if respect_gitignore and ".gitignore" in files:
             specs = [*specs, (folder, _spec(os.path.join(folder, ".gitignore")))]
@@ -65,6 +67,7 @@ def _under(root: str, left_out: pathspec.GitIgnoreSpec, *, respect_gitignore: bo
             path = os.path.join(folder, name)
             if name.endswith(SUFFIXES) and not _is_ignored(path, root, specs, left_out):
                 yield path
+    yield from unreadable  # as files that cannot be read
 
 
 def _above(root: str, *, respect: bool) -> list[tuple[str, pathspec.GitIgnoreSpec]]:

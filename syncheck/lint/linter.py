@@ -90,6 +90,8 @@ def lint_data(path: str, data: bytes) -> Result:
 
 
 def _lint_file(path: str) -> tuple[str, Result]:
+    if os.path.isdir(path):
+        return path, Result(problem="the folder cannot be read")
     try:
         with open(path, "rb") as file:
             data = file.read()

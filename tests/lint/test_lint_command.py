@@ -10,6 +10,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from syncheck.lint import files, linter
+from syncheck.lint.cache import Cache
+
 BAD = """import torch
 side = torch.cuda.Stream()
 x = torch.ones(1024, device="cuda")
@@ -202,6 +205,21 @@ def test_deep_nesting_and_looping_links_end_nothing(folder):
     done = lint("--output-format", "concise", cwd=folder)
     assert codes(done) == ["SYN101"]
     assert "Traceback" not in done.stderr
+
+
+def test_a_folder_that_cannot_be_read_is_told(folder, monkeypatch):
+    (folder / "secret").mkdir()
+    real = os.scandir
+
+    def scandir(path):
+        if Path(path).name == "secret":
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    outcome = linter.lint(files.found((str(folder),), ()), Cache(None), lambda done, of: None)
+    assert outcome.results[str(folder / "secret")].problem == "the folder cannot be read"
+    assert outcome.results[str(folder / "train.py")].findings
 
 
 def test_a_missing_path_and_an_empty_folder(folder, tmp_path):
