@@ -1,5 +1,6 @@
 """Methods of values that are no objects of the program: streams, events, tensors, containers."""
 
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -141,7 +142,8 @@ class Methods:
         if name == "__enter__":
             return owner.enter()
         if name == "__exit__":
-            owner.leave()
+            with contextlib.suppress(IndexError):  # it was entered where nobody looked
+                owner.leave()
             return NONE
         return self._calls.call_unknown("", call)
 

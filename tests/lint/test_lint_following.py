@@ -336,6 +336,22 @@ def test_a_function_is_followed_whatever_decorates_it():
     ) == [("SYN103", 9)]
 
 
+def test_a_block_may_be_left_that_was_entered_elsewhere():
+    assert (
+        found(
+            """
+        import torch
+        class Swap:
+            def __init__(self):
+                self.block = torch.cuda.stream(torch.cuda.Stream())
+            def leave(self):
+                self.block.__exit__(None, None, None)
+        """
+        )
+        == []
+    )
+
+
 def test_a_branch_is_wrong_if_one_path_through_it_is():
     assert found(
         """
