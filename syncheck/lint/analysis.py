@@ -129,8 +129,13 @@ class Analysis:
         machine = Machine(session, places)
         together = Collectives(machine)
         run = _Run(machine, Interpreter(machine, together, decisions, _STEPS), together)
-        with contextlib.suppress(Jump, TooLongError, RecursionError):
+        try:
             follow(run)
+        except (Jump, TooLongError, RecursionError):
+            pass
+        except ValueError as error:
+            if "generator already executing" not in str(error):  # the program's own error, where it is one
+                raise
         report = session.report(places)
         self._followed |= run.interpreter.followed
         n_open = run.interpreter.n_decisions if machine.n_events else 0

@@ -352,6 +352,13 @@ def test_a_block_may_be_left_that_was_entered_elsewhere():
     )
 
 
+def test_a_generator_that_asks_itself_ends_nothing():
+    source = (
+        "import torch\nside = torch.cuda.Stream()\ndef g():\n    yield next(it)\nit = g()\nfor x in it:\n    print(x)\n"
+    )
+    assert not lint_source("m.py", Text(source)).problem
+
+
 def test_a_branch_is_wrong_if_one_path_through_it_is():
     assert found(
         """
