@@ -5,7 +5,7 @@ import contextlib
 import itertools
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 from syncheck.findings import Finding, merge_equal
@@ -16,7 +16,7 @@ from syncheck.lint.jumps import Jump, Raised, TooLongError
 from syncheck.lint.machine import Machine
 from syncheck.lint.places import Bindings, Places
 from syncheck.lint.prefilter import anchor_lines, has_anchor
-from syncheck.lint.scope import LazyScope, Scope, definitions_in
+from syncheck.lint.scope import LazyScope, Scope, definitions_in, flat
 from syncheck.lint.values import UNKNOWN, Call, Class, Constant, Event, Function, Instance, Items, Stream, Table, Value
 from syncheck.rules import graph_uses_freed_memory, redundant_wait
 from syncheck.rules.model import Rule
@@ -38,16 +38,7 @@ _MOST_PATHS = 8
 _STEPS = 4000
 
 
-@dataclass(slots=True)
-class _Run:
-    """One path through a program."""
-
-    machine: Machine
-    interpreter: Interpreter
-    collectives: Collectives
-
-
-Follow = Callable[[_Run], None]
+Follow = Callable[[Interpreter], None]
 """Follows a program."""
 
 
@@ -80,9 +71,8 @@ class Analysis:
             if function not in self._followed and self._is_near(function) and has_anchor(function):
                 found += self._paths(partial(self._run_function, function, kind), is_script=False)
         if any(word in self._source for word in habits.WORDS):
-            shapes = habits.findings(self._tree, Places(self._path, self._lines, self._bindings))
-            found += [replace(finding, half="lint") for finding in shapes]
-        return tuple(replace(finding, count=1) for finding in merge_equal(found))
+            found += habits.findings(self._tree, Places(self._path, self._lines, self._bindings))
+        return tuple(replace(finding, count=1, half="lint") for finding in merge_equal(found))
 
     def _is_script(self) -> bool:
         """Tell whether the file does anything by itself, beyond definitions."""
@@ -101,7 +91,7 @@ class Analysis:
         return first < len(self._anchors) and self._anchors[first] <= (node.end_lineno or node.lineno)
 
     def _functions(self) -> Iterator[tuple[ast.FunctionDef | ast.AsyncFunctionDef, ast.ClassDef | None]]:
-        for statement in _top_level(self._tree.body):
+        for statement in flat(self._tree.body):
             if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield statement, None
             elif isinstance(statement, ast.ClassDef):
@@ -127,33 +117,30 @@ class Analysis:
         places = Places(self._path, self._lines, self._bindings)
         session = Session(lambda rule: rule.code in _CODES, "the source")
         machine = Machine(session, places)
-        together = Collectives(machine)
-        run = _Run(machine, Interpreter(machine, together, decisions, _STEPS), together)
+        interpreter = Interpreter(machine, Collectives(machine), decisions, _STEPS)
         try:
-            follow(run)
+            follow(interpreter)
         except (Jump, TooLongError, RecursionError):
             pass
         except ValueError as error:
             if "generator already executing" not in str(error):  # the program's own error, where it is one
                 raise
         report = session.report(places)
-        self._followed |= run.interpreter.followed
-        n_open = run.interpreter.n_decisions if machine.n_events else 0
+        self._followed |= interpreter.followed
+        n_open = interpreter.n_decisions if machine.n_events else 0
         found = [_as_seen_in_source(finding) for finding in report.findings if not _is_far_fetched(finding)]
         return found, n_open
 
     # -- what is followed
 
-    def _run_script(self, run: _Run) -> None:
+    def _run_script(self, interpreter: Interpreter) -> None:
         scope = Scope()
         scope.names["__name__"] = Constant("__main__")
-        run.interpreter.run(self._tree.body, scope)
+        interpreter.run(self._tree.body, scope)
 
     def _run_function(
-        self, function: ast.FunctionDef | ast.AsyncFunctionDef, kind: ast.ClassDef | None, run: _Run
+        self, function: ast.FunctionDef | ast.AsyncFunctionDef, kind: ast.ClassDef | None, interpreter: Interpreter
     ) -> None:
-        interpreter = run.interpreter
-
         def define(statement: ast.stmt, inside: Scope) -> None:
             interpreter.run([statement], inside)
             inside.names = {name: _forget(value) for name, value in inside.names.items()}
@@ -161,7 +148,7 @@ class Analysis:
         scope = LazyScope(self._definitions, define)
         if kind is None:
             found = scope.find(function.name)
-            self._call(run, found if isinstance(found, Function) else Function(function, scope), [])
+            self._call(interpreter, found if isinstance(found, Function) else Function(function, scope), [])
             return
         made = scope.find(kind.name)
         if not isinstance(made, Class):
@@ -169,28 +156,28 @@ class Analysis:
         member = made.members.get(function.name)
         if not isinstance(member, Function):  # a decorator that nobody knows has made something of it
             member = Function(function, made.scope)
-        self._call(run, member, [] if member.is_own else [self._instance(run, made, function)])
+        self._call(interpreter, member, [] if member.is_own else [self._instance(interpreter, made, function)])
 
-    def _call(self, run: _Run, function: Function, args: list[Value]) -> None:
-        for value in run.interpreter.scope_values(function.scope):
-            _forget(value)
-        run.machine.havoc()
-        result = run.interpreter.call_function(function, Call(function.node, list(args), {}, is_complete=False))
-        for item in run.interpreter.iteration.turns(result):
+    def _call(self, interpreter: Interpreter, function: Function, args: list[Value]) -> None:
+        interpreter.machine.havoc()
+        result = interpreter.call_function(function, Call(function.node, list(args), {}, is_complete=False))
+        for item in interpreter.iteration.turns(result):
             del item
-        run.interpreter.escape(result)
+        interpreter.escape(result)
         for value in args:
-            run.interpreter.escape(value)
+            interpreter.escape(value)
 
-    def _instance(self, run: _Run, kind: Class, method: ast.FunctionDef | ast.AsyncFunctionDef) -> Instance:
+    def _instance(
+        self, interpreter: Interpreter, kind: Class, method: ast.FunctionDef | ast.AsyncFunctionDef
+    ) -> Instance:
         """Return an object on which any of its methods may have been called."""
         instance = Instance(kind)
         begin = kind.find("__init__")
-        if isinstance(begin, Function) and begin.node is not method:
+        if isinstance(begin, Function):
+            if begin.node is method:
+                return instance
             with contextlib.suppress(Raised):
-                run.interpreter.call_function(begin, Call(begin.node, [instance], {}, is_complete=False))
-        if begin is not None and isinstance(begin, Function) and begin.node is method:
-            return instance
+                interpreter.call_function(begin, Call(begin.node, [instance], {}, is_complete=False))
         assigned = self._attributes.get(kind.node)
         if assigned is None:
             assigned = self._attributes[kind.node] = _assigned_elsewhere(kind.node)
@@ -198,25 +185,25 @@ class Analysis:
             instance.attributes[name] = _forget(value)
         for name, values in assigned.items():
             if not isinstance(instance.attributes.get(name), Stream):
-                instance.attributes[name] = _lazily_made(run, kind, values)
+                instance.attributes[name] = _lazily_made(interpreter, kind, values)
         return instance
 
 
-def _lazily_made(run: _Run, kind: Class, values: list[ast.expr | None]) -> Value:
+def _lazily_made(interpreter: Interpreter, kind: Class, values: list[ast.expr | None]) -> Value:
     """Return the stream that an attribute is set to wherever it is set; UNKNOWN if it is set to anything else."""
     made = [value for value in values if not (isinstance(value, ast.Constant) and value.value is None)]
     if made and all(isinstance(value, ast.Call) and ast.unparse(value.func).endswith(".Stream") for value in made):
-        return run.interpreter.evaluate(made[0], kind.scope)
+        return interpreter.evaluate(made[0], kind.scope)
     return UNKNOWN
 
 
 def _as_seen_in_source(finding: Finding) -> Finding:
     """Return a finding of the session as the linter tells it: of a useless `with`, where the block begins."""
-    if finding.rule.code == "SYN501" and finding.related:
-        block, *others = finding.related
-        inside = replace(finding.place, message="this is work on another device")
-        return replace(finding, half="lint", place=replace(block, message=""), related=(inside, *others))
-    return replace(finding, half="lint")
+    if finding.rule.code != "SYN501" or not finding.related:
+        return finding
+    block, *others = finding.related
+    inside = replace(finding.place, message="this is work on another device")
+    return replace(finding, place=replace(block, message=""), related=(inside, *others))
 
 
 def _is_far_fetched(finding: Finding) -> bool:
@@ -261,10 +248,3 @@ def _alternatives(number: int) -> list[tuple[bool, ...]]:
         return list(itertools.product((True, False), repeat=number))[1:]
     single = [tuple(index != flipped for index in range(number)) for flipped in range(number)]
     return [(False,) * number, *single]
-
-
-def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    for statement in body:
-        yield statement
-        if isinstance(statement, ast.If | ast.Try):
-            yield from _top_level([*statement.body, *statement.orelse])

@@ -104,10 +104,6 @@ class Calls:
         """Evaluate a condition; None where nobody knows."""
         raise NotImplementedError
 
-    def scope_values(self, scope: Scope) -> list[Value]:
-        """Return what the names of a module stand for that were looked up so far."""
-        return list(scope.module.names.values())
-
     # -- decisions
 
     def decide(self, test: ast.expr) -> bool:

@@ -2,7 +2,8 @@
 
 import ast
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from syncheck.lint.machine import N_DEVICES
 from syncheck.lint.values import NONE, UNKNOWN, Call, Context, Function, Instance, Running, Stream, Value
@@ -10,12 +11,33 @@ from syncheck.lint.values import NONE, UNKNOWN, Call, Context, Function, Instanc
 if TYPE_CHECKING:
     from syncheck.lint.calls import Calls
 
-
+T = TypeVar("T")
 _ORDERS_NOTHING = re.compile(
     r"autocast|no_grad|enable_grad|inference_mode|profile|record_function|nvtx|emit|open\(|lock|suppress|raises|warns|patch"
     r"|tqdm|set_default|sdp|fakemode|fork_rng|temporar|catch_warnings|subtest|range|rank_zero|executor|torch\."
 )
 """Contexts that are entered and left without waiting for anything."""
+
+
+def restoring(save: Callable[[], T], enter: Callable[[], Value], restore: Callable[[T], None]) -> Context:
+    """Return a context that puts back at its end what it changed; one that was entered elsewhere puts nothing back.
+
+    Args:
+        save: returns what is to be put back.
+        enter: makes the change.
+        restore: puts it back.
+    """
+    saved: list[T] = []
+
+    def begin() -> Value:
+        saved.append(save())
+        return enter()
+
+    def end() -> None:
+        if saved:
+            restore(saved.pop())
+
+    return Context(begin, end)
 
 
 class Contexts:
@@ -54,14 +76,12 @@ class Contexts:
         if not any(word in text for word in ("stream", "device", "ctx", "context")):
             return Context(lambda: value, lambda: None if _ORDERS_NOTHING.search(text) else self._calls.machine.havoc())
         thread = self._calls.machine.thread
-        before: list[dict[int, int]] = []
 
         def enter() -> Value:
-            before.append(dict(thread.streams))
             thread.streams = dict.fromkeys(range(N_DEVICES), 0)
             return UNKNOWN
 
-        def leave() -> None:
-            thread.streams = before.pop()
+        def restore(streams: dict[int, int]) -> None:
+            thread.streams = streams
 
-        return Context(enter, leave)
+        return restoring(lambda: dict(thread.streams), enter, restore)

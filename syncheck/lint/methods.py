@@ -1,6 +1,5 @@
 """Methods of values that are no objects of the program: streams, events, tensors, containers."""
 
-import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -142,8 +141,7 @@ class Methods:
         if name == "__enter__":
             return owner.enter()
         if name == "__exit__":
-            with contextlib.suppress(IndexError):  # it was entered where nobody looked
-                owner.leave()
+            owner.leave()
             return NONE
         return self._calls.call_unknown("", call)
 

@@ -96,7 +96,7 @@ class Operators:
         sources = [tensor for tensor in tensors_in(Items(call.values())) if tensor.block.device is not None]
         if name == "as_tensor" or (sources and name == "tensor"):
             return UNKNOWN
-        if device is None and wanted is None and name in {"normal"} and sources:
+        if device is None and wanted is None and name == "normal" and sources:
             device = sources[0].block.device
         pinned = call.flag("pin_memory")
         if pinned is None:

@@ -86,17 +86,18 @@ class LazyScope(Scope):
 def definitions_in(body: list[ast.stmt]) -> dict[str, ast.stmt]:
     """Return the statement that binds each name of a module; of several, the first."""
     found: dict[str, ast.stmt] = {}
-    for statement in _flat(body):
+    for statement in flat(body):
         for name in _bound_by(statement):
             found.setdefault(name, statement)
     return found
 
 
-def _flat(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+def flat(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the statements of a module, those in its branches in place of the branches."""
     for statement in body:
         if isinstance(statement, ast.If | ast.Try):
-            yield from _flat(statement.body)
-            yield from _flat(statement.orelse)
+            yield from flat(statement.body)
+            yield from flat(statement.orelse)
         else:
             yield statement
 

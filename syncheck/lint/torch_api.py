@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from syncheck.lint.builtins_api import Builtins
+from syncheck.lint.contexts import restoring
 from syncheck.lint.machine import N_DEVICES
 from syncheck.lint.operators import FACTORIES, LIKE
 from syncheck.lint.stdlib_api import StandardLibrary
@@ -201,11 +202,12 @@ class Api:
     def stream_context(self, stream: Stream, node: ast.AST) -> Context:
         """Return the context in which a stream is current, and its device with it."""
         machine = self._machine
-        saved: list[tuple[dict[int, int], int]] = []
+
+        def save() -> tuple[dict[int, int], int]:
+            return dict(machine.thread.streams), machine.thread.device
 
         def enter() -> Value:
             thread = machine.thread
-            saved.append((dict(thread.streams), thread.device))
             thread.chose = True
             if not stream.ident:
                 thread.streams = dict.fromkeys(range(N_DEVICES), 0)
@@ -215,13 +217,13 @@ class Api:
             thread.device = stream.device
             return stream
 
-        def leave() -> None:
+        def restore(saved: tuple[dict[int, int], int]) -> None:
             thread = machine.thread
-            thread.streams, thread.device = saved.pop()
+            thread.streams, thread.device = saved
             if stream.ident and thread.contexts:
                 thread.contexts.pop()
 
-        return Context(enter, leave)
+        return restoring(save, enter, restore)
 
     def _set_stream(self, call: Call) -> Value:
         thread, stream = self._machine.thread, call.get("stream", 0)
@@ -245,18 +247,16 @@ class Api:
     def _device_context(self, call: Call) -> Value:
         index = self._index(call.get("device", 0))
         thread = self._machine.thread
-        saved: list[int] = []
 
         def enter() -> Value:
-            saved.append(thread.device)
             thread.chose = True
             thread.device = thread.device if index is None else index
             return NONE
 
-        def leave() -> None:
-            thread.device = saved.pop()
+        def restore(device: int) -> None:
+            thread.device = device
 
-        return Context(enter, leave)
+        return restoring(lambda: thread.device, enter, restore)
 
     def _set_device(self, call: Call) -> Value:
         index = self._index(call.get("device", 0))
@@ -348,17 +348,15 @@ class Api:
 
     def _without_grad(self) -> Value:
         operators = self._calls.operators
-        saved: list[bool] = []
 
         def enter() -> Value:
-            saved.append(operators.has_grad)
             operators.has_grad = False
             return NONE
 
-        def leave() -> None:
-            operators.has_grad = saved.pop()
+        def restore(has_grad: bool) -> None:  # noqa: FBT001  the value that was saved
+            operators.has_grad = has_grad
 
-        return Context(enter, leave)
+        return restoring(lambda: operators.has_grad, enter, restore)
 
     def _save(self, call: Call) -> Value:
         for tensor in tensors_in(call.args[0] if call.args else None):
