@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +17,9 @@ from syncheck.config import LintOptions, Options
 from syncheck.errors import ConfigError, ScriptError, SyncheckError
 from syncheck.findings import Report
 from syncheck.rules.model import Severity
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 cli = typer.Typer(
     name="syncheck",
@@ -175,18 +178,21 @@ def _progress() -> Callable[[int, int], None]:
     """Return what shows a bar on a terminal once linting has taken two seconds."""
     import time  # noqa: PLC0415
 
-    from rich.console import Console  # noqa: PLC0415
-    from rich.progress import Progress  # noqa: PLC0415
-
     began = time.monotonic()
-    bar = Progress(console=Console(stderr=True), transient=True)
-    task = bar.add_task("files")
+    bar: Progress | None = None
 
     def show(done: int, of: int) -> None:
-        if not bar.console.is_terminal or time.monotonic() - began < _PATIENCE:
-            return
-        bar.start()
-        bar.update(task, completed=done, total=of)
+        nonlocal bar
+        if bar is None:
+            if not sys.stderr.isatty() or time.monotonic() - began < _PATIENCE:
+                return
+            from rich.console import Console  # noqa: PLC0415
+            from rich.progress import Progress  # noqa: PLC0415
+
+            bar = Progress(console=Console(stderr=True), transient=True)
+            bar.add_task("files")
+            bar.start()
+        bar.update(bar.task_ids[0], completed=done, total=of)
         if done >= of:
             bar.stop()
 

@@ -3,6 +3,7 @@
 Registered as `pytest11`, so it is imported in every test session: torch is not, unless it is asked for.
 """
 
+import sys
 from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -13,6 +14,7 @@ import pytest
 if TYPE_CHECKING:
     from syncheck.api import BlockReport
     from syncheck.findings import Finding
+    from syncheck.job import Job
 
 _LEVELS = ("error", "warning", "advice")
 
@@ -59,15 +61,21 @@ class Settings:
         if self.fail_on not in _LEVELS:
             raise pytest.UsageError(f"syncheck_fail_on is {self.fail_on!r}; choose one of {', '.join(_LEVELS)}")
 
-    def check(self) -> "AbstractContextManager[BlockReport]":
-        """Return a check with these settings."""
+    @contextmanager
+    def check(self) -> "Iterator[BlockReport]":
+        """Check a block with these settings."""
         import syncheck  # noqa: PLC0415  not for sessions that do not use it
         from syncheck.errors import SyncheckError  # noqa: PLC0415
 
-        try:
-            return syncheck.check(backend=self.backend, devices=self.devices, select=self.select, ignore=self.ignore)
-        except SyncheckError as error:
-            raise pytest.UsageError(f"{error}; {error.hint}") from error
+        with ExitStack() as stack:
+            try:
+                check = syncheck.check(
+                    backend=self.backend, devices=self.devices, select=self.select, ignore=self.ignore
+                )
+                report = stack.enter_context(check)
+            except SyncheckError as error:
+                raise pytest.UsageError(f"{error}; {error.hint}") from error
+            yield report
 
 
 class Checker:
@@ -92,13 +100,11 @@ class Checker:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
         """Check one test, its fixtures included."""
-        from syncheck import job  # noqa: PLC0415  not for sessions that do not use it
-
         settings = Settings(self._config, item)
         with ExitStack() as stack:
-            if job.active() is None and settings.is_marked and not settings.is_disabled:
+            if _running_job() is None and settings.is_marked and not settings.is_disabled:
                 stack.enter_context(settings.check())
-            running = job.active()
+            running = _running_job()
             self._expected.clear()
             if running is not None:
                 self._mark = running.session.ledger.mark()
@@ -132,12 +138,11 @@ class Checker:
         return report
 
     def _new_findings(self, item: pytest.Item) -> "list[Finding]":
-        from syncheck import job  # noqa: PLC0415  not for sessions that do not use it
-        from syncheck.config import Options  # noqa: PLC0415
-
-        running, settings = job.active(), Settings(self._config, item)
+        running, settings = _running_job(), Settings(self._config, item)
         if running is None or settings.is_disabled:
             return []
+        from syncheck.config import Options  # noqa: PLC0415  not for sessions that do not use it
+
         found = running.report(since=self._mark).findings
         self._mark = running.session.ledger.mark()
         codes = Options(select=settings.select, ignore=settings.ignore).selected()
@@ -186,6 +191,12 @@ def syncheck(request: pytest.FixtureRequest) -> Syncheck:
     checker = request.config.pluginmanager.get_plugin("syncheck-checker")
     assert isinstance(checker, Checker)  # noqa: S101  registered by `pytest_configure`
     return Syncheck(checker, Settings(request.config, request.node))
+
+
+def _running_job() -> "Job | None":
+    """Return what checks this process now; nothing does as long as nobody has imported it."""
+    module = sys.modules.get("syncheck.job")
+    return module.active() if module is not None else None
 
 
 def _key(finding: "Finding") -> tuple[str, str, int]:

@@ -1,8 +1,10 @@
 """What the collectives of torch.distributed read and write: their schemas do not say."""
 
+from dataclasses import replace
 from typing import Any
 
 from syncheck.capture.plan import Argument, Plan
+from syncheck.capture.plan import plan_of as plan_of_schema
 
 # Collectives whose `tensors` are read and written, or only written, or only read.
 # Source: torch/csrc/distributed/c10d/Ops.cpp, the schemas and what each implementation does with its tensors.
@@ -26,15 +28,4 @@ def plan_of(func: Any) -> Plan | None:
         reads = argument.name.startswith("input") or base in _READING or writes
         if reads or writes:
             arguments.append(Argument(index, argument.name, "List" in kind or "[]" in kind, writes, reads))
-    return Plan(
-        name=schema.name,
-        base=base,
-        tensors=tuple(arguments),
-        touches=True,
-        writes_outputs=False,
-        synchronizes=False,
-        counts=False,
-        random=False,
-        has_generator=False,
-        has_device=False,
-    )
+    return replace(plan_of_schema(func), tensors=tuple(arguments), touches=True, writes_outputs=False)

@@ -55,15 +55,15 @@ class Cache:
             return None
         return None
 
-    def keep(self, path: str, result: "Result") -> None:
-        """Remember a result."""
-        if self._file is None:
+    def keep(self, path: str, digest: str, result: "Result") -> None:
+        """Remember the result for a content; of a file that could not be read there is none."""
+        if self._file is None or not digest:
             return
         with contextlib.suppress(OSError):
             status = os.stat(path)
             findings = [_entry(finding) for finding in result.findings]
             self._known[os.path.abspath(path)] = {
-                "time": status.st_mtime_ns, "size": status.st_size, "hash": _hash(path), "findings": findings,
+                "time": status.st_mtime_ns, "size": status.st_size, "hash": digest, "findings": findings,
                 "unused": result.unused, "problem": result.problem,
             }  # fmt: skip
             self._is_changed = True
@@ -82,9 +82,14 @@ class Cache:
             os.replace(file.name, self._file)
 
 
+def digest_of(data: bytes) -> str:
+    """Return what stands for a file's content."""
+    return hashlib.sha256(data).hexdigest()
+
+
 def _hash(path: str) -> str:
     with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return digest_of(file.read())
 
 
 def _entry(finding: Finding) -> dict[str, Any]:

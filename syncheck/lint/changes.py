@@ -6,8 +6,8 @@ import tempfile
 from collections.abc import Callable, Iterable
 
 from syncheck.config import LintOptions
-from syncheck.lint import files, fixes
-from syncheck.lint.linter import lint_source, shown_path
+from syncheck.lint import fixes
+from syncheck.lint.linter import shown_path
 from syncheck.lint.prefilter import can_matter
 
 
@@ -50,12 +50,9 @@ def _text(path: str) -> str | None:
     if path.endswith(".ipynb") or not can_matter(data):
         return None
     try:
-        text = data.decode("utf-8")
-        if lint_source(path, files.Text(text)).problem:
-            return None
+        return data.decode("utf-8")
     except UnicodeDecodeError:
         return None
-    return text
 
 
 def _write(path: str, text: str) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from syncheck.config import LintOptions
 from syncheck.findings import Finding, Frame, Place, Report, Summary
 from syncheck.lint import files, suppressions
-from syncheck.lint.cache import Cache
+from syncheck.lint.cache import Cache, digest_of
 from syncheck.lint.prefilter import can_matter
 
 _FEW = 16
@@ -118,8 +118,9 @@ def lint(paths: Iterable[str], cache: Cache, progress: Callable[[int, int], None
             waiting.append(path)
         elif known.findings or known.unused or known.problem:
             outcome.results[path] = known
-    for done, (path, result) in enumerate(_results(waiting), 1):
-        cache.keep(path, result)
+    digests: dict[str, str] = {}
+    for done, (path, result) in enumerate(_results(waiting, digests), 1):
+        cache.keep(path, digests.pop(path, ""), result)
         if result.findings or result.unused or result.problem:
             outcome.results[path] = result
         if not done % 16 or done == len(waiting):
@@ -129,13 +130,16 @@ def lint(paths: Iterable[str], cache: Cache, progress: Callable[[int, int], None
     return outcome
 
 
-def _results(paths: list[str]) -> Iterator[tuple[str, Result]]:
+def _results(paths: list[str], digests: dict[str, str]) -> Iterator[tuple[str, Result]]:
+    """Yield the result of each file, and note the digest of what was read."""
     workers = os.cpu_count() or 1
     heavy: list[str] = []
     for path in paths:
         try:
             with open(path, "rb") as file:
-                matters = can_matter(file.read())
+                data = file.read()
+            digests[path] = digest_of(data)
+            matters = can_matter(data)
         except OSError:
             matters = True
         if matters:
