@@ -186,7 +186,10 @@ def test_wrong_settings_are_named(suite):
 
 def test_the_unused_plugin_imports_no_torch(tmp_path):
     (tmp_path / "test_it.py").write_text(
-        "import sys\ndef test_it():\n    assert 'torch' not in sys.modules\n    assert 'syncheck.job' not in sys.modules\n"
+        "import sys\n"
+        "def test_it():\n"
+        "    assert 'torch' not in sys.modules\n"
+        "    assert 'syncheck.job' not in sys.modules\n"
     )
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
