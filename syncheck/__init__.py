@@ -2,17 +2,20 @@
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "check"]
+__all__ = ["__version__", "check", "ignore"]
 
 TYPE_CHECKING = False  # type checkers know better; importing typing would cost more than all the rest
 if TYPE_CHECKING:
     from syncheck.api import check
+    from syncheck.ignoring import ignore
+
+_MODULES = {"check": "syncheck.api", "ignore": "syncheck.ignoring"}
 
 
 def __getattr__(name: str) -> object:
     """Import the interface for programs at its first use: importing syncheck alone costs nothing."""
-    if name == "check":
-        from syncheck.api import check  # noqa: PLC0415
+    if name in _MODULES:
+        from importlib import import_module  # noqa: PLC0415
 
-        return check
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'syncheck' has no attribute {name!r}")

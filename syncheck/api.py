@@ -8,6 +8,7 @@ from syncheck import app, job
 from syncheck.config import Options
 from syncheck.errors import ConfigError
 from syncheck.findings import Finding, Report, Summary
+from syncheck.policy import Policy, limited
 
 
 class BlockReport:
@@ -86,7 +87,22 @@ def check(
     """
     if backend not in {"auto", "cuda", "sim"}:
         raise ConfigError(f"unknown backend {backend!r}", "it is auto, cuda or sim")
-    options = Options(backend, devices, tuple(select), tuple(ignore), max_findings=max_findings, stacks=stacks)
+    options = Options(
+        backend=backend, devices=devices, select=tuple(select), ignore=tuple(ignore), max_findings=max_findings,
+        stacks=stacks,
+    )  # fmt: skip
+    with checking(options) as block:
+        yield block
+
+
+@contextmanager
+def checking(options: Options) -> Iterator[BlockReport]:
+    """Check a block, as `check` does, with any settings of a run.
+
+    Raises:
+        ConfigError: a rule name that does not exist.
+        BackendError: the GPUs that were asked for cannot be used.
+    """
     codes = options.selected()
     block = BlockReport(options)
     outer = job.active()
@@ -99,13 +115,15 @@ def check(
             if not outer.backend.is_checking:
                 report = replace(report, incomplete=(*report.incomplete, "the block lies outside of what is checked"))
             findings = tuple(finding for finding in report.findings if finding.rule.code in codes)
-            block.complete(replace(report, findings=findings[: max_findings or None]))
+            block.complete(limited(replace(report, findings=findings), options.max_findings))
         return
     from syncheck import backends  # noqa: PLC0415  the first use of torch
 
-    inner = job.Job(options, lambda name: app.new_session(options, name), lambda _: 0, *backends.choose(options))
+    policy = Policy(replace(options, baseline=None, write_baseline=False))
+    make_session, backend_of = (lambda name: app.new_session(options, name)), backends.choose(options)
+    inner = job.Job(options, make_session, policy.applied, lambda _: 0, *backend_of)
     try:
         with inner.watching():
             yield block
     finally:
-        block.complete(inner.report())
+        block.complete(policy.concluded(inner.report(), inner.sites.lines()))

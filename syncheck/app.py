@@ -3,6 +3,7 @@
 What only some commands need is imported where it is used: `--help` and `rules` answer at once.
 """
 
+import json
 import os
 import sys
 from collections import Counter
@@ -12,10 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from syncheck import __version__
-from syncheck.config import LintOptions, Options
-from syncheck.errors import BackendError
+from syncheck.baseline import Entry
+from syncheck.config import Options
+from syncheck.errors import BackendError, ConfigError
 from syncheck.findings import Report
+from syncheck.policy import Policy, baseline_of, known_left_out, limited
 from syncheck.rules.model import Rule
+from syncheck.settings import Layer, options_for, options_in, origins
 
 if TYPE_CHECKING:
     from syncheck.launcher import Program
@@ -63,6 +67,7 @@ def run(program: "Program", options: Options, deliver: Callable[[Report], int]) 
     """
     from syncheck import launcher  # noqa: PLC0415
 
+    policy = Policy(options, _silences_lint)
     options.selected()
     prepared = launcher.load(program)
     try:
@@ -75,8 +80,25 @@ def run(program: "Program", options: Options, deliver: Callable[[Report], int]) 
             "torch is not installed in this environment",
             f"install it for {sys.executable}: pip install 'torch>=2.8'",
         ) from error
-    job = Job(options, lambda name: new_session(options, name), deliver, *backends.choose(options))
+    job = Job(
+        options,
+        lambda name: new_session(options, name),
+        policy.applied,
+        lambda report: deliver(policy.concluded(report, job.sites.lines())),
+        *backends.choose(options),
+    )
     return job.run(prepared)
+
+
+def _silences_lint(path: str, line: int) -> bool:
+    """Tell whether the comment at a line of a file silences what the linter finds."""
+    from syncheck.lint import linter  # noqa: PLC0415  only for comments that a run has no use for
+
+    try:
+        result = linter.lint_data(path, Path(path).read_bytes())
+    except OSError:
+        return False
+    return all(line != unused for unused, _ in result.unused)
 
 
 def replay(path: Path, options: Options) -> Report:
@@ -88,7 +110,8 @@ def replay(path: Path, options: Options) -> Report:
     """
     from syncheck.trace import codec  # noqa: PLC0415
 
-    return codec.replay(path, lambda backend: new_session(options, backend), options.max_findings)
+    policy = Policy(options)
+    return policy.concluded(policy.applied(codec.replay(path, lambda backend: new_session(options, backend))))
 
 
 def _unseen(done: int, of: int) -> None:
@@ -101,6 +124,7 @@ class LintRequest:
 
     Attributes:
         paths: files and folders; "-" for standard input.
+        given: the settings of the command line; those of the files' own pyproject.toml count besides.
         stdin: the text of standard input, and its name.
         change: "" to report, "fix" or "ignore" to change the files, "diff" to show how `fix` would.
         unsafe: repairs that make the host wait are wanted, too.
@@ -109,7 +133,7 @@ class LintRequest:
     """
 
     paths: tuple[str, ...]
-    options: LintOptions
+    given: Layer = ()
     stdin: tuple[bytes, str] = (b"", "stdin.py")
     change: str = ""
     unsafe: bool = False
@@ -123,11 +147,10 @@ def lint_files(request: LintRequest) -> list[str]:
     Raises:
         ConfigError: a path does not exist, or the settings are wrong.
     """
-    from syncheck.config import options_for  # noqa: PLC0415
     from syncheck.lint import files  # noqa: PLC0415
 
     first = request.paths[0]
-    options = options_for(first if not os.path.isdir(first) else os.path.join(first, "x.py"), request.options)
+    options = options_in(first, request.given) if os.path.isdir(first) else options_for(first, request.given)
     return list(files.found(request.paths, options.exclude, respect_gitignore=options.respect_gitignore))
 
 
@@ -137,23 +160,37 @@ def lint(request: LintRequest) -> tuple[Report, str]:
     Raises:
         ConfigError: a path does not exist, a rule does not, or the settings are wrong.
     """
-    from syncheck.config import options_for  # noqa: PLC0415
     from syncheck.lint import changes, linter  # noqa: PLC0415
     from syncheck.lint.cache import Cache  # noqa: PLC0415
 
-    request.options.codes_for("x.py")  # wrong names are told before anything is done
+    def options_of(path: str) -> Options:
+        return options_for(path, request.given)
+
+    options = options_in("", request.given)
+    options.selected()  # wrong names are told before anything is done
+    baseline = baseline_of(options)
+    diff = ""
     if request.paths == ("-",):
         data, name = request.stdin
+        paths = [name]
         outcome = linter.Outcome({name: linter.lint_data(name, data)}, 1)
-        return linter.report_of(outcome, lambda path: options_for(path, request.options)), ""
-    paths = lint_files(request)
-    diff = ""
-    if request.change:
-        diff = changes.change(
-            paths, request.change, lambda path: options_for(path, request.options), unsafe=request.unsafe
-        )
-    outcome = linter.lint(paths, Cache(request.cache), request.progress)
-    report = linter.report_of(outcome, lambda path: options_for(path, request.options))
+    else:
+        paths = lint_files(request)
+        if request.change:
+            diff = changes.change(paths, request.change, options_of, unsafe=request.unsafe)
+        outcome = linter.lint(paths, Cache(request.cache), request.progress)
+    report = linter.report_of(outcome, options_of)
+    if baseline is not None:
+        linted = {baseline.relative(path) for path in paths}
+
+        def is_looked_at(entry: Entry) -> bool:
+            path = os.path.join(baseline.path.parent, entry.path)
+            if entry.half != "lint" or entry.rule not in options_of(path).codes_for(path):
+                return False
+            return entry.path in linted or not os.path.exists(path)
+
+        report = known_left_out(report, baseline, options, is_looked_at, is_certain=True)
+    report = limited(report, options.max_findings)
     return report if paths else replace(report, incomplete=(_NO_FILES,)), diff
 
 
@@ -186,9 +223,9 @@ def render(report: Report, options: Options, *, color: bool) -> str:
         "github": lambda: github.render(report),
         "gitlab": lambda: gitlab.render(report),
         "junit": lambda: junit.render(report),
+        "text": lambda: text.render(report, color=color, stacks=options.stacks, full=options.third_party == "full"),
     }
-    render_it = renderers.get(options.output_format)
-    return render_it() if render_it is not None else text.render(report, color=color, stacks=options.stacks)
+    return renderers[options.output_format]()
 
 
 def status_of(report: Report, options: Options) -> int:
@@ -224,6 +261,42 @@ def rule_page(name: str) -> str:
 
     rule = catalogue.find(name)
     return page.markdown(rule, halves(rule))
+
+
+def settings_of(path: str) -> list[tuple[str, str, str]]:
+    """Return each setting, its value for a file or a folder as TOML would have it, and where that comes from.
+
+    Raises:
+        ConfigError: there is no such path, or its settings are wrong.
+    """
+    if not os.path.exists(path):
+        raise ConfigError(f"there is no file or folder {path!r}", "name one whose settings are wanted")
+    folder = path if os.path.isdir(path) else os.path.dirname(path)
+    return [(setting.key, _as_toml(value), origin) for setting, value, origin in origins(folder)]
+
+
+def _as_toml(value: object) -> str:
+    if isinstance(value, tuple) and value and isinstance(value[0], tuple):
+        return "{ " + ", ".join(f"{json.dumps(key)} = {_as_toml(names)}" for key, names in value) + " }"
+    return "" if value is None else json.dumps(value, default=str)
+
+
+def torch_in_short() -> str:
+    """Return torch's version, its CUDA, and the backend that `auto` chooses, without importing torch if it can."""
+    import importlib.util  # noqa: PLC0415
+    import runpy  # noqa: PLC0415
+
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        return "no torch; lint, replay and rules work without it"
+    found = runpy.run_path(os.path.join(os.path.dirname(spec.origin), "version.py"))
+    cuda = found.get("cuda")
+    backend = "sim"
+    if cuda is not None:
+        from syncheck import backends  # noqa: PLC0415  it imports torch, which alone knows whether there is a GPU
+
+        backend = dict(backends.doctor())["backend chosen by auto"]
+    return f"torch {found['__version__']}, {f'CUDA {cuda}' if cuda else 'no CUDA'}, backend {backend}"
 
 
 def doctor() -> list[tuple[str, str]]:

@@ -2,43 +2,40 @@
 
 import contextlib
 import json
-import os
 import sys
 import traceback
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
 from syncheck import __version__, app
-from syncheck.config import LintOptions, Options
+from syncheck.config import Options
 from syncheck.errors import ConfigError, ScriptError, SyncheckError
-from syncheck.findings import Report
 from syncheck.rules.model import Severity
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
+from syncheck.settings import BACKENDS, FORMATS, THIRD_PARTY, Layer, given, options_in
+from syncheck.terminal import Outlet, deliver, error_text, progress
 
 cli = typer.Typer(
     name="syncheck",
     help="Is this PyTorch program's GPU synchronization correct?",
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+# What is left out on the command line is None, so that [tool.syncheck] of pyproject.toml can say it.
 Names = Annotated[list[str] | None, typer.Option(help="Rule codes, prefixes (SYN1) or names; commas or repeated.")]
-FORMATS = ("text", "concise", "json", "sarif", "github", "gitlab", "junit")
-Format = Annotated[str, typer.Option(help="text, concise, json, sarif, github, gitlab or junit.")]
-_PATIENCE = 2.0
-"""Seconds until a progress bar is shown."""
+Format = Annotated[str | None, typer.Option(help=f"{', '.join(FORMATS)}.")]
 Output = Annotated[Path | None, typer.Option(help="Write the report to this file.")]
-FailOn = Annotated[Severity, typer.Option(help="The mildest level that makes the exit status 1.")]
-Limit = Annotated[int, typer.Option(min=0, help="Show at most this many findings; 0 for all.")]
-Stacks = Annotated[bool, typer.Option("--stacks", help="Show whole call stacks.")]
+FailOn = Annotated[Severity | None, typer.Option(help="The mildest level that makes the exit status 1.")]
+Limit = Annotated[int | None, typer.Option(min=0, help="Show at most this many findings; 0 for all.")]
+Stacks = Annotated[bool | None, typer.Option("--stacks", help="Show whole call stacks.")]
+BaselineFile = Annotated[Path | None, typer.Option("--baseline", help="File of known findings, which fail nothing.")]
+WriteBaseline = Annotated[
+    bool | None, typer.Option("--write-baseline", help="Make the findings of now the known ones.")
+]
+ThirdParty = Annotated[str | None, typer.Option(help="Findings in installed packages alone: short, full or off.")]
 
 _RUN_SETTINGS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
@@ -48,25 +45,30 @@ def run(
     script: Annotated[str, typer.Argument(help="The script, or with -m the module.", show_default=False)],
     args: Annotated[list[str] | None, typer.Argument(help="The program's own arguments.")] = None,
     module: Annotated[bool, typer.Option("-m", help="SCRIPT is a module, as in `python -m`.")] = False,  # noqa: FBT002
-    backend: Annotated[str, typer.Option(help="auto, cuda or sim (simulated GPUs).")] = "auto",
-    devices: Annotated[int, typer.Option(min=1, max=64, help="Number of simulated GPUs.")] = 2,
+    backend: Annotated[str | None, typer.Option(help="auto, cuda or sim (simulated GPUs).")] = None,
+    devices: Annotated[int | None, typer.Option(min=1, max=64, help="Number of simulated GPUs.")] = None,
     select: Names = None,
+    extend_select: Names = None,
     ignore: Names = None,
-    fail_on: FailOn = Severity.WARNING,
-    fail_fast: Annotated[bool, typer.Option("--fail-fast", help="End at the first failing finding.")] = False,  # noqa: FBT002
-    max_findings: Limit = 0,
-    output_format: Format = "text",
+    third_party: ThirdParty = None,
+    baseline: BaselineFile = None,
+    write_baseline: WriteBaseline = None,
+    fail_on: FailOn = None,
+    fail_fast: Annotated[bool | None, typer.Option("--fail-fast", help="End at the first failing finding.")] = None,
+    max_findings: Limit = None,
+    output_format: Format = None,
     output: Output = None,
-    stacks: Stacks = False,  # noqa: FBT002
+    stacks: Stacks = None,
     trace: Annotated[Path | None, typer.Option(help="Record the run in this file, for `syncheck replay`.")] = None,
     steps: Annotated[str, typer.Option(help="Check only these optimizer steps: 100:120, or 100: to the end.")] = "",
 ) -> None:
     """Run a program and check its GPU synchronization."""
-    options = Options(
-        _one_of("backend", backend, ("auto", "cuda", "sim")), devices, _split(select), _split(ignore), fail_on,
-        fail_fast, max_findings, _format(output_format), _absolute(output), stacks, _absolute(trace),
-        _steps(steps),
-    )  # fmt: skip
+    options = options_in("", _layer(
+        backend=_one_of("backend", backend, BACKENDS), devices=devices, select=select, extend_select=extend_select,
+        ignore=ignore, third_party=third_party, baseline=baseline, write_baseline=write_baseline, fail_on=fail_on,
+        fail_fast=fail_fast, max_findings=max_findings, output_format=output_format, output=output, stacks=stacks,
+        trace=trace, steps=_steps(steps),
+    ))  # fmt: skip
     from syncheck.launcher import Program  # noqa: PLC0415  not needed by the other commands
 
     program = Program(script, tuple(args or ()), module)
@@ -78,18 +80,23 @@ def run(
 def replay(
     trace: Annotated[Path, typer.Argument(help="A file that `syncheck run --trace` wrote.")],
     select: Names = None,
+    extend_select: Names = None,
     ignore: Names = None,
-    fail_on: FailOn = Severity.WARNING,
-    max_findings: Limit = 0,
-    output_format: Format = "text",
+    third_party: ThirdParty = None,
+    baseline: BaselineFile = None,
+    write_baseline: WriteBaseline = None,
+    fail_on: FailOn = None,
+    max_findings: Limit = None,
+    output_format: Format = None,
     output: Output = None,
-    stacks: Stacks = False,  # noqa: FBT002
+    stacks: Stacks = None,
 ) -> None:
     """Check a recorded run again, without the program and without torch."""
-    options = Options(
-        select=_split(select), ignore=_split(ignore), fail_on=fail_on, max_findings=max_findings,
-        output_format=_format(output_format), output=_absolute(output), stacks=stacks,
-    )  # fmt: skip
+    options = options_in("", _layer(
+        select=select, extend_select=extend_select, ignore=ignore, third_party=third_party, baseline=baseline,
+        write_baseline=write_baseline, fail_on=fail_on, max_findings=max_findings, output_format=output_format,
+        output=output, stacks=stacks,
+    ))  # fmt: skip
     outlet = Outlet(sys.stdout.fileno(), sys.stdout.fileno())
     raise typer.Exit(deliver(app.replay(trace, options), options, outlet))
 
@@ -98,16 +105,18 @@ def replay(
 def lint(
     paths: Annotated[list[str] | None, typer.Argument(help="Files and folders; - for standard input.")] = None,
     select: Names = None,
-    ignore: Names = None,
     extend_select: Names = None,
+    ignore: Names = None,
     exclude: Annotated[list[str] | None, typer.Option(help="Patterns to leave out, as in a .gitignore.")] = None,
     fix: Annotated[bool, typer.Option("--fix", help="Repair what one line repairs.")] = False,  # noqa: FBT002
     unsafe_fixes: Annotated[bool, typer.Option("--unsafe-fixes", help="Also where the host has to wait.")] = False,  # noqa: FBT002
     diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change.")] = False,  # noqa: FBT002
     add_ignores: Annotated[bool, typer.Option("--add-ignores", help="Silence all findings by comments.")] = False,  # noqa: FBT002
-    fail_on: FailOn = Severity.WARNING,
-    max_findings: Limit = 0,
-    output_format: Format = "text",
+    baseline: BaselineFile = None,
+    write_baseline: WriteBaseline = None,
+    fail_on: FailOn = None,
+    max_findings: Limit = None,
+    output_format: Format = None,
     output: Output = None,
     statistics: Annotated[bool, typer.Option("--statistics", help="Count findings by rule.")] = False,  # noqa: FBT002
     show_files: Annotated[bool, typer.Option("--show-files", help="List the files, and lint none.")] = False,  # noqa: FBT002
@@ -117,18 +126,21 @@ def lint(
     watch: Annotated[bool, typer.Option("--watch", help="Lint again whenever a file changes.")] = False,  # noqa: FBT002
 ) -> None:
     """Find the same mistakes in source, without running it."""
+    layer = _layer(
+        select=select, extend_select=extend_select, ignore=ignore, exclude=tuple(exclude or ()), baseline=baseline,
+        write_baseline=write_baseline, fail_on=fail_on, max_findings=max_findings, output_format=output_format,
+        output=output, respect_gitignore=False if no_gitignore else None,
+    )  # fmt: skip
     request = app.LintRequest(
         tuple(paths or (".",)),
-        LintOptions(_split(select), _split(extend_select), _split(ignore), (), tuple(exclude or ()), not no_gitignore,
-                    fail_on),
+        layer,
         (sys.stdin.buffer.read() if paths == ["-"] else b"", stdin_filename),
         "diff" if diff else "fix" if fix else "ignore" if add_ignores else "",
         unsafe_fixes,
         None if no_cache else Path(".syncheck_cache"),
-        _progress(),
-    )  # fmt: skip
-    options = Options(fail_on=fail_on, max_findings=max_findings, output_format=_format(output_format),
-                      output=_absolute(output))  # fmt: skip
+        progress(),
+    )
+    options = options_in("", layer)
     if show_files:
         typer.echo("".join(f"{path}\n" for path in app.lint_files(request)), nl=False)
         return
@@ -142,9 +154,6 @@ def _lint_once(request: app.LintRequest, options: Options, *, statistics: bool) 
     if request.change == "diff":
         sys.stdout.write(changed)
         return int(bool(changed))
-    if options.max_findings:
-        hidden = max(0, len(report.findings) - options.max_findings)
-        report = replace(report, findings=report.findings[: options.max_findings], hidden=hidden)
     if statistics:
         for line in app.statistics(report):
             typer.echo(line)
@@ -154,6 +163,19 @@ def _lint_once(request: app.LintRequest, options: Options, *, statistics: bool) 
     if status == 0 and report.incomplete:
         return 3 if len(report.incomplete) >= report.summary.files else 1
     return status
+
+
+def _layer(**values: Any) -> Layer:
+    """Return the settings of the command line: names are split, choices checked, and paths made to stay the same."""
+    for name in ("select", "extend_select", "ignore"):
+        if name in values:
+            values[name] = tuple(n for entry in values[name] or () for n in entry.split(",") if n.strip())
+    _one_of("output format", values.get("output_format"), FORMATS)
+    _one_of("choice for third-party", values.get("third_party"), THIRD_PARTY)
+    for name in ("output", "trace", "baseline"):  # the program may change the working directory
+        if values.get(name) is not None:
+            values[name] = values[name].absolute()
+    return given(**values)
 
 
 def _watch(request: app.LintRequest, options: Options) -> None:
@@ -174,33 +196,8 @@ def _watch(request: app.LintRequest, options: Options) -> None:
     raise typer.Exit(0)
 
 
-def _progress() -> Callable[[int, int], None]:
-    """Return what shows a bar on a terminal once linting has taken two seconds."""
-    import time  # noqa: PLC0415
-
-    began = time.monotonic()
-    bar: Progress | None = None
-
-    def show(done: int, of: int) -> None:
-        nonlocal bar
-        if bar is None:
-            if not sys.stderr.isatty() or time.monotonic() - began < _PATIENCE:
-                return
-            from rich.console import Console  # noqa: PLC0415
-            from rich.progress import Progress  # noqa: PLC0415
-
-            bar = Progress(console=Console(stderr=True), transient=True)
-            bar.add_task("files")
-            bar.start()
-        bar.update(bar.task_ids[0], completed=done, total=of)
-        if done >= of:
-            bar.stop()
-
-    return show
-
-
 @cli.command()
-def rules(output_format: Format = "text") -> None:
+def rules(output_format: Annotated[str, typer.Option(help="text or json.")] = "text") -> None:
     """List all rules."""
     table = app.rule_table()
     if _one_of("output format", output_format, ("text", "json")) == "json":
@@ -225,6 +222,30 @@ def explain(rule: Annotated[str, typer.Argument(help="A code or a name: SYN101, 
 
 
 @cli.command()
+def config(
+    path: Annotated[str, typer.Argument(help="A file or folder whose settings are wanted.")] = ".",
+    output_format: Annotated[str, typer.Option(help="text or json.")] = "text",
+) -> None:
+    """Print the settings in force, and where each comes from."""
+    rows = app.settings_of(path)
+    if _one_of("output format", output_format, ("text", "json")) == "json":
+        typer.echo(json.dumps([dict(zip(("key", "value", "origin"), row, strict=True)) for row in rows], indent=2))
+        return
+    for key, value, origin in rows:
+        typer.echo(f"{key:<20} {value:<36} {origin}")
+
+
+@cli.command()
+def lsp() -> None:
+    """Serve an editor: findings as you type, rule pages on hover, quick fixes."""
+    try:
+        from syncheck.lsp import serve  # noqa: PLC0415  it needs pygls
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"{error.name} is not installed", "pip install 'syncheck[lsp]'") from error
+    serve()
+
+
+@cli.command()
 def doctor() -> None:
     """Say what can be checked on this machine."""
     for what, found in app.doctor():
@@ -233,7 +254,7 @@ def doctor() -> None:
 
 def _version(value: bool) -> None:  # noqa: FBT001  typer's callback
     if value:
-        typer.echo(f"syncheck {__version__}")
+        typer.echo(f"syncheck {__version__} ({app.torch_in_short()})")
         raise typer.Exit
 
 
@@ -248,71 +269,6 @@ def options(
     del version
 
 
-class Outlet:
-    """Where reports go: copies of the descriptors that this process was started with.
-
-    Args:
-        data: descriptor for reports that programs read.
-        people: descriptor for reports that people read.
-    """
-
-    def __init__(self, data: int, people: int) -> None:
-        self._data = os.dup(data)
-        self._people = os.dup(people)
-
-    def write(self, text: str, *, is_data: bool) -> None:
-        """Write a report; a reader that is gone is no error."""
-        with (
-            contextlib.suppress(BrokenPipeError),
-            os.fdopen(os.dup(self._pick(is_data=is_data)), "w", encoding="utf-8") as file,
-        ):
-            file.write(text)
-
-    def is_colored(self, *, is_data: bool) -> bool:
-        """Tell whether a report may use colours."""
-        return os.isatty(self._pick(is_data=is_data)) and "NO_COLOR" not in os.environ
-
-    def _pick(self, *, is_data: bool) -> int:
-        return self._data if is_data else self._people
-
-
-def deliver(report: Report, options: Options, outlet: Outlet) -> int:
-    """Print a report where the user wants it; return the exit status that it calls for.
-
-    A report that cannot be written to its file is printed all the same, so that no finding is lost.
-    """
-    report = app.completed(report)
-    status = app.status_of(report, options)
-    is_data = options.output_format not in {"text", "concise"}
-    if options.output is not None:
-        try:
-            options.output.write_text(app.render(report, options, color=False), encoding="utf-8")
-        except OSError as error:
-            reason = error.strerror or str(error)
-            outlet.write(
-                error_text(f"cannot write the report to {options.output}: {reason}", "it follows here"), is_data=False
-            )
-            outlet.write(app.render(report, options, color=False), is_data=False)
-            return 3
-        return status
-    outlet.write(app.render(report, options, color=outlet.is_colored(is_data=is_data)), is_data=is_data)
-    return status
-
-
-def error_text(message: str, hint: str = "") -> str:
-    """Return an error, and what to do about it, for people."""
-    return f"syncheck: error: {message}\n" + (f"  hint: {hint}\n" if hint else "")
-
-
-def _absolute(path: Path | None) -> Path | None:
-    """Return a path that still means the same file when the program has changed the working directory."""
-    return None if path is None else path.absolute()
-
-
-def _split(names: list[str] | None) -> tuple[str, ...]:
-    return tuple(name for entry in names or () for name in entry.split(",") if name.strip())
-
-
 def _steps(text: str) -> tuple[int, int | None] | None:
     """Read "100:120" or "100:"; "" is None."""
     if not text:
@@ -325,12 +281,8 @@ def _steps(text: str) -> tuple[int, int | None] | None:
     return int(first), int(last) if last else None
 
 
-def _format(value: str) -> str:
-    return _one_of("output format", value, FORMATS)
-
-
-def _one_of(what: str, value: str, allowed: tuple[str, ...]) -> str:
-    if value in allowed:
+def _one_of(what: str, value: str | None, allowed: tuple[str, ...]) -> str | None:
+    if value is None or value in allowed:
         return value
     import difflib  # noqa: PLC0415
 

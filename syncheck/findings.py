@@ -1,6 +1,7 @@
 """Findings and reports: plain frozen data between the producers and the renderers."""
 
 import hashlib
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -32,6 +33,15 @@ class Frame:
     source: str = ""
     is_user: bool = True
 
+    @property
+    def package(self) -> str:
+        """The installed package that the file belongs to; "" for the user's own and for the standard library."""
+        top = self.path.partition("/")[0].removesuffix(".py")
+        return "" if self.is_user or top in sys.stdlib_module_names or top.startswith("<") else top
+
+
+_TRANSPARENT = frozenset({"", "torch", "triton"})
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -48,6 +58,11 @@ class Place:
     message: str = ""
     excerpt: tuple[tuple[int, str], ...] = ()
     stack: tuple[Frame, ...] = ()
+
+    @property
+    def author(self) -> Frame | None:
+        """The frame of the code that did it: the innermost that is neither torch's nor the standard library's."""
+        return next((frame for frame in self.stack if frame.is_user or frame.package not in _TRANSPARENT), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +106,14 @@ class Finding:
         text = "\0".join((self.rule.code, frame.path, frame.function, frame.source.strip()))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
+    @property
+    def package(self) -> str:
+        """The installed package that did it, if all its places lie in installed packages; else ""."""
+        authors = [place.author for place in (self.place, *self.related)]
+        if any(author is None or author.is_user for author in authors):
+            return ""
+        return authors[0].package if authors[0] is not None else ""
+
     def counted(self, count: int) -> "Finding":
         """Return this finding with another count."""
         return replace(self, count=count)
@@ -125,6 +148,7 @@ class Report:
         incomplete: reasons why something may have been missed; empty when all was seen.
         notes: what the user should know about the run, such as "torch.compile ran eagerly".
         hidden: findings left out because of a limit on their number.
+        known: findings left out because the baseline has them.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -132,6 +156,7 @@ class Report:
     notes: tuple[str, ...] = ()
     summary: Summary = field(default_factory=Summary)
     hidden: int = 0
+    known: int = 0
 
     def failing(self, fail_on: Severity) -> bool:
         """Tell whether any finding is at `fail_on` or worse."""

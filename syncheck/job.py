@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
+from syncheck import ignoring
 from syncheck.capture.sites import SiteTable
 from syncheck.config import Options
 from syncheck.errors import BackendError
@@ -48,6 +49,7 @@ class Job:
     Args:
         options: how.
         make_session: makes the session that checks, given the backend in words.
+        refine: leaves out of a report what settings and comments silence.
         deliver: prints a report and returns the exit status that it calls for.
         backend_name: the backend in words.
         make_backend: makes it.
@@ -60,22 +62,24 @@ class Job:
         self,
         options: Options,
         make_session: Callable[[str], Session],
+        refine: Callable[[Report], Report],
         deliver: Callable[[Report], int],
         backend_name: str,
         make_backend: MakeBackend,
     ) -> None:
         self._options = options
+        self._refine = refine
         self._deliver = deliver
         self.session = make_session(backend_name)
-        self._sites = SiteTable()
+        self.sites = SiteTable()
         self._trace = None
         if options.trace is not None:
             try:
-                self._trace = TraceWriter(self.session, options.trace, self._sites, backend_name)
+                self._trace = TraceWriter(self.session, options.trace, self.sites, backend_name)
             except OSError as error:
                 raise BackendError(f"cannot write the trace {options.trace}: {error.strerror}") from error
         monitor = self._trace or self.session
-        self.backend = make_backend(monitor, self._sites, self.session.note, self._after_finding)
+        self.backend = make_backend(monitor, self.sites, self.session.note, self._after_finding)
 
     def run(self, prepared: PreparedProgram) -> int:
         """Run the program and deliver the report; return the exit status."""
@@ -91,6 +95,8 @@ class Job:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Watch the program for the time of a block, or for the steps of it that were asked for."""
+        if not _active:
+            ignoring.begin()
         _active.append(self)
         try:
             with self._window():
@@ -110,7 +116,7 @@ class Job:
     def report(self, since: Mark | None = None) -> Report:
         """Return the findings so far, or those since a mark."""
         self.backend.settle()
-        return self.session.report(self._sites, self._options.max_findings, since)
+        return self._refine(self.session.report(self.sites, since))
 
     def begin_anew(self) -> None:
         """Take it that all work so far is complete: what comes is another program."""
@@ -133,8 +139,7 @@ class Job:
         return status
 
     def _after_finding(self) -> None:
-        worst = self.session.ledger.worst
-        if self._options.fail_fast and worst is not None and worst.rank <= self._options.fail_on.rank:
+        if self._options.fail_fast and self.report().failing(self._options.fail_on):
             self.backend.is_checking = False
             sys.stdout.flush()
             status = self._deliver_report()
@@ -148,6 +153,11 @@ _active: list[Job] = []
 def active() -> Job | None:
     """Return the job that checks this process now, the innermost one; None if there is none."""
     return _active[-1] if _active else None
+
+
+def leave_to_parent() -> None:
+    """This is a forked process: what checked its parent does not check it."""
+    _active.clear()
 
 
 def end_by_interrupt() -> None:

@@ -3,20 +3,23 @@
 Registered as `pytest11`, so it is imported in every test session: torch is not, unless it is asked for.
 """
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from syncheck.api import BlockReport
+    from syncheck.baseline import Baseline
+    from syncheck.config import Options
     from syncheck.findings import Finding
     from syncheck.job import Job
-
-_LEVELS = ("error", "warning", "advice")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -25,11 +28,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--syncheck", action="store_true", help="run every test under the sanitizer")
     group.addoption("--syncheck-backend", choices=("auto", "cuda", "sim"), help="real or simulated GPUs")
     group.addoption("--syncheck-devices", type=int, help="number of simulated GPUs")
+    group.addoption("--syncheck-baseline", type=Path, help="file of known findings, which fail no test")
+    group.addoption("--syncheck-write-baseline", action="store_true", help="make the findings of now the known ones")
     parser.addini("syncheck", "run every test under the sanitizer", type="bool", default=False)
-    parser.addini("syncheck_backend", "auto, cuda or sim", default="auto")
-    parser.addini("syncheck_devices", "number of simulated GPUs", default="2")
+    parser.addini("syncheck_backend", "auto, cuda or sim", default="")
+    parser.addini("syncheck_devices", "number of simulated GPUs", default="")
     parser.addini("syncheck_ignore", "rules not to report", type="args", default=[])
-    parser.addini("syncheck_fail_on", "the mildest level that fails a test", default="warning")
+    parser.addini("syncheck_fail_on", "the mildest level that fails a test", default="")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -39,8 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     checker = Checker(config)
     config.pluginmanager.register(checker, "syncheck-checker")
-    is_controller = getattr(config.option, "dist", "no") != "no" and not hasattr(config, "workerinput")
-    if (config.getoption("--syncheck") or config.getini("syncheck")) and not is_controller:
+    if checker.is_for_all and not checker.is_controller and not getattr(config.option, "forked", False):
         checker.begin_session()
 
 
@@ -48,31 +52,60 @@ class Settings:
     """What the options, the settings and a test's marker say together."""
 
     def __init__(self, config: pytest.Config, item: pytest.Item | None = None) -> None:
+        self._config = config
         marker = item.get_closest_marker("syncheck") if item is not None else None
-        given: dict[str, Any] = dict(marker.kwargs) if marker is not None else {}
+        self._given: dict[str, Any] = dict(marker.kwargs) if marker is not None else {}
         self.is_marked = marker is not None
-        self.is_disabled = bool(given.get("disable"))
-        self.backend = config.getoption("--syncheck-backend") or config.getini("syncheck_backend")
-        chosen = given.get("devices") or config.getoption("--syncheck-devices") or config.getini("syncheck_devices")
-        self.devices = int(chosen)
-        self.select = tuple(given.get("select", ()))
-        self.ignore = (*config.getini("syncheck_ignore"), *given.get("ignore", ()))
-        self.fail_on = config.getini("syncheck_fail_on")
-        if self.fail_on not in _LEVELS:
-            raise pytest.UsageError(f"syncheck_fail_on is {self.fail_on!r}; choose one of {', '.join(_LEVELS)}")
+        self.is_disabled = bool(self._given.get("disable"))
+
+    @cached_property
+    def options(self) -> "Options":
+        """The marker's before those of the command line, of pytest's own file, and of `[tool.syncheck]`."""
+        from syncheck.errors import SyncheckError  # noqa: PLC0415  not for sessions that do not use it
+        from syncheck.settings import given, options_in  # noqa: PLC0415
+
+        config, marked = self._config, self._given
+        baseline = config.getoption("--syncheck-baseline")
+        layer = given(
+            backend=config.getoption("--syncheck-backend") or config.getini("syncheck_backend") or None,
+            devices=marked.get("devices") or config.getoption("--syncheck-devices") or self._devices(),
+            select=tuple(marked.get("select", ())),
+            ignore=(*config.getini("syncheck_ignore"), *marked.get("ignore", ())),
+            fail_on=self._level(),
+            baseline=baseline.absolute() if baseline is not None else None,
+            write_baseline=config.getoption("--syncheck-write-baseline") or None,
+        )
+        try:
+            options = options_in(str(config.rootpath), layer)
+            options.selected()
+        except SyncheckError as error:
+            raise pytest.UsageError(f"{error}; {error.hint}") from error
+        return options
+
+    def _devices(self) -> int | None:
+        text = self._config.getini("syncheck_devices")
+        if text and not text.isdecimal():
+            raise pytest.UsageError(f"syncheck_devices is {text!r}; write a number")
+        return int(text) if text else None
+
+    def _level(self) -> Any:
+        from syncheck.rules.model import Severity  # noqa: PLC0415  not for sessions that do not use it
+
+        text = self._config.getini("syncheck_fail_on")
+        if text and text not in set(Severity):
+            raise pytest.UsageError(f"syncheck_fail_on is {text!r}; choose one of {', '.join(Severity)}")
+        return Severity(text) if text else None
 
     @contextmanager
     def check(self) -> "Iterator[BlockReport]":
         """Check a block with these settings."""
-        import syncheck  # noqa: PLC0415  not for sessions that do not use it
+        from syncheck.api import checking  # noqa: PLC0415  not for sessions that do not use it
         from syncheck.errors import SyncheckError  # noqa: PLC0415
 
+        options = self.options
         with ExitStack() as stack:
             try:
-                check = syncheck.check(
-                    backend=self.backend, devices=self.devices, select=self.select, ignore=self.ignore
-                )
-                report = stack.enter_context(check)
+                report = stack.enter_context(checking(options))
             except SyncheckError as error:
                 raise pytest.UsageError(f"{error}; {error.hint}") from error
             yield report
@@ -83,15 +116,29 @@ class Checker:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
+        self._pid = os.getpid()
         self._session = ExitStack()
         self._mark: Any = None
         self._expected: set[tuple[str, str, int]] = set()
-        self._rules: Counter[str] = Counter()
-        self._tests: set[str] = set()
+        self._operators = 0
+        self._tally = Tally()
+        self.is_for_all = bool(config.getoption("--syncheck") or config.getini("syncheck"))
+        self.is_controller = getattr(config.option, "dist", "no") != "no" and not hasattr(config, "workerinput")
+
+    @cached_property
+    def _baseline(self) -> "Baseline | None":
+        from syncheck.errors import SyncheckError  # noqa: PLC0415  not for sessions that do not use it
+        from syncheck.policy import baseline_of  # noqa: PLC0415
+
+        try:
+            return baseline_of(Settings(self._config).options)
+        except SyncheckError as error:
+            raise pytest.UsageError(f"{error}; {error.hint}") from error
 
     def begin_session(self) -> None:
         """Check from now on, so that what is made at import or by a fixture of a wide scope is known."""
         self._session.enter_context(Settings(self._config).check())
+        _ = self._baseline  # a wrong one is told before any test runs
 
     def pytest_unconfigure(self) -> None:
         """End the check."""
@@ -104,15 +151,28 @@ class Checker:
         with ExitStack() as stack:
             if _running_job() is None and settings.is_marked and not settings.is_disabled:
                 stack.enter_context(settings.check())
-            running = _running_job()
-            self._expected.clear()
-            if running is not None:
-                self._mark = running.session.ledger.mark()
-            try:
-                return (yield)
-            finally:
-                if running is not None:
-                    running.begin_anew()
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
+        """Take it that all earlier work is complete: each attempt at a test is a program of its own."""
+        if os.getpid() != self._pid:
+            self._begin_in_child(item)
+        running = _running_job()
+        self._expected.clear()
+        if running is not None:
+            running.begin_anew()
+            self._mark = running.session.ledger.mark()
+        return (yield)
+
+    def _begin_in_child(self, item: pytest.Item) -> None:
+        """Check in a process that was forked for this one test, and ends with it."""
+        settings = Settings(self._config, item)
+        if self.is_for_all or (settings.is_marked and not settings.is_disabled):
+            from syncheck import job  # noqa: PLC0415  not for sessions that do not use it
+
+            job.leave_to_parent()
+            self._session.enter_context(settings.check())
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -120,44 +180,101 @@ class Checker:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Fail a test, or its teardown, with what was found in it."""
         report = yield
-        if call.when == "setup" and report.passed:
+        running, settings = _running_job(), Settings(self._config, item)
+        if running is None or settings.is_disabled or (call.when == "setup" and report.passed):
             return report
-        findings = self._new_findings(item)
-        if not findings:
+        findings = self._new_findings(running, settings.options)
+        known = [finding for finding in findings if self._baseline is not None and self._baseline.knows(finding)]
+        self._note(report, running, findings, len(known))
+        new = [finding for finding in findings if finding not in known]
+        if not new or settings.options.write_baseline:
             return report
-        self._rules.update(finding.rule.code for finding in findings)
-        self._tests.add(item.nodeid)
-        text = _text(findings)
-        settings = Settings(self._config, item)
-        ranks = [_LEVELS.index(finding.level.value) for finding in findings]
-        if report.passed and min(ranks) <= _LEVELS.index(settings.fail_on):
+        text = _text(new, settings.options)
+        if report.passed and any(finding.level.rank <= settings.options.fail_on.rank for finding in new):
             report.outcome = "failed"
             report.longrepr = text
         else:
             report.sections.append(("syncheck", text))
         return report
 
-    def _new_findings(self, item: pytest.Item) -> "list[Finding]":
-        running, settings = _running_job(), Settings(self._config, item)
-        if running is None or settings.is_disabled:
-            return []
-        from syncheck.config import Options  # noqa: PLC0415  not for sessions that do not use it
-
+    def _new_findings(self, running: "Job", options: "Options") -> "list[Finding]":
         found = running.report(since=self._mark).findings
         self._mark = running.session.ledger.mark()
-        codes = Options(select=settings.select, ignore=settings.ignore).selected()
+        codes = options.selected()
         return [finding for finding in found if finding.rule.code in codes and _key(finding) not in self._expected]
+
+    def _note(self, report: pytest.TestReport, running: "Job", findings: "list[Finding]", known: int) -> None:
+        """Attach to a report what the end of the session tells, as plain data: xdist brings it to the controller."""
+        seen = running.report(since=self._mark)
+        entries = [self._baseline.entry_of(f).as_list() for f in findings] if self._baseline is not None else []
+        report.syncheck = {  # type: ignore[attr-defined]  # pytest keeps and sends any attribute
+            "rules": [finding.rule.code for finding in findings],
+            "entries": entries,
+            "known": known,
+            "operators": seen.summary.operators - self._operators,
+            "incomplete": list(seen.incomplete),
+        }
+        self._operators = seen.summary.operators
 
     def expect(self, findings: "tuple[Finding, ...]") -> None:
         """These findings were expected: they fail no test."""
         self._expected |= {_key(finding) for finding in findings}
 
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Count what was found, also by xdist's workers."""
+        self._tally.add(report.nodeid, getattr(report, "syncheck", None))
+
+    def pytest_sessionfinish(self) -> None:
+        """Write the baseline, if that is asked for."""
+        if self._config.getoption("--syncheck-write-baseline") and not hasattr(self._config, "workerinput"):
+            assert self._baseline is not None  # noqa: S101  `baseline_of` refuses to write where there is no name
+            self._baseline.keep_of_runs(self._tally.entries)
+            self._baseline.write()
+
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Count rules and tests."""
-        if self._rules:
-            rules = ", ".join(f"{code} {number}" for code, number in sorted(self._rules.items()))
+        """Count rules and tests, and say what was not checked."""
+        if self.is_for_all or self._tally.rules:
             terminalreporter.section("syncheck")
-            terminalreporter.line(f"{self._rules.total()} findings in {len(self._tests)} tests: {rules}")
+            for line in self._tally.lines():
+                terminalreporter.line(line)
+
+
+class Tally:
+    """What was found in all tests."""
+
+    def __init__(self) -> None:
+        self.rules: Counter[str] = Counter()
+        self.entries: list[list[str]] = []
+        self._tests: set[str] = set()
+        self._known = 0
+        self._operators = 0
+        self._incomplete: dict[str, None] = {}
+
+    def add(self, test: str, noted: dict[str, Any] | None) -> None:
+        """Add what one report of a test brought."""
+        if noted is None:
+            return
+        self.rules.update(noted["rules"])
+        self.entries += noted["entries"]
+        self._known += noted["known"]
+        self._operators += noted["operators"]
+        self._incomplete.update(dict.fromkeys(noted["incomplete"]))
+        if noted["rules"]:
+            self._tests.add(test)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of the summary."""
+        if self.rules:
+            rules = ", ".join(f"{code} {number}" for code, number in sorted(self.rules.items()))
+            yield f"{self.rules.total()} findings in {len(self._tests)} tests: {rules}"
+        elif self._operators:
+            yield f"no findings in {self._operators:,} operators"
+        else:
+            yield "no GPU operator was seen: nothing was checked"
+        if self._known:
+            yield f"{self._known} of them are known: the baseline has them"
+        for reason in self._incomplete:
+            yield f"incomplete: {reason}"
 
 
 class Syncheck:
@@ -204,10 +321,10 @@ def _key(finding: "Finding") -> tuple[str, str, int]:
     return finding.rule.code, frame.path, frame.line
 
 
-def _text(findings: "list[Finding]") -> str:
-    from syncheck.findings import Report, Summary  # noqa: PLC0415  not for sessions that do not use it
-    from syncheck.report import text  # noqa: PLC0415
+def _text(findings: "list[Finding]", options: "Options") -> str:
+    from syncheck import app  # noqa: PLC0415  not for sessions that do not use it
+    from syncheck.findings import Report, Summary  # noqa: PLC0415
 
     report = Report(tuple(findings), summary=Summary(operators=1))
-    lines = text.render(report, color=False, stacks=False).splitlines()
+    lines = app.render(report, options, color=False).splitlines()
     return "\n".join(line for line in lines if not line.startswith(("checked: ", "syncheck: ")))

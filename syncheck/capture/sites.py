@@ -2,11 +2,14 @@
 
 import os
 import sys
+import threading
 from types import CodeType, FrameType
 
 from syncheck.capture.naming import bound_name
 from syncheck.capture.sources import PACKAGE, column_of, excerpt, is_user_file, position, shown_path, source_line
 from syncheck.findings import Frame, Place
+from syncheck.ignoring import Ignored, covers, ignoring
+from syncheck.rules.model import Rule
 
 _MAX_FRAMES = 48
 _LAUNCHER = PACKAGE + "launcher"
@@ -26,6 +29,8 @@ class SiteTable:
         self._stacks: list[list[tuple[CodeType, int]]] = [[]]  # keep the code objects, so that their ids stay theirs
         self._kinds: dict[int, bool] = {}  # id of a code object -> it is the user's
         self._codes: list[CodeType] = []  # keeps them, so that their ids stay theirs
+        self._ignored: dict[int, tuple[Ignored, ...]] = {}  # call site -> the `syncheck.ignore` blocks around it
+        self._twins: dict[tuple[int, tuple[Ignored, ...]], int] = {}  # the same place, inside of blocks
 
     def capture(self, frame: FrameType | None) -> int:
         """Return the id of the call stack that ends in `frame`, syncheck's own frames left out."""
@@ -38,7 +43,8 @@ class SiteTable:
             key.append(frame.f_lasti)
             frame = frame.f_back
         wanted = tuple(key)
-        return self._ids.get(wanted) or self._add(wanted, _stack(start))
+        known = self._ids.get(wanted) or self._add(wanted, _stack(start))
+        return self._inside(known, 0) if ignoring else known
 
     def near(self, frame: FrameType | None, outer: int = 0) -> int:
         """Return the id of the innermost user frame's running call, whoever called that: a tenth of `capture`'s cost.
@@ -55,12 +61,35 @@ class SiteTable:
                 kind = self._learn(code)
             if kind:
                 key = (id(code), frame.f_lasti)
-                return self._ids.get(key) or self._add(key, _stack(start))
+                known = self._ids.get(key) or self._add(key, _stack(start))
+                return self._inside(known, outer) if ignoring else known
             frame = frame.f_back
         if start is None:
             return outer
         beyond = (id(start.f_code), start.f_lasti, outer)
-        return self._ids.get(beyond) or self._add(beyond, _stack(start) + self._stacks[outer])
+        known = self._ids.get(beyond) or self._add(beyond, _stack(start) + self._stacks[outer])
+        return self._inside(known, outer) if ignoring else known
+
+    def _inside(self, site: int, outer: int) -> int:
+        """Return what stands for a call site in this thread's `syncheck.ignore` blocks, or in those of `outer`."""
+        blocks = ignoring.get(threading.get_ident()) or self._ignored.get(outer)
+        if not blocks or not site:
+            return site
+        twin = self._twins.get((site, blocks))
+        if twin is None:
+            twin = self._twins[site, blocks] = len(self._stacks)
+            self._stacks.append(self._stacks[site])
+            self._ignored[twin] = blocks
+        return twin
+
+    def ignored(self, ident: int, rule: Rule) -> bool:
+        """Tell whether the program ignores a rule at a call site."""
+        return covers(self._ignored.get(ident, ()), rule)
+
+    def lines(self) -> set[tuple[str, int]]:
+        """Return (path as shown, line) of all the user's call sites so far."""
+        found = {self.user_code(ident) for ident in range(1, len(self._stacks))}
+        return {(shown_path(code.co_filename), position(code, lasti)[0]) for code, lasti in found - {None}}  # type: ignore[misc]
 
     def _learn(self, code: CodeType) -> bool:
         self._codes.append(code)

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import CodeType
 
 from syncheck.findings import Frame
+from syncheck.paths import shown
 
 _CONTEXT_LINES = 2
 PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
@@ -53,11 +54,7 @@ def shown_path(filename: str) -> str:
         path = os.path.realpath(filename)
         root = max((library for library in _LIBRARIES if path.startswith(library)), key=len, default="")
         return path[len(root) :].replace(os.sep, "/")
-    try:
-        relative = os.path.relpath(filename)
-    except (ValueError, OSError):
-        return filename
-    return (filename if relative.startswith("..") else relative).replace(os.sep, "/")
+    return shown(filename)
 
 
 def source_line(filename: str, line: int) -> str:

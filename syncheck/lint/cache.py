@@ -16,7 +16,7 @@ from syncheck.rules.model import Severity
 if TYPE_CHECKING:
     from syncheck.lint.linter import Result
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 class Cache:
@@ -103,7 +103,7 @@ def _result(entry: dict[str, Any]) -> "Result":
     from syncheck.lint.linter import Result  # noqa: PLC0415  it knows this class
 
     findings = tuple(_finding(known) for known in entry["findings"])
-    return Result(findings, tuple((line, tuple(codes)) for line, codes in entry["unused"]), entry["problem"])
+    return Result(findings, tuple((line, comment) for line, comment in entry["unused"]), entry["problem"])
 
 
 def _finding(known: dict[str, Any]) -> Finding:

@@ -5,13 +5,13 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable
 
-from syncheck.config import LintOptions
+from syncheck.config import Options
 from syncheck.lint import fixes
-from syncheck.lint.linter import shown_path
 from syncheck.lint.prefilter import can_matter
+from syncheck.paths import shown as shown_path
 
 
-def change(paths: Iterable[str], kind: str, options_of: Callable[[str], LintOptions], *, unsafe: bool) -> str:
+def change(paths: Iterable[str], kind: str, options_of: Callable[[str], Options], *, unsafe: bool) -> str:
     """Change files, each whole or not at all.
 
     Args:

@@ -10,9 +10,9 @@ from syncheck.lint import files
 from syncheck.lint.linter import lint_source
 from syncheck.lint.places import span
 
-_SAFE = frozenset("SYN101 SYN102 SYN103 SYN104 SYN201 SYN402 SYN403 SYN903".split())
+SAFE = frozenset("SYN101 SYN102 SYN103 SYN104 SYN201 SYN402 SYN403 SYN903".split())
 """Rules whose repair adds an order and changes nothing else."""
-_UNSAFE = frozenset("SYN301 SYN302 SYN404 SYN502 SYN603 SYN701".split())
+UNSAFE = frozenset("SYN301 SYN302 SYN404 SYN502 SYN603 SYN701".split())
 """Rules whose repair makes the host wait, or guesses where."""
 _INSERTED = re.compile(
     r"^(?:add|call) `(?P<code>[^`]+)`(?: \(or [^)]*\(\)\))?.*? (?P<where>before|after) line (?P<line>\d+)"
@@ -42,7 +42,7 @@ def fix(path: str, source: str, *, unsafe: bool, codes: frozenset[str]) -> Fixed
         unsafe: whether repairs are wanted, too, that make the host wait.
         codes: the rules to repair.
     """
-    wanted = codes & (_SAFE | _UNSAFE if unsafe else _SAFE)
+    wanted = codes & (SAFE | UNSAFE if unsafe else SAFE)
     fixed = Fixed(source)
     tried: set[tuple[str, str, str]] = set()
     findings = lint_source(path, files.Text(source)).findings
@@ -51,16 +51,25 @@ def fix(path: str, source: str, *, unsafe: bool, codes: frozenset[str]) -> Fixed
         if finding is None:
             break
         tried.add(_key(finding))
-        edited = _edited(fixed.source, finding)
-        if edited is None:
-            continue
-        result = lint_source(path, files.Text(edited))
-        before, after = Counter(map(_key, findings)), Counter(map(_key, result.findings))
-        if result.problem or after - before or after.total() >= before.total():
-            continue
-        fixed.source, findings = edited, result.findings
-        fixed.repaired.append(finding)
+        better = repaired(path, fixed.source, findings, finding)
+        if better is not None:
+            fixed.source, findings = better
+            fixed.repaired.append(finding)
     return fixed
+
+
+def repaired(
+    path: str, source: str, findings: tuple[Finding, ...], finding: Finding
+) -> tuple[str, tuple[Finding, ...]] | None:
+    """Return a file's text with one of its findings repaired, and what is found then; None if that is not better."""
+    edited = _edited(source, finding)
+    if edited is None:
+        return None
+    result = lint_source(path, files.Text(edited))
+    before, after = Counter(map(_key, findings)), Counter(map(_key, result.findings))
+    if result.problem or after - before or after.total() >= before.total():
+        return None
+    return edited, result.findings
 
 
 def _key(finding: Finding) -> tuple[str, str, str]:
@@ -173,19 +182,22 @@ def _cut(source: str, line: int, start: int, stop: int, new: str) -> str:
 
 def with_ignores(path: str, source: str, codes: frozenset[str]) -> str:
     """Return the text with a comment at each finding's line that silences it."""
-    lines = source.splitlines(keepends=True)
     by_line: dict[int, set[str]] = {}
     for finding in lint_source(path, files.Text(source)).findings:
         if finding.rule.code in codes:
-            by_line.setdefault(max(finding.place.frame.line, finding.place.frame.end_line), set()).add(
-                finding.rule.code
-            )
+            frame = finding.place.frame
+            by_line.setdefault(max(frame.line, frame.end_line), set()).add(finding.rule.code)
     for line, found in by_line.items():
-        text = lines[line - 1]
-        body = text.rstrip("\r\n")
-        edited = f"{body}  # syncheck: ignore[{', '.join(sorted(found))}]{text[len(body) :]}"
-        candidate = [*lines[: line - 1], edited, *lines[line:]]
-        left = lint_source(path, files.Text("".join(candidate)))
-        if not left.problem:
-            lines = candidate
+        candidate = with_ignore(source, line, found)
+        if not lint_source(path, files.Text(candidate)).problem:
+            source = candidate
+    return source
+
+
+def with_ignore(source: str, line: int, codes: set[str]) -> str:
+    """Return the text with a comment at a line that silences some rules."""
+    lines = source.splitlines(keepends=True)
+    text = lines[line - 1]
+    body = text.rstrip("\r\n")
+    lines[line - 1] = f"{body}  # syncheck: ignore[{', '.join(sorted(codes))}]{text[len(body) :]}"
     return "".join(lines)

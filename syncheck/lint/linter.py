@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from syncheck.config import LintOptions
+from syncheck import suppressions
+from syncheck.config import Options
 from syncheck.findings import Finding, Frame, Place, Report, Summary
-from syncheck.lint import files, suppressions
+from syncheck.lint import files
 from syncheck.lint.cache import Cache, digest_of
 from syncheck.lint.prefilter import can_matter
+from syncheck.paths import shown as shown_path
 
 _FEW = 16
 """Files that are not worth other processes."""
@@ -22,12 +24,12 @@ class Result:
 
     Attributes:
         findings: those that no comment silences, of all rules.
-        unused: comments that silence nothing: (line, codes).
+        unused: comments that silence nothing: (line, the comment).
         problem: why it could not be linted; "" if it could.
     """
 
     findings: tuple[Finding, ...] = ()
-    unused: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    unused: tuple[tuple[int, str], ...] = ()
     problem: str = ""
 
 
@@ -56,11 +58,18 @@ def lint_source(path: str, text: files.Text) -> Result:
         return Result(problem="it is too deeply nested to be parsed")
     except Exception as error:  # noqa: BLE001  the other files are linted all the same
         return Result(problem=f"syncheck itself failed, please report it: {type(error).__name__}: {error}")
-    comments = suppressions.read(text.source)
+    comments = [*suppressions.read(text.source), *suppressions.blocks(text.source)]
     kept = suppressions.apply(found, comments)
     if text.cells:
         kept = tuple(_in_cell(finding, path, text.cells) for finding in kept)
-    return Result(kept, tuple((c.line, c.codes) for c in comments if not c.is_used))
+    return Result(kept, tuple((c.line, str(c)) for c in comments if not c.is_used and _is_for_lint(c)))
+
+
+def _is_for_lint(comment: suppressions.Suppression) -> bool:
+    """Tell whether a comment could silence something that the linter finds."""
+    from syncheck.lint.analysis import RULES  # noqa: PLC0415  as above
+
+    return comment.half != "run" and not comment.end and any(comment.names(rule) for rule in RULES)
 
 
 def _in_cell(finding: Finding, path: str, cells: tuple[tuple[int, int], ...]) -> Finding:
@@ -161,7 +170,7 @@ def _size(path: str) -> int:
         return 0
 
 
-def report_of(outcome: Outcome, options_of: Callable[[str], LintOptions]) -> Report:
+def report_of(outcome: Outcome, options_of: Callable[[str], Options]) -> Report:
     """Return the report on what the options of each file select."""
     findings: list[Finding] = []
     incomplete: list[str] = []
@@ -173,20 +182,10 @@ def report_of(outcome: Outcome, options_of: Callable[[str], LintOptions]) -> Rep
         options = options_of(path)
         codes = options.codes_for(path)
         findings += [_shown(finding, path, shown) for finding in result.findings if finding.rule.code in codes]
-        for line, names in result.unused:
-            notes.append(f"{shown}:{line}: unused `syncheck: ignore{list(names) if names else ''}`".replace("'", ""))
+        notes += [f"{shown}:{line}: unused `{comment}`" for line, comment in result.unused]
     findings.sort(key=lambda f: (f.place.frame.path, f.place.frame.line, f.rule.code))
     summary = Summary(files=outcome.n_files, seconds=outcome.seconds)
     return Report(tuple(findings), tuple(incomplete), tuple(notes), summary)
-
-
-def shown_path(path: str) -> str:
-    """Return a path as the user knows it: relative to the working directory, with "/"."""
-    try:
-        relative = os.path.relpath(path)
-    except ValueError:
-        return path.replace(os.sep, "/")
-    return (path if relative.startswith("..") else relative).replace(os.sep, "/")
 
 
 def _shown(finding: Finding, path: str, shown: str) -> Finding:

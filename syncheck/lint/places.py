@@ -5,6 +5,7 @@ from functools import cached_property
 
 from syncheck.capture.naming import target_in
 from syncheck.findings import Frame, Place
+from syncheck.rules.model import Rule
 
 _CONTEXT_LINES = 2
 UNKNOWN_PLACE = Place(Frame("<unknown>", 0))
@@ -38,23 +39,30 @@ class Places:
         path: the file, as shown.
         lines: its lines, without their ends.
         bindings: what its names are bound by.
+
+    Attributes:
+        ignored_now: the rules that a `syncheck.ignore` block ignores where the program is.
     """
 
     def __init__(self, path: str, lines: list[str], bindings: "Bindings") -> None:
         self.path = path
         self._lines = lines
         self._bindings = bindings
-        self._numbers: dict[int, int] = {}
+        self.ignored_now: frozenset[str] = frozenset()
+        self._numbers: dict[tuple[int, frozenset[str]], int] = {}
         self.nodes: list[ast.AST] = []
         self._functions: list[str] = []
+        self._ignored: list[frozenset[str]] = []
 
     def number(self, node: ast.AST, function: str = "") -> int:
         """Return the call site of a node, from 1."""
-        known = self._numbers.get(id(node))
+        key = (id(node), self.ignored_now)
+        known = self._numbers.get(key)
         if known is None:
             self.nodes.append(node)
             self._functions.append(function)
-            known = self._numbers[id(node)] = len(self.nodes)
+            self._ignored.append(self.ignored_now)
+            known = self._numbers[key] = len(self.nodes)
         return known
 
     def place(self, site: int) -> Place:
@@ -80,6 +88,10 @@ class Places:
             return ""
         line, column, _, _ = span(self.nodes[site - 1])
         return self._bindings.target(line, column)
+
+    def ignored(self, site: int, rule: Rule) -> bool:
+        """See `Sites`."""
+        return bool(site) and rule.code in self._ignored[site - 1]
 
 
 def _add(found: dict[int, list[ast.AST]], node: ast.AST, first: int, last: int | None) -> None:

@@ -4,6 +4,8 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from syncheck.errors import ConfigError
+from syncheck.lint.contexts import restoring
 from syncheck.lint.values import (
     NONE,
     UNKNOWN,
@@ -22,6 +24,7 @@ from syncheck.lint.values import (
     Value,
     Work,
 )
+from syncheck.rules import catalogue
 
 if TYPE_CHECKING:
     from syncheck.lint.calls import Calls
@@ -58,6 +61,7 @@ class StandardLibrary:
             "contextlib.ExitStack": self._exit_stack,
             "contextlib.AsyncExitStack": self._exit_stack,
             "contextlib.closing": self._closing,
+            "syncheck.ignore": self._ignore,
             "functools.lru_cache": self._cache,
             "functools.cache": self._cache,
             "syncheck.cached": self._cached,
@@ -106,6 +110,24 @@ class StandardLibrary:
     def _closing(self, call: Call) -> Value:
         owner = call.args[0] if call.args else UNKNOWN
         return Context(lambda: owner, lambda: self._calls.close(owner, call.node))
+
+    def _ignore(self, call: Call) -> Value:
+        """Return a context in which some rules are ignored."""
+        places = self._machine.places
+        names = [value.value for value in call.args if isinstance(value, Constant) and isinstance(value.value, str)]
+        try:
+            codes = frozenset(rule.code for name in names for rule in catalogue.matching(name))
+        except ConfigError:  # which is raised when it runs
+            return UNKNOWN
+
+        def enter() -> Value:
+            places.ignored_now |= codes
+            return NONE
+
+        def restore(before: frozenset[str]) -> None:
+            places.ignored_now = before
+
+        return restoring(lambda: places.ignored_now, enter, restore)
 
     def _generator_context(self, call: Call) -> Value:
         return self._calls.call(call.args[0], Call(call.node, call.args[1:], call.kwargs, call.is_complete))

@@ -24,6 +24,7 @@ def render_json(report: Report, *, version: str) -> str:
         "notes": list(report.notes),
         "summary": asdict(report.summary),
         "hidden": report.hidden,
+        "known": report.known,
         "findings": [_finding(finding) for finding in report.findings],
     }
     return json.dumps(document, indent=2, ensure_ascii=True) + "\n"
@@ -41,6 +42,7 @@ def _finding(finding: Finding) -> dict[str, object]:
         "count": finding.count,
         "rank": finding.rank,
         "fingerprint": finding.fingerprint,
+        "package": finding.package,
         **_stack(finding.place),
         "related": [_related(place) for place in finding.related],
     }

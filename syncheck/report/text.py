@@ -23,7 +23,7 @@ from syncheck.rules.model import Severity
 _NARROWEST = 40
 
 
-def render(report: Report, *, color: bool, stacks: bool, width: int = 100) -> str:
+def render(report: Report, *, color: bool, stacks: bool, width: int = 100, full: bool = False) -> str:
     """Return the whole report, each line ended.
 
     Args:
@@ -31,11 +31,15 @@ def render(report: Report, *, color: bool, stacks: bool, width: int = 100) -> st
         color: whether to use ANSI colours; without them the report is plain text.
         stacks: whether to show the call stack of every place.
         width: terminal cells of a line; prose is wrapped, longer source lines are cut around their marks.
+        full: whether to show in full, too, what lies in installed packages alone.
     """
     pen = Pen(color, max(width, _NARROWEST))
     lines: list[str] = []
+    short = [finding for finding in report.findings if finding.package and not full]
     for finding in report.findings:
-        lines += [*_finding(finding, pen, stacks=stacks), ""]
+        if finding not in short:
+            lines += [*_finding(finding, pen, stacks=stacks), ""]
+    lines += _in_packages(short, pen)
     lines += _summary(report, pen)
     return "".join(f"{line}\n" for line in lines)
 
@@ -51,6 +55,23 @@ def _finding(finding: Finding, pen: Pen, *, stacks: bool) -> Iterator[str]:
         for place in (finding.place, *finding.related):
             yield from _stack(place, gutter, pen)
     yield from _advise(finding, gutter, pen)
+
+
+def _in_packages(findings: list[Finding], pen: Pen) -> Iterator[str]:
+    """Yield one paragraph for each rule and line of an installed package, and what to do about it."""
+    counts = Counter((f.rule, f.level, location(f.place.author or f.place.frame)) for f in findings)
+    first = {(f.rule, location(f.place.author or f.place.frame)): f for f in reversed(findings)}
+    for (rule, level, there), number in counts.items():
+        finding = first[rule, there]
+        more = f" ({counted(number, 'finding')})" if number > 1 else ""
+        text = f"{rule.name}: {there}: {one_line(finding.message)}{more}; from {where(finding.place.frame)}"
+        label = f"{level}[{rule.code}]"
+        first_line, *rest = hang(f"{label} ", text, pen.width)
+        yield pen.paint(label, INK_OF[level]) + first_line.removeprefix(label)
+        yield from rest
+    if findings:
+        yield "these lie in installed packages: --third-party full shows them whole, off leaves them out"
+        yield ""
 
 
 def _gutter(parts: list[Snippet]) -> int:
@@ -111,6 +132,8 @@ def _summary(report: Report, pen: Pen) -> Iterator[str]:
         yield from hang("note: ", remark, pen.width)
     if report.hidden:
         yield pen.paint(hidden_line(report.hidden), Ink.STRONG)
+    if report.known:
+        yield f"{counted(report.known, 'known finding')} of the baseline not shown"
 
 
 def _verdict(report: Report) -> str:
@@ -118,6 +141,8 @@ def _verdict(report: Report) -> str:
         return f"{_levels(report)} in {_files(report)}"
     if report.hidden:
         return "all findings are hidden"
+    if report.known and not report.incomplete:
+        return "no new findings"
     if not (report.summary.operators or report.summary.files):
         return "nothing was checked" + (": no GPU operator was seen" if report.summary.backend else "")
     return "no findings, but the check is incomplete" if report.incomplete else "no findings"

@@ -54,13 +54,10 @@ class Ledger:
 
     Attributes:
         names: what the program calls its things.
-        found: counts up with each new or repeated finding that is not dropped by selection.
     """
 
     def __init__(self, selected: Callable[[Rule], bool]) -> None:
         self.names = Names()
-        self.found = 0
-        self.worst: Severity | None = None
         self._selected = selected
         self._drafts: dict[tuple[object, ...], Draft] = {}
 
@@ -73,11 +70,6 @@ class Ledger:
             known.mention(draft.related)
             return known
         self._drafts[key] = draft
-        if self._selected(draft.rule):
-            self.found += 1
-            level = draft.level or draft.rule.severity
-            if self.worst is None or level.rank < self.worst.rank:
-                self.worst = level
         return draft
 
     def has(self, site: int) -> bool:
@@ -94,6 +86,7 @@ class Ledger:
         drafts = [(draft, draft.count - (since or {}).get(key, 0)) for key, draft in self._drafts.items()]
         kept = [(d, count) for d, count in drafts if count and self._selected(d.rule)]
         kept = [(d, count) for d, count in kept if not (d.superseded and d.superseded())]
+        kept = [(d, count) for d, count in kept if not sites.ignored(d.site, d.rule)]
         return merge_equal(self._word(draft, sites).counted(count) for draft, count in kept)
 
     def _word(self, draft: Draft, sites: Sites) -> Finding:

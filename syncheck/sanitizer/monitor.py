@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from syncheck.findings import Place
+from syncheck.rules.model import Rule
 
 Ids = tuple[int, ...]
 
@@ -17,6 +18,10 @@ class Sites(Protocol):
 
     def bound(self, site: int) -> str:
         """Return the name that the program binds what is made at a call site to, or deletes there; "" if none."""
+        ...
+
+    def ignored(self, site: int, rule: Rule) -> bool:
+        """Tell whether the program ignores a rule at a call site."""
         ...
 
 

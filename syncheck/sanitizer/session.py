@@ -372,24 +372,21 @@ class Session:
         """Tell the user something about the run, once."""
         self._notes[text] = None
 
-    def report(self, sites: Sites, max_findings: int = 0, since: Mark | None = None) -> Report:
-        """Word all findings; `max_findings` 0 shows all.
+    def report(self, sites: Sites, since: Mark | None = None) -> Report:
+        """Word all findings.
 
         With a mark, only those since: waits that never add order are told at the end, when that is known.
         """
         if since is None:
             self._events.report_redundant(sites)
-        findings = self.ledger.findings(sites, since)
-        shown = findings[:max_findings] if max_findings else findings
         busy = [stream for stream in self.ledger.names.streams if stream in self._last_site]
         devices = {self.ledger.names.streams[stream].device for stream in busy}
         seconds = time.perf_counter() - self._started
         return Report(
-            findings=shown,
+            findings=self.ledger.findings(sites, since),
             incomplete=tuple(self._incomplete),
             notes=tuple(self._notes),
             summary=Summary(self._backend, self._operators, len(busy), len(devices), seconds),
-            hidden=len(findings) - len(shown),
         )
 
 

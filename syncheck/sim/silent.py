@@ -3,6 +3,7 @@
 from typing import Any
 
 from syncheck.findings import Frame, Place
+from syncheck.rules.model import Rule
 from syncheck.sanitizer.monitor import Monitor
 
 _ANSWERS = {"view": 0, "is_pending": False, "capturing": False}
@@ -34,6 +35,11 @@ class NoSites:
         """Return no name."""
         del ident
         return ""
+
+    def ignored(self, ident: int, rule: Rule) -> bool:
+        """Ignore nothing."""
+        del ident, rule
+        return False
 
     def bound_directly(self, ident: int) -> str:
         """Return no name."""

@@ -1,8 +1,8 @@
 """Trace files: gzip-compressed JSON lines, one call of `Monitor` each, after a header line.
 
 A call is `[name, [argument, ...], {keyword: value}]`; the call sites that it names come before it as
-`["site", id, place, bound name]`. The last line is `["end"]`: without it the program was cut off, and the replay
-says so.
+`["site", id, place, bound name]`, with the rules that the program ignores there, if it does, at the end. The last line
+is `["end"]`: without it the program was cut off, and the replay says so.
 """
 
 import dataclasses
@@ -17,6 +17,8 @@ from typing import Any, TextIO
 from syncheck import __version__
 from syncheck.errors import TraceError
 from syncheck.findings import Frame, Place, Report
+from syncheck.rules.catalogue import CATALOGUE
+from syncheck.rules.model import Rule
 from syncheck.sanitizer.monitor import Monitor, Sites
 from syncheck.sanitizer.session import Session
 
@@ -79,7 +81,8 @@ class TraceWriter:
         if site and site not in self._known:
             self._known.add(site)
             place = dataclasses.asdict(self._sites.place(site))
-            self._write(["site", site, place, self._sites.bound(site)])
+            ignored = [rule.code for rule in CATALOGUE if self._sites.ignored(site, rule)]
+            self._write(["site", site, place, self._sites.bound(site), *([ignored] if ignored else [])])
 
     def close(self) -> None:
         """Finish the file.
@@ -101,6 +104,7 @@ class StoredSites:
     def __init__(self) -> None:
         self.places: dict[int, Place] = {}
         self.names: dict[int, str] = {}
+        self.codes: dict[int, list[str]] = {}
 
     def place(self, site: int) -> Place:
         """Return the place of a call site."""
@@ -110,8 +114,12 @@ class StoredSites:
         """Return the name bound or deleted at a call site."""
         return self.names.get(site, "")
 
+    def ignored(self, site: int, rule: Rule) -> bool:
+        """Tell whether the program ignored a rule at a call site."""
+        return rule.code in self.codes.get(site, ())
 
-def replay(path: Path, make_session: Callable[[str], Session], max_findings: int = 0) -> Report:
+
+def replay(path: Path, make_session: Callable[[str], Session]) -> Report:
     """Make the calls of a trace on a new session, which `make_session` makes from the backend's description.
 
     Raises:
@@ -139,7 +147,7 @@ def replay(path: Path, make_session: Callable[[str], Session], max_findings: int
     if not is_whole:
         session.incomplete(f"the trace ends early, after record {number}: the program was cut off while recording")
     try:
-        return session.report(sites, max_findings)
+        return session.report(sites)
     except Exception as error:  # as above: names and places are put together here
         raise _damaged(path, number, error) from error
 
@@ -165,6 +173,7 @@ def _apply(record: Any, session: Session, sites: StoredSites) -> bool:
     if kind == "site":
         sites.places[int(record[1])] = _place(record[2])
         sites.names[int(record[1])] = str(record[3])
+        sites.codes[int(record[1])] = [str(code) for code in record[4]] if len(record) > 4 else []
         return False
     if kind not in _CALLS:
         raise ValueError(f"there is no call {kind!r}")

@@ -81,7 +81,7 @@ def test_settings_come_from_the_nearest_pyproject(folder):
     ("settings", "words"),
     [
         ('selekt = ["SYN1"]', "did you mean select?"),
-        ('select = "SYN1"', "no list of strings"),
+        ('select = "SYN1"', "write, for example, select ="),
         ('fail-on = "never"', "choose one of error, warning, advice"),
         ("select = [", "cannot read"),
     ],
@@ -113,7 +113,7 @@ def test_comments_silence_findings_and_unused_ones_are_told(folder):
     (folder / "fine.py").write_text("# syncheck: ignore-file[SYN2]\n" + GOOD)
     done = lint(cwd=folder)
     assert done.returncode == 0
-    assert "fine.py:1: unused `syncheck: ignore[SYN2]`" in done.stdout
+    assert "fine.py:1: unused `syncheck: ignore-file[SYN2]`" in done.stdout
     assert "train.py:" not in done.stdout
 
 

@@ -18,12 +18,45 @@ RACE = """
             return x * 2
 """
 
+ISOLATION = '''
+import json, os
+import pytest
+from _pytest.runner import runtestprotocol
+
+def pytest_addoption(parser):
+    parser.addoption("--isolated", action="store_true")
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item, nextitem):
+    """Run each test in a forked process, as pytest-forked does (which does not work with pytest 9.2)."""
+    if not item.config.getoption("--isolated"):
+        return None
+    hook = item.config.hook
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        reports = runtestprotocol(item, log=False)
+        data = [hook.pytest_report_to_serializable(config=item.config, report=report) for report in reports]
+        with os.fdopen(write, "w") as file:
+            json.dump(data, file, default=repr)
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as file:
+        reports = json.load(file)
+    os.waitpid(child, 0)
+    for data in reports:
+        item.ihook.pytest_runtest_logreport(report=hook.pytest_report_from_serializable(config=item.config, data=data))
+    return True
+'''
+
 
 @pytest.fixture
 def suite(tmp_path):
     def run(source, *options, settings=""):
         (tmp_path / "test_suite.py").write_text(textwrap.dedent(RACE) + textwrap.dedent(source))
-        (tmp_path / "pytest.ini").write_text(f"[pytest]\n{settings}")
+        (tmp_path / "pytest.ini").write_text(
+            f"[pytest]\nasyncio_default_fixture_loop_scope = function\n{textwrap.dedent(settings)}"
+        )
         command = [
             sys.executable,
             "-m",
@@ -178,10 +211,132 @@ def test_it_works_with_xdist(suite):
     assert "1 failed, 1 passed" in last(done), done.stdout
 
 
-def test_wrong_settings_are_named(suite):
-    done = suite("def test_it(): pass\n", "--syncheck", settings="syncheck_fail_on = never")
+def test_the_counts_of_all_processes_are_summed_up(suite):
+    tests = "".join(f"def test_{n}():\n    race()\n" for n in range(4))
+    done = suite(tests, "--syncheck", "-n", "2")
+    assert "4 findings in 4 tests: SYN101 4" in done.stdout
+
+
+def test_a_session_that_saw_no_gpu_says_so(suite):
+    assert "nothing was checked" in suite("def test_it():\n    pass\n", "--syncheck").stdout
+
+
+def test_it_works_with_asyncio(suite):
+    done = suite(
+        """
+        import asyncio
+
+        @pytest.fixture
+        async def prepared():
+            yield torch.ones(4, device="cuda")
+
+        @pytest.mark.asyncio
+        async def test_bad(prepared):
+            await asyncio.sleep(0)
+            race()
+
+        @pytest.mark.asyncio
+        async def test_good(prepared):
+            await asyncio.sleep(0)
+            assert prepared.sum().item() == 4
+        """,
+        "--syncheck",
+        settings="asyncio_mode = auto\n",
+    )
+    assert "1 failed, 1 passed" in last(done), done.stdout
+    assert "FAILED test_suite.py::test_bad" in done.stdout
+
+
+def test_it_works_with_tests_in_forked_processes(suite, tmp_path):
+    source = """
+        def test_bad():
+            race()
+
+        def test_good():
+            torch.ones(4, device="cuda").sum().item()
+
+        @pytest.mark.syncheck(disable=True)
+        def test_left_out():
+            race()
+        """
+    (tmp_path / "conftest.py").write_text(ISOLATION)
+    done = suite(source, "--syncheck", "--isolated")
+    assert "1 failed, 2 passed" in last(done), done.stdout
+    assert "return x * 2" in done.stdout
+    assert "1 findings in 1 tests" in done.stdout
+
+
+def test_a_test_that_runs_again_is_checked_again(suite, tmp_path):
+    source = """
+        attempts = []
+
+        def test_it():
+            attempts.append(1)
+            if len(attempts) == 1:
+                race()
+
+        def test_always():
+            race()
+        """
+    done = suite(source, "--syncheck", "--reruns", "1")
+    assert "1 failed, 1 passed, 2 rerun" in last(done), done.stdout
+
+
+def test_settings_come_from_pyproject_under_pytests_own(suite, tmp_path):
+    (tmp_path / "pyproject.toml").write_text('[tool.syncheck]\nignore = ["SYN1"]\ndevices = 3\n')
+    body = "def test_it():\n    race()\n    assert torch.cuda.device_count() == {}\n"
+    assert "1 passed" in last(suite(body.format(3), "--syncheck"))
+    assert "1 passed" in last(suite(body.format(4), "--syncheck", settings="syncheck_devices = 4"))
+    assert "1 passed" in last(suite(body.format(5), "--syncheck", "--syncheck-devices", "5"))
+
+
+@pytest.mark.parametrize("parallel", [(), ("-n", "2")])
+def test_a_baseline_lets_known_findings_pass(suite, tmp_path, parallel):
+    source = "def test_it():\n    race()\ndef test_other():\n    race()\n"
+    baseline = ("--syncheck", "--syncheck-baseline", "known.json", *parallel)
+    done = suite(source, *baseline)
+    assert "there is no baseline" in done.stdout + done.stderr
+    done = suite(source, *baseline, "--syncheck-write-baseline")
+    assert "2 passed" in last(done), done.stdout
+    assert "SYN101" in (tmp_path / "known.json").read_text()
+    assert "2 passed" in last(suite(source, *baseline))
+    new = (
+        source
+        + "def test_new():\n    x = torch.ones(3, device='cuda')\n"
+        + "    with torch.cuda.stream(torch.cuda.Stream()):\n        x + 1\n"
+    )
+    done = suite(new, *baseline)
+    assert "1 failed, 2 passed" in last(done), done.stdout
+    assert "2 of them are known" in done.stdout
+
+
+def test_what_could_not_be_checked_is_told(suite):
+    source = """
+        import torch.multiprocessing as mp
+
+        def child(rank):
+            pass
+
+        def test_it():
+            torch.ones(2, device="cuda")
+            mp.spawn(child, nprocs=1)
+        """
+    done = suite(source, "--syncheck")
+    assert "incomplete: " in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("syncheck_fail_on = never", "choose one of error, warning, advice"),
+        ("syncheck_devices = many", "write a number"),
+        ("syncheck_ignore = SYN999", "SYN999"),
+    ],
+)
+def test_wrong_settings_are_named(suite, setting, words):
+    done = suite("def test_it(): pass\n", "--syncheck", settings=setting)
     assert done.returncode == 4
-    assert "choose one of error, warning, advice" in done.stderr + done.stdout
+    assert words in done.stderr + done.stdout
 
 
 def test_the_unused_plugin_imports_no_torch(tmp_path):

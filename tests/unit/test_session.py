@@ -47,6 +47,9 @@ class Program:
     def bound(self, site):
         return ""
 
+    def ignored(self, site, rule):
+        return False
+
     def report(self):
         return self.session.report(self)
 

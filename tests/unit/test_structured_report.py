@@ -1,5 +1,10 @@
 import json
+from pathlib import Path
 
+import jsonschema
+import pytest
+
+import syncheck
 from syncheck.findings import Finding, Frame, Place, Report
 from syncheck.report.structured import render_json
 from syncheck.rules.model import Severity
@@ -22,6 +27,7 @@ def test_empty_report_has_every_key():
         "notes": [],
         "summary": {"backend": "", "operators": 0, "streams": 0, "devices": 0, "seconds": 0.0, "files": 0},
         "hidden": 0,
+        "known": 0,
         "findings": [],
     }
 
@@ -47,6 +53,7 @@ def test_finding_has_the_keys_of_the_schema():
         "count": 3,
         "rank": 0,
         "fingerprint": finding.fingerprint,
+        "package": "",
     }
     assert stack[0] == {"path": "torch/_tensor.py", "line": 52, "function": "_wrapped"}
     assert [frame["line"] for frame in stack] == [52, 9, 14, 18]
@@ -94,3 +101,13 @@ def test_report_is_a_function_of_its_input_and_ends_its_line():
     assert shown == render_json(rich_report(), version="1")
     assert shown.endswith("\n}\n")
     assert shown.startswith('{\n  "version": 1,\n')
+
+
+def test_every_report_is_valid_by_the_published_schema():
+    schema = json.loads((Path(syncheck.__file__).parent / "report/report-1.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    for report in (Report(), rich_report(), Report((unordered_read(),))):
+        jsonschema.validate(load(report), schema)
+    for damaged in ({**load(Report()), "version": 2}, {**load(rich_report()), "findings": [{"rule": "SYN101"}]}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(damaged, schema)

@@ -1,0 +1,137 @@
+"""The file of the findings that are known: they fail no build, and only what is new is shown."""
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from syncheck.errors import ConfigError
+from syncheck.findings import Finding
+
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Entry:
+    """A known finding, as far as it stays the same when lines move.
+
+    Attributes:
+        path: relative to the folder of the baseline, with "/".
+        source: the source line, stripped.
+    """
+
+    path: str
+    rule: str
+    function: str
+    source: str
+    half: str
+
+    def as_list(self) -> list[str]:
+        """Return its values, as `Entry(*values)` takes them."""
+        return [self.path, self.rule, self.function, self.source, self.half]
+
+    @property
+    def fingerprint(self) -> str:
+        """16 hex digits from all of it."""
+        return hashlib.sha256("\0".join(self.as_list()).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+@dataclass(slots=True)
+class Baseline:
+    """Known findings.
+
+    Attributes:
+        path: the file.
+        known: how often each is known.
+    """
+
+    path: Path
+    known: Counter[Entry] = field(default_factory=Counter)
+
+    @classmethod
+    def read(cls, path: Path) -> "Baseline":
+        """Read a baseline.
+
+        Raises:
+            ConfigError: there is no such file, or it is none.
+        """
+        again = "write it with --write-baseline"
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise ConfigError(f"there is no baseline {path}", again) from error
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"cannot read the baseline {path}: {error}", again) from error
+        try:
+            if document["version"] != _VERSION:
+                raise ConfigError(f"the baseline {path} is of version {document['version']!r}", again)
+            return cls(path, Counter({_entry(known): int(known["count"]) for known in document["findings"]}))
+        except (KeyError, TypeError, ValueError) as error:
+            raise ConfigError(f"{path} is no baseline: {type(error).__name__}: {error}", again) from error
+
+    def new(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
+        """Return the findings that are not known: of equal ones, those that are more than were known."""
+        left = self.known.copy()
+        found: list[Finding] = []
+        for finding in findings:
+            entry = self.entry_of(finding)
+            if left[entry] > 0:
+                left[entry] -= 1
+            else:
+                found.append(finding)
+        return tuple(found)
+
+    def gone(self, findings: Iterable[Finding]) -> Counter[Entry]:
+        """Return what is known and was not found, with its numbers."""
+        return self.known - Counter(map(self.entry_of, findings))
+
+    def knows(self, finding: Finding) -> bool:
+        """Tell whether a finding is known, however often."""
+        return self.known[self.entry_of(finding)] > 0
+
+    def keep_of_runs(self, entries: Iterable[list[str]]) -> None:
+        """Let these entries, as `Entry.as_list` gave them, be what is known of runs."""
+        self.known = Counter({entry: n for entry, n in self.known.items() if entry.half != "run"})
+        self.known += Counter(Entry(*values) for values in entries)
+
+    def replace(self, findings: Iterable[Finding], is_looked_at: Callable[[Entry], bool]) -> None:
+        """Let these findings be what is known of what was looked at."""
+        self.known = Counter({entry: n for entry, n in self.known.items() if not is_looked_at(entry)})
+        self.known += Counter(map(self.entry_of, findings))
+
+    def write(self) -> None:
+        """Write the file, sorted, so that changes to it can be reviewed.
+
+        Raises:
+            ConfigError: it cannot be written.
+        """
+        entries = [
+            {**asdict(entry), "fingerprint": entry.fingerprint, "count": number}
+            for entry, number in sorted(self.known.items())
+        ]
+        text = json.dumps({"version": _VERSION, "findings": entries}, indent=2) + "\n"
+        try:
+            self.path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(f"cannot write the baseline {self.path}: {error.strerror or error}") from error
+
+    def entry_of(self, finding: Finding) -> Entry:
+        """Return what is kept of a finding."""
+        frame = finding.place.frame
+        path = self.relative(frame.path) if frame.is_user else frame.path
+        return Entry(path, finding.rule.code, frame.function, frame.source.strip(), finding.half)
+
+    def relative(self, path: str) -> str:
+        """Return a path as entries have it."""
+        try:
+            return os.path.relpath(path, self.path.parent).replace(os.sep, "/")
+        except ValueError:  # another drive
+            return path.replace(os.sep, "/")
+
+
+def _entry(known: dict[str, Any]) -> Entry:
+    return Entry(*(str(known[name]) for name in ("path", "rule", "function", "source", "half")))

@@ -1,0 +1,170 @@
+"""The language server, asked by a real client over standard input and output."""
+
+import asyncio
+import sys
+from functools import partial
+
+import pytest
+from lsprotocol import types as lsp
+from pygls.lsp.client import LanguageClient
+
+BAD = """import torch
+
+side = torch.cuda.Stream()
+é = "ß🔥", torch.ones(4, device="cuda")
+x = torch.ones(4, device="cuda")
+with torch.cuda.stream(side):
+    y = "🔥", x * 2
+"""
+SECONDS = 20
+
+
+class Editor:
+    """An editor with one document."""
+
+    def __init__(self, path):
+        self.uri = path.as_uri()
+        self.client = LanguageClient("test", "1")
+        self.published = asyncio.Queue()
+        self.messages = asyncio.Queue()
+        self.client.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(partial(self.published.put_nowait))
+        self.client.feature(lsp.WINDOW_SHOW_MESSAGE)(partial(self.messages.put_nowait))
+        self.version = 0
+
+    async def start(self, folder):
+        await self.client.start_io(sys.executable, "-m", "syncheck", "lsp", cwd=folder)
+        asked = lsp.InitializeParams(lsp.ClientCapabilities(), root_uri=folder.as_uri())
+        answer = await self.client.initialize_async(asked)
+        self.client.initialized(lsp.InitializedParams())
+        return answer
+
+    async def stop(self):
+        await self.client.shutdown_async(None)
+        self.client.exit(None)
+        await self.client.stop()
+
+    def open(self, text):
+        item = lsp.TextDocumentItem(self.uri, "python", self.version, text)
+        self.client.text_document_did_open(lsp.DidOpenTextDocumentParams(item))
+
+    def type(self, text):
+        self.version += 1
+        document = lsp.VersionedTextDocumentIdentifier(self.version, self.uri)
+        change = lsp.TextDocumentContentChangeWholeDocument(text)
+        self.client.text_document_did_change(lsp.DidChangeTextDocumentParams(document, [change]))
+
+    async def diagnostics(self):
+        return list((await asyncio.wait_for(self.published.get(), SECONDS)).diagnostics)
+
+    async def hover(self, line, character):
+        params = lsp.HoverParams(lsp.TextDocumentIdentifier(self.uri), lsp.Position(line, character))
+        return await self.client.text_document_hover_async(params)
+
+    async def actions(self, diagnostic, *only):
+        context = lsp.CodeActionContext([diagnostic], only=only or None)
+        document = lsp.TextDocumentIdentifier(self.uri)
+        params = lsp.CodeActionParams(document, diagnostic.range, context)
+        return list(await self.client.text_document_code_action_async(params))
+
+
+def changed(text, edit, uri):
+    lines = text.splitlines(keepends=True)
+    for change in reversed(edit.changes[uri]):
+        lines[change.range.start.line : change.range.end.line] = [change.new_text]
+    return "".join(lines)
+
+
+@pytest.fixture
+def in_editor(tmp_path):
+    """Run a coroutine function with an editor that a server serves."""
+
+    def run(use):
+        async def session():
+            editor = Editor(tmp_path / "train.py")
+            await editor.start(tmp_path)
+            try:
+                await use(editor)
+            finally:
+                await editor.stop()
+
+        asyncio.run(asyncio.wait_for(session(), 100))
+
+    return run
+
+
+def test_findings_are_published_and_follow_what_is_typed(in_editor):
+    async def use(editor):
+        editor.open(BAD)
+        (finding,) = await editor.diagnostics()
+        assert (finding.code, finding.source, finding.severity) == ("SYN101", "syncheck", lsp.DiagnosticSeverity.Error)
+        start, end = finding.range.start, finding.range.end
+        assert (start.line, start.character, end.line, end.character) == (6, 14, 6, 19)  # in UTF-16 units
+        assert "wait_stream" in finding.message
+        assert finding.code_description.href.endswith("/rules/SYN101/")
+        (related,) = finding.related_information
+        assert related.location.range.start.line == 4
+        editor.type(BAD.replace("with", "side.wait_stream(torch.cuda.current_stream())\nwith"))
+        assert await editor.diagnostics() == []
+        editor.type("import torch\nx = (")  # no Python while it is typed
+        editor.type(BAD)
+        assert len(await editor.diagnostics()) == 1
+        editor.client.text_document_did_close(lsp.DidCloseTextDocumentParams(lsp.TextDocumentIdentifier(editor.uri)))
+        assert await editor.diagnostics() == []
+
+    in_editor(use)
+
+
+def test_hover_shows_the_rule(in_editor):
+    async def use(editor):
+        editor.open(BAD + "# syncheck: ignore[SYN201]\n")
+        await editor.diagnostics()
+        found = await editor.hover(6, 15)
+        assert found.contents.value.startswith("# SYN101 unordered-read")
+        assert (await editor.hover(7, 3)).contents.value.startswith("# SYN201")
+        assert await editor.hover(0, 0) is None
+
+    in_editor(use)
+
+
+def test_quick_fixes_repair_or_silence(in_editor):
+    async def use(editor):
+        editor.open(BAD)
+        (finding,) = await editor.diagnostics()
+        repair, silence = await editor.actions(finding, lsp.CodeActionKind.QuickFix)
+        assert repair.is_preferred
+        assert "wait_stream" in repair.title
+        assert "ignore" in silence.title
+        for action in (repair, silence):
+            text = changed(BAD, action.edit, editor.uri)
+            editor.type(text)
+            assert await editor.diagnostics() == []
+        assert "# syncheck: ignore[SYN101]" in text
+        editor.type(BAD)
+        await editor.diagnostics()
+        (everything,) = await editor.actions(finding, lsp.CodeActionKind.SourceFixAll)
+        editor.type(changed(BAD, everything.edit, editor.uri))
+        assert await editor.diagnostics() == []
+        assert await editor.actions(finding, lsp.CodeActionKind.SourceFixAll) == []
+
+    in_editor(use)
+
+
+def test_settings_are_those_of_the_project(in_editor, tmp_path):
+    (tmp_path / "pyproject.toml").write_text('[tool.syncheck]\nignore = ["SYN1"]\n')
+
+    async def use(editor):
+        editor.open(BAD)
+        assert await editor.diagnostics() == []
+
+    in_editor(use)
+
+
+def test_wrong_settings_are_told(in_editor, tmp_path):
+    (tmp_path / "pyproject.toml").write_text("[tool.syncheck]\nselekt = []\n")
+
+    async def use(editor):
+        editor.open(BAD)
+        message = await asyncio.wait_for(editor.messages.get(), SECONDS)
+        assert "did you mean select?" in message.message
+
+    in_editor(use)

@@ -1,0 +1,285 @@
+"""What is silenced, known or foreign: by comments, blocks, settings, a baseline, and where code is installed."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+RACE = """
+import sys
+import torch
+import syncheck
+
+side, kept = torch.cuda.Stream(), []
+
+
+def race():
+    x = torch.ones(4, device="cuda"); kept.append(x)
+    with torch.cuda.stream(side):
+        return x * 2
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "train.py").write_text(RACE + "\n\nrace()\n")
+    return tmp_path
+
+
+def syncheck(folder, *arguments, path=""):
+    command = [sys.executable, "-m", "syncheck", *arguments]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in (os.environ.get("PYTHONPATH"), path) if p)}
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, timeout=120, env=environment
+    )
+
+
+def run(folder, *options, body=None, path=""):
+    if body is not None:
+        (folder / "train.py").write_text(RACE + textwrap.dedent(body))
+    done = syncheck(folder, "run", "--backend", "sim", "--output-format", "json", *options, "train.py", path=path)
+    assert done.returncode in {0, 1}, done.stderr
+    report = json.loads(done.stdout)
+    return [(f["rule"], f["line"]) for f in report["findings"]], report
+
+
+def lint(folder, *options):
+    done = syncheck(folder, "lint", "--no-cache", "--output-format", "json", *options)
+    assert done.returncode in {0, 1}, done.stderr
+    report = json.loads(done.stdout)
+    return [(f["rule"], f["line"]) for f in report["findings"]], report
+
+
+FOUND = [("SYN101", 12)]
+
+
+def test_without_a_comment_both_halves_find_it(folder):
+    assert run(folder)[0] == FOUND
+    assert lint(folder)[0] == FOUND
+
+
+@pytest.mark.parametrize(
+    ("comment", "in_run", "in_lint"),
+    [
+        ("# syncheck: ignore[SYN101] a reason", [], []),
+        ("# syncheck: ignore", [], []),
+        ("# syncheck: ignore[SYN1]", [], []),
+        ("# syncheck: ignore[unordered-read]", [], []),
+        ("# syncheck: ignore-run[SYN101]", [], FOUND),
+        ("# syncheck: ignore-lint[SYN101]", FOUND, []),
+        ("# syncheck: ignore[SYN201]", FOUND, FOUND),
+        ("# syncheck: ignored", FOUND, FOUND),
+    ],
+)
+def test_a_comment_silences_what_it_names(folder, comment, in_run, in_lint):
+    (folder / "train.py").write_text(RACE.replace("return x * 2", f"return x * 2  {comment}") + "\n\nrace()\n")
+    assert run(folder)[0] == in_run
+    assert lint(folder)[0] == in_lint
+
+
+def test_a_comment_for_the_file_silences_all_of_it(folder):
+    (folder / "train.py").write_text("# syncheck: ignore-file[SYN101]" + RACE + "\n\nrace()\n")
+    assert run(folder)[0] == []
+    assert lint(folder)[0] == []
+
+
+def test_a_comment_inside_a_string_is_none(folder):
+    body = RACE.replace("return x * 2", 'return x * len("# syncheck: ignore")')
+    (folder / "train.py").write_text(body + "\n\nrace()\n")
+    assert run(folder)[0] == FOUND
+
+
+def test_unused_comments_are_told_by_the_half_that_can_know(folder):
+    _, report = run(
+        folder,
+        body="""
+        y = torch.ones(2, device="cuda")  # syncheck: ignore[SYN101]
+        if len(sys.argv) > 9:
+            z = torch.ones(2, device="cuda")  # syncheck: ignore[SYN101] was not executed: nobody knows
+        w = torch.ones(2, device="cuda")  # syncheck: ignore-lint[SYN101]
+        """,
+    )
+    assert report["notes"] == ["train.py:14: unused `syncheck: ignore[SYN101]`"]
+    _, report = lint(folder)
+    lines = [note.split(":")[1] for note in report["notes"]]
+    assert lines == ["14", "16", "17"]
+
+
+def test_a_comment_that_only_lint_needs_is_not_unused_in_a_run(folder):
+    _, report = run(
+        folder,
+        body="""
+        weight = torch.ones(4, device="cuda", requires_grad=True)
+        total = 0.0
+        for _ in range(3):
+            loss = (weight * 2).sum()
+            loss.backward()
+            total += loss.item()  # syncheck: ignore[SYN801]
+        """,
+    )
+    assert report["notes"] == []
+
+
+def test_a_block_silences_what_is_called_in_it_in_both_halves(folder):
+    (folder / "train.py").write_text(RACE + '\n\nwith syncheck.ignore("SYN1"):\n    race()\n')
+    assert run(folder)[0] == []
+    assert lint(folder)[0] == []
+    (folder / "train.py").write_text(RACE + '\n\nwith syncheck.ignore("SYN2"):\n    race()\n')
+    found, report = run(folder)
+    assert found == FOUND
+    assert report["notes"] == ["train.py:15: unused `syncheck.ignore(SYN201, SYN202)`"]
+    assert lint(folder)[0] == FOUND
+
+
+def test_a_block_is_of_its_thread(folder):
+    found, _ = run(
+        folder,
+        body="""
+        import threading
+
+        inside, outside = threading.Event(), threading.Event()
+
+        def other():
+            inside.wait()
+            race()
+            outside.set()
+
+        thread = threading.Thread(target=other)
+        thread.start()
+        with syncheck.ignore("SYN101"):
+            inside.set()
+            outside.wait()
+        thread.join()
+        """,
+    )
+    assert found == FOUND
+
+
+def test_a_replay_knows_blocks_and_comments(folder):
+    body = RACE.replace("return x * 2", "return x * 2  # syncheck: ignore")
+    (folder / "train.py").write_text(
+        body + '\n\nrace()\nx = torch.ones(2, device="cuda")\nwith syncheck.ignore("SYN1"), torch.cuda.stream(side):\n'
+        "    x + 1\nwith torch.cuda.stream(side):\n    torch.cuda.current_stream().synchronize()\n"
+    )
+    assert run(folder, "--trace", "run.trace")[0] == []
+    (folder / "train.py").unlink()  # on another machine
+    done = syncheck(folder, "replay", "--output-format", "json", "run.trace")
+    assert json.loads(done.stdout)["findings"] == [], done.stderr
+
+
+def test_an_ignored_finding_does_not_end_a_program_that_fails_fast(folder):
+    body = (
+        RACE.replace("return x * 2", "return x * 2  # syncheck: ignore") + "\n\nrace()\nprint('end', file=sys.stderr)\n"
+    )
+    (folder / "train.py").write_text(body)
+    done = syncheck(folder, "run", "--backend", "sim", "--fail-fast", "train.py")
+    assert done.returncode == 0
+    assert "end" in done.stderr
+
+
+def test_an_unknown_rule_in_a_block_is_named(folder):
+    (folder / "train.py").write_text('import syncheck\nwith syncheck.ignore("SYN999"):\n    pass\n')
+    done = syncheck(folder, "run", "--backend", "sim", "train.py")
+    assert done.returncode == 1
+    assert "SYN999" in done.stderr
+
+
+def test_settings_of_the_file_are_for_runs_too(folder):
+    (folder / "pyproject.toml").write_text('[tool.syncheck]\nbackend = "sim"\ndevices = 3\nignore = ["SYN1"]\n')
+    done = syncheck(folder, "run", "--output-format", "json", "train.py")
+    report = json.loads(done.stdout)
+    assert report["findings"] == []
+    assert report["summary"]["backend"] == "3 simulated GPUs"
+    assert run(folder, "--devices", "1")[1]["summary"]["backend"] == "1 simulated GPU"
+    (folder / "pyproject.toml").write_text('[tool.syncheck.per-file-ignores]\n"tr*.py" = ["SYN101"]\n')
+    assert run(folder)[0] == []
+
+
+def test_config_says_where_each_value_comes_from(folder):
+    (folder / "pyproject.toml").write_text('[tool.syncheck]\ndevices = 3\nper-file-ignores = { "a/*" = ["SYN1"] }\n')
+    done = syncheck(folder, "config", "--output-format", "json")
+    rows = {row["key"]: (row["value"], row["origin"]) for row in json.loads(done.stdout)}
+    assert rows["devices"] == ("3", str(folder / "pyproject.toml"))
+    assert rows["per-file-ignores"][0] == '{ "a/*" = ["SYN1"] }'
+    assert rows["backend"] == ('"auto"', "default")
+    assert "devices" in syncheck(folder, "config").stdout
+    assert syncheck(folder, "config", "nowhere").returncode == 2
+    (folder / "pyproject.toml").write_text("[tool.syncheck]\ndevises = 3\n")
+    done = syncheck(folder, "config")
+    assert done.returncode == 2
+    assert "did you mean devices?" in done.stderr
+
+
+@pytest.mark.parametrize("half", [run, lint])
+def test_a_baseline_hides_what_is_known_and_shows_what_is_new(folder, half):
+    with_baseline = ("--baseline", "known.json")
+    found, report = half(folder, *with_baseline, "--write-baseline")
+    assert (found, report["known"]) == ([], 1)
+    moved = RACE.replace("def race", "# a new line\ndef race") + "\n\nrace()\n"
+    (folder / "train.py").write_text(moved)
+    assert half(folder, *with_baseline)[0] == []
+    (folder / "train.py").write_text(
+        moved + 'y = torch.ones(4, device="cuda")\nwith torch.cuda.stream(side):\n    y + 1\n'
+    )
+    assert half(folder, *with_baseline)[0] == [("SYN101", 19)]
+    if half is run:
+        assert syncheck(folder, "run", "--backend", "sim", *with_baseline, "train.py").returncode == 1
+
+
+def test_what_is_fixed_vanishes_from_the_baseline(folder):
+    known = folder / "known.json"
+    for half in (run, lint):
+        half(folder, "--baseline", "known.json", "--write-baseline")
+    assert {entry["half"] for entry in json.loads(known.read_text())["findings"]} == {"run", "lint"}
+    fixed = RACE.replace("    with torch", "    side.wait_stream(torch.cuda.current_stream())\n    with torch")
+    (folder / "train.py").write_text(fixed + "\n\nrace()\n")
+    assert lint(folder, "--baseline", "known.json", "--select", "SYN2")[1]["notes"] == []
+    _, report = lint(folder, "--baseline", "known.json")
+    assert report["notes"] == ["known findings that are fixed, and taken out of known.json: 1"]
+    assert [entry["half"] for entry in json.loads(known.read_text())["findings"]] == ["run"]
+    _, report = run(folder, "--baseline", "known.json")
+    assert "did not meet: 1" in report["notes"][0]
+    run(folder, "--baseline", "known.json", "--write-baseline")
+    assert json.loads(known.read_text())["findings"] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [(None, "there is no baseline"), ("{", "cannot read"), ("[]", "is no baseline"), ('{"version": 9}', "version 9")],
+)
+def test_a_wrong_baseline_is_named(folder, text, words):
+    if text is not None:
+        (folder / "known.json").write_text(text)
+    for command in (("run", "--baseline", "known.json", "train.py"), ("lint", "--baseline", "known.json")):
+        done = syncheck(folder, *command)
+        assert done.returncode == 2
+        assert words in done.stderr
+        assert "--write-baseline" in done.stderr
+    assert "--baseline FILE" in syncheck(folder, "lint", "--write-baseline").stderr
+
+
+def test_findings_in_installed_packages_are_told_in_short(folder, tmp_path_factory):
+    installed = tmp_path_factory.mktemp("installed")
+    package = installed / "site-packages" / "prefetching"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(RACE + "\n\ndef twice():\n    race()\n    race()\n")
+    (folder / "sitecustomize.py").write_text(
+        "import site\nfound = site.getsitepackages\n"
+        f"site.getsitepackages = lambda *given: [*found(*given), {str(package.parent)!r}]\n"
+    )
+    body = "\nimport prefetching\nprefetching.twice()\n"
+    path = f"{folder}{os.pathsep}{package.parent}"
+    found, report = run(folder, body=body, path=path)
+    assert [code for code, _ in found] == ["SYN101"]
+    assert report["findings"][0]["package"] == "prefetching"
+    done = syncheck(folder, "run", "--backend", "sim", "train.py", path=path)
+    assert done.returncode == 1
+    assert "error[SYN101] unordered-read: prefetching/__init__.py:12:16" in done.stderr
+    assert "kept.append" not in done.stderr
+    done = syncheck(folder, "run", "--backend", "sim", "--third-party", "full", "train.py", path=path)
+    assert "prefetching.twice()" in done.stderr
+    assert "^^^" in done.stderr
+    assert run(folder, "--third-party", "off", path=path)[0] == []
