@@ -42,10 +42,23 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "syncheck(ignore=(), select=(), devices=2, disable=False): check this test's GPU synchronization"
     )
-    checker = Checker(config)
-    config.pluginmanager.register(checker, "syncheck-checker")
-    if checker.is_for_all and not checker.is_controller and not getattr(config.option, "forked", False):
-        checker.begin_session()
+    if config.getoption("--syncheck") or config.getini("syncheck"):
+        _checker(config, is_for_all=True).begin_session()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Watch the tests, where some are to be checked: the others should not pay for it."""
+    if any(item.get_closest_marker("syncheck") for item in items):
+        _checker(config)
+
+
+def _checker(config: pytest.Config, *, is_for_all: bool = False) -> "Checker":
+    """Return the session's checker, made when it is first needed."""
+    checker = config.pluginmanager.get_plugin("syncheck-checker")
+    if not isinstance(checker, Checker):
+        checker = Checker(config, is_for_all=is_for_all)
+        config.pluginmanager.register(checker, "syncheck-checker")
+    return checker
 
 
 class Settings:
@@ -114,16 +127,15 @@ class Settings:
 class Checker:
     """Runs tests under the sanitizer, and fails those with findings."""
 
-    def __init__(self, config: pytest.Config) -> None:
+    def __init__(self, config: pytest.Config, *, is_for_all: bool) -> None:
         self._config = config
+        self._is_for_all = is_for_all
         self._pid = os.getpid()
         self._session = ExitStack()
         self._mark: Any = None
         self._expected: set[tuple[str, str, int]] = set()
         self._operators = 0
         self._tally = Tally()
-        self.is_for_all = bool(config.getoption("--syncheck") or config.getini("syncheck"))
-        self.is_controller = getattr(config.option, "dist", "no") != "no" and not hasattr(config, "workerinput")
 
     @cached_property
     def _baseline(self) -> "Baseline | None":
@@ -136,7 +148,14 @@ class Checker:
             raise pytest.UsageError(f"{error}; {error.hint}") from error
 
     def begin_session(self) -> None:
-        """Check from now on, so that what is made at import or by a fixture of a wide scope is known."""
+        """Check from now on, so that what is made at import or by a fixture of a wide scope is known.
+
+        Not in the process that only hands tests out (xdist), or forks one for each (pytest-forked).
+        """
+        config = self._config
+        is_controller = getattr(config.option, "dist", "no") != "no" and not hasattr(config, "workerinput")
+        if is_controller or getattr(config.option, "forked", False):
+            return
         self._session.enter_context(Settings(self._config).check())
         _ = self._baseline  # a wrong one is told before any test runs
 
@@ -168,7 +187,7 @@ class Checker:
     def _begin_in_child(self, item: pytest.Item) -> None:
         """Check in a process that was forked for this one test, and ends with it."""
         settings = Settings(self._config, item)
-        if self.is_for_all or (settings.is_marked and not settings.is_disabled):
+        if self._is_for_all or (settings.is_marked and not settings.is_disabled):
             from syncheck import job  # noqa: PLC0415  not for sessions that do not use it
 
             job.leave_to_parent()
@@ -233,7 +252,7 @@ class Checker:
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Count rules and tests, and say what was not checked."""
-        if self.is_for_all or self._tally.rules:
+        if self._is_for_all or self._tally.rules:
             terminalreporter.section("syncheck")
             for line in self._tally.lines():
                 terminalreporter.line(line)
@@ -305,9 +324,7 @@ class Syncheck:
 @pytest.fixture
 def syncheck(request: pytest.FixtureRequest) -> Syncheck:
     """Check blocks of a test: `with syncheck.check() as report`, `with syncheck.expect("SYN201")`."""
-    checker = request.config.pluginmanager.get_plugin("syncheck-checker")
-    assert isinstance(checker, Checker)  # noqa: S101  registered by `pytest_configure`
-    return Syncheck(checker, Settings(request.config, request.node))
+    return Syncheck(_checker(request.config), Settings(request.config, request.node))
 
 
 def _running_job() -> "Job | None":

@@ -8,7 +8,7 @@ import json
 from pathlib import PurePosixPath
 from urllib.parse import quote
 
-from syncheck.findings import Finding, Place, Report
+from syncheck.findings import Finding, Frame, Place, Report
 from syncheck.rules.model import Rule, Severity
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -78,11 +78,12 @@ def _location(place: Place) -> dict[str, object]:
         region |= {"endColumn": frame.end_column} if frame.end_column else {}
     if frame.source:
         region["snippet"] = {"text": frame.source}
-    return {"physicalLocation": {"artifactLocation": _artifact(frame.path), "region": region}}
+    return {"physicalLocation": {"artifactLocation": _artifact(frame), "region": region}}
 
 
-def _artifact(path: str) -> dict[str, object]:
+def _artifact(frame: Frame) -> dict[str, object]:
+    path = frame.path
     encoded = quote(path.encode("utf-8", "surrogateescape"), safe="/")
     if PurePosixPath(path).is_absolute():
         return {"uri": f"file://{encoded}"}
-    return {"uri": encoded, "uriBaseId": "%SRCROOT%"}
+    return {"uri": encoded, **({"uriBaseId": "%SRCROOT%"} if frame.is_user else {})}

@@ -9,14 +9,12 @@ from pathlib import Path
 from rich.cells import cell_len
 
 from syncheck.findings import Finding, Frame, Place, Report, Summary
-from syncheck.rules.model import Rule, Severity
+from syncheck.rules.catalogue import find
+from syncheck.rules.model import Severity
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 
-READ = Rule("SYN101", "unordered-read", Severity.ERROR, "", "")
-RECORD = Rule("SYN201", "missing-record-stream", Severity.ERROR, "", "")
-RECORDED_AGAIN = Rule("SYN405", "lost-event-record", Severity.WARNING, "", "")
-LOOP_SYNC = Rule("SYN801", "host-sync-in-loop", Severity.ADVICE, "", "")
+READ, RECORD, RECORDED_AGAIN, LOOP_SYNC = map(find, ("SYN101", "SYN201", "SYN405", "SYN801"))
 
 TRAIN = """\
 import torch

@@ -1,0 +1,112 @@
+"""SARIF, GitHub, GitLab and JUnit reports, by the rules of those who read them."""
+
+import json
+import re
+from dataclasses import replace
+
+import junitparser
+import pytest
+from sarif_pydantic import Sarif
+
+from syncheck.findings import Frame, Place, Report
+from syncheck.report import github, gitlab, junit, sarif
+from tests.unit.report_samples import lost_record, missing_record, rich_report, unordered_read
+
+
+def strange() -> Report:
+    """Paths and texts that formats have to escape."""
+    finding = unordered_read()
+    place = Place(Frame("a b/ü%,:\n<x>&\x1b.py", 3, source="x = '<&\"\x07'"), "said & <done>")
+    return Report((replace(finding, place=place, related=(place,), message="100% of `x`\n::error::", help="a\r\nb"),))
+
+
+REPORTS = {"empty": Report(incomplete=("one\x1b[1m",)), "rich": rich_report(), "strange": strange()}
+every_report = pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)
+
+
+@every_report
+def test_sarif_is_read_back_with_all_that_code_scanning_asks_for(report):
+    document = json.loads(sarif.render(report, version="1.2.3"))
+    (run,) = Sarif.model_validate(document).runs
+    assert len(run.results or []) == len(report.findings)
+    rules = document["runs"][0]["tool"]["driver"]["rules"]
+    assert len({rule["id"] for rule in rules}) == len(rules)
+    for result, finding in zip(document["runs"][0]["results"], report.findings, strict=True):
+        assert rules[result["ruleIndex"]]["id"] == result["ruleId"] == finding.rule.code
+        assert result["level"] in {"error", "warning", "note"}
+        assert result["partialFingerprints"]["syncheck/v1"] == finding.fingerprint
+        locations = [*result["locations"], *result["relatedLocations"]]
+        assert len(locations) == 1 + len(finding.related)
+        for location in locations:
+            physical = location["physicalLocation"]
+            assert re.fullmatch(r"[\w./%~-]+|%3Cstring%3E", physical["artifactLocation"]["uri"])
+            region = physical["region"]
+            assert region["startLine"] >= 1
+            assert region.get("endLine", region["startLine"]) >= region["startLine"]
+            assert region.get("startColumn", 1) >= 1
+    for notification in document["runs"][0]["invocations"][0]["toolExecutionNotifications"]:
+        assert notification["message"]["text"] in report.incomplete
+
+
+def test_sarif_tells_the_way_to_a_race():
+    (run,) = json.loads(sarif.render(Report((missing_record(),)), version="1"))["runs"]
+    (flow,) = run["results"][0]["codeFlows"]
+    lines = [
+        step["location"]["physicalLocation"]["region"]["startLine"] for step in flow["threadFlows"][0]["locations"]
+    ]
+    assert lines[-1] == missing_record().place.frame.line
+    assert sorted(lines[:-1]) == sorted(place.frame.line for place in missing_record().related)
+
+
+def unescaped(text, more=()):
+    """Return a value of a workflow command as GitHub's runner reads it (actions/runner, `ActionCommand`)."""
+    for escaped, plain in (*more, ("%0D", "\r"), ("%0A", "\n"), ("%25", "%")):
+        text = text.replace(escaped, plain)
+    return text
+
+
+@every_report
+def test_github_reads_one_command_a_finding(report):
+    lines = github.render(report).splitlines()
+    commands = [re.fullmatch(r"::(error|warning|notice) ([^:]*)::(.*)", line) for line in lines]
+    assert len(commands) == len(report.findings) + len(report.incomplete)
+    assert all(commands)
+    for command, finding in zip(commands, report.findings, strict=False):
+        properties = dict(entry.split("=", 1) for entry in command[2].split(","))
+        more = (("%3A", ":"), ("%2C", ","))
+        assert unescaped(properties["file"], more) == finding.place.frame.path
+        assert int(properties["line"]) == finding.place.frame.line
+        assert unescaped(properties["title"], more).startswith(finding.rule.code)
+        assert unescaped(command[3]).endswith(finding.help.replace("\r\n", "\r\n"))
+
+
+@every_report
+def test_gitlab_gets_every_field_that_it_asks_for(report):
+    entries = json.loads(gitlab.render(Report((*report.findings, *report.findings))))
+    assert len(entries) == 2 * len(report.findings)
+    assert len({entry["fingerprint"] for entry in entries}) == len(entries)
+    for entry in entries:
+        assert entry["severity"] in {"info", "minor", "major", "critical", "blocker"}
+        assert entry["description"]
+        assert entry["check_name"].startswith("SYN")
+        assert entry["location"]["path"]
+        assert 1 <= entry["location"]["lines"]["begin"] <= entry["location"]["lines"]["end"]
+
+
+@every_report
+def test_junit_is_read_back_with_a_failure_for_each_finding(report):
+    suites = junitparser.JUnitXml.fromstring(junit.render(report).encode())
+    cases = [case for suite in suites for case in suite]
+    failures = [result for case in cases for result in case.result if isinstance(result, junitparser.Failure)]
+    errors = [result for case in cases for result in case.result if isinstance(result, junitparser.Error)]
+    assert len(failures) == len(report.findings) == suites.failures
+    assert len(errors) == len(report.incomplete) == suites.errors
+    assert sum(suite.failures for suite in suites) == len(failures)
+
+
+def test_equal_findings_keep_their_own_fingerprints_where_lines_move():
+    finding = lost_record()
+    moved = replace(finding, place=replace(finding.place, frame=replace(finding.place.frame, line=99)))
+    assert moved.fingerprint == finding.fingerprint
+    elsewhere = replace(finding, place=replace(finding.place, frame=replace(finding.place.frame, function="other")))
+    assert elsewhere.fingerprint != finding.fingerprint
