@@ -7,6 +7,7 @@ Source:
 """
 
 import threading
+import weakref
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,21 +16,44 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from syncheck.capture.plan import tensors_in
+
 if TYPE_CHECKING:
     from syncheck.sim.simulator import Simulator
 
 _AUTOGRAD = torch._C.DispatchKey.AutogradFunctionality  # noqa: SLF001
 _LEAF = (1 << 64) - 1  # sequence number of AccumulateGrad nodes
 _sequence_number = torch._C._autograd._get_sequence_nr  # noqa: SLF001  no public name
+_MOST_SILENT = 32
+"""Nodes to look at for a way between two; longer ways lead through nodes that launch something."""
 _current_node = torch._C._current_autograd_node  # noqa: SLF001
 
 
 @dataclass(slots=True)
 class _ThreadLog:
-    """Which streams were current while nodes were made, by sequence number, in one thread."""
+    """Which streams were current while nodes were made, by sequence number, in one thread.
+
+    Attributes:
+        made: the results of the thread's last operator: their nodes appear when it has returned.
+    """
 
     numbers: list[int] = field(default_factory=list)
     streams: list[dict[int, int]] = field(default_factory=list)
+    made: list["weakref.ref[torch.Tensor]"] = field(default_factory=list)
+
+    def sign(self) -> None:
+        """Write in the nodes of the last results that this thread has made them: sequence numbers do not tell."""
+        for reference in self.made:
+            tensor = reference()
+            if tensor is not None and tensor.grad_fn is not None:
+                metadata: Any = tensor.grad_fn.metadata  # typed as a method by torch
+                metadata.setdefault("syncheck log", self)
+        self.made.clear()
+
+    def at(self, number: int) -> dict[int, int]:
+        """Return the streams that were current when a node was made."""
+        index = bisect_right(self.numbers, number) - 1
+        return self.streams[index] if index >= 0 else {}
 
 
 @dataclass(slots=True)
@@ -43,6 +67,8 @@ class _Run:
         node_streams: device -> the node's stream, where it is not the default one.
         used: streams that ran nodes so far.
         arrived: node -> streams that produced its gradients.
+        arrived_leaves: the same for the nodes of leaves.
+        log: of the thread that made the node that runs now.
     """
 
     caller: dict[int, int]
@@ -52,6 +78,8 @@ class _Run:
     node_streams: dict[int, int] = field(default_factory=dict)
     used: set[int] = field(default_factory=set)
     arrived: dict[Any, set[int]] = field(default_factory=dict)
+    arrived_leaves: dict[Any, set[int]] = field(default_factory=dict)
+    log: _ThreadLog | None = None
     leaves: set[int] = field(default_factory=set)
 
 
@@ -61,6 +89,7 @@ class Backward:
     def __init__(self, simulator: "Simulator") -> None:
         self._machine = simulator.machine
         self._local = threading.local()
+        self._logs: list[_ThreadLog] = []
 
     # -- forward: remember streams
 
@@ -81,7 +110,15 @@ class Backward:
             return self._local.log  # type: ignore[no-any-return]  # threading.local is untyped
         except AttributeError:
             log = self._local.log = _ThreadLog()
+            self._logs.append(log)
             return log
+
+    def note_made(self, result: Any) -> None:
+        """An operator returns: where several threads make nodes, each signs its own."""
+        log = self._log
+        if len(self._logs) > 1 and self._run is None:
+            log.sign()
+            log.made += [weakref.ref(tensor) for tensor in tensors_in(result)]
 
     def note_leaf(self, tensor: torch.Tensor) -> None:
         """Remember the streams under which a leaf's AccumulateGrad node was made: at its first use in a graph.
@@ -131,7 +168,9 @@ class Backward:
         machine = self._machine
         state = machine.thread
         caller = {device.index: machine.current_stream(device.index) for device in machine.devices}
-        self._local.run = _Run(caller, dict(state.streams), state.device)
+        for log in self._logs:
+            log.sign()
+        self._local.run = _Run(caller, dict(state.streams), state.device, log=self._log)
         try:
             yield
         finally:
@@ -143,6 +182,8 @@ class Backward:
                 self._join_leaves(run)
 
     def _join_leaves(self, run: _Run) -> None:
+        for leaf in list(run.arrived_leaves):  # those that launched nothing
+            self._pass_on(run, leaf)
         for stream in sorted(run.leaves):
             target = run.caller[self._machine.device_of(stream)]
             if target != stream:
@@ -157,19 +198,40 @@ class Backward:
         if node is run.node:
             return
         self._leave_node(run)
+        self._pass_through(run, node)
         run.node = node
         state = self._machine.thread
         if node is None:
             state.streams = dict(run.saved)
             return
-        run.node_streams = self._streams_of(node)
+        run.node_streams = self._streams_of(run, node)
         state.streams = dict(run.node_streams)
-        arrived = run.arrived.pop(node, None)
-        for device in {self._machine.device_of(s) for s in arrived or ()} | set(state.streams):
-            own = self._machine.current_stream(device)
+        self._wait_for_gradients(run, node, run.node_streams)
+
+    def _wait_for_gradients(self, run: _Run, node: Any, own: dict[int, int]) -> None:
+        """Let a node's streams wait for those that produced its gradients; without any, for the caller's."""
+        arrived = (run.arrived_leaves if _is_leaf(node) else run.arrived).pop(node, None)
+        for device in {self._machine.device_of(s) for s in arrived or ()} | set(own):
+            waiting = own.get(device, self._machine.devices[device].default_stream)
             for stream in sorted(arrived or {run.caller[device]}):
-                if stream != own and self._machine.device_of(stream) == device:
-                    self._machine.monitor.wait_stream(own, stream, 0, ("torch", ""))
+                if stream != waiting and self._machine.device_of(stream) == device:
+                    self._machine.monitor.wait_stream(waiting, stream, 0, ("torch", ""))
+
+    def _pass_through(self, run: _Run, node: Any) -> None:
+        """Pass gradients on through the nodes before this one that launched nothing: nobody has seen them run."""
+        for silent in list(run.arrived):
+            if silent is not node and silent in run.arrived and _leads_to(silent, node):
+                self._pass_on(run, silent)
+                self._pass_through(run, node)
+
+    def _pass_on(self, run: _Run, node: Any) -> None:
+        """A node ran that launched nothing: its streams waited all the same."""
+        own = self._streams_of(run, node)
+        arrived = (run.arrived_leaves if _is_leaf(node) else run.arrived).get(node, set())
+        devices = {self._machine.device_of(stream) for stream in arrived}
+        self._wait_for_gradients(run, node, own)
+        produced = {own.get(device, self._machine.devices[device].default_stream) for device in devices}
+        self._produced(run, node, produced)
 
     def enter_node(self, device: int) -> None:
         """An operator is about to run on a device: bring the current stream up to date."""
@@ -189,22 +251,42 @@ class Backward:
         produced = set(run.used)
         run.used.clear()
         if not produced:
-            streams = self._streams_of(node)
+            streams = self._streams_of(run, node)
             produced = {streams.get(d.index, d.default_stream) for d in self._machine.devices}
+        self._produced(run, node, produced)
+
+    def _produced(self, run: _Run, node: Any, streams: set[int]) -> None:
+        """A node has produced gradients on some streams."""
         if _is_leaf(node):
-            run.leaves |= produced
+            run.leaves |= streams
         for follower, _ in node.next_functions:
             if follower is not None:
-                run.arrived.setdefault(follower, set()).update(produced)
+                arrived = run.arrived_leaves if _is_leaf(follower) else run.arrived
+                arrived.setdefault(follower, set()).update(streams)
 
-    def _streams_of(self, node: Any) -> dict[int, int]:
-        """Return the streams that were current when a node was made."""
+    def _streams_of(self, run: _Run, node: Any) -> dict[int, int]:
+        """Return the streams that were current when a node was made.
+
+        A node that nobody has signed (that of a view) was made by the thread that made the one before it.
+        """
         if _is_leaf(node):
             known = node.metadata.get("syncheck")
             return known if known is not None else {}
-        log = self._log
-        index = bisect_right(log.numbers, node._sequence_nr()) - 1  # noqa: SLF001  torch has no public name
-        return log.streams[index] if index >= 0 else {}
+        run.log = node.metadata.get("syncheck log") or run.log or self._log
+        return run.log.at(node._sequence_nr())  # noqa: SLF001  torch has no public name
+
+
+def _leads_to(start: Any, node: Any) -> bool:
+    """Tell whether a node's gradients come, by way of others, from another one; a few steps are looked at."""
+    seen, front = {start}, [start]
+    while front and len(seen) < _MOST_SILENT:
+        for follower, _ in front.pop().next_functions:
+            if follower is node:
+                return True
+            if follower is not None and follower not in seen and not _is_leaf(follower):
+                seen.add(follower)
+                front.append(follower)
+    return False
 
 
 def _is_leaf(node: Any) -> bool:

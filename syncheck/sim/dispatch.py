@@ -59,9 +59,9 @@ class Dispatcher:
         if plan is None:
             plan = self._plans[func] = plan_of(func)
         special = self._simulator.copies.specials.get(plan.base)
-        if special is not None:
-            return special(func, plan, args, kwargs)
-        return self.run_plain(func, plan, args, kwargs)
+        result = special(func, plan, args, kwargs) if special is not None else self.run_plain(func, plan, args, kwargs)
+        self._simulator.backward.note_made(result)
+        return result
 
     def run_plain(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operator that is not a copy."""

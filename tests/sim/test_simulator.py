@@ -114,6 +114,20 @@ def test_leaf_streams_are_joined_with_the_caller(simulator, recorder):
     assert [call for call in recorder.calls if call[0] == "wait"][-1] == ("wait", default, side.ident)
 
 
+def test_a_node_that_launches_nothing_passes_the_order_on(simulator, recorder):
+    side = torch.cuda.Stream()
+    x, c = (torch.ones(3, device="cuda", requires_grad=grad) for grad in (True, False))
+    y = x * 2
+    with torch.cuda.stream(side):
+        z = (y + c) * 3
+    recorder.calls.clear()
+    z.backward(torch.ones(3, device="cuda"))
+    default = torch.cuda.default_stream().ident
+    calls = [call for call in recorder.calls if call[0] == "wait" or call[2] == "aten::mul"]
+    on_side, wait, on_default = calls[-3:]
+    assert (on_side[1], wait, on_default[1]) == (side.ident, ("wait", default, side.ident), default)
+
+
 def test_functions_and_hooks_see_the_stream_of_their_node(simulator):
     side, seen = torch.cuda.Stream(), []
 
