@@ -3,6 +3,7 @@
 Registered as `pytest11`, so it is imported in every test session: torch is not, unless it is asked for.
 """
 
+import itertools
 import os
 import sys
 from collections import Counter
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from syncheck.config import Options
     from syncheck.findings import Finding
     from syncheck.job import Job
+
+_MOST_PLACES = 20
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -220,13 +223,18 @@ class Checker:
         found = running.report(since=self._mark).findings
         self._mark = running.session.ledger.mark()
         codes = options.selected()
-        return [finding for finding in found if finding.rule.code in codes and _key(finding) not in self._expected]
+        return [
+            finding
+            for finding in found
+            if finding.rule.code in codes and _key(finding) not in self._expected and not _is_of_pytest(finding)
+        ]
 
     def _note(self, report: pytest.TestReport, running: "Job", findings: "list[Finding]", known: int) -> None:
         """Attach to a report what the end of the session tells, as plain data: xdist brings it to the controller."""
         seen = running.report(since=self._mark)
         entries = [self._baseline.entry_of(f).as_list() for f in findings] if self._baseline is not None else []
         report.syncheck = {  # type: ignore[attr-defined]  # pytest keeps and sends any attribute
+            "found": [f"{_place(finding)}: {finding.rule.code} {finding.rule.name}" for finding in findings],
             "rules": [finding.rule.code for finding in findings],
             "entries": entries,
             "known": known,
@@ -264,6 +272,7 @@ class Tally:
     def __init__(self) -> None:
         self.rules: Counter[str] = Counter()
         self.entries: list[list[str]] = []
+        self._places: Counter[str] = Counter()
         self._tests: set[str] = set()
         self._known = 0
         self._operators = 0
@@ -274,6 +283,7 @@ class Tally:
         if noted is None:
             return
         self.rules.update(noted["rules"])
+        self._places.update(noted["found"])
         self.entries += noted["entries"]
         self._known += noted["known"]
         self._operators += noted["operators"]
@@ -286,6 +296,10 @@ class Tally:
         if self.rules:
             rules = ", ".join(f"{code} {number}" for code, number in sorted(self.rules.items()))
             yield f"{self.rules.total()} findings in {len(self._tests)} tests: {rules}"
+            for place, number in self._places.most_common(_MOST_PLACES):
+                yield f"  {place}" + (f" ({number} tests)" if number > 1 else "")
+            if len(self._places) > _MOST_PLACES:
+                yield f"  and {len(self._places) - _MOST_PLACES} other places"
         elif self._operators:
             yield f"no findings in {self._operators:,} operators"
         else:
@@ -331,6 +345,16 @@ def _running_job() -> "Job | None":
     """Return what checks this process now; nothing does as long as nobody has imported it."""
     module = sys.modules.get("syncheck.job")
     return module.active() if module is not None else None
+
+
+def _is_of_pytest(finding: "Finding") -> bool:
+    """Tell whether pytest itself looked at a tensor, to print it in the explanation of a failure."""
+    inner = itertools.takewhile(lambda frame: not frame.is_user, finding.place.stack)
+    return any(frame.package == "_pytest" for frame in inner)
+
+
+def _place(finding: "Finding") -> str:
+    return f"{finding.place.frame.path}:{finding.place.frame.line}"
 
 
 def _key(finding: "Finding") -> tuple[str, str, int]:

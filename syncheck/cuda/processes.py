@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack, _pop_mode
 from torch.utils.data import _utils
 
+from syncheck.capture.children import install_children
 from syncheck.capture.patching import Patches
 from syncheck.cuda.mode import WatchMode
 
@@ -46,6 +47,7 @@ def install_processes(cuda: "Cuda", patches: Patches) -> None:
 
     patches.set(process.BaseProcess, "start", start_noted)
     patches.set(spawn, "get_preparation_data", prepare_child)
+    install_children(patches, lambda reason: cuda.monitor.incomplete(reason) if cuda.is_checking else None)
 
 
 def _release_child() -> None:

@@ -14,7 +14,7 @@ from syncheck.rules.model import Rule
 
 RULES = (host_sync_in_loop.RULE, empty_cache_in_loop.RULE, rank_dependent_collective.RULE, device_wide_sync.RULE)
 WORDS = ("empty_cache", "elapsed_time", ".backward(", "get_rank", "rank ==", "is_main_process")
-"""Words that one of these rules begins with."""
+"""Words that one of these rules begins with; `prefilter.py` lets files with them through."""
 
 _RANK = re.compile(r"(^|[._])(rank|get_rank\([^)]*\))$")
 _MAIN = re.compile(r"(^|[._])is_(main|master|world|rank)_(process|zero|rank)(_zero)?(\(\))?$")

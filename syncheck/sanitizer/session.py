@@ -141,7 +141,7 @@ class Session:
             reason: Text = ("it names the stream that the tensor was allocated on",)
             allocated = self._labels[self._engine.allocation_label(allocation)].site
             draft = misuse.useless_record(allocation, view, site, reason, (allocated,))
-            draft.superseded = lambda: site in self._blamed_records
+            draft.superseded = lambda: site in self._blamed_records or site in self._useful_records
             self.ledger.add(draft)
 
     # -- accesses

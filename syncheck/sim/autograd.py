@@ -244,6 +244,22 @@ class Backward:
             if _is_leaf(run.node):
                 run.leaves.add(stream)
 
+    def wait_for_other_gradients(self, device: int) -> None:
+        """An addition is about to run: it may be the engine's, of this node's gradient to one that arrived before.
+
+        Source:
+            torch/csrc/autograd/input_buffer.cpp, `InputBuffer::add`: it waits for both producers.
+        """
+        run = self._run
+        if run is None or run.node is None:
+            return
+        own = self._machine.current_stream(device)
+        for follower, _ in run.node.next_functions:
+            arrived = run.arrived_leaves if follower is not None and _is_leaf(follower) else run.arrived
+            for stream in sorted(arrived.get(follower, ())):
+                if stream != own and self._machine.device_of(stream) == device:
+                    self._machine.monitor.wait_stream(own, stream, 0, ("torch", ""))
+
     def _leave_node(self, run: _Run) -> None:
         node = run.node
         if node is None:

@@ -1,12 +1,13 @@
 """Every operator passes here: it runs on the CPU and is logged on the virtual stream of its tensors' device."""
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from syncheck.capture.plan import Plan, has_mask, plan_of, tensors_in, tensors_of, unique
-from syncheck.sim.errors import NotSimulatedError
+from syncheck.sim.errors import NotSimulatedError, out_of_memory
 from syncheck.sim.machine import HOST_DEVICE
 from syncheck.sim.placement import Placement, TensorArguments
 
@@ -111,6 +112,8 @@ class Dispatcher:
     ) -> Any:
         simulator, machine = self._simulator, self._machine
         simulator.backward.enter_node(device)
+        if plan.base in {"add", "add_"}:
+            simulator.backward.wait_for_other_gradients(device)
         for tensor, _ in tensors:
             simulator.backward.note_leaf(tensor)
         stream = machine.current_stream(device)
@@ -145,6 +148,11 @@ class Dispatcher:
             raise NotSimulatedError(
                 f"the operator {plan.name}", "the CPU build of torch has no kernel for it"
             ) from error
+        except RuntimeError as error:
+            size = re.search(r"can't allocate memory: you tried to allocate (\d+) bytes", str(error))
+            if size is None:
+                raise
+            raise out_of_memory(device, int(size[1])) from error
 
     def _with_generator(
         self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int

@@ -48,6 +48,15 @@ def misplaced_index(device: str) -> RuntimeError:
     return RuntimeError(f"indices should be either on cpu or on the same device as the indexed tensor ({device})")
 
 
+def out_of_memory(device: int, n_bytes: int) -> torch.OutOfMemoryError:
+    """Return torch's error for memory that a device does not have.
+
+    Source:
+        c10/cuda/CUDACachingAllocator.cpp, `malloc`.
+    """
+    return torch.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {n_bytes} bytes. GPU {device} is simulated.")
+
+
 def cuda_error(text: str) -> RuntimeError:
     """Return the error that torch raises for a failed CUDA call.
 

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from syncheck.capture.plan import dtype_name
-from syncheck.sim.machine import HOST_DEVICE, Machine
+from syncheck.sim.errors import out_of_memory
+from syncheck.sim.machine import HOST_DEVICE, TOTAL_MEMORY, Machine
 
 _functorch: Any = torch._C._functorch  # noqa: SLF001  torch has no public name for what `torch.func` wraps
 
@@ -80,6 +81,8 @@ class Memory:
     def tag(self, storage: torch.UntypedStorage, device: int, site: int, *, pinned: bool = False) -> Allocation:
         """Place a new storage on a virtual device, or in pinned host memory: an allocation's life begins."""
         self.flush()
+        if device != HOST_DEVICE and self._machine.devices[device].allocated + storage.nbytes() > TOTAL_MEMORY:
+            raise out_of_memory(device, storage.nbytes())
         key = storage._cdata  # noqa: SLF001
         allocation = Allocation(self._machine.next_id("allocation"), device, storage.nbytes(), pinned)
         reference = _StorageRef(storage, self._storage_died)

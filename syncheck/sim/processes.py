@@ -7,6 +7,7 @@ from typing import Any
 
 from torch.utils.data import _utils
 
+from syncheck.capture.children import install_children
 from syncheck.capture.patching import Patches
 from syncheck.sim.simulator import Simulator
 from syncheck.sim.wish import Wish
@@ -21,6 +22,11 @@ def install_processes(simulator: Simulator, patches: Patches) -> None:
         os.register_at_fork(after_in_child=_release_child)
     _forked_simulators[:] = [simulator]
     _install_spawn(simulator, patches)
+
+    def incomplete(reason: str) -> None:
+        simulator.machine.monitor.incomplete(reason)  # the one of now: a forked child's is silent
+
+    install_children(patches, incomplete)
 
 
 def _release_child() -> None:

@@ -221,6 +221,29 @@ def test_a_session_that_saw_no_gpu_says_so(suite):
     assert "nothing was checked" in suite("def test_it():\n    pass\n", "--syncheck").stdout
 
 
+def test_what_pytest_prints_of_a_failure_is_not_the_programs(suite):
+    source = """
+        def test_it():
+            with torch.cuda.stream(torch.cuda.Stream()):
+                y = torch.ones(4, device="cuda")
+            assert y.data_ptr() == 1
+        """
+    done = suite(source, "--syncheck", "-l")
+    assert "1 failed" in last(done)
+    assert "SYN101" not in done.stdout
+    assert "y          = tensor([1., 1., 1., 1.]" in done.stdout
+
+
+def test_the_summary_names_places_also_of_what_fails_nothing(suite):
+    source = """
+        def test_it():
+            torch.zeros(4).to("cuda", non_blocking=True).sum().item()
+        """
+    done = suite(source, "--syncheck")
+    assert "1 passed" in last(done)
+    assert "test_suite.py:12: SYN303 pageable-non-blocking" in done.stdout
+
+
 def test_it_works_with_asyncio(suite):
     done = suite(
         """

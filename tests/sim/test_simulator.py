@@ -31,6 +31,9 @@ class Recorder(Silent):
         self.calls.append(("free", allocation))
         return ()
 
+    def incomplete(self, reason):
+        self.calls.append(("incomplete", reason))
+
 
 @pytest.fixture
 def recorder():
@@ -273,3 +276,32 @@ def test_refused_modules_name_what_they_refuse(simulator):
             call()
     with pytest.raises(NotSimulatedError, match="_cuda_getArchFlags"):
         torch._C._cuda_getArchFlags()
+
+
+# -- what real programs expect of torch
+
+
+def test_a_compiled_module_is_a_wrapper_that_runs_eagerly(simulator):
+    module = torch.nn.Linear(2, 2, device="cuda")
+    compiled = torch.compile(module)
+    assert compiled._orig_mod is module
+    x = torch.ones(1, 2, device="cuda")
+    assert torch.equal(compiled(x), module(x))
+    assert torch.compile(lambda x: x + 1)(x).sum().item() == 4
+
+
+@pytest.mark.parametrize("n_bytes", [1 << 33, 1 << 60])
+def test_memory_that_is_not_there_is_torchs_own_error(simulator, n_bytes):
+    kept = []
+    with pytest.raises(torch.OutOfMemoryError, match="CUDA out of memory"):
+        kept.extend(torch.empty(n_bytes, dtype=torch.uint8, device="cuda") for _ in range(11))
+    kept.clear()
+    assert torch.ones(2, device="cuda").sum().item() == 2
+
+
+def test_a_program_that_is_started_makes_the_report_incomplete(simulator, recorder):
+    subprocess.run(["true"], check=True)
+    assert [call for call in recorder.calls if call[0] == "incomplete"] == []
+    subprocess.run([sys.executable, "-c", "pass"], check=True)
+    (call,) = [call for call in recorder.calls if call[0] == "incomplete"]
+    assert "was not checked" in call[1]

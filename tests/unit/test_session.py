@@ -293,6 +293,20 @@ def test_record_stream_cures_and_on_the_own_stream_it_is_useless():
         assert [code for code, _ in program.found()] == expected
 
 
+def test_a_record_stream_that_helps_another_tensor_is_not_useless():
+    program = Program()
+    kept = [program.allocate(home, line=5) for home in (1, 2)]
+    program.write(1, kept[0], 5)
+    program.session.wait_stream(2, 1, 6)
+    program.read(2, kept[0], 10)
+    for x in kept:
+        program.session.record_stream(x, program.view, 2, 11)  # needed by the first, its own stream for the second
+    for x in kept:
+        program.session.free(x, 12)
+    program.allocate(1, line=14)
+    assert program.found() == []
+
+
 def test_record_stream_after_a_join_only_delays():
     program = Program()
     x = program.allocate(2, line=5)
