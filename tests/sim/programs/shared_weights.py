@@ -1,6 +1,7 @@
 """One layer used on two streams: the engine adds up gradients of both, and waits."""
 
 import torch
+
 layer = torch.nn.Linear(4, 4).cuda()
 x = torch.randn(6, 4, device="cuda")
 losses = []
