@@ -30,14 +30,10 @@ class Entry:
     source: str
     half: str
 
-    def as_list(self) -> list[str]:
-        """Return its values, as `Entry(*values)` takes them."""
-        return [self.path, self.rule, self.function, self.source, self.half]
-
     @property
     def fingerprint(self) -> str:
         """16 hex digits from all of it."""
-        return hashlib.sha256("\0".join(self.as_list()).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        return hashlib.sha256("\0".join(asdict(self).values()).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 @dataclass(slots=True)
@@ -92,11 +88,6 @@ class Baseline:
     def knows(self, finding: Finding) -> bool:
         """Tell whether a finding is known, however often."""
         return self.known[self.entry_of(finding)] > 0
-
-    def keep_of_runs(self, entries: Iterable[list[str]]) -> None:
-        """Let these entries, as `Entry.as_list` gave them, be what is known of runs."""
-        self.known = Counter({entry: n for entry, n in self.known.items() if entry.half != "run"})
-        self.known += Counter(Entry(*values) for values in entries)
 
     def replace(self, findings: Iterable[Finding], is_looked_at: Callable[[Entry], bool]) -> None:
         """Let these findings be what is known of what was looked at."""

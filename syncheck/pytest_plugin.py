@@ -6,9 +6,9 @@ Registered as `pytest11`, so it is imported in every test session: torch is not,
 import itertools
 import os
 import sys
-from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from syncheck.findings import Finding
     from syncheck.job import Job
 
-_MOST_PLACES = 20
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options and settings."""
@@ -31,6 +29,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--syncheck", action="store_true", help="run every test under the sanitizer")
     group.addoption("--syncheck-backend", choices=("auto", "cuda", "sim"), help="real or simulated GPUs")
     group.addoption("--syncheck-devices", type=int, help="number of simulated GPUs")
+    group.addoption("--syncheck-output", type=Path, help="write one report on all tests to this file")
+    group.addoption("--syncheck-output-format", help="its format: text, json, sarif, github, gitlab, junit, concise")
     group.addoption("--syncheck-baseline", type=Path, help="file of known findings, which fail no test")
     group.addoption("--syncheck-write-baseline", action="store_true", help="make the findings of now the known ones")
     parser.addini("syncheck", "run every test under the sanitizer", type="bool", default=False)
@@ -90,6 +90,7 @@ class Settings:
             fail_on=self._level(),
             baseline=baseline.absolute() if baseline is not None else None,
             write_baseline=config.getoption("--syncheck-write-baseline") or None,
+            output_format=self._format(),
         )
         try:
             options = options_in(str(config.rootpath), layer)
@@ -97,6 +98,14 @@ class Settings:
         except SyncheckError as error:
             raise pytest.UsageError(f"{error}; {error.hint}") from error
         return options
+
+    def _format(self) -> str | None:
+        from syncheck.settings import FORMATS  # noqa: PLC0415  as above
+
+        text = self._config.getoption("--syncheck-output-format")
+        if text is not None and text not in FORMATS:
+            raise pytest.UsageError(f"there is no output format {text!r}; choose one of {', '.join(FORMATS)}")
+        return str(text) if text is not None else None
 
     def _devices(self) -> int | None:
         text = self._config.getini("syncheck_devices")
@@ -131,6 +140,8 @@ class Checker:
     """Runs tests under the sanitizer, and fails those with findings."""
 
     def __init__(self, config: pytest.Config, *, is_for_all: bool) -> None:
+        from syncheck.tally import Tally  # noqa: PLC0415  not for sessions that do not use it
+
         self._config = config
         self._is_for_all = is_for_all
         self._pid = os.getpid()
@@ -231,14 +242,14 @@ class Checker:
 
     def _note(self, report: pytest.TestReport, running: "Job", findings: "list[Finding]", known: int) -> None:
         """Attach to a report what the end of the session tells, as plain data: xdist brings it to the controller."""
+        from syncheck import plain  # noqa: PLC0415  not for sessions that do not use it
+
         seen = running.report(since=self._mark)
-        entries = [self._baseline.entry_of(f).as_list() for f in findings] if self._baseline is not None else []
         report.syncheck = {  # type: ignore[attr-defined]  # pytest keeps and sends any attribute
-            "found": [f"{_place(finding)}: {finding.rule.code} {finding.rule.name}" for finding in findings],
-            "rules": [finding.rule.code for finding in findings],
-            "entries": entries,
+            "findings": [plain.of_finding(finding) for finding in findings],
             "known": known,
             "operators": seen.summary.operators - self._operators,
+            "backend": seen.summary.backend,
             "incomplete": list(seen.incomplete),
         }
         self._operators = seen.summary.operators
@@ -252,62 +263,29 @@ class Checker:
         self._tally.add(report.nodeid, getattr(report, "syncheck", None))
 
     def pytest_sessionfinish(self) -> None:
-        """Write the baseline, if that is asked for."""
-        if self._config.getoption("--syncheck-write-baseline") and not hasattr(self._config, "workerinput"):
+        """Write the baseline and the report, if they are asked for."""
+        if hasattr(self._config, "workerinput"):
+            return
+        if self._config.getoption("--syncheck-write-baseline"):
             assert self._baseline is not None  # noqa: S101  `baseline_of` refuses to write where there is no name
-            self._baseline.keep_of_runs(self._tally.entries)
+            self._baseline.replace(self._tally.findings, lambda entry: entry.half == "run")
             self._baseline.write()
+        file = self._config.getoption("--syncheck-output")
+        if file is not None:
+            from syncheck import app  # noqa: PLC0415  not for sessions that do not use it
+
+            text = app.render(self._tally.report(self._baseline), Settings(self._config).options, color=False)
+            try:
+                file.write_text(text, encoding="utf-8")
+            except OSError as error:
+                raise pytest.UsageError(f"cannot write {file}: {error.strerror or error}") from error
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Count rules and tests, and say what was not checked."""
-        if self._is_for_all or self._tally.rules:
+        if self._is_for_all or self._tally.findings:
             terminalreporter.section("syncheck")
             for line in self._tally.lines():
                 terminalreporter.line(line)
-
-
-class Tally:
-    """What was found in all tests."""
-
-    def __init__(self) -> None:
-        self.rules: Counter[str] = Counter()
-        self.entries: list[list[str]] = []
-        self._places: Counter[str] = Counter()
-        self._tests: set[str] = set()
-        self._known = 0
-        self._operators = 0
-        self._incomplete: dict[str, None] = {}
-
-    def add(self, test: str, noted: dict[str, Any] | None) -> None:
-        """Add what one report of a test brought."""
-        if noted is None:
-            return
-        self.rules.update(noted["rules"])
-        self._places.update(noted["found"])
-        self.entries += noted["entries"]
-        self._known += noted["known"]
-        self._operators += noted["operators"]
-        self._incomplete.update(dict.fromkeys(noted["incomplete"]))
-        if noted["rules"]:
-            self._tests.add(test)
-
-    def lines(self) -> Iterator[str]:
-        """Yield the lines of the summary."""
-        if self.rules:
-            rules = ", ".join(f"{code} {number}" for code, number in sorted(self.rules.items()))
-            yield f"{self.rules.total()} findings in {len(self._tests)} tests: {rules}"
-            for place, number in self._places.most_common(_MOST_PLACES):
-                yield f"  {place}" + (f" ({number} tests)" if number > 1 else "")
-            if len(self._places) > _MOST_PLACES:
-                yield f"  and {len(self._places) - _MOST_PLACES} other places"
-        elif self._operators:
-            yield f"no findings in {self._operators:,} operators"
-        else:
-            yield "no GPU operator was seen: nothing was checked"
-        if self._known:
-            yield f"{self._known} of them are known: the baseline has them"
-        for reason in self._incomplete:
-            yield f"incomplete: {reason}"
 
 
 class Syncheck:
@@ -353,10 +331,6 @@ def _is_of_pytest(finding: "Finding") -> bool:
     return any(frame.package == "_pytest" for frame in inner)
 
 
-def _place(finding: "Finding") -> str:
-    return f"{finding.place.frame.path}:{finding.place.frame.line}"
-
-
 def _key(finding: "Finding") -> tuple[str, str, int]:
     frame = finding.place.frame
     return finding.rule.code, frame.path, frame.line
@@ -367,5 +341,5 @@ def _text(findings: "list[Finding]", options: "Options") -> str:
     from syncheck.findings import Report, Summary  # noqa: PLC0415
 
     report = Report(tuple(findings), summary=Summary(operators=1))
-    lines = app.render(report, options, color=False).splitlines()
+    lines = app.render(report, replace(options, output_format="text"), color=False).splitlines()
     return "\n".join(line for line in lines if not line.startswith(("checked: ", "syncheck: ")))

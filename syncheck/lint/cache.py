@@ -5,18 +5,15 @@ import hashlib
 import json
 import os
 import tempfile
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from syncheck import __version__
-from syncheck.findings import Finding, Frame, Place
-from syncheck.rules.model import Severity
+from syncheck import __version__, plain
 
 if TYPE_CHECKING:
     from syncheck.lint.linter import Result
 
-_FORMAT = 2
+_FORMAT = 3
 
 
 def _own_time() -> int:
@@ -68,7 +65,7 @@ class Cache:
             return
         with contextlib.suppress(OSError):
             status = os.stat(path)
-            findings = [_entry(finding) for finding in result.findings]
+            findings = [plain.of_finding(finding) for finding in result.findings]
             self._known[os.path.abspath(path)] = {
                 "time": status.st_mtime_ns, "size": status.st_size, "hash": digest, "findings": findings,
                 "unused": result.unused, "problem": result.problem,
@@ -99,34 +96,8 @@ def _hash(path: str) -> str:
         return digest_of(file.read())
 
 
-def _entry(finding: Finding) -> dict[str, Any]:
-    return {
-        "rule": finding.rule.code, "place": asdict(finding.place), "message": finding.message, "help": finding.help,
-        "related": [asdict(place) for place in finding.related], "level": finding.level.value,
-    }  # fmt: skip
-
-
 def _result(entry: dict[str, Any]) -> "Result":
     from syncheck.lint.linter import Result  # noqa: PLC0415  it knows this class
 
-    findings = tuple(_finding(known) for known in entry["findings"])
+    findings = tuple(map(plain.to_finding, entry["findings"])) if entry["findings"] else ()
     return Result(findings, tuple((line, comment) for line, comment in entry["unused"]), entry["problem"])
-
-
-def _finding(known: dict[str, Any]) -> Finding:
-    from syncheck.rules import catalogue  # noqa: PLC0415  most caches hold no finding
-
-    return Finding(
-        rule=catalogue.find(known["rule"]),
-        place=_place(known["place"]),
-        message=known["message"],
-        help=known["help"],
-        related=tuple(map(_place, known["related"])),
-        half="lint",
-        level=Severity(known["level"]),
-    )
-
-
-def _place(known: dict[str, Any]) -> Place:
-    excerpt = tuple((line, text) for line, text in known["excerpt"])
-    return Place(Frame(**known["frame"]), known["message"], excerpt)

@@ -5,7 +5,6 @@ A call is `[name, [argument, ...], {keyword: value}]`; the call sites that it na
 is `["end"]`: without it the program was cut off, and the replay says so.
 """
 
-import dataclasses
 import gzip
 import inspect
 import json
@@ -14,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from syncheck import __version__
+from syncheck import __version__, plain
 from syncheck.errors import TraceError
 from syncheck.findings import Frame, Place, Report
 from syncheck.rules.catalogue import CATALOGUE
@@ -80,7 +79,7 @@ class TraceWriter:
     def _store_site(self, site: int) -> None:
         if site and site not in self._known:
             self._known.add(site)
-            place = dataclasses.asdict(self._sites.place(site))
+            place = plain.of_place(self._sites.place(site))
             ignored = [rule.code for rule in CATALOGUE if self._sites.ignored(site, rule)]
             self._write(["site", site, place, self._sites.bound(site), *([ignored] if ignored else [])])
 
@@ -171,7 +170,7 @@ def _apply(record: Any, session: Session, sites: StoredSites) -> bool:
     if kind == "end":
         return True
     if kind == "site":
-        sites.places[int(record[1])] = _place(record[2])
+        sites.places[int(record[1])] = plain.to_place(record[2])
         sites.names[int(record[1])] = str(record[3])
         sites.codes[int(record[1])] = [str(code) for code in record[4]] if len(record) > 4 else []
         return False
@@ -188,12 +187,6 @@ _CALLS = {name for name, _ in inspect.getmembers(Monitor, inspect.isfunction) if
 def _frozen(value: Any) -> Any:
     """Return lists as tuples, as the calls were made."""
     return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
-
-
-def _place(data: dict[str, Any]) -> Place:
-    stack = tuple(Frame(**frame) for frame in data["stack"])
-    excerpt = tuple((int(number), str(text)) for number, text in data["excerpt"])
-    return Place(Frame(**data["frame"]), str(data["message"]), excerpt, stack)
 
 
 def _lines(path: Path) -> Iterator[Any]:

@@ -1,8 +1,8 @@
 """The pytest plugin, run by pytest on small test suites."""
 
-import subprocess
-import sys
+import json
 import textwrap
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
@@ -51,24 +51,17 @@ def pytest_runtest_protocol(item, nextitem):
 
 
 @pytest.fixture
-def suite(tmp_path):
+def suite(pytester):
+    """Run a test suite in a pytest of its own: virtual GPUs replace much of torch, and are one for a process."""
+
     def run(source, *options, settings=""):
-        (tmp_path / "test_suite.py").write_text(textwrap.dedent(RACE) + textwrap.dedent(source))
-        (tmp_path / "pytest.ini").write_text(
-            f"[pytest]\nasyncio_default_fixture_loop_scope = function\n{textwrap.dedent(settings)}"
+        (pytester.path / "test_suite.py").write_text(textwrap.dedent(RACE) + textwrap.dedent(source))
+        asyncio = "asyncio_default_fixture_loop_scope = function"
+        (pytester.path / "pytest.ini").write_text(f"[pytest]\n{asyncio}\n{textwrap.dedent(settings)}")
+        done = pytester.runpytest_subprocess(
+            "-q", "-p", "no:cacheprovider", "--syncheck-backend", "sim", *options, timeout=120
         )
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "--syncheck-backend",
-            "sim",
-            *options,
-        ]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+        return SimpleNamespace(returncode=done.ret, stdout=done.stdout.str(), stderr=done.stderr.str())
 
     return run
 
@@ -196,11 +189,11 @@ def test_a_failing_test_keeps_its_own_error(suite):
     assert "error[SYN101]" in done.stdout
 
 
-def test_unittest_classes_and_junit_xml(suite, tmp_path):
+def test_unittest_classes_and_junit_xml(suite, pytester):
     source = "import unittest\nclass TestIt(unittest.TestCase):\n    def test_it(self):\n        race()\n"
     done = suite(source, "--syncheck", "--junitxml=report.xml")
     assert "1 failed" in last(done)
-    tree = ElementTree.parse(tmp_path / "report.xml")
+    tree = ElementTree.parse(pytester.path / "report.xml")
     failure = tree.find(".//failure")
     assert failure is not None
     assert "SYN101" in (failure.text or "")
@@ -270,7 +263,7 @@ def test_it_works_with_asyncio(suite):
     assert "FAILED test_suite.py::test_bad" in done.stdout
 
 
-def test_it_works_with_tests_in_forked_processes(suite, tmp_path):
+def test_it_works_with_tests_in_forked_processes(suite, pytester):
     source = """
         def test_bad():
             race()
@@ -282,14 +275,14 @@ def test_it_works_with_tests_in_forked_processes(suite, tmp_path):
         def test_left_out():
             race()
         """
-    (tmp_path / "conftest.py").write_text(ISOLATION)
+    (pytester.path / "conftest.py").write_text(ISOLATION)
     done = suite(source, "--syncheck", "--isolated")
     assert "1 failed, 2 passed" in last(done), done.stdout
     assert "return x * 2" in done.stdout
     assert "1 findings in 1 tests" in done.stdout
 
 
-def test_a_test_that_runs_again_is_checked_again(suite, tmp_path):
+def test_a_test_that_runs_again_is_checked_again(suite, pytester):
     source = """
         attempts = []
 
@@ -305,8 +298,8 @@ def test_a_test_that_runs_again_is_checked_again(suite, tmp_path):
     assert "1 failed, 1 passed, 2 rerun" in last(done), done.stdout
 
 
-def test_settings_come_from_pyproject_under_pytests_own(suite, tmp_path):
-    (tmp_path / "pyproject.toml").write_text('[tool.syncheck]\nignore = ["SYN1"]\ndevices = 3\n')
+def test_settings_come_from_pyproject_under_pytests_own(suite, pytester):
+    (pytester.path / "pyproject.toml").write_text('[tool.syncheck]\nignore = ["SYN1"]\ndevices = 3\n')
     body = "def test_it():\n    race()\n    assert torch.cuda.device_count() == {}\n"
     assert "1 passed" in last(suite(body.format(3), "--syncheck"))
     assert "1 passed" in last(suite(body.format(4), "--syncheck", settings="syncheck_devices = 4"))
@@ -314,14 +307,14 @@ def test_settings_come_from_pyproject_under_pytests_own(suite, tmp_path):
 
 
 @pytest.mark.parametrize("parallel", [(), ("-n", "2")])
-def test_a_baseline_lets_known_findings_pass(suite, tmp_path, parallel):
+def test_a_baseline_lets_known_findings_pass(suite, pytester, parallel):
     source = "def test_it():\n    race()\ndef test_other():\n    race()\n"
     baseline = ("--syncheck", "--syncheck-baseline", "known.json", *parallel)
     done = suite(source, *baseline)
     assert "there is no baseline" in done.stdout + done.stderr
     done = suite(source, *baseline, "--syncheck-write-baseline")
     assert "2 passed" in last(done), done.stdout
-    assert "SYN101" in (tmp_path / "known.json").read_text()
+    assert "SYN101" in (pytester.path / "known.json").read_text()
     assert "2 passed" in last(suite(source, *baseline))
     new = (
         source
@@ -331,6 +324,20 @@ def test_a_baseline_lets_known_findings_pass(suite, tmp_path, parallel):
     done = suite(new, *baseline)
     assert "1 failed, 2 passed" in last(done), done.stdout
     assert "2 of them are known" in done.stdout
+
+
+@pytest.mark.parametrize("parallel", [(), ("-n", "2")])
+def test_one_report_on_all_tests_can_go_to_a_file(suite, pytester, parallel):
+    tests = "def test_it():\n    race()\ndef test_other():\n    race()\n"
+    suite(tests, "--syncheck", "--syncheck-output", "report.json", "--syncheck-output-format", "json", *parallel)
+    report = json.loads((pytester.path / "report.json").read_text())
+    (finding,) = report["findings"]
+    assert (finding["rule"], finding["line"], finding["count"]) == ("SYN101", 9, 2)
+    assert report["summary"]["operators"] > 0
+    suite(tests, "--syncheck", "--syncheck-output", "report.sarif", "--syncheck-output-format", "sarif", *parallel)
+    (run,) = json.loads((pytester.path / "report.sarif").read_text())["runs"]
+    assert [result["ruleId"] for result in run["results"]] == ["SYN101"]
+    assert "choose one of text" in suite(tests, "--syncheck", "--syncheck-output-format", "yaml").stderr
 
 
 def test_what_could_not_be_checked_is_told(suite):
@@ -362,13 +369,12 @@ def test_wrong_settings_are_named(suite, setting, words):
     assert words in done.stderr + done.stdout
 
 
-def test_the_unused_plugin_imports_no_torch(tmp_path):
-    (tmp_path / "test_it.py").write_text(
+def test_the_unused_plugin_imports_no_torch(pytester):
+    (pytester.path / "test_it.py").write_text(
         "import sys\n"
         "def test_it():\n"
         "    assert 'torch' not in sys.modules\n"
         "    assert 'syncheck.job' not in sys.modules\n"
     )
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stdout
+    done = pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider", timeout=60)
+    assert done.ret == 0

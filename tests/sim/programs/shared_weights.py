@@ -5,7 +5,7 @@ import torch
 layer = torch.nn.Linear(4, 4).cuda()
 x = torch.randn(6, 4, device="cuda")
 losses = []
-for i in range(2):
+for _ in range(2):
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.default_stream())
     with torch.cuda.stream(stream):

@@ -1,0 +1,52 @@
+"""Findings as plain data and back: for traces, the linter's cache, and what one process tells another."""
+
+from dataclasses import asdict
+from typing import Any
+
+from syncheck.findings import Finding, Frame, Place
+from syncheck.rules import catalogue
+from syncheck.rules.model import Severity
+
+
+def of_place(place: Place) -> dict[str, Any]:
+    """Return a place as data that JSON takes."""
+    return asdict(place)
+
+
+def to_place(data: dict[str, Any]) -> Place:
+    """Return the place that `of_place` gave as data.
+
+    Raises:
+        KeyError, TypeError, ValueError: the data is damaged.
+    """
+    stack = tuple(Frame(**frame) for frame in data["stack"])
+    excerpt = tuple((int(number), str(text)) for number, text in data["excerpt"])
+    return Place(Frame(**data["frame"]), str(data["message"]), excerpt, stack)
+
+
+def of_finding(finding: Finding) -> dict[str, Any]:
+    """Return a finding as data that JSON takes."""
+    return {
+        "rule": finding.rule.code, "place": of_place(finding.place), "message": finding.message, "help": finding.help,
+        "related": [of_place(place) for place in finding.related], "level": finding.level.value,
+        "count": finding.count, "half": finding.half, "rank": finding.rank,
+    }  # fmt: skip
+
+
+def to_finding(data: dict[str, Any]) -> Finding:
+    """Return the finding that `of_finding` gave as data.
+
+    Raises:
+        KeyError, TypeError, ValueError, ConfigError: the data is damaged.
+    """
+    return Finding(
+        rule=catalogue.find(data["rule"]),
+        place=to_place(data["place"]),
+        message=str(data["message"]),
+        help=str(data["help"]),
+        related=tuple(map(to_place, data["related"])),
+        count=int(data["count"]),
+        half=data["half"],
+        rank=int(data["rank"]),
+        level=Severity(data["level"]),
+    )

@@ -1,0 +1,68 @@
+"""What the pytest plugin found in all tests of a session, whatever process ran them."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from syncheck import plain
+from syncheck.baseline import Baseline
+from syncheck.findings import Finding, Report, Summary, merge_equal
+
+_MOST_PLACES = 20
+
+
+class Tally:
+    """What was found in all tests.
+
+    Attributes:
+        findings: a finding for each test that has it.
+    """
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+        self._tests: set[str] = set()
+        self._known = 0
+        self._operators = 0
+        self._backend = ""
+        self._incomplete: dict[str, None] = {}
+
+    def add(self, test: str, noted: dict[str, Any] | None) -> None:
+        """Add what one report of a test brought."""
+        if noted is None:
+            return
+        self.findings += map(plain.to_finding, noted["findings"])
+        self._known += noted["known"]
+        self._operators += noted["operators"]
+        self._backend = noted["backend"]
+        self._incomplete.update(dict.fromkeys(noted["incomplete"]))
+        if noted["findings"]:
+            self._tests.add(test)
+
+    def report(self, baseline: Baseline | None) -> Report:
+        """Return one report on all tests, without what is known."""
+        new = [finding for finding in self.findings if baseline is None or not baseline.knows(finding)]
+        summary = Summary(self._backend, self._operators)
+        known = len(self.findings) - len(new)
+        return Report(merge_equal(new), tuple(self._incomplete), summary=summary, known=known)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of the summary."""
+        if self.findings:
+            rules = Counter(finding.rule.code for finding in self.findings)
+            counts = ", ".join(f"{code} {number}" for code, number in sorted(rules.items()))
+            yield f"{rules.total()} findings in {len(self._tests)} tests: {counts}"
+            places = Counter(
+                f"{f.place.frame.path}:{f.place.frame.line}: {f.rule.code} {f.rule.name}" for f in self.findings
+            )
+            for place, number in places.most_common(_MOST_PLACES):
+                yield f"  {place}" + (f" ({number} tests)" if number > 1 else "")
+            if len(places) > _MOST_PLACES:
+                yield f"  and {len(places) - _MOST_PLACES} other places"
+        elif self._operators:
+            yield f"no findings in {self._operators:,} operators"
+        else:
+            yield "no GPU operator was seen: nothing was checked"
+        if self._known:
+            yield f"{self._known} of them are known: the baseline has them"
+        for reason in self._incomplete:
+            yield f"incomplete: {reason}"
