@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from syncheck.capture import collectives
 from syncheck.capture.plan import MASKED, Plan, has_mask, plan_of, tensors_in, tensors_of, unique
-from syncheck.cuda import collectives, devices
+from syncheck.cuda import devices
 from syncheck.cuda.compiled import Compiled, HigherOrder
 from syncheck.cuda.copies import Copies
 from syncheck.cuda.inner import Inner, Kind, place_of_work, working_stream

@@ -6,6 +6,8 @@ from typing import TypeAlias
 from syncheck.hb.clock import ACTOR_MASK
 from syncheck.hb.engine import Engine
 from syncheck.rules import (
+    collective_buffer_modified,
+    collective_result_before_wait,
     event_wait_is_not_host_sync,
     graph_input_overwritten,
     host_read_in_flight,
@@ -72,6 +74,42 @@ def _replay(scene: Scene) -> Draft | None:
         place, other, message = scene.current.site, scene.prior.site, "the replay"
         advice = _advice_wait(scene)
     return Draft(graph_input_overwritten.RULE, place, facts, [(other, (message,))], advice)
+
+
+def _collective(scene: Scene) -> Draft | None:
+    """A collective that was started with `async_op=True`, and not waited for on the stream that uses its tensors."""
+    race = scene.race
+    name = collective_name(scene.prior.operator)
+    if scene.is_host or not name:
+        return None
+    facts: dict[str, Text] = {"collective": (f"`{name}`",)}
+    related: list[tuple[int, Text]] = [(scene.prior.site, ("it was started here",))]
+    advice: Text = ("call `wait()` on its handle before {line}, where ", StreamRef(race.current.actor), " is current")
+    if race.current.is_write:
+        facts["tensor"] = (scene.tensor,)
+        return Draft(collective_buffer_modified.RULE, scene.current.site, facts, related, advice)
+    return Draft(collective_result_before_wait.RULE, scene.current.site, facts, related, advice)
+
+
+def collective_name(operator: str) -> str:
+    """Return the name in torch.distributed of a collective's operator; "" for any other operator.
+
+    Source:
+        torch/csrc/distributed/c10d/Ops.cpp; torch/distributed/distributed_c10d.py.
+    """
+    namespace, _, base = operator.partition("::")
+    if namespace not in {"c10d", "_c10d_functional"}:
+        return ""
+    return _NAMES.get(base, base.strip("_"))
+
+
+_NAMES = {
+    "allreduce_": "all_reduce", "allreduce_coalesced_": "all_reduce_coalesced", "allgather_": "all_gather",
+    "_allgather_base_": "all_gather_into_tensor", "allgather_coalesced_": "all_gather_coalesced",
+    "allgather_into_tensor_coalesced_": "all_gather_into_tensor", "_reduce_scatter_base_": "reduce_scatter_tensor",
+    "reduce_scatter_tensor_coalesced_": "reduce_scatter_tensor", "alltoall_": "all_to_all",
+    "alltoall_base_": "all_to_all_single", "send": "isend", "recv_": "irecv", "recv_any_source_": "irecv",
+}  # fmt: skip
 
 
 def _host_wait_belief(scene: Scene) -> Draft | None:
@@ -240,9 +278,11 @@ def _advice_wait(scene: Scene, where: str = "before {line}") -> Text:
     return ("add `", StreamCode(reader, is_current=True), ".wait_stream(", StreamCode(writer), f")` {where}")
 
 
-_ROWS: tuple[Row, ...] = (_host_wait_belief, _wrong_device, _replay, _lost_record, _stale_handle)
+_ROWS: tuple[Row, ...] = (_collective, _host_wait_belief, _wrong_device, _replay, _lost_record, _stale_handle)
 
 RULES = (
+    collective_result_before_wait.RULE,
+    collective_buffer_modified.RULE,
     unordered_read.RULE,
     unordered_overwrite.RULE,
     unordered_write.RULE,

@@ -4,6 +4,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from syncheck.capture.plan import Plan, has_mask, plan_of, tensors_in, tensors_of, unique
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 Accesses = list[tuple[int, int, bool]]
 
 # Results that are in host memory, by position. Source: aten/src/ATen/native/PackedSequence.cpp, `batch_sizes_t`.
+_PLAIN = torch.Tensor.__torch_dispatch__
+_TAKEN: set[type] = {torch.Tensor, torch.nn.Parameter}
+"""Classes of tensors that are what they look like."""
 _HOST_OUTPUTS = {"_pack_padded_sequence": 1, "_pad_packed_sequence": 1}
 
 
@@ -39,8 +43,13 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Run one operator."""
-        del types
+        """Run one operator; a tensor that is made of others takes it apart itself, and its parts come here again."""
+        if not _TAKEN.issuperset(types):
+            if any(issubclass(kind, FakeTensor) for kind in types):
+                return func(*args, **(kwargs or {}))  # it has no memory
+            if any(kind.__torch_dispatch__ is not _PLAIN for kind in types):
+                return NotImplemented
+            _TAKEN.update(types)
         return self._simulator.dispatcher.run(func, args, kwargs or {})
 
 
@@ -58,6 +67,10 @@ class Dispatcher:
         """Run one operator on the CPU, with everything that its virtual device would do."""
         plan = self._plans.get(func)
         if plan is None:
+            if func.namespace == "c10d" and (collective := self._simulator.distributed.plan(func)) is not None:
+                return self._simulator.distributed.run(func, collective, args, kwargs)
+            if func.namespace == "_c10d_functional":
+                return self._simulator.distributed.run_functional(func, args, kwargs)
             plan = self._plans[func] = plan_of(func)
         special = self._simulator.copies.specials.get(plan.base)
         result = special(func, plan, args, kwargs) if special is not None else self.run_plain(func, plan, args, kwargs)
@@ -213,6 +226,8 @@ class Dispatcher:
         """Tell the monitor of one launch."""
         self._memory.flush()
         machine = self._machine
+        if self._simulator.distributed.trusted:
+            self._simulator.distributed.join_trusted(ident for ident, _, _ in accesses)
         site = machine.site()
         if context and self._simulator.backward.is_running:
             context = 0  # nodes run on the streams of their forward, whatever the caller has entered

@@ -19,6 +19,7 @@ from syncheck.sim.autocast import Autocast
 from syncheck.sim.creation import Creation
 from syncheck.sim.cuda_api import install_cuda
 from syncheck.sim.device_type import install_device_type
+from syncheck.sim.distributed import install_distributed
 from syncheck.sim.host_reads import HostReads
 from syncheck.sim.old_types import OldTypes
 from syncheck.sim.parallel import ParallelShim
@@ -66,6 +67,7 @@ def install(simulator: Simulator, patches: Patches) -> None:
     install_services(simulator, patches)
     install_threads(simulator, patches)
     install_processes(simulator, patches)
+    install_distributed(simulator, patches)
     machine = simulator.machine
     Clocks(lambda: machine.monitor, patches, lambda: machine.next_id("reading"), machine.site).install()
 
@@ -76,7 +78,10 @@ def _install_autograd(simulator: Simulator, patches: Patches) -> None:
     @wraps(original)
     def run(*args: Any, **kwargs: Any) -> Any:
         with simulator.backward.running():
-            return original(*args, **kwargs)
+            result = original(*args, **kwargs)
+        if not simulator.backward.is_running:
+            simulator.distributed.join_trusted()
+        return result
 
     patches.everywhere({original: run})
     apply = torch.autograd.Function.apply.__func__  # type: ignore[attr-defined]  # a class method

@@ -59,6 +59,7 @@ class Simulator:
         from syncheck.sim.autograd import Backward  # noqa: PLC0415  they know this class
         from syncheck.sim.copies import Copies  # noqa: PLC0415
         from syncheck.sim.dispatch import Dispatcher, SimulatorMode  # noqa: PLC0415
+        from syncheck.sim.distributed import Distributed  # noqa: PLC0415
         from syncheck.sim.random import Random  # noqa: PLC0415
         from syncheck.sim.recorder import Recorder  # noqa: PLC0415
 
@@ -70,6 +71,7 @@ class Simulator:
         self.recorder = Recorder(self)
         self.dispatcher = Dispatcher(self)
         self.backward = Backward(self)
+        self.distributed = Distributed(self)
         self.machine.on_change = self.backward.streams_changed
         self.mode_class = SimulatorMode
         self.pid = os.getpid()

@@ -12,10 +12,10 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from syncheck.capture.collectives import plan_of
 from syncheck.capture.sites import SiteTable
 from syncheck.cuda import devices
 from syncheck.cuda.backend import Cuda
-from syncheck.cuda.collectives import plan_of
 from syncheck.cuda.inner import Inner, Kind, place_of_work, working_stream
 from syncheck.errors import BackendError
 from syncheck.findings import Report

@@ -1,0 +1,350 @@
+"""NCCL's process groups without NCCL: gloo moves the bytes, and the streams are NCCL's.
+
+A collective that is asked for with `async_op=True` runs on a communication stream of its group, which waits for the
+current stream first; `Work.wait()` lets the stream that is then current wait for it, and never the host. One without
+runs on the current stream itself.
+
+Source:
+    torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp: `collective` (`asyncOp`), `WorkNCCL::synchronizeStream`,
+    `stashed_for_allocator_safety_`, `barrier`; torch/csrc/distributed/c10d/Functional.cpp.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from syncheck.capture.collectives import plan_of
+from syncheck.capture.patching import Patches
+from syncheck.capture.plan import Plan, tensors_in, tensors_of
+from syncheck.sim.machine import HOST_DEVICE
+
+if TYPE_CHECKING:
+    from syncheck.sim.simulator import Simulator
+
+_MOST_STARTED = 4096
+"""Collectives that nobody has waited for, of which the tensors are kept as NCCL keeps them."""
+_POINT_TO_POINT = frozenset("send recv_ recv_any_source_".split())
+
+
+@dataclass(slots=True)
+class _Started:
+    """A collective on a communication stream.
+
+    Attributes:
+        work: torch's handle; kept, so that it stays the same object.
+        event: is recorded at its end.
+        stream: the communication stream.
+        tensors: its tensors, which live until somebody has waited.
+        was_asked: `is_completed` has said no.
+    """
+
+    work: Any
+    event: int
+    stream: int
+    tensors: list[torch.Tensor]
+    was_asked: bool = False
+
+
+class Distributed:
+    """Runs collectives on virtual GPUs.
+
+    Attributes:
+        nccl_groups: names of the groups that the program has asked NCCL for.
+        trusted: allocation -> collective that C++ code (DDP's reducer) has started in a backward pass: it waits before
+            it uses the result, unseen.
+    """
+
+    def __init__(self, simulator: "Simulator") -> None:
+        self._simulator = simulator
+        self._machine = simulator.machine
+        self._streams: dict[tuple[str, int], int] = {}
+        self._started: OrderedDict[int, _Started] = OrderedDict()
+        self._functional: dict[int, _Started] = {}  # allocation -> the functional collective that fills it
+        self._local = threading.local()
+        self._plans: dict[Any, Plan | None] = {}
+        self.nccl_groups: set[str] = set()
+        self.trusted: dict[int, _Started] = {}
+
+    # -- operators
+
+    def plan(self, func: Any) -> Plan | None:
+        """Return the plan of a collective; None for any other operator."""
+        if func not in self._plans:
+            self._plans[func] = plan_of(func)
+        return self._plans[func]
+
+    def run(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a collective; one of tensors in host memory is gloo's own."""
+        tensors = tensors_of(plan, args, kwargs)
+        devices = {self._simulator.memory.device(tensor) for tensor, _ in tensors} - {HOST_DEVICE}
+        if plan.base == "barrier":
+            return self._barrier(func, args, kwargs)
+        if not devices:
+            return func(*args, **kwargs)
+        (device,) = devices if len(devices) == 1 else (min(devices),)
+        current = self._machine.current_stream(device)
+        is_async = _is_async(func, args, kwargs)
+        stream = self._stream(_group_name(args), device) if is_async else current
+        if stream != current:
+            self._machine.monitor.wait_stream(stream, current, 0, ("torch", ""))
+        result = func(*args, **kwargs)
+        work = _work_in(result)
+        if plan.base not in _POINT_TO_POINT:
+            work.wait()  # the values are there at once; a peer may still have to post its receive
+        self._launch(plan, tensors, stream)
+        if is_async:
+            self._start(work, stream, [tensor for tensor, _ in tensors])
+        return result
+
+    def _launch(self, plan: Plan, tensors: Any, stream: int) -> None:
+        accesses = []
+        for tensor, argument in tensors:
+            tag = self._simulator.memory.of(tensor)
+            if tag is not None and tensor.numel():
+                accesses.append((tag.ident, self._simulator.memory.view(tensor), argument.is_write))
+        if accesses:
+            self._simulator.dispatcher.launch(stream, plan.name, accesses)
+
+    def _start(self, work: Any, stream: int, tensors: list[torch.Tensor]) -> None:
+        started = _Started(work, self._machine.next_id("event"), stream, tensors)
+        self._machine.monitor.event(started.event, 0, timing=False)
+        self._machine.monitor.record(started.event, stream, self._machine.site())
+        if self._is_asked_by_python:
+            self._started[id(work)] = started
+            if len(self._started) > _MOST_STARTED:
+                self._started.popitem(last=False)
+        elif self._simulator.backward.is_running:
+            idents = {tag.ident for tensor in tensors if (tag := self._simulator.memory.of(tensor)) is not None}
+            self.trusted |= dict.fromkeys(idents, started)
+        else:
+            self._join(started)
+
+    def _stream(self, group: str, device: int) -> int:
+        known = self._streams.get((group, device))
+        if known is None:
+            known = self._streams[group, device] = self._machine.new_stream(device, 0, high_priority=False)
+            self._machine.monitor.name("stream", known, "nccl" if group in {"", "0"} else f"nccl, group {group}")
+        return known
+
+    def _barrier(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        result = func(*args, **kwargs)
+        _work_in(result).wait()
+        if _group_name(args) in self.nccl_groups:
+            stream = self._machine.current_stream(self._machine.thread.device)
+            self._machine.monitor.sync_stream(stream, self._machine.site(), explicit=True)
+        return result
+
+    # -- functional collectives
+
+    def run_functional(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an operator of `_c10d_functional`."""
+        base = func._schema.name.partition("::")[2]  # noqa: SLF001  torch offers no public name
+        if base == "wait_tensor":
+            return self._wait_tensor(func, args, kwargs)
+        inputs = [tensor for tensor in tensors_in(args[0]) if self._simulator.memory.of(tensor) is not None]
+        if not inputs or base.startswith("_wrap"):
+            return func(*args, **kwargs)
+        device = self._simulator.memory.device(inputs[0])
+        stream = self._stream(str(args[-1]), device)
+        self._machine.monitor.wait_stream(stream, self._machine.current_stream(device), 0, ("torch", ""))
+        result = func(*args, **kwargs)
+        outputs = tensors_in(result)
+        for tensor in outputs:
+            torch.ops._c10d_functional.wait_tensor(tensor)  # noqa: SLF001  the values are there at once
+            if self._simulator.memory.of(tensor) is None:
+                self._simulator.memory.tag(tensor.untyped_storage(), device, self._machine.site())
+        memory = self._simulator.memory
+        written = {memory.of(tensor).ident for tensor in outputs}  # type: ignore[union-attr]  # tagged above
+        accesses = [(memory.of(t).ident, memory.view(t), True) for t in outputs]  # type: ignore[union-attr]
+        accesses += [
+            (tag.ident, memory.view(t), False) for t in inputs if (tag := memory.of(t)) and tag.ident not in written
+        ]
+        self._simulator.dispatcher.launch(stream, func._schema.name, accesses)  # noqa: SLF001
+        started = _Started(None, self._machine.next_id("event"), stream, inputs)
+        self._machine.monitor.event(started.event, 0, timing=False)
+        self._machine.monitor.record(started.event, stream, self._machine.site())
+        self._functional |= dict.fromkeys(written, started)
+        return result
+
+    def _wait_tensor(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        tag = self._simulator.memory.of(args[0])
+        started = self._functional.pop(tag.ident, None) if tag is not None else None
+        if started is not None:
+            self._join(started)
+        return func(*args, **kwargs)
+
+    # -- waits
+
+    @property
+    def _is_asked_by_python(self) -> bool:
+        return getattr(self._local, "depth", 0) > 0
+
+    def _join(self, started: _Started) -> None:
+        """Let the current stream wait for a collective, and let go of its tensors."""
+        current = self._machine.current_stream(self._machine.device_of(started.stream))
+        self._machine.monitor.wait(started.event, current, self._machine.site(), "")
+        started.tensors.clear()
+
+    def join_trusted(self, idents: Iterable[int] | None = None) -> None:
+        """What C++ code has started is about to be used; or, without allocations, its backward pass is over."""
+        for ident in list(self.trusted) if idents is None else idents:
+            started = self.trusted.pop(ident, None)
+            if started is not None:
+                self._join(started)
+
+    def waited(self, work: Any) -> None:
+        """The program waits for a handle."""
+        started = self._started.pop(id(work), None)
+        if started is not None:
+            self._join(started)
+
+    def unseen(self) -> AbstractContextManager[None]:
+        """Let gloo work without being seen."""
+        return self._simulator.raw()
+
+    def is_completed(self, work: Any) -> bool:
+        """Answer for a handle: pending work says no once and then yes, and the host knows it then."""
+        started = self._started.get(id(work))
+        if started is None or not self._machine.monitor.is_pending("event", started.event):
+            return True
+        if not started.was_asked:
+            started.was_asked = True
+            return False
+        self._machine.monitor.sync_event(started.event, self._machine.site())
+        return True
+
+    def asked(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a method of a process group that says that Python gets the handle."""
+
+        @wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self._local.depth = getattr(self._local, "depth", 0) + 1
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self._local.depth -= 1
+
+        return call
+
+
+def install_distributed(simulator: "Simulator", patches: Patches) -> None:
+    """Let "nccl" be a backend."""
+    if not torch.distributed.is_available():
+        return
+    from torch._C._distributed_c10d import ProcessGroup, Work  # noqa: PLC0415  not in every build
+    from torch.distributed import distributed_c10d as c10d  # noqa: PLC0415
+
+    distributed = simulator.distributed
+    for name in _METHODS:
+        if hasattr(ProcessGroup, name):
+            patches.set(ProcessGroup, name, distributed.asked(getattr(ProcessGroup, name)))
+    _install_waits(distributed, Work, patches)
+    _install_groups(distributed, c10d, patches)
+
+
+_METHODS = """allreduce allreduce_coalesced broadcast reduce allgather _allgather_base allgather_coalesced
+    allgather_into_tensor_coalesced reduce_scatter _reduce_scatter_base reduce_scatter_tensor_coalesced alltoall
+    alltoall_base gather scatter send recv recv_anysource barrier all_gather_single reduce_scatter_single
+    all_to_all_single""".split()
+
+
+def _install_waits(distributed: Distributed, work_class: Any, patches: Patches) -> None:
+    def waiting(original: Any) -> Any:
+        @wraps(original)
+        def wait(self: Any, *args: Any, **kwargs: Any) -> Any:
+            with distributed.unseen():  # gloo's own copies
+                result = original(self, *args, **kwargs)
+            distributed.waited(self)
+            return result
+
+        return wait
+
+    # `synchronize` of gloo's handles is not there: it waits, as NCCL's does
+    wait = waiting(work_class.wait)
+    for name in ("wait", "get_future", "result"):
+        patches.set(work_class, name, waiting(getattr(work_class, name)))
+    for name in ("synchronize", "block_current_stream"):
+        patches.set(work_class, name, lambda self, *_, **__: wait(self) and None)
+
+    def is_completed(self: Any) -> bool:  # a function, so that it is bound to the handle
+        return distributed.is_completed(self)
+
+    patches.set(work_class, "is_completed", is_completed)
+
+
+def _install_groups(distributed: Distributed, c10d: Any, patches: Patches) -> None:
+    """Make gloo's groups where NCCL's are asked for, and remember which these are."""
+    original_init, original_new, original_backend = c10d.init_process_group, c10d.new_group, c10d.get_backend
+
+    @wraps(original_init)
+    def init_process_group(backend: Any = None, *args: Any, **kwargs: Any) -> None:
+        if not _is_nccl(backend):
+            original_init(backend, *args, **kwargs)
+            return
+        original_init("gloo", *args, **_for_gloo(kwargs))
+        distributed.nccl_groups.add(c10d.GroupMember.WORLD.group_name)
+
+    @wraps(original_new)
+    def new_group(ranks: Any = None, timeout: Any = None, backend: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if not _is_nccl(original_or(backend)):
+            return original_new(ranks, timeout, backend, *args, **kwargs)
+        group = original_new(ranks, timeout, "gloo", **_for_gloo(kwargs))
+        if isinstance(group, c10d.ProcessGroup):
+            distributed.nccl_groups.add(group.group_name)
+        return group
+
+    def original_or(backend: Any) -> Any:
+        return get_backend() if backend is None else backend
+
+    @wraps(original_backend)
+    def get_backend(group: Any = None) -> Any:
+        found = group if group is not None else c10d.GroupMember.WORLD
+        is_nccl = getattr(found, "group_name", None) in distributed.nccl_groups
+        return c10d.Backend("nccl") if is_nccl else original_backend(group)
+
+    patches.everywhere({original_init: init_process_group, original_new: new_group, original_backend: get_backend})
+    patches.everywhere({c10d.is_nccl_available: lambda: True})
+
+
+def _is_nccl(backend: Any) -> bool:
+    """Tell whether a backend is NCCL, alone or for one kind of device; it is the default where there are GPUs."""
+    return backend is None or "nccl" in str(backend).lower()
+
+
+def _for_gloo(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments without those that only NCCL takes."""
+    return {name: value for name, value in kwargs.items() if name not in {"device_id", "pg_options"}}
+
+
+def _is_async(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Tell whether a collective was asked for with `async_op`; sending and receiving always are."""
+    for index, argument in enumerate(func._schema.arguments):  # noqa: SLF001  torch offers no public name
+        if argument.name in {"async_op", "asyncOp"}:
+            value = args[index] if index < len(args) else kwargs.get(argument.name, argument.default_value)
+            return bool(value)
+    return True
+
+
+def _group_name(args: tuple[Any, ...]) -> str:
+    from torch._C._distributed_c10d import ProcessGroup  # noqa: PLC0415  not in every build
+
+    for value in args:
+        if isinstance(value, torch.ScriptObject):
+            try:
+                return str(ProcessGroup.unbox(value).group_name)
+            except (TypeError, RuntimeError):
+                continue
+    return ""
+
+
+def _work_in(result: Any) -> Any:
+    from torch._C._distributed_c10d import Work  # noqa: PLC0415  not in every build
+
+    boxed = result if isinstance(result, torch.ScriptObject) else result[-1]
+    return Work.unbox(boxed)
