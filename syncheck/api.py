@@ -59,8 +59,8 @@ def check(
     *,
     backend: str = "auto",
     devices: int = 2,
-    select: tuple[str, ...] | list[str] = (),
-    ignore: tuple[str, ...] | list[str] = (),
+    select: tuple[str, ...] | list[str] | str = (),
+    ignore: tuple[str, ...] | list[str] | str = (),
     max_findings: int = 0,
     stacks: bool = False,
 ) -> Iterator[BlockReport]:
@@ -88,11 +88,16 @@ def check(
     if backend not in {"auto", "cuda", "sim"}:
         raise ConfigError(f"unknown backend {backend!r}", "it is auto, cuda or sim")
     options = Options(
-        backend=backend, devices=devices, select=tuple(select), ignore=tuple(ignore), max_findings=max_findings,
+        backend=backend, devices=devices, select=names(select), ignore=names(ignore), max_findings=max_findings,
         stacks=stacks,
     )  # fmt: skip
     with checking(options) as block:
         yield block
+
+
+def names(given: tuple[str, ...] | list[str] | str) -> tuple[str, ...]:
+    """Return names of rules; a string is one of them."""
+    return (given,) if isinstance(given, str) else tuple(given)
 
 
 @contextmanager
@@ -103,6 +108,7 @@ def checking(options: Options) -> Iterator[BlockReport]:
         ConfigError: a rule name that does not exist.
         BackendError: the GPUs that were asked for cannot be used.
     """
+    options = replace(options, fail_fast=False)  # the block ends by itself
     codes = options.selected()
     block = BlockReport(options)
     outer = job.active()
@@ -121,7 +127,7 @@ def checking(options: Options) -> Iterator[BlockReport]:
 
     policy = Policy(replace(options, baseline=None, write_baseline=False))
     make_session, backend_of = (lambda name: app.new_session(options, name)), backends.choose(options)
-    inner = job.Job(options, make_session, policy.applied, lambda _: 0, *backend_of)
+    inner = job.Job(options, make_session, policy, lambda _: 0, *backend_of)
     try:
         with inner.watching():
             yield block

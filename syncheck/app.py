@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from syncheck import __version__
-from syncheck.baseline import Entry
 from syncheck.config import Options
 from syncheck.errors import BackendError, ConfigError
 from syncheck.findings import Report
-from syncheck.policy import Policy, baseline_of, known_left_out, limited
+from syncheck.policy import Policy, baseline_of, known_left_out, limited, looking_at
 from syncheck.rules.model import Rule
 from syncheck.settings import Layer, options_for, options_in, origins
 
 if TYPE_CHECKING:
     from syncheck.launcher import Program
+    from syncheck.lint.linter import Outcome
     from syncheck.sanitizer.session import Session
 
 _NOTHING_SEEN = "no GPU operator was seen: nothing was checked"
@@ -83,7 +83,7 @@ def run(program: "Program", options: Options, deliver: Callable[[Report], int]) 
     job = Job(
         options,
         lambda name: new_session(options, name),
-        policy.applied,
+        policy,
         lambda report: deliver(policy.concluded(report, job.sites.lines())),
         *backends.choose(options),
     )
@@ -93,12 +93,13 @@ def run(program: "Program", options: Options, deliver: Callable[[Report], int]) 
 def _silences_lint(path: str, line: int) -> bool:
     """Tell whether the comment at a line of a file silences what the linter finds."""
     from syncheck.lint import linter  # noqa: PLC0415  only for comments that a run has no use for
+    from syncheck.lint.prefilter import can_matter  # noqa: PLC0415
 
     try:
-        result = linter.lint_data(path, Path(path).read_bytes())
+        data = Path(path).read_bytes()
     except OSError:
         return False
-    return all(line != unused for unused, _ in result.unused)
+    return can_matter(data) and all(line != unused for unused, _ in linter.lint_data(path, data).unused)
 
 
 def replay(path: Path, options: Options) -> Report:
@@ -149,9 +150,7 @@ def lint_files(request: LintRequest) -> list[str]:
     """
     from syncheck.lint import files  # noqa: PLC0415
 
-    first = request.paths[0]
-    options = options_in(first, request.given) if os.path.isdir(first) else options_for(first, request.given)
-    return list(files.found(request.paths, options.exclude, respect_gitignore=options.respect_gitignore))
+    return list(files.found(request.paths, lambda path: options_for(path, request.given)))
 
 
 def lint(request: LintRequest) -> tuple[Report, str]:
@@ -166,7 +165,7 @@ def lint(request: LintRequest) -> tuple[Report, str]:
     def options_of(path: str) -> Options:
         return options_for(path, request.given)
 
-    options = options_in("", request.given)
+    options = options_in("", request.given, command="lint")
     options.selected()  # wrong names are told before anything is done
     baseline = baseline_of(options)
     diff = ""
@@ -181,17 +180,22 @@ def lint(request: LintRequest) -> tuple[Report, str]:
         outcome = linter.lint(paths, Cache(request.cache), request.progress)
     report = linter.report_of(outcome, options_of)
     if baseline is not None:
-        linted = {baseline.relative(path) for path in paths}
+        linted = {baseline.relative(path) for path in paths if not problem_of(outcome, path)}
 
-        def is_looked_at(entry: Entry) -> bool:
-            path = os.path.join(baseline.path.parent, entry.path)
-            if entry.half != "lint" or entry.rule not in options_of(path).codes_for(path):
-                return False
-            return entry.path in linted or not os.path.exists(path)
+        def is_seen(path: str) -> bool:
+            file = path.partition(":cell ")[0]
+            return file in linted or not os.path.exists(os.path.join(baseline.path.parent, file))
 
-        report = known_left_out(report, baseline, options, is_looked_at, is_certain=True)
+        looked_at = looking_at("lint", baseline, options_of, is_seen)
+        report = known_left_out(report, baseline, options, looked_at, is_certain=True)
     report = limited(report, options.max_findings)
     return report if paths else replace(report, incomplete=(_NO_FILES,)), diff
+
+
+def problem_of(outcome: "Outcome", path: str) -> str:
+    """Return why a file could not be linted; "" if it could."""
+    result = outcome.results.get(path)
+    return result.problem if result is not None else ""
 
 
 def statistics(report: Report) -> list[str]:

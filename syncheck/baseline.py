@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
@@ -11,6 +12,7 @@ from typing import Any
 
 from syncheck.errors import ConfigError
 from syncheck.findings import Finding
+from syncheck.paths import real
 
 _VERSION = 1
 
@@ -60,13 +62,16 @@ class Baseline:
             document = json.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError as error:
             raise ConfigError(f"there is no baseline {path}", again) from error
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise ConfigError(f"cannot read the baseline {path}: {error}", again) from error
         try:
             if document["version"] != _VERSION:
                 raise ConfigError(f"the baseline {path} is of version {document['version']!r}", again)
-            return cls(path, Counter({_entry(known): int(known["count"]) for known in document["findings"]}))
-        except (KeyError, TypeError, ValueError) as error:
+            known: Counter[Entry] = Counter()
+            for entry in document["findings"]:
+                known[_entry(entry)] += int(entry["count"])
+            return cls(path, known)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise ConfigError(f"{path} is no baseline: {type(error).__name__}: {error}", again) from error
 
     def new(self, findings: Iterable[Finding]) -> tuple[Finding, ...]:
@@ -106,7 +111,9 @@ class Baseline:
         ]
         text = json.dumps({"version": _VERSION, "findings": entries}, indent=2) + "\n"
         try:
-            self.path.write_text(text, encoding="utf-8")
+            with tempfile.NamedTemporaryFile("w", dir=self.path.parent, delete=False, encoding="utf-8") as file:
+                file.write(text)
+            os.replace(file.name, self.path)
         except OSError as error:
             raise ConfigError(f"cannot write the baseline {self.path}: {error.strerror or error}") from error
 
@@ -116,10 +123,14 @@ class Baseline:
         path = self.relative(frame.path) if frame.is_user else frame.path
         return Entry(path, finding.rule.code, frame.function, frame.source.strip(), finding.half)
 
+    def file_of(self, entry: Entry) -> str:
+        """Return the file of an entry; of a cell of a notebook, the notebook."""
+        return os.path.join(self.path.parent, entry.path.partition(":cell ")[0])
+
     def relative(self, path: str) -> str:
-        """Return a path as entries have it."""
+        """Return a shown path as entries have it."""
         try:
-            return os.path.relpath(path, self.path.parent).replace(os.sep, "/")
+            return os.path.relpath(real(path), real(self.path.parent)).replace(os.sep, "/")
         except ValueError:  # another drive
             return path.replace(os.sep, "/")
 

@@ -12,8 +12,9 @@ import typer
 from syncheck import __version__, app
 from syncheck.config import Options
 from syncheck.errors import ConfigError, ScriptError, SyncheckError
+from syncheck.policy import is_distributed, rank
 from syncheck.rules.model import Severity
-from syncheck.settings import BACKENDS, FORMATS, THIRD_PARTY, Layer, given, options_in
+from syncheck.settings import BACKENDS, FORMATS, MOST_DEVICES, THIRD_PARTY, Layer, forget, given, options_in
 from syncheck.terminal import Outlet, deliver, error_text, progress
 
 cli = typer.Typer(
@@ -46,7 +47,7 @@ def run(
     args: Annotated[list[str] | None, typer.Argument(help="The program's own arguments.")] = None,
     module: Annotated[bool, typer.Option("-m", help="SCRIPT is a module, as in `python -m`.")] = False,  # noqa: FBT002
     backend: Annotated[str | None, typer.Option(help="auto, cuda or sim (simulated GPUs).")] = None,
-    devices: Annotated[int | None, typer.Option(min=1, max=64, help="Number of simulated GPUs.")] = None,
+    devices: Annotated[int | None, typer.Option(min=1, max=MOST_DEVICES, help="Number of simulated GPUs.")] = None,
     select: Names = None,
     extend_select: Names = None,
     ignore: Names = None,
@@ -68,7 +69,7 @@ def run(
         ignore=ignore, third_party=third_party, baseline=baseline, write_baseline=write_baseline, fail_on=fail_on,
         fail_fast=fail_fast, max_findings=max_findings, output_format=output_format, output=output, stacks=stacks,
         trace=trace, steps=_steps(steps),
-    ))  # fmt: skip
+    ), command="run")  # fmt: skip
     from syncheck.launcher import Program  # noqa: PLC0415  not needed by the other commands
 
     program = Program(script, tuple(args or ()), module)
@@ -96,7 +97,7 @@ def replay(
         select=select, extend_select=extend_select, ignore=ignore, third_party=third_party, baseline=baseline,
         write_baseline=write_baseline, fail_on=fail_on, max_findings=max_findings, output_format=output_format,
         output=output, stacks=stacks,
-    ))  # fmt: skip
+    ), command="replay")  # fmt: skip
     outlet = Outlet(sys.stdout.fileno(), sys.stdout.fileno())
     raise typer.Exit(deliver(app.replay(trace, options), options, outlet))
 
@@ -140,7 +141,7 @@ def lint(
         None if no_cache else Path(".syncheck_cache"),
         progress(),
     )
-    options = options_in("", layer)
+    options = options_in("", layer, command="lint")
     if show_files:
         typer.echo("".join(f"{path}\n" for path in app.lint_files(request)), nl=False)
         return
@@ -175,6 +176,9 @@ def _layer(**values: Any) -> Layer:
     for name in ("output", "trace", "baseline"):  # the program may change the working directory
         if values.get(name) is not None:
             values[name] = values[name].absolute()
+    for name in ("output", "trace"):  # each process of a job has files of its own
+        if values.get(name) is not None and is_distributed():
+            values[name] = values[name].with_name(f"{values[name].stem}.rank{rank()}{values[name].suffix}")
     return given(**values)
 
 
@@ -188,6 +192,7 @@ def _watch(request: app.LintRequest, options: Options) -> None:
             now = app.stamps(request)
             if now != seen:
                 seen = now
+                forget()
                 if sys.stdout.isatty():
                     typer.echo("\x1b[2J\x1b[H", nl=False)  # which flushes, unlike `write`
                 _lint_once(request, options, statistics=False)

@@ -149,6 +149,7 @@ class Report:
         notes: what the user should know about the run, such as "torch.compile ran eagerly".
         hidden: findings left out because of a limit on their number.
         known: findings left out because the baseline has them.
+        worst_hidden: the worst level of those that a limit left out; None if there are none.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -157,10 +158,12 @@ class Report:
     summary: Summary = field(default_factory=Summary)
     hidden: int = 0
     known: int = 0
+    worst_hidden: Severity | None = None
 
     def failing(self, fail_on: Severity) -> bool:
         """Tell whether any finding is at `fail_on` or worse."""
-        return any(finding.level.rank <= fail_on.rank for finding in self.findings)
+        levels = [finding.level for finding in self.findings] + ([self.worst_hidden] if self.worst_hidden else [])
+        return any(level.rank <= fail_on.rank for level in levels)
 
 
 def merge_equal(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -1,11 +1,13 @@
 """`with syncheck.ignore("SYN201"):` what the work submitted in the block does wrong is not reported."""
 
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from types import FrameType
 from typing import NamedTuple
 
+from syncheck.errors import ConfigError
 from syncheck.rules import catalogue
 from syncheck.rules.model import Rule
 
@@ -23,8 +25,10 @@ class Ignored(NamedTuple):
     line: int
 
 
-ignoring: dict[int, tuple[Ignored, ...]] = {}
-"""Thread -> the blocks that it is in."""
+_current: ContextVar[tuple[Ignored, ...]] = ContextVar("syncheck.ignore", default=())
+"""The blocks that this thread, or this task of asyncio, is in."""
+running: list[Ignored] = []
+"""The blocks that any of them is in: as long as there are none, nobody need ask."""
 entered: set[Ignored] = set()
 """The blocks that were entered since this was emptied last."""
 used: set[Ignored] = set()
@@ -33,28 +37,40 @@ used: set[Ignored] = set()
 
 @contextmanager
 def ignore(*rules: str) -> Iterator[None]:
-    """Do not report some rules for what this thread submits in a block; does nothing where nobody checks.
+    """Do not report some rules for what this thread, or task, submits in a block; nothing happens where nobody checks.
 
     Args:
         rules: codes, prefixes or names.
 
     Raises:
-        ConfigError: a rule that does not exist.
+        ConfigError: no rule, or one that does not exist.
     """
-    frame = sys._getframe(2)  # noqa: SLF001  the documented way to get a frame; 1 is contextlib's
+    if not rules:
+        raise ConfigError("syncheck.ignore() names no rule", 'name those to ignore: syncheck.ignore("SYN201")')
+    frame = _caller(sys._getframe(1))  # noqa: SLF001  the documented way to get a frame
     codes = frozenset(rule.code for name in rules for rule in catalogue.matching(name))
     block = Ignored(codes, frame.f_code.co_filename, frame.f_lineno)
-    thread = threading.get_ident()
-    before = ignoring.get(thread, ())
-    ignoring[thread] = (*before, block)
+    _current.set((*_current.get(), block))
+    running.append(block)
     entered.add(block)
     try:
         yield
     finally:
-        if before:
-            ignoring[thread] = before
-        else:
-            ignoring.pop(thread, None)
+        running.remove(block)
+        # a generator may end its block while others have begun, or where it is in none
+        _current.set(tuple(other for other in _current.get() if other is not block))
+
+
+def _caller(frame: FrameType) -> FrameType:
+    """Return the frame that entered a block: not one of contextlib."""
+    while frame.f_back is not None and frame.f_globals.get("__name__") in {"contextlib", __name__}:
+        frame = frame.f_back
+    return frame
+
+
+def current() -> tuple[Ignored, ...]:
+    """Return the blocks that this thread, or task, is in."""
+    return _current.get()
 
 
 def covers(blocks: tuple[Ignored, ...], rule: Rule) -> bool:
@@ -69,4 +85,4 @@ def begin() -> None:
     """A check begins: no block was entered yet, unless it still runs."""
     entered.clear()
     used.clear()
-    entered.update(block for blocks in ignoring.values() for block in blocks)
+    entered.update(running)

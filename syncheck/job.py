@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
-from syncheck import ignoring
+from syncheck import ignoring, paths
 from syncheck.capture.sites import SiteTable
 from syncheck.config import Options
 from syncheck.errors import BackendError
 from syncheck.findings import Report
 from syncheck.launcher import PreparedProgram, execute
+from syncheck.policy import Policy
 from syncheck.sanitizer.ledger import Mark
 from syncheck.sanitizer.monitor import Monitor
 from syncheck.sanitizer.session import Session
@@ -49,7 +50,7 @@ class Job:
     Args:
         options: how.
         make_session: makes the session that checks, given the backend in words.
-        refine: leaves out of a report what settings and comments silence.
+        policy: leaves out of a report what settings and comments silence.
         deliver: prints a report and returns the exit status that it calls for.
         backend_name: the backend in words.
         make_backend: makes it.
@@ -62,13 +63,13 @@ class Job:
         self,
         options: Options,
         make_session: Callable[[str], Session],
-        refine: Callable[[Report], Report],
+        policy: Policy,
         deliver: Callable[[Report], int],
         backend_name: str,
         make_backend: MakeBackend,
     ) -> None:
         self._options = options
-        self._refine = refine
+        self._policy = policy
         self._deliver = deliver
         self.session = make_session(backend_name)
         self.sites = SiteTable()
@@ -97,6 +98,7 @@ class Job:
         """Watch the program for the time of a block, or for the steps of it that were asked for."""
         if not _active:
             ignoring.begin()
+            paths.start_here()
         _active.append(self)
         try:
             with self._window():
@@ -116,7 +118,7 @@ class Job:
     def report(self, since: Mark | None = None) -> Report:
         """Return the findings so far, or those since a mark."""
         self.backend.settle()
-        return self._refine(self.session.report(self.sites, since))
+        return self._policy.applied(self.session.report(self.sites, since))
 
     def begin_anew(self) -> None:
         """Take it that all work so far is complete: what comes is another program."""
@@ -139,7 +141,7 @@ class Job:
         return status
 
     def _after_finding(self) -> None:
-        if self._options.fail_fast and self.report().failing(self._options.fail_on):
+        if self._options.fail_fast and self._policy.is_failing(self.report()):
             self.backend.is_checking = False
             sys.stdout.flush()
             status = self._deliver_report()

@@ -17,10 +17,10 @@ from pygls.workspace import TextDocument
 from syncheck import __version__, app
 from syncheck.errors import ConfigError
 from syncheck.findings import Finding, Place
-from syncheck.lint import fixes, linter
+from syncheck.lint import files, fixes, linter
 from syncheck.rules.catalogue import CATALOGUE
 from syncheck.rules.model import Severity
-from syncheck.settings import options_for
+from syncheck.settings import forget, options_for
 
 RULE_PAGES = "https://syncheck.github.io/syncheck/rules/"
 _PAUSE = 0.2
@@ -59,11 +59,13 @@ class Server(LanguageServer):
         path = to_fs_path(document.uri) or document.uri
         result = await asyncio.to_thread(linter.lint_data, path, source.encode("utf-8", "surrogatepass"))
         try:
+            forget()
             codes = options_for(path).codes_for(path)
         except ConfigError as error:
             self._tell(f"{error}; {error.hint}")
             return
-        if result.problem or document.version != version:
+        is_closed = document.uri not in self.workspace.text_documents
+        if result.problem or is_closed or document.version != version:
             return
         found = tuple(finding for finding in result.findings if finding.rule.code in codes)
         self.findings[document.uri] = version, found
@@ -118,12 +120,17 @@ class Server(LanguageServer):
             yield self._action(document, title, better[0], diagnostic, is_preferred=code in fixes.SAFE)
         line = max(finding.place.frame.line, finding.place.frame.end_line)
         silenced = fixes.with_ignore(source, line, {code})
-        yield self._action(document, f"{code}: ignore it here", silenced, diagnostic, is_preferred=False)
+        if not linter.lint_data(path, silenced.encode()).problem:  # a line that goes on takes no comment
+            yield self._action(document, f"{code}: ignore it here", silenced, diagnostic, is_preferred=False)
 
     def all_repaired(self, document: TextDocument) -> lsp.CodeAction | None:
         """Return what makes all safe repairs at once; None if there is none."""
         path = to_fs_path(document.uri) or document.uri
-        fixed = fixes.fix(path, document.source, unsafe=False, codes=options_for(path).codes_for(path))
+        try:
+            codes = options_for(path).codes_for(path)
+        except ConfigError:  # told when the text was linted
+            return None
+        fixed = fixes.fix(path, document.source, unsafe=False, codes=codes)
         if not fixed.repaired:
             return None
         kind = f"{lsp.CodeActionKind.SourceFixAll.value}.syncheck"
@@ -137,7 +144,7 @@ class Server(LanguageServer):
 
     def _edit(self, document: TextDocument, text: str) -> lsp.WorkspaceEdit:
         """Return the lines that make a document this text."""
-        before, after = document.source.splitlines(keepends=True), text.splitlines(keepends=True)
+        before, after = files.lines_of(document.source), files.lines_of(text)
         edits = [
             lsp.TextEdit(lsp.Range(lsp.Position(start, 0), lsp.Position(stop, 0)), "".join(after[first:last]))
             for tag, start, stop, first, last in difflib.SequenceMatcher(None, before, after).get_opcodes()

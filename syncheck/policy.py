@@ -1,5 +1,6 @@
 """What becomes of findings: which are left out, as settings, comments and the baseline say."""
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -29,24 +30,35 @@ class Policy:
         self._comments = Comments()
         self._is_linted_away = is_linted_away
         self._baseline = baseline_of(options)
+        self._rank = rank()
 
     def applied(self, report: Report) -> Report:
         """Return the report without what settings and comments silence."""
-        return replace(report, findings=tuple(filter(self._is_wanted, report.findings)))
+        findings = (replace(finding, rank=self._rank) for finding in report.findings)
+        return replace(report, findings=tuple(filter(self._is_wanted, findings)))
+
+    def is_failing(self, report: Report) -> bool:
+        """Tell whether a report, as `applied` gave it, has anything that fails and is not known."""
+        new = report.findings if self._baseline is None else self._baseline.new(report.findings)
+        return replace(report, findings=new).failing(self._options.fail_on)
 
     def concluded(self, report: Report, lines: Iterable[tuple[str, int]] = ()) -> Report:
         """Return what is to be shown of a whole run's report, as `applied` gave it.
 
         Args:
             report: of the whole run.
-            lines: (path, line) of all the program's call sites: comments there that silenced nothing are told.
+            lines: (path, line) of all the program's call sites: comments there that silenced nothing are told, and
+                what the baseline knows of other files is left as it is.
 
         Raises:
             ConfigError: the baseline cannot be written.
         """
+        lines = list(lines)
         report = replace(report, notes=(*report.notes, *self._unused(lines)))
         if self._baseline is not None:
-            report = known_left_out(report, self._baseline, self._options, self._is_looked_at, is_certain=False)
+            ran = {self._baseline.relative(path) for path, _ in lines}
+            looked_at = looking_at("run", self._baseline, lambda _: self._options, ran.__contains__)
+            report = known_left_out(report, self._baseline, self._options, looked_at, is_certain=False)
         return limited(report, self._options.max_findings)
 
     def _is_wanted(self, finding: Finding) -> bool:
@@ -56,23 +68,53 @@ class Policy:
             return False
         return not self._comments.silence(finding)
 
-    def _is_looked_at(self, entry: Entry) -> bool:
-        return entry.half == "run" and entry.rule in self._options.selected()
-
     def _unused(self, lines: Iterable[tuple[str, int]]) -> list[str]:
         by_path: dict[str, set[int]] = {}
         for path, line in lines:
             by_path.setdefault(path, set()).add(line)
         notes = [
-            f"{path}:{comment.line}: unused `{comment}`"
+            f"{path}:{comment.line}: {comment}"
             for path, numbers in sorted(by_path.items())
             for comment in self._comments.unused(path, numbers)
-            if comment.half or not (self._is_linted_away and self._is_linted_away(path, comment.line))
+            if comment.half
+            or comment.problem
+            or not (self._is_linted_away and self._is_linted_away(path, comment.line))
         ]
         blocks = sorted(ignoring.entered - ignoring.used, key=lambda block: (block.path, block.line))
         return notes + [
             f"{shown(b.path)}:{b.line}: unused `syncheck.ignore({', '.join(sorted(b.codes))})`" for b in blocks
         ]
+
+
+def rank() -> int:
+    """Return this process's rank among those of its job, as torchrun and its like tell it; 0 if it is alone."""
+    number = os.environ.get("RANK", "0")
+    return int(number) if number.isdecimal() and is_distributed() else 0
+
+
+def is_distributed() -> bool:
+    """Tell whether this process is one of several of a job."""
+    size = os.environ.get("WORLD_SIZE", "1")
+    return size.isdecimal() and int(size) > 1
+
+
+def looking_at(
+    half: str, baseline: Baseline, options_of: Callable[[str], Options], is_seen: Callable[[str], bool]
+) -> Callable[[Entry], bool]:
+    """Return what tells whether an entry of a baseline would have been found, were it still there.
+
+    Args:
+        half: "run" or "lint".
+        baseline: the entry's.
+        options_of: the settings for a file.
+        is_seen: tells whether a file, by its path in the baseline, was looked at.
+    """
+
+    def would_be_found(entry: Entry) -> bool:
+        path = baseline.file_of(entry)
+        return entry.half == half and is_seen(entry.path) and entry.rule in options_of(path).codes_for(path)
+
+    return would_be_found
 
 
 def baseline_of(options: Options) -> Baseline | None:
@@ -107,6 +149,9 @@ def known_left_out(
     Raises:
         ConfigError: it cannot be written.
     """
+    if options.write_baseline and not (report.summary.operators or report.summary.files):
+        why = f"{shown(baseline.path)} is as it was: nothing was checked"
+        return replace(report, notes=(*report.notes, why))
     gone = Counter({entry: n for entry, n in baseline.gone(report.findings).items() if is_looked_at(entry)})
     notes = report.notes
     if options.write_baseline:
@@ -127,5 +172,6 @@ def limited(report: Report, most: int) -> Report:
     """Return the report with at most some findings, 0 for all; the others are counted as hidden."""
     if not most:
         return report
-    hidden = max(0, len(report.findings) - most)
-    return replace(report, findings=report.findings[:most], hidden=report.hidden + hidden)
+    hidden = report.findings[most:]
+    worst = min((finding.level for finding in hidden), key=lambda level: level.rank, default=None)
+    return replace(report, findings=report.findings[:most], hidden=len(hidden), worst_hidden=worst)

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from syncheck.pytest_settings import Settings, as_usage
+
 if TYPE_CHECKING:
     from syncheck.api import BlockReport
     from syncheck.baseline import Baseline
@@ -47,12 +49,33 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     if config.getoption("--syncheck") or config.getini("syncheck"):
         _checker(config, is_for_all=True).begin_session()
+    elif config.getoption("--syncheck-output") or config.getoption("--syncheck-write-baseline"):
+        _checker(config)
+    elif _is_controller(config):
+        config.pluginmanager.register(Collector(config), "syncheck-collector")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Watch the tests, where some are to be checked: the others should not pay for it."""
     if any(item.get_closest_marker("syncheck") for item in items):
         _checker(config)
+
+
+def _is_controller(config: pytest.Config) -> bool:
+    """Tell whether this process hands the tests out to others (xdist)."""
+    return getattr(config.option, "dist", "no") != "no" and not hasattr(config, "workerinput")
+
+
+class Collector:
+    """In a process that runs no test itself: notices whether any of the others checks."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """The first report with findings makes a checker, which then gets them all."""
+        if hasattr(report, "syncheck") and not self._config.pluginmanager.has_plugin("syncheck-checker"):
+            _checker(self._config).pytest_runtest_logreport(report)
 
 
 def _checker(config: pytest.Config, *, is_for_all: bool = False) -> "Checker":
@@ -62,78 +85,6 @@ def _checker(config: pytest.Config, *, is_for_all: bool = False) -> "Checker":
         checker = Checker(config, is_for_all=is_for_all)
         config.pluginmanager.register(checker, "syncheck-checker")
     return checker
-
-
-class Settings:
-    """What the options, the settings and a test's marker say together."""
-
-    def __init__(self, config: pytest.Config, item: pytest.Item | None = None) -> None:
-        self._config = config
-        marker = item.get_closest_marker("syncheck") if item is not None else None
-        self._given: dict[str, Any] = dict(marker.kwargs) if marker is not None else {}
-        self.is_marked = marker is not None
-        self.is_disabled = bool(self._given.get("disable"))
-
-    @cached_property
-    def options(self) -> "Options":
-        """The marker's before those of the command line, of pytest's own file, and of `[tool.syncheck]`."""
-        from syncheck.errors import SyncheckError  # noqa: PLC0415  not for sessions that do not use it
-        from syncheck.settings import given, options_in  # noqa: PLC0415
-
-        config, marked = self._config, self._given
-        baseline = config.getoption("--syncheck-baseline")
-        layer = given(
-            backend=config.getoption("--syncheck-backend") or config.getini("syncheck_backend") or None,
-            devices=marked.get("devices") or config.getoption("--syncheck-devices") or self._devices(),
-            select=tuple(marked.get("select", ())),
-            ignore=(*config.getini("syncheck_ignore"), *marked.get("ignore", ())),
-            fail_on=self._level(),
-            baseline=baseline.absolute() if baseline is not None else None,
-            write_baseline=config.getoption("--syncheck-write-baseline") or None,
-            output_format=self._format(),
-        )
-        try:
-            options = options_in(str(config.rootpath), layer)
-            options.selected()
-        except SyncheckError as error:
-            raise pytest.UsageError(f"{error}; {error.hint}") from error
-        return options
-
-    def _format(self) -> str | None:
-        from syncheck.settings import FORMATS  # noqa: PLC0415  as above
-
-        text = self._config.getoption("--syncheck-output-format")
-        if text is not None and text not in FORMATS:
-            raise pytest.UsageError(f"there is no output format {text!r}; choose one of {', '.join(FORMATS)}")
-        return str(text) if text is not None else None
-
-    def _devices(self) -> int | None:
-        text = self._config.getini("syncheck_devices")
-        if text and not text.isdecimal():
-            raise pytest.UsageError(f"syncheck_devices is {text!r}; write a number")
-        return int(text) if text else None
-
-    def _level(self) -> Any:
-        from syncheck.rules.model import Severity  # noqa: PLC0415  not for sessions that do not use it
-
-        text = self._config.getini("syncheck_fail_on")
-        if text and text not in set(Severity):
-            raise pytest.UsageError(f"syncheck_fail_on is {text!r}; choose one of {', '.join(Severity)}")
-        return Severity(text) if text else None
-
-    @contextmanager
-    def check(self) -> "Iterator[BlockReport]":
-        """Check a block with these settings."""
-        from syncheck.api import checking  # noqa: PLC0415  not for sessions that do not use it
-        from syncheck.errors import SyncheckError  # noqa: PLC0415
-
-        options = self.options
-        with ExitStack() as stack:
-            try:
-                report = stack.enter_context(checking(options))
-            except SyncheckError as error:
-                raise pytest.UsageError(f"{error}; {error.hint}") from error
-            yield report
 
 
 class Checker:
@@ -149,29 +100,56 @@ class Checker:
         self._mark: Any = None
         self._expected: set[tuple[str, str, int]] = set()
         self._operators = 0
+        self._counted: Job | None = None
+        self._refused = ""
+        self._collected: list[Finding] = []
+        self._has_collected = False
+        self._problems: list[str] = []
         self._tally = Tally()
 
     @cached_property
     def _baseline(self) -> "Baseline | None":
-        from syncheck.errors import SyncheckError  # noqa: PLC0415  not for sessions that do not use it
-        from syncheck.policy import baseline_of  # noqa: PLC0415
+        from syncheck.policy import baseline_of  # noqa: PLC0415  not for sessions that do not use it
 
-        try:
+        with as_usage():
             return baseline_of(Settings(self._config).options)
-        except SyncheckError as error:
-            raise pytest.UsageError(f"{error}; {error.hint}") from error
 
     def begin_session(self) -> None:
         """Check from now on, so that what is made at import or by a fixture of a wide scope is known.
 
         Not in the process that only hands tests out (xdist), or forks one for each (pytest-forked).
         """
-        config = self._config
-        is_controller = getattr(config.option, "dist", "no") != "no" and not hasattr(config, "workerinput")
-        if is_controller or getattr(config.option, "forked", False):
-            return
-        self._session.enter_context(Settings(self._config).check())
         _ = self._baseline  # a wrong one is told before any test runs
+        if _is_controller(self._config) or getattr(self._config.option, "forked", False):
+            return
+        everything = replace(
+            Settings(self._config).options, select=(), extend_select=(), ignore=(), per_file_ignores=()
+        )
+        self._session.enter_context(Settings(self._config, options=everything).check())  # each test has its own choice
+
+    def pytest_collection_finish(self) -> None:
+        """What modules did wrong when they were imported belongs to no test: it fails the session."""
+        running = _running_job()
+        if running is not None and not self._has_collected:
+            self._has_collected = True
+            self._collected = self._new_findings(running, Settings(self._config).options)
+            self._note_collected(self._collected, running)
+
+    def _note_collected(self, findings: "list[Finding]", running: "Job") -> None:
+        noted = self._noted(running, findings, sum(map(self._is_known, findings)))
+        if hasattr(self._config, "workeroutput"):
+            self._config.workeroutput["syncheck"] = noted
+        else:
+            self._tally.add("imports", noted)
+
+    def pytest_testnodedown(self, node: Any) -> None:
+        """A worker of xdist has ended: every one imports all modules, and all found the same."""
+        noted = getattr(node, "workeroutput", {}).get("syncheck")
+        if noted is not None and not self._collected:
+            from syncheck import plain  # noqa: PLC0415  not for sessions that do not use it
+
+            self._collected = [plain.to_finding(data) for data in noted["findings"]]
+            self._tally.add("imports", noted)
 
     def pytest_unconfigure(self) -> None:
         """End the check."""
@@ -182,8 +160,12 @@ class Checker:
         """Check one test, its fixtures included."""
         settings = Settings(self._config, item)
         with ExitStack() as stack:
+            self._refused = ""
             if _running_job() is None and settings.is_marked and not settings.is_disabled:
-                stack.enter_context(settings.check())
+                try:
+                    stack.enter_context(settings.check())
+                except pytest.UsageError as error:
+                    self._refused = str(error)
             return (yield)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -194,9 +176,25 @@ class Checker:
         running = _running_job()
         self._expected.clear()
         if running is not None:
+            self._refuse_wrong_marker(item)
             running.begin_anew()
             self._mark = running.session.ledger.mark()
-        return (yield)
+        yield
+        if self._refused:
+            pytest.fail(self._refused, pytrace=False)
+
+    def _refuse_wrong_marker(self, item: pytest.Item) -> None:
+        """Say why a test's marker cannot be obeyed, if that is so."""
+        settings = Settings(self._config, item)
+        try:
+            wanted, there = settings.options.devices, Settings(self._config).options.devices
+        except pytest.UsageError as error:
+            self._refused = str(error)
+        else:
+            if self._is_for_all and wanted != there:
+                self._refused = (
+                    f"the session has {there} simulated GPUs for all tests; {wanted} need --syncheck-devices"
+                )
 
     def _begin_in_child(self, item: pytest.Item) -> None:
         """Check in a process that was forked for this one test, and ends with it."""
@@ -214,12 +212,11 @@ class Checker:
         """Fail a test, or its teardown, with what was found in it."""
         report = yield
         running, settings = _running_job(), Settings(self._config, item)
-        if running is None or settings.is_disabled or (call.when == "setup" and report.passed):
+        if running is None or self._refused or settings.is_disabled or (call.when == "setup" and report.passed):
             return report
         findings = self._new_findings(running, settings.options)
-        known = [finding for finding in findings if self._baseline is not None and self._baseline.knows(finding)]
-        self._note(report, running, findings, len(known))
-        new = [finding for finding in findings if finding not in known]
+        new = [finding for finding in findings if not self._is_known(finding)]
+        report.syncheck = self._noted(running, findings, len(findings) - len(new))  # type: ignore[attr-defined]  # pytest keeps and sends any attribute
         if not new or settings.options.write_baseline:
             return report
         text = _text(new, settings.options)
@@ -233,26 +230,31 @@ class Checker:
     def _new_findings(self, running: "Job", options: "Options") -> "list[Finding]":
         found = running.report(since=self._mark).findings
         self._mark = running.session.ledger.mark()
-        codes = options.selected()
         return [
             finding
             for finding in found
-            if finding.rule.code in codes and _key(finding) not in self._expected and not _is_of_pytest(finding)
+            if finding.rule.code in options.codes_for(finding.place.frame.path)
+            and _key(finding) not in self._expected
+            and not _is_of_pytest(finding)
         ]
 
-    def _note(self, report: pytest.TestReport, running: "Job", findings: "list[Finding]", known: int) -> None:
-        """Attach to a report what the end of the session tells, as plain data: xdist brings it to the controller."""
+    def _is_known(self, finding: "Finding") -> bool:
+        return self._baseline is not None and self._baseline.knows(finding)
+
+    def _noted(self, running: "Job", findings: "list[Finding]", known: int) -> dict[str, Any]:
+        """Return what the end of the session tells, as plain data: xdist brings it to the controller."""
         from syncheck import plain  # noqa: PLC0415  not for sessions that do not use it
 
         seen = running.report(since=self._mark)
-        report.syncheck = {  # type: ignore[attr-defined]  # pytest keeps and sends any attribute
+        before = self._operators if running is self._counted else 0
+        self._operators, self._counted = seen.summary.operators, running
+        return {
             "findings": [plain.of_finding(finding) for finding in findings],
             "known": known,
-            "operators": seen.summary.operators - self._operators,
+            "operators": seen.summary.operators - before,
             "backend": seen.summary.backend,
             "incomplete": list(seen.incomplete),
         }
-        self._operators = seen.summary.operators
 
     def expect(self, findings: "tuple[Finding, ...]") -> None:
         """These findings were expected: they fail no test."""
@@ -262,29 +264,40 @@ class Checker:
         """Count what was found, also by xdist's workers."""
         self._tally.add(report.nodeid, getattr(report, "syncheck", None))
 
-    def pytest_sessionfinish(self) -> None:
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the baseline and the report, if they are asked for."""
         if hasattr(self._config, "workerinput"):
             return
-        if self._config.getoption("--syncheck-write-baseline"):
-            assert self._baseline is not None  # noqa: S101  `baseline_of` refuses to write where there is no name
-            self._baseline.replace(self._tally.findings, lambda entry: entry.half == "run")
-            self._baseline.write()
+        options = Settings(self._config).options
+        failing = [f for f in self._collected if f.level.rank <= options.fail_on.rank and not self._is_known(f)]
+        if failing and not options.write_baseline:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        try:
+            self._write(options)
+        except (OSError, pytest.UsageError) as error:
+            self._problems.append(str(error))
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+
+    def _write(self, options: "Options") -> None:
+        from syncheck import app  # noqa: PLC0415  not for sessions that do not use it
+
+        if self._baseline is not None and options.write_baseline:
+            with as_usage():
+                self._baseline.replace(self._tally.findings, lambda entry: entry.half == "run")
+                self._baseline.write()
         file = self._config.getoption("--syncheck-output")
         if file is not None:
-            from syncheck import app  # noqa: PLC0415  not for sessions that do not use it
-
-            text = app.render(self._tally.report(self._baseline), Settings(self._config).options, color=False)
-            try:
-                file.write_text(text, encoding="utf-8")
-            except OSError as error:
-                raise pytest.UsageError(f"cannot write {file}: {error.strerror or error}") from error
+            text = app.render(self._tally.report(self._baseline), options, color=False)
+            (self._config.invocation_params.dir / file).write_text(text, encoding="utf-8")
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Count rules and tests, and say what was not checked."""
-        if self._is_for_all or self._tally.findings:
+        if self._is_for_all or self._tally.findings or self._problems:
             terminalreporter.section("syncheck")
-            for line in self._tally.lines():
+            if self._collected:
+                terminalreporter.line(_text(self._collected, Settings(self._config).options))
+                terminalreporter.line("(found when the test modules were imported)")
+            for line in (*self._tally.lines(), *self._problems):
                 terminalreporter.line(line)
 
 
@@ -307,8 +320,13 @@ class Syncheck:
     def _checked(self, codes: tuple[str, ...]) -> "Iterator[BlockReport]":
         with self._settings.check() as report:
             yield report
-        self._checker.expect(tuple(f for f in report.findings if not codes or f.rule.code in codes))
-        missing = [code for code in codes if code not in report.codes]
+        from syncheck.rules import catalogue  # noqa: PLC0415  not for sessions that do not use it
+
+        with as_usage():
+            expected = {code: {rule.code for rule in catalogue.matching(code)} for code in codes}
+        wanted = set[str]().union(*expected.values())
+        self._checker.expect(tuple(f for f in report.findings if not codes or f.rule.code in wanted))
+        missing = [code for code in codes if not expected[code].intersection(report.codes)]
         if missing:
             pytest.fail(f"{', '.join(missing)} reported nothing; found: {', '.join(report.codes) or 'nothing'}")
 

@@ -15,6 +15,7 @@ from syncheck.rules.model import Severity
 FORMATS = ("text", "concise", "json", "sarif", "github", "gitlab", "junit")
 BACKENDS = ("auto", "cuda", "sim")
 THIRD_PARTY = ("short", "full", "off")
+MOST_DEVICES = 64
 
 Layer: TypeAlias = tuple[tuple[str, Any], ...]
 """Settings of one source: (field of `Options`, value)."""
@@ -28,10 +29,19 @@ def _names(value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _table_of_names(value: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _rules(value: object) -> tuple[str, ...]:
+    from syncheck.rules import catalogue  # noqa: PLC0415  36 modules that `--help` does not need
+
+    names = _names(value)
+    for name in names:
+        catalogue.matching(name)
+    return names
+
+
+def _table_of_rules(value: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
     if not isinstance(value, dict):
         raise TypeError
-    return tuple((pattern, _names(names)) for pattern, names in value.items())
+    return tuple((pattern, _rules(names)) for pattern, names in value.items())
 
 
 def _yes_or_no(value: object) -> bool:
@@ -40,9 +50,9 @@ def _yes_or_no(value: object) -> bool:
     return value
 
 
-def _number_from(least: int) -> Callable[[object], int]:
+def _number(least: int, most: int) -> Callable[[object], int]:
     def read(value: object) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
             raise TypeError
         return value
 
@@ -97,11 +107,11 @@ class Setting:
 
 
 SETTINGS = (
-    Setting("select", _names, '["SYN1", "SYN201"]', "rules to report (codes, prefixes, names); all, if left out"),
-    Setting("extend-select", _names, '["unordered-read"]', "rules to report as well", is_added=True),
-    Setting("ignore", _names, '["SYN303"]', "rules not to report", is_added=True),
+    Setting("select", _rules, '["SYN1", "SYN201"]', "rules to report (codes, prefixes, names); all, if left out"),
+    Setting("extend-select", _rules, '["unordered-read"]', "rules to report as well", is_added=True),
+    Setting("ignore", _rules, '["SYN303"]', "rules not to report", is_added=True),
     Setting(
-        "per-file-ignores", _table_of_names, '{ "tests/*" = ["SYN7"] }', "rules not to report in some files",
+        "per-file-ignores", _table_of_rules, '{ "tests/*" = ["SYN7"] }', "rules not to report in some files",
         is_added=True,
     ),
     Setting(
@@ -111,12 +121,12 @@ SETTINGS = (
     ),
     Setting("fail-on", _level, '"error"', "mildest level that fails", choices=tuple(Severity)),
     Setting("baseline", _path, '"syncheck-baseline.json"', "file of the findings that are known"),
-    Setting("max-findings", _number_from(0), "20", "findings to show; 0 for all", ("run", "replay", "lint")),
+    Setting("max-findings", _number(0, 1 << 31), "20", "findings to show; 0 for all", ("run", "replay", "lint")),
     Setting("output-format", _one_of(*FORMATS), '"concise"', "format of the report", ("run", "replay", "lint"),
             choices=FORMATS),
     Setting("stacks", _yes_or_no, "true", "show whole call stacks", ("run", "replay")),
     Setting("backend", _one_of(*BACKENDS), '"sim"', "real or simulated GPUs", ("run", "pytest"), choices=BACKENDS),
-    Setting("devices", _number_from(1), "4", "number of simulated GPUs", ("run", "pytest")),
+    Setting("devices", _number(1, MOST_DEVICES), "4", "number of simulated GPUs", ("run", "pytest")),
     Setting("fail-fast", _yes_or_no, "true", "end the program at the first failing finding", ("run",)),
     Setting("exclude", _names, '["third_party/"]', "what not to lint, as in a .gitignore", ("lint",), is_added=True),
     Setting("respect-gitignore", _yes_or_no, "false", "do not lint what git ignores", ("lint",)),
@@ -131,23 +141,36 @@ def given(**values: Any) -> Layer:
 
 
 def options_for(path: str, layer: Layer = ()) -> Options:
-    """Return the settings for a file: those of the nearest pyproject.toml above it, under those of the command line.
+    """Return what `lint` takes for a file: the nearest pyproject.toml's settings, under those of the command line.
 
     Raises:
         ConfigError: the settings cannot be read, or name what does not exist.
     """
-    return options_in(os.path.dirname(path), layer)
+    return options_in(os.path.dirname(path), layer, command="lint")
 
 
-def options_in(folder: str = "", layer: Layer = ()) -> Options:
-    """Return the settings for a folder, "" for the working directory: as `options_for` does for a file in it."""
-    return _merged(os.path.abspath(folder), layer)
+def options_in(folder: str = "", layer: Layer = (), *, command: str) -> Options:
+    """Return the settings for a folder, "" for the working directory: as `options_for` does for a file in it.
+
+    Args:
+        folder: where to begin to look for a pyproject.toml.
+        layer: the settings of the command line.
+        command: "run", "replay", "lint" or "pytest"; what the file says for others is left out. "" takes all.
+    """
+    return _merged(os.path.abspath(folder), layer, command)
+
+
+def forget() -> None:
+    """Read the files again when they are asked for next: they may have changed."""
+    _merged.cache_clear()
+    _table_of.cache_clear()
 
 
 @lru_cache(maxsize=4096)
-def _merged(folder: str, layer: Layer) -> Options:
+def _merged(folder: str, layer: Layer, command: str) -> Options:
     found = _table_of(folder)
     root, own = (found[0], _read(*found)) if found is not None else ("", {})
+    own = {s.field: own[s.field] for s in SETTINGS if s.field in own and command in {"", *s.commands}}
     for name, value in layer:
         setting = BY_KEY.get(name.replace("_", "-"))
         own[name] = (*own.get(name, ()), *value) if setting is not None and setting.is_added else value
@@ -161,7 +184,7 @@ def origins(folder: str = "") -> list[tuple[Setting, Any, str]]:
         ConfigError: as `options_in`.
     """
     found = _table_of(os.path.abspath(folder))
-    options = options_in(folder)
+    options = options_in(folder, command="")
     file = os.path.join(found[0], "pyproject.toml") if found is not None else ""
     given_keys = found[1].keys() if found is not None else ()
     return [(s, getattr(options, s.field), file if s.key in given_keys else "default") for s in SETTINGS]
@@ -176,9 +199,10 @@ def _table_of(folder: str) -> tuple[str, dict[str, Any]] | None:
     if os.path.isfile(path):
         try:
             with open(path, "rb") as file:
-                table = tomllib.load(file).get("tool", {}).get("syncheck")
+                tools = tomllib.load(file).get("tool", {})
         except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ConfigError(f"cannot read {path}: {error}", "mend the file, or work outside of its folder") from error
+        table = tools.get("syncheck") if isinstance(tools, dict) else None
         if table is not None:
             return folder, _checked(table, path)
     above = os.path.dirname(folder)
@@ -206,6 +230,8 @@ def _read(root: str, table: dict[str, Any]) -> dict[str, Any]:
             where, few = os.path.join(root, "pyproject.toml"), ", ".join(setting.choices)
             hint = f"choose one of {few}" if few else f"write, for example, {key} = {setting.example}"
             raise ConfigError(f"{key} in {where} cannot be {value!r}", hint) from None
+        except ConfigError as error:
+            raise ConfigError(f"{key} in {os.path.join(root, 'pyproject.toml')}: {error}", error.hint) from None
     if "baseline" in values:
         values["baseline"] = Path(root) / values["baseline"]
     return values

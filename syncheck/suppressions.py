@@ -3,19 +3,18 @@
 `ignore` is for what a run and the linter find, `ignore-run` and `ignore-lint` for one of them.
 """
 
-import ast
 import io
 import linecache
 import re
 import tokenize
 from dataclasses import dataclass
 
+from syncheck.errors import ConfigError
 from syncheck.findings import Finding, Place
-from syncheck.rules.model import Rule
+from syncheck.rules import catalogue
 
 _COMMENT = re.compile(
-    r"#\s*syncheck:\s*(?P<kind>ignore(?:-file|-run|-lint)?)\b(?!-)(?:\[(?P<codes>[^\]]*)\])?(?P<reason>[^#]*)",
-    re.IGNORECASE,
+    r"#\s*syncheck:\s*(?P<kind>ignore(?:-file|-run|-lint)?)\b(?!-)\s*(?P<list>\[[^\]]*\]?)?", re.IGNORECASE
 )
 _MARK = "syncheck:"
 
@@ -26,39 +25,31 @@ class Suppression:
 
     Attributes:
         line: where it stands, from 1.
-        codes: codes, prefixes or names that it silences, in upper case; empty for all.
+        text: how it reads, without its reason.
+        codes: codes of the rules that it silences.
         is_file: it is for the whole file.
         half: the half of syncheck that it is for, "run" or "lint"; "" for both.
+        problem: why it silences nothing; "" if it does.
         is_used: it has silenced something.
-        end: the last line of a `with syncheck.ignore(...)` block; 0 for a comment.
     """
 
     line: int
-    codes: tuple[str, ...]
+    text: str
+    codes: frozenset[str]
     is_file: bool = False
     half: str = ""
+    problem: str = ""
     is_used: bool = False
-    end: int = 0
 
     def covers(self, finding: Finding) -> bool:
         """Tell whether it silences a finding."""
         frame = finding.place.frame
-        if self.half not in {"", finding.half}:
+        if self.half not in {"", finding.half} or finding.rule.code not in self.codes:
             return False
-        if not self.is_file and not self._touches(frame.line, max(frame.line, frame.end_line)):
-            return False
-        return self.names(finding.rule)
-
-    def _touches(self, first: int, last: int) -> bool:
-        return self.line <= first <= self.end if self.end else first <= self.line <= last
-
-    def names(self, rule: Rule) -> bool:
-        """Tell whether it is about a rule."""
-        return not self.codes or any(rule.code.startswith(code) or rule.name.upper() == code for code in self.codes)
+        return self.is_file or frame.line <= self.line <= max(frame.line, frame.end_line)
 
     def __str__(self) -> str:
-        kind = "ignore-file" if self.is_file else f"ignore-{self.half}" if self.half else "ignore"
-        return f"syncheck: {kind}" + (f"[{', '.join(self.codes)}]" if self.codes else "")
+        return f"unused `{self.text}`" + (f": {self.problem}" if self.problem else "")
 
 
 def read(source: str) -> list[Suppression]:
@@ -76,35 +67,22 @@ def read(source: str) -> list[Suppression]:
 
 
 def _parsed(comment: str, line: int) -> list[Suppression]:
-    return [
-        Suppression(
-            line,
-            tuple(code.strip().upper() for code in (match["codes"] or "").split(",") if code.strip()),
-            (kind := match["kind"].lower()) == "ignore-file",
-            kind.partition("-")[2] if kind in {"ignore-run", "ignore-lint"} else "",
-        )
-        for match in _COMMENT.finditer(comment)
-    ]
+    return [_suppression(match, line) for match in _COMMENT.finditer(comment)]
 
 
-def blocks(source: str) -> list[Suppression]:
-    """Return the `with syncheck.ignore("SYN201"):` blocks in a text that is Python, for the linter."""
-    if "ignore(" not in source or "syncheck" not in source:
-        return []
-    return [
-        Suppression(node.lineno, codes, end=node.end_lineno or node.lineno)
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.With | ast.AsyncWith)
-        for item in node.items
-        if (codes := _ignored(item.context_expr))
-    ]
-
-
-def _ignored(node: ast.expr) -> tuple[str, ...]:
-    """Return the rules of a call of `syncheck.ignore`, in upper case; nothing for any other expression."""
-    if not isinstance(node, ast.Call) or ast.unparse(node.func) not in {"syncheck.ignore", "ignore"}:
-        return ()
-    return tuple(str(argument.value).upper() for argument in node.args if isinstance(argument, ast.Constant))
+def _suppression(match: re.Match[str], line: int) -> Suppression:
+    kind, listed = match["kind"].lower(), match["list"]
+    half = kind.partition("-")[2] if kind in {"ignore-run", "ignore-lint"} else ""
+    problem, codes = "", frozenset[str]()
+    if listed is not None and not listed.endswith("]"):
+        problem = "its bracket is not closed"
+    names = ["ALL"] if listed is None else [name.strip() for name in listed.strip("[]").split(",") if name.strip()]
+    try:
+        codes = frozenset(rule.code for name in names for rule in catalogue.matching(name))
+    except ConfigError as error:
+        problem = str(error)
+    text = f"syncheck: {kind}" + (f"[{', '.join(names)}]" if listed is not None else "")
+    return Suppression(line, text, codes if not problem else frozenset(), kind == "ignore-file", half, problem)
 
 
 def apply(findings: tuple[Finding, ...], suppressions: list[Suppression]) -> tuple[Finding, ...]:

@@ -21,6 +21,7 @@ class Tally:
     def __init__(self) -> None:
         self.findings: list[Finding] = []
         self._tests: set[str] = set()
+        self._places: dict[str, set[str]] = {}
         self._known = 0
         self._operators = 0
         self._backend = ""
@@ -30,7 +31,11 @@ class Tally:
         """Add what one report of a test brought."""
         if noted is None:
             return
-        self.findings += map(plain.to_finding, noted["findings"])
+        findings = [plain.to_finding(data) for data in noted["findings"]]
+        self.findings += findings
+        for finding in findings:
+            frame, rule = finding.place.frame, finding.rule
+            self._places.setdefault(f"{frame.path}:{frame.line}: {rule.code} {rule.name}", set()).add(test)
         self._known += noted["known"]
         self._operators += noted["operators"]
         self._backend = noted["backend"]
@@ -51,11 +56,9 @@ class Tally:
             rules = Counter(finding.rule.code for finding in self.findings)
             counts = ", ".join(f"{code} {number}" for code, number in sorted(rules.items()))
             yield f"{rules.total()} findings in {len(self._tests)} tests: {counts}"
-            places = Counter(
-                f"{f.place.frame.path}:{f.place.frame.line}: {f.rule.code} {f.rule.name}" for f in self.findings
-            )
-            for place, number in places.most_common(_MOST_PLACES):
-                yield f"  {place}" + (f" ({number} tests)" if number > 1 else "")
+            places = sorted(self._places.items(), key=lambda entry: -len(entry[1]))
+            for place, tests in places[:_MOST_PLACES]:
+                yield f"  {place}" + (f" ({len(tests)} tests)" if len(tests) > 1 else "")
             if len(places) > _MOST_PLACES:
                 yield f"  and {len(places) - _MOST_PLACES} other places"
         elif self._operators:

@@ -2,13 +2,12 @@
 
 import os
 import sys
-import threading
 from types import CodeType, FrameType
 
 from syncheck.capture.naming import bound_name
 from syncheck.capture.sources import PACKAGE, column_of, excerpt, is_user_file, position, shown_path, source_line
 from syncheck.findings import Frame, Place
-from syncheck.ignoring import Ignored, covers, ignoring
+from syncheck.ignoring import Ignored, covers, current, running
 from syncheck.rules.model import Rule
 
 _MAX_FRAMES = 48
@@ -44,7 +43,7 @@ class SiteTable:
             frame = frame.f_back
         wanted = tuple(key)
         known = self._ids.get(wanted) or self._add(wanted, _stack(start))
-        return self._inside(known, 0) if ignoring else known
+        return self._inside(known, 0) if running else known
 
     def near(self, frame: FrameType | None, outer: int = 0) -> int:
         """Return the id of the innermost user frame's running call, whoever called that: a tenth of `capture`'s cost.
@@ -62,17 +61,17 @@ class SiteTable:
             if kind:
                 key = (id(code), frame.f_lasti)
                 known = self._ids.get(key) or self._add(key, _stack(start))
-                return self._inside(known, outer) if ignoring else known
+                return self._inside(known, outer) if running else known
             frame = frame.f_back
         if start is None:
             return outer
         beyond = (id(start.f_code), start.f_lasti, outer)
         known = self._ids.get(beyond) or self._add(beyond, _stack(start) + self._stacks[outer])
-        return self._inside(known, outer) if ignoring else known
+        return self._inside(known, outer) if running else known
 
     def _inside(self, site: int, outer: int) -> int:
         """Return what stands for a call site in this thread's `syncheck.ignore` blocks, or in those of `outer`."""
-        blocks = ignoring.get(threading.get_ident()) or self._ignored.get(outer)
+        blocks = current() or self._ignored.get(outer)
         if not blocks or not site:
             return site
         twin = self._twins.get((site, blocks))
@@ -85,6 +84,10 @@ class SiteTable:
     def ignored(self, ident: int, rule: Rule) -> bool:
         """Tell whether the program ignores a rule at a call site."""
         return covers(self._ignored.get(ident, ()), rule)
+
+    def ignored_codes(self, ident: int) -> list[str]:
+        """Return the codes of all rules that the program ignores at a call site."""
+        return sorted({code for block in self._ignored.get(ident, ()) for code in block.codes})
 
     def lines(self) -> set[tuple[str, int]]:
         """Return (path as shown, line) of all the user's call sites so far."""

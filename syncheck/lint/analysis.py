@@ -11,6 +11,7 @@ from functools import partial
 from syncheck.findings import Finding, merge_equal
 from syncheck.lint import collectives, habits, transfers
 from syncheck.lint.collectives import Collectives
+from syncheck.lint.files import lines_of
 from syncheck.lint.interpreter import Interpreter
 from syncheck.lint.jumps import Jump, Raised, TooLongError
 from syncheck.lint.machine import Machine
@@ -55,7 +56,7 @@ class Analysis:
 
     def __init__(self, path: str, source: str) -> None:
         self._tree = ast.parse(source)
-        self._lines = source.splitlines()
+        self._lines = [line.rstrip("\r\n") for line in lines_of(source)]
         self._path = path
         self._source = source
         self._definitions = definitions_in(self._tree.body)

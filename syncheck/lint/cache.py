@@ -13,7 +13,7 @@ from syncheck import __version__, plain
 if TYPE_CHECKING:
     from syncheck.lint.linter import Result
 
-_FORMAT = 3
+_FORMAT = 4
 
 
 def _own_time() -> int:

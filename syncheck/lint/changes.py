@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 
 from syncheck.config import Options
-from syncheck.lint import fixes
+from syncheck.lint import files, fixes
 from syncheck.lint.prefilter import can_matter
 from syncheck.paths import shown as shown_path
 
@@ -34,7 +34,7 @@ def change(paths: Iterable[str], kind: str, options_of: Callable[[str], Options]
             continue
         if kind == "diff":
             name = shown_path(path)
-            shown += difflib.unified_diff(text.splitlines(keepends=True), changed.splitlines(keepends=True), name, name)
+            shown += difflib.unified_diff(files.lines_of(text), files.lines_of(changed), name, name)
         else:
             _write(path, changed)
     return "".join(shown)

@@ -4,12 +4,13 @@ import io
 import json
 import os
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pathspec
 
+from syncheck.config import Options
 from syncheck.errors import ConfigError
 
 SUFFIXES = (".py", ".pyi", ".ipynb")
@@ -32,25 +33,31 @@ class Text:
     cells: tuple[tuple[int, int], ...] = ()
 
 
-def found(paths: tuple[str, ...], exclude: tuple[str, ...], *, respect_gitignore: bool = True) -> Iterator[str]:
+def found(paths: tuple[str, ...], options_of: Callable[[str], Options]) -> Iterator[str]:
     """Yield the files to lint, in order, each once.
+
+    Args:
+        paths: files and folders.
+        options_of: the settings for a file; those for a folder's own files say what is left out under it.
 
     Raises:
         ConfigError: a path does not exist.
     """
     seen: set[str] = set()
-    left_out = pathspec.GitIgnoreSpec.from_lines(exclude)
     for path in paths:
         if not os.path.lexists(path):
             raise ConfigError(f"there is no file or folder {path!r}", "check the path, or name a folder to search")
-        for file in _under(path, left_out, respect_gitignore=respect_gitignore) if os.path.isdir(path) else [path]:
+        for file in _under(path, options_of(os.path.join(path, "x.py"))) if os.path.isdir(path) else [path]:
             real = os.path.realpath(file)
             if real not in seen:
                 seen.add(real)
                 yield file
 
 
-def _under(root: str, left_out: pathspec.GitIgnoreSpec, *, respect_gitignore: bool) -> Iterator[str]:
+def _under(root: str, options: Options) -> Iterator[str]:
+    left_out = pathspec.GitIgnoreSpec.from_lines(options.exclude)
+    bases = (root, ".", options.root or ".")
+    respect_gitignore = options.respect_gitignore
     ignored: dict[str, list[tuple[str, pathspec.GitIgnoreSpec]]] = {}
     unreadable: list[str] = []
     walk = os.walk(root, onerror=lambda error: unreadable.append(str(error.filename)))
@@ -59,13 +66,13 @@ def _under(root: str, left_out: pathspec.GitIgnoreSpec, *, respect_gitignore: bo
         if respect_gitignore and ".gitignore" in files:
             specs = [*specs, (folder, _spec(os.path.join(folder, ".gitignore")))]
         ignored[folder] = specs
+        kept = (name for name in folders if name not in _ALWAYS_LEFT_OUT)
         folders[:] = sorted(
-            name for name in folders
-            if name not in _ALWAYS_LEFT_OUT and not _is_ignored(os.path.join(folder, name) + "/", root, specs, left_out)
-        )  # fmt: skip
+            name for name in kept if not _is_ignored(os.path.join(folder, name) + "/", bases, specs, left_out)
+        )
         for name in sorted(files):
             path = os.path.join(folder, name)
-            if name.endswith(SUFFIXES) and not _is_ignored(path, root, specs, left_out):
+            if name.endswith(SUFFIXES) and not _is_ignored(path, bases, specs, left_out):
                 yield path
     yield from unreadable  # as files that cannot be read
 
@@ -93,9 +100,12 @@ def _spec(path: str) -> pathspec.GitIgnoreSpec:
 
 
 def _is_ignored(
-    path: str, root: str, specs: list[tuple[str, pathspec.GitIgnoreSpec]], left_out: pathspec.GitIgnoreSpec
+    path: str,
+    bases: tuple[str, ...],
+    specs: list[tuple[str, pathspec.GitIgnoreSpec]],
+    left_out: pathspec.GitIgnoreSpec,
 ) -> bool:
-    if left_out.patterns and (left_out.match_file(_relative(path, root)) or left_out.match_file(_relative(path, "."))):
+    if left_out.patterns and any(left_out.match_file(_relative(path, base)) for base in bases):
         return True
     return any(spec.match_file(_relative(path, base)) for base, spec in specs)
 
@@ -103,6 +113,11 @@ def _is_ignored(
 def _relative(path: str, base: str) -> str:
     relative = os.path.relpath(path, base).replace(os.sep, "/")
     return relative + "/" if path.endswith("/") else relative
+
+
+def lines_of(source: str) -> list[str]:
+    """Return a text's lines with their ends, as Python counts them: a form feed, for one, ends none."""
+    return list(io.StringIO(source, newline=""))
 
 
 def decode(data: bytes, path: str) -> Text:

@@ -109,7 +109,7 @@ def _with_line(source: str, tree: ast.Module, line: int, code: str, *, is_after:
     statement = _statement(tree, line)
     if statement is None or isinstance(statement, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
         return None
-    lines = source.splitlines(keepends=True)
+    lines = files.lines_of(source)
     number = (statement.end_lineno or statement.lineno) if is_after else statement.lineno - 1
     first = lines[statement.lineno - 1]
     indent = first[: len(first) - len(first.lstrip())]
@@ -174,7 +174,7 @@ def _replaced(source: str, tree: ast.Module, line: int, old: str, new: str) -> s
 
 def _cut(source: str, line: int, start: int, stop: int, new: str) -> str:
     """Return the text with the bytes [start, stop) of a line replaced."""
-    lines = source.splitlines(keepends=True)
+    lines = files.lines_of(source)
     data = lines[line - 1].encode()
     lines[line - 1] = (data[:start] + new.encode() + data[stop:]).decode()
     return "".join(lines)
@@ -196,7 +196,7 @@ def with_ignores(path: str, source: str, codes: frozenset[str]) -> str:
 
 def with_ignore(source: str, line: int, codes: set[str]) -> str:
     """Return the text with a comment at a line that silences some rules."""
-    lines = source.splitlines(keepends=True)
+    lines = files.lines_of(source)
     text = lines[line - 1]
     body = text.rstrip("\r\n")
     lines[line - 1] = f"{body}  # syncheck: ignore[{', '.join(sorted(codes))}]{text[len(body) :]}"

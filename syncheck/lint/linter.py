@@ -58,7 +58,7 @@ def lint_source(path: str, text: files.Text) -> Result:
         return Result(problem="it is too deeply nested to be parsed")
     except Exception as error:  # noqa: BLE001  the other files are linted all the same
         return Result(problem=f"syncheck itself failed, please report it: {type(error).__name__}: {error}")
-    comments = [*suppressions.read(text.source), *suppressions.blocks(text.source)]
+    comments = suppressions.read(text.source)
     kept = suppressions.apply(found, comments)
     if text.cells:
         kept = tuple(_in_cell(finding, path, text.cells) for finding in kept)
@@ -69,7 +69,7 @@ def _is_for_lint(comment: suppressions.Suppression) -> bool:
     """Tell whether a comment could silence something that the linter finds."""
     from syncheck.lint.analysis import RULES  # noqa: PLC0415  as above
 
-    return comment.half != "run" and not comment.end and any(comment.names(rule) for rule in RULES)
+    return bool(comment.problem) or (comment.half != "run" and any(rule.code in comment.codes for rule in RULES))
 
 
 def _in_cell(finding: Finding, path: str, cells: tuple[tuple[int, int], ...]) -> Finding:
@@ -182,7 +182,7 @@ def report_of(outcome: Outcome, options_of: Callable[[str], Options]) -> Report:
         options = options_of(path)
         codes = options.codes_for(path)
         findings += [_shown(finding, path, shown) for finding in result.findings if finding.rule.code in codes]
-        notes += [f"{shown}:{line}: unused `{comment}`" for line, comment in result.unused]
+        notes += [f"{shown}:{line}: {comment}" for line, comment in result.unused]
     findings.sort(key=lambda f: (f.place.frame.path, f.place.frame.line, f.rule.code))
     summary = Summary(files=outcome.n_files, seconds=outcome.seconds)
     return Report(tuple(findings), tuple(incomplete), tuple(notes), summary)

@@ -91,7 +91,11 @@ class Places:
 
     def ignored(self, site: int, rule: Rule) -> bool:
         """See `Sites`."""
-        return bool(site) and rule.code in self._ignored[site - 1]
+        return rule.code in self.ignored_codes(site)
+
+    def ignored_codes(self, site: int) -> list[str]:
+        """See `Sites`."""
+        return sorted(self._ignored[site - 1]) if site else []
 
 
 def _add(found: dict[int, list[ast.AST]], node: ast.AST, first: int, last: int | None) -> None:

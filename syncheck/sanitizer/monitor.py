@@ -24,6 +24,10 @@ class Sites(Protocol):
         """Tell whether the program ignores a rule at a call site."""
         ...
 
+    def ignored_codes(self, site: int) -> list[str]:
+        """Return the codes of all rules that the program ignores at a call site."""
+        ...
+
 
 class Monitor(Protocol):
     """Receives what a program does, in host order.

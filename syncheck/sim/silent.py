@@ -41,6 +41,11 @@ class NoSites:
         del ident, rule
         return False
 
+    def ignored_codes(self, ident: int) -> list[str]:
+        """Ignore nothing."""
+        del ident
+        return []
+
     def bound_directly(self, ident: int) -> str:
         """Return no name."""
         del ident

@@ -16,7 +16,6 @@ from typing import Any, TextIO
 from syncheck import __version__, plain
 from syncheck.errors import TraceError
 from syncheck.findings import Frame, Place, Report
-from syncheck.rules.catalogue import CATALOGUE
 from syncheck.rules.model import Rule
 from syncheck.sanitizer.monitor import Monitor, Sites
 from syncheck.sanitizer.session import Session
@@ -80,7 +79,7 @@ class TraceWriter:
         if site and site not in self._known:
             self._known.add(site)
             place = plain.of_place(self._sites.place(site))
-            ignored = [rule.code for rule in CATALOGUE if self._sites.ignored(site, rule)]
+            ignored = self._sites.ignored_codes(site)
             self._write(["site", site, place, self._sites.bound(site), *([ignored] if ignored else [])])
 
     def close(self) -> None:
@@ -115,7 +114,11 @@ class StoredSites:
 
     def ignored(self, site: int, rule: Rule) -> bool:
         """Tell whether the program ignored a rule at a call site."""
-        return rule.code in self.codes.get(site, ())
+        return rule.code in self.ignored_codes(site)
+
+    def ignored_codes(self, site: int) -> list[str]:
+        """Return the codes of all rules that the program ignored at a call site."""
+        return self.codes.get(site, [])
 
 
 def replay(path: Path, make_session: Callable[[str], Session]) -> Report:

@@ -149,6 +149,27 @@ def test_quick_fixes_repair_or_silence(in_editor):
     in_editor(use)
 
 
+def test_a_line_that_goes_on_takes_no_comment(in_editor):
+    async def use(editor):
+        editor.open(BAD.replace('y = "🔥", x * 2', "y = x * 2 \\\n        + 1"))
+        (finding,) = await editor.diagnostics()
+        titles = [action.title for action in await editor.actions(finding, lsp.CodeActionKind.QuickFix)]
+        assert not any("ignore it here" in title for title in titles)
+
+    in_editor(use)
+
+
+def test_settings_may_change(in_editor, tmp_path):
+    async def use(editor):
+        editor.open(BAD)
+        assert len(await editor.diagnostics()) == 1
+        (tmp_path / "pyproject.toml").write_text('[tool.syncheck]\nignore = ["SYN1"]\n')
+        editor.type(BAD)
+        assert await editor.diagnostics() == []
+
+    in_editor(use)
+
+
 def test_settings_are_those_of_the_project(in_editor, tmp_path):
     (tmp_path / "pyproject.toml").write_text('[tool.syncheck]\nignore = ["SYN1"]\n')
 

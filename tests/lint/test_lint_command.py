@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from syncheck.config import Options
 from syncheck.lint import files, linter
 from syncheck.lint.cache import Cache
 
@@ -217,7 +218,7 @@ def test_a_folder_that_cannot_be_read_is_told(folder, monkeypatch):
         return real(path)
 
     monkeypatch.setattr(os, "scandir", scandir)
-    outcome = linter.lint(files.found((str(folder),), ()), Cache(None), lambda done, of: None)
+    outcome = linter.lint(files.found((str(folder),), lambda path: Options()), Cache(None), lambda done, of: None)
     assert outcome.results[str(folder / "secret")].problem == "the folder cannot be read"
     assert outcome.results[str(folder / "train.py")].findings
 

@@ -340,6 +340,70 @@ def test_one_report_on_all_tests_can_go_to_a_file(suite, pytester, parallel):
     assert "choose one of text" in suite(tests, "--syncheck", "--syncheck-output-format", "yaml").stderr
 
 
+def test_settings_for_other_commands_are_left_alone(suite, pytester):
+    (pytester.path / "pyproject.toml").write_text("[tool.syncheck]\nfail-fast = true\nmax-findings = 1\n")
+    done = suite("def test_it():\n    race()\ndef test_other():\n    assert 0\n", "--syncheck")
+    assert "2 failed" in last(done)
+
+
+def test_what_modules_do_wrong_at_import_fails_the_session(suite):
+    for parallel in ((), ("-n", "1")):
+        done = suite("race()\ndef test_it():\n    pass\n", "--syncheck", *parallel)
+        assert "1 passed" in last(done)
+        assert done.returncode == 1
+        assert "error[SYN101]" in done.stdout
+        assert "when the test modules were imported" in done.stdout
+
+
+def test_a_marker_means_the_same_with_the_flag(suite, pytester):
+    (pytester.path / "pyproject.toml").write_text('[tool.syncheck]\nselect = ["SYN2"]\n')
+    source = """
+        @pytest.mark.syncheck(select=["SYN101"])
+        def test_bad():
+            race()
+
+        def test_other():
+            if torch.cuda.is_available():
+                race()
+        """
+    for flag in ((), ("--syncheck",)):
+        assert "1 failed, 1 passed" in last(suite(source, *flag))
+
+
+@pytest.mark.parametrize("marker", ['ignore=["SYN999"]', "ignor=[]", "devices=0", "devices=99"])
+@pytest.mark.parametrize("flag", [(), ("--syncheck",)])
+def test_a_wrong_marker_fails_its_test_alone(suite, marker, flag):
+    source = f"@pytest.mark.syncheck({marker})\ndef test_it():\n    pass\ndef test_other():\n    pass\n"
+    assert "1 passed, 1 error" in last(suite(source, *flag))
+
+
+def test_a_marker_takes_a_string_for_one_rule(suite):
+    assert "1 passed" in last(suite('@pytest.mark.syncheck(ignore="SYN101")\ndef test_it():\n    race()\n'))
+
+
+def test_the_fixture_takes_names_and_prefixes(suite):
+    source = "def test_it(syncheck):\n    with syncheck.expect('unordered-read', 'SYN1'):\n        race()\n"
+    assert "1 passed" in last(suite(source, "--syncheck"))
+
+
+def test_marked_tests_alone_are_reported_by_workers_too(suite, pytester):
+    source = "@pytest.mark.syncheck\ndef test_it():\n    race()\n"
+    done = suite(source, "-n", "1", "--syncheck-output", "report.json", "--syncheck-output-format", "json")
+    assert "1 findings in 1 tests" in done.stdout
+    assert json.loads((pytester.path / "report.json").read_text())["findings"]
+    assert "1 findings in 1 tests" in suite(source, "-n", "1").stdout
+    known = ("-n", "1", "--syncheck-baseline", "known.json")
+    assert "1 passed" in last(suite(source, *known, "--syncheck-write-baseline"))
+    assert "1 passed" in last(suite(source, *known))
+
+
+def test_a_report_that_cannot_be_written_hides_nothing(suite):
+    done = suite("def test_it():\n    race()\n", "--syncheck", "--syncheck-output", "nowhere/report.txt")
+    assert done.returncode == 4
+    assert "error[SYN101]" in done.stdout
+    assert "nowhere" in done.stdout
+
+
 def test_what_could_not_be_checked_is_told(suite):
     source = """
         import torch.multiprocessing as mp

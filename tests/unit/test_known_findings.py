@@ -283,3 +283,166 @@ def test_findings_in_installed_packages_are_told_in_short(folder, tmp_path_facto
     assert "prefetching.twice()" in done.stderr
     assert "^^^" in done.stderr
     assert run(folder, "--third-party", "off", path=path)[0] == []
+
+
+def status(folder, *arguments):
+    return syncheck(folder, *arguments).returncode
+
+
+def test_failing_fast_lets_known_findings_pass(folder):
+    run(folder, "--baseline", "known.json", "--write-baseline")
+    more = 'y = torch.ones(4, device="cuda")\nwith torch.cuda.stream(side):\n    z = y + 1\nprint("end")\n'
+    (folder / "train.py").write_text(RACE + "\n\nrace()\nprint('later')\n" + more)
+    done = syncheck(folder, "run", "--backend", "sim", "--baseline", "known.json", "--fail-fast", "train.py")
+    assert done.returncode == 1
+    assert done.stdout == "later\n"
+    assert "z = y + 1" in done.stderr
+
+
+def test_a_limit_on_findings_changes_no_status(folder):
+    (folder / "train.py").write_text(
+        "import torch\nfor _ in range(5):\n    torch.cuda.Stream()\n" + RACE + "\n\nrace()\n"
+    )
+    for command in (("run", "--backend", "sim", "--max-findings", "1", "train.py"), ("lint", "--max-findings", "1")):
+        done = syncheck(folder, *command)
+        assert done.returncode == 1, done.stdout
+        assert "hidden" in done.stdout + done.stderr
+
+
+def test_a_block_ends_with_its_task_or_generator(folder):
+    found, _ = run(
+        folder,
+        body="""
+        import asyncio
+
+        async def quiet(seconds):
+            with syncheck.ignore("SYN101"):
+                await asyncio.sleep(seconds)
+
+        async def both():
+            await asyncio.gather(quiet(0.01), quiet(0.02))
+
+        def turns():
+            with syncheck.ignore("SYN101"):
+                yield
+
+        asyncio.run(both())
+        one = turns()
+        next(one)
+        with syncheck.ignore("SYN101"):
+            list(one)
+        race()
+        """,
+    )
+    assert found == FOUND
+
+
+def test_a_block_is_of_its_task(folder):
+    found, _ = run(
+        folder,
+        body="""
+        import asyncio
+
+        async def quiet():
+            with syncheck.ignore("SYN101"):
+                await asyncio.sleep(0.05)
+
+        async def racy():
+            await asyncio.sleep(0.01)
+            race()
+
+        async def both():
+            await asyncio.gather(quiet(), racy())
+
+        asyncio.run(both())
+        """,
+    )
+    assert found == FOUND
+
+
+@pytest.mark.parametrize(
+    ("comment", "reason"),
+    [
+        ("# syncheck: ignore[SYN101", "its bracket is not closed"),
+        ("# syncheck: ignore [SYN201]", ""),
+        ("# syncheck: ignore[SYN10l]", "no rule matches"),
+    ],
+)
+def test_a_damaged_comment_silences_nothing_and_is_told(folder, comment, reason):
+    (folder / "train.py").write_text(RACE.replace("return x * 2", f"return x * 2  {comment}") + "\n\nrace()\n")
+    for half in (run, lint):
+        found, report = half(folder)
+        assert found == FOUND
+        assert reason in report["notes"][0]
+
+
+def test_only_our_own_ignore_silences(folder):
+    (folder / "mylib.py").write_text("import contextlib\n\n\ndef ignore(rule):\n    return contextlib.nullcontext()\n")
+    body = RACE.replace("import syncheck", "from mylib import ignore") + '\n\nwith ignore("SYN101"):\n    race()\n'
+    (folder / "train.py").write_text(body)
+    assert lint(folder, "train.py")[0] == FOUND
+
+
+def test_the_baseline_keeps_what_was_not_looked_at(folder):
+    known = ("--baseline", "known.json")
+    cell = {
+        "cell_type": "code",
+        "source": RACE + "\n\nrace()\n",
+        "metadata": {},
+        "outputs": [],
+        "execution_count": None,
+    }
+    (folder / "n.ipynb").write_text(json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    (folder / "other.py").write_text(RACE + "\n\nrace()\n")
+    lint(folder, *known, "--write-baseline")
+    assert lint(folder, *known, "train.py")[1]["notes"] == []
+    (folder / "other.py").write_text(RACE + "\n\nrace()\ndef (\n")
+    syncheck(folder, "lint", "--no-cache", *known)
+    (folder / "other.py").write_text(RACE + "\n\nrace()\n")
+    assert lint(folder, *known)[0] == []
+    run(folder, *known, "--write-baseline")
+    command = ("run", "--backend", "sim", *known)
+    assert status(folder, *command, "--write-baseline", "other.py") == 0
+    assert status(folder, *command, "train.py") == 0
+    (folder / "nothing.py").write_text("raise SystemExit(0)\n")
+    assert status(folder, *command, "--write-baseline", "nothing.py") == 3
+    assert status(folder, *command, "train.py") == 0
+
+
+def test_paths_are_those_of_the_start(folder):
+    (folder / "sub").mkdir()
+    found, report = run(folder, body='import os\nos.chdir("sub")\nrace()\n')
+    assert found == FOUND
+    assert report["findings"][0]["path"] == "train.py"
+
+
+def test_a_wrong_rule_in_the_settings_is_told_before_the_program_runs(folder):
+    (folder / "pyproject.toml").write_text('[tool.syncheck.per-file-ignores]\n"a.py" = ["SYN999"]\n')
+    (folder / "train.py").write_text("print('ran')\n")
+    done = syncheck(folder, "run", "--backend", "sim", "train.py")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "per-file-ignores" in done.stderr
+    assert "SYN999" in done.stderr
+
+
+def test_patterns_are_relative_to_the_settings(folder):
+    (folder / "pyproject.toml").write_text('[tool.syncheck]\nexclude = ["pkg/gen/"]\n')
+    (folder / "pkg" / "gen").mkdir(parents=True)
+    (folder / "pkg" / "gen" / "a.py").write_text("x = 1\n")
+    (folder / "pkg" / "b.py").write_text("x = 1\n")
+    for where, argument in ((folder / "pkg", "."), (folder, "pkg"), (folder.parent, f"{folder.name}/pkg")):
+        shown = syncheck(where, "lint", "--show-files", argument).stdout.split()
+        assert [path.rpartition("/")[2] for path in shown] == ["b.py"]
+
+
+def test_recording_a_trace_hides_no_unused_block(folder):
+    (folder / "train.py").write_text(RACE + '\n\nwith syncheck.ignore("SYN2"):\n    race()\n')
+    assert "unused `syncheck.ignore(" in syncheck(folder, "run", "--backend", "sim", "--trace", "t", "train.py").stderr
+
+
+def test_each_process_of_a_job_has_a_report_of_its_own(folder, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    monkeypatch.setenv("RANK", "2")
+    syncheck(folder, "run", "--backend", "sim", "--output-format", "json", "--output", "report.json", "train.py")
+    report = json.loads((folder / "report.rank2.json").read_text())
+    assert [finding["rank"] for finding in report["findings"]] == [2]

@@ -50,6 +50,9 @@ class Program:
     def ignored(self, site, rule):
         return False
 
+    def ignored_codes(self, site):
+        return []
+
     def report(self):
         return self.session.report(self)
 
