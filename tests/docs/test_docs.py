@@ -76,7 +76,7 @@ class Reader:
             folder = self.folder / f"settings{len(list(self.folder.iterdir()))}"
             folder.mkdir()
             (folder / "pyproject.toml").write_text(text)
-            options_in(str(folder)).selected()
+            options_in(str(folder), command="").selected()
 
     def yaml(self, text):
         for line in commands_in(yaml.safe_load(text)):
