@@ -180,7 +180,7 @@ def lint(request: LintRequest) -> tuple[Report, str]:
         outcome = linter.lint(paths, Cache(request.cache), request.progress)
     report = linter.report_of(outcome, options_of)
     if baseline is not None:
-        linted = {baseline.relative(path) for path in paths if not problem_of(outcome, path)}
+        linted = {baseline.relative(path) for path in paths if not _problem_of(outcome, path)}
 
         def is_seen(path: str) -> bool:
             file = path.partition(":cell ")[0]
@@ -192,7 +192,7 @@ def lint(request: LintRequest) -> tuple[Report, str]:
     return report if paths else replace(report, incomplete=(_NO_FILES,)), diff
 
 
-def problem_of(outcome: "Outcome", path: str) -> str:
+def _problem_of(outcome: "Outcome", path: str) -> str:
     """Return why a file could not be linted; "" if it could."""
     result = outcome.results.get(path)
     return result.problem if result is not None else ""

@@ -80,7 +80,7 @@ def _collective(scene: Scene) -> Draft | None:
     """A collective that was started with `async_op=True`, and not waited for on the stream that uses its tensors."""
     race = scene.race
     name = collective_name(scene.prior.operator)
-    if scene.is_host or not name:
+    if scene.is_host or not name or not scene.is_communication(race.prior.actor):
         return None
     facts: dict[str, Text] = {"collective": (f"`{name}`",)}
     related: list[tuple[int, Text]] = [(scene.prior.site, ("it was started here",))]

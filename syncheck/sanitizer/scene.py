@@ -50,6 +50,11 @@ class Scene:
         """Return a stream's device."""
         return self.names.streams[stream].device
 
+    def is_communication(self, stream: int) -> bool:
+        """Tell whether a stream is one that torch made for itself: no default stream, and none of the program's."""
+        info = self.names.streams[stream]
+        return info.handle != 0 and info.site == 0
+
     @property
     def did(self) -> Text:
         """What the earlier access did, as a related message."""

@@ -75,7 +75,7 @@ def test_a_test_with_a_race_fails_with_its_excerpt_and_a_summary(suite):
     assert "1 failed, 1 passed" in last(done)
     assert "error[SYN101] unordered-read" in done.stdout
     assert "return x * 2" in done.stdout
-    assert "1 findings in 1 tests: SYN101 1" in done.stdout
+    assert "1 finding in 1 test: SYN101 1" in done.stdout
 
 
 def test_without_the_flag_nothing_is_checked(suite):
@@ -279,7 +279,7 @@ def test_it_works_with_tests_in_forked_processes(suite, pytester):
     done = suite(source, "--syncheck", "--isolated")
     assert "1 failed, 2 passed" in last(done), done.stdout
     assert "return x * 2" in done.stdout
-    assert "1 findings in 1 tests" in done.stdout
+    assert "1 finding in 1 test" in done.stdout
 
 
 def test_a_test_that_runs_again_is_checked_again(suite, pytester):
@@ -389,9 +389,9 @@ def test_the_fixture_takes_names_and_prefixes(suite):
 def test_marked_tests_alone_are_reported_by_workers_too(suite, pytester):
     source = "@pytest.mark.syncheck\ndef test_it():\n    race()\n"
     done = suite(source, "-n", "1", "--syncheck-output", "report.json", "--syncheck-output-format", "json")
-    assert "1 findings in 1 tests" in done.stdout
+    assert "1 finding in 1 test" in done.stdout
     assert json.loads((pytester.path / "report.json").read_text())["findings"]
-    assert "1 findings in 1 tests" in suite(source, "-n", "1").stdout
+    assert "1 finding in 1 test" in suite(source, "-n", "1").stdout
     known = ("-n", "1", "--syncheck-baseline", "known.json")
     assert "1 passed" in last(suite(source, *known, "--syncheck-write-baseline"))
     assert "1 passed" in last(suite(source, *known))
