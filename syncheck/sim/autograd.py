@@ -178,6 +178,7 @@ class Backward:
             self._local.run = None
             state.streams = run.saved if run else state.streams
             state.device = run.saved_device if run else state.device
+            self.streams_changed()  # hooks may have made others current; what comes is made under the caller's
             if run:
                 self._join_leaves(run)
 

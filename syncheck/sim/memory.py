@@ -61,11 +61,14 @@ class Memory:
         return None if tag is None else tag[0]
 
     def _of_wrapped(self, tensor: torch.Tensor) -> Allocation | None:
-        """Return the tag below a wrapper of `torch.func`, or of a sparse tensor's values."""
+        """Return the tag below a wrapper of `torch.func`, or of the tensors that one holds."""
         if _functorch.is_functorch_wrapped_tensor(tensor):
             return self.of(_functorch.get_unwrapped(tensor))
         if tensor.layout == torch.sparse_coo:
             return self.of(tensor._values())  # noqa: SLF001  torch's name for uncoalesced values
+        if hasattr(tensor, "__tensor_flatten__"):  # a tensor that holds others: torch/utils/_python_dispatch.py
+            names, _ = tensor.__tensor_flatten__()
+            return self.of(getattr(tensor, names[0])) if names else None
         return None
 
     def of_storage(self, storage: torch.UntypedStorage) -> Allocation | None:

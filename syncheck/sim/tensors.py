@@ -68,6 +68,15 @@ class TensorShim:
         patches.set(torch.Tensor, "is_cuda", property(lambda t: device(t).type == "cuda"))
         patches.set(torch.Tensor, "is_cpu", property(lambda t: device(t).type == "cpu"))
 
+        make = torch.Tensor._make_wrapper_subclass  # noqa: SLF001  what tensors that hold others are made by
+
+        def make_wrapper(*args: Any, **kwargs: Any) -> Any:
+            if torch.device(kwargs.get("device") or "cpu").type == "cuda":
+                kwargs["device"] = "cpu"  # there is no other; the property looks at the tensors inside
+            return make(*args, **kwargs)
+
+        patches.set(torch.Tensor, "_make_wrapper_subclass", staticmethod(make_wrapper))
+
         def get_device(input: torch.Tensor) -> int:  # noqa: A002  torch's name
             found = device(input)
             return found.index if found.type == "cuda" else self._raw_index(input)
