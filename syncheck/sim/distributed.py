@@ -87,7 +87,7 @@ class Distributed:
             return self._barrier(func, args, kwargs)
         if not devices:
             return func(*args, **kwargs)
-        (device,) = devices if len(devices) == 1 else (min(devices),)
+        device = min(devices)  # torch refuses tensors of several
         current = self._machine.current_stream(device)
         is_async = _is_async(func, args, kwargs)
         stream = self._stream(_group_name(args), device) if is_async else current
@@ -112,9 +112,7 @@ class Distributed:
             self._simulator.dispatcher.launch(stream, plan.name, accesses)
 
     def _start(self, work: Any, stream: int, tensors: list[torch.Tensor]) -> None:
-        started = _Started(work, self._machine.next_id("event"), stream, tensors)
-        self._machine.monitor.event(started.event, 0, timing=False)
-        self._machine.monitor.record(started.event, stream, self._machine.site())
+        started = self._recorded(work, stream, tensors)
         if self._is_asked_by_python:
             self._started[id(work)] = started
             if len(self._started) > _MOST_STARTED:
@@ -124,6 +122,13 @@ class Distributed:
             self.trusted |= dict.fromkeys(idents, started)
         else:
             self._join(started)
+
+    def _recorded(self, work: Any, stream: int, tensors: list[torch.Tensor]) -> _Started:
+        """Record an event at the end of a collective that has just been launched."""
+        started = _Started(work, self._machine.next_id("event"), stream, tensors)
+        self._machine.monitor.event(started.event, 0, timing=False)
+        self._machine.monitor.record(started.event, stream, self._machine.site())
+        return started
 
     def _stream(self, group: str, device: int) -> int:
         known = self._streams.get((group, device))
@@ -166,10 +171,7 @@ class Distributed:
             (tag.ident, memory.view(t), False) for t in inputs if (tag := memory.of(t)) and tag.ident not in written
         ]
         self._simulator.dispatcher.launch(stream, func._schema.name, accesses)  # noqa: SLF001
-        started = _Started(None, self._machine.next_id("event"), stream, inputs)
-        self._machine.monitor.event(started.event, 0, timing=False)
-        self._machine.monitor.record(started.event, stream, self._machine.site())
-        self._functional |= dict.fromkeys(written, started)
+        self._functional |= dict.fromkeys(written, self._recorded(None, stream, inputs))
         return result
 
     def _wait_tensor(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
