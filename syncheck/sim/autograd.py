@@ -130,7 +130,8 @@ class Backward:
         """
         if not (tensor.requires_grad and tensor.grad_fn is None and torch.is_grad_enabled()):
             return
-        if self._log.streams and self._run is None:
+        is_noted = self._log.streams and self._run is None
+        if is_noted and tensor.layout is torch.strided:  # a sparse one has no view, by which its node is found
             with torch._C._SetExcludeDispatchKeyGuard(_AUTOGRAD, False):  # noqa: SLF001  off below our dispatch mode
                 node: Any = torch.autograd.graph.get_gradient_edge(tensor).node
             node.metadata.setdefault("syncheck", dict(self._machine.thread.streams))
@@ -178,7 +179,8 @@ class Backward:
             self._local.run = None
             state.streams = run.saved if run else state.streams
             state.device = run.saved_device if run else state.device
-            self.streams_changed()  # hooks may have made others current; what comes is made under the caller's
+            if self._log.streams:  # hooks may have made others current; what comes is made under the caller's
+                self.streams_changed()
             if run:
                 self._join_leaves(run)
 

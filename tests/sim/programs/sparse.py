@@ -39,3 +39,9 @@ table.weight.grad = None
 weight = torch.eye(2, device=d).to_sparse().requires_grad_()
 torch.sparse.mm(weight, torch.ones(2, 2, device=d)).sum().backward()
 assert weight.grad is not None
+
+with torch.cuda.stream(torch.cuda.Stream()):  # from here on the streams of nodes are kept
+    pass
+weight = torch.eye(2, device=d).to_sparse().requires_grad_()
+torch.sparse.mm(weight, torch.ones(2, 2, device=d)).sum().backward()
+assert weight.grad is not None
