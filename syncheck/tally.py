@@ -7,6 +7,7 @@ from typing import Any
 from syncheck import plain
 from syncheck.baseline import Baseline
 from syncheck.findings import Finding, Report, Summary, merge_equal
+from syncheck.report.style import counted
 
 _MOST_PLACES = 20
 
@@ -55,7 +56,7 @@ class Tally:
         if self.findings:
             rules = Counter(finding.rule.code for finding in self.findings)
             counts = ", ".join(f"{code} {number}" for code, number in sorted(rules.items()))
-            yield f"{_counted(rules.total(), 'finding')} in {_counted(len(self._tests), 'test')}: {counts}"
+            yield f"{counted(rules.total(), 'finding')} in {counted(len(self._tests), 'test')}: {counts}"
             places = sorted(self._places.items(), key=lambda entry: -len(entry[1]))
             for place, tests in places[:_MOST_PLACES]:
                 yield f"  {place}" + (f" ({len(tests)} tests)" if len(tests) > 1 else "")
@@ -69,7 +70,3 @@ class Tally:
             yield f"{self._known} of them are known: the baseline has them"
         for reason in self._incomplete:
             yield f"incomplete: {reason}"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")

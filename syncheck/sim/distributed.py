@@ -294,15 +294,12 @@ def _install_groups(distributed: Distributed, c10d: Any, patches: Patches) -> No
 
     @wraps(original_new)
     def new_group(ranks: Any = None, timeout: Any = None, backend: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if not _is_nccl(original_or(backend)):
+        if not _is_nccl(get_backend() if backend is None else backend):
             return original_new(ranks, timeout, backend, *args, **kwargs)
         group = original_new(ranks, timeout, "gloo", **_for_gloo(kwargs))
         if isinstance(group, c10d.ProcessGroup):
             distributed.nccl_groups.add(group.group_name)
         return group
-
-    def original_or(backend: Any) -> Any:
-        return get_backend() if backend is None else backend
 
     @wraps(original_backend)
     def get_backend(group: Any = None) -> Any:
