@@ -9,6 +9,7 @@ from syncheck.config import Options
 from syncheck.errors import ConfigError
 from syncheck.findings import Finding, Report, Summary
 from syncheck.policy import Policy, limited
+from syncheck.processes import completed, new_session
 
 
 class BlockReport:
@@ -20,7 +21,7 @@ class BlockReport:
 
     def complete(self, report: Report) -> None:
         """The block has ended."""
-        self._report = app.completed(report)
+        self._report = completed(report)
 
     @property
     def report(self) -> Report:
@@ -126,8 +127,8 @@ def checking(options: Options) -> Iterator[BlockReport]:
     from syncheck import backends  # noqa: PLC0415  the first use of torch
 
     policy = Policy(replace(options, baseline=None, write_baseline=False))
-    make_session, backend_of = (lambda name: app.new_session(options, name)), backends.choose(options)
-    inner = job.Job(options, make_session, policy, lambda _: 0, *backend_of)
+    make_session, backend_of = (lambda name: new_session(options, name)), backends.choose(options)
+    inner = job.Job(options, make_session, policy, lambda *_: 0, *backend_of)
     try:
         with inner.watching():
             yield block

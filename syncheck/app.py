@@ -16,46 +16,38 @@ from syncheck import __version__
 from syncheck.config import Options
 from syncheck.errors import BackendError, ConfigError
 from syncheck.findings import Report
-from syncheck.policy import Policy, baseline_of, known_left_out, limited, looking_at
+from syncheck.policy import Policy, baseline_of, is_distributed, known_left_out, limited, looking_at
+from syncheck.processes import NOTHING_SEEN, job_of, new_session, run_ranks, shown
+from syncheck.ranks import membership
+from syncheck.ranks.merging import merge as merge_parts
 from syncheck.rules.model import Rule
 from syncheck.settings import Layer, options_for, options_in, origins
+from syncheck.spawned import sender
 
 if TYPE_CHECKING:
     from syncheck.launcher import Program
     from syncheck.lint.linter import Outcome
-    from syncheck.sanitizer.session import Session
 
-_NOTHING_SEEN = "no GPU operator was seen: nothing was checked"
 _NO_FILES = "there is no Python file: nothing was checked"
 
 
 def halves(rule: Rule) -> frozenset[str]:
     """Return which halves of syncheck report a rule: "run", "lint"."""
     from syncheck.lint.analysis import RULES as LINTED  # noqa: PLC0415
+    from syncheck.ranks.compare import RULES as COMPARED  # noqa: PLC0415
     from syncheck.sanitizer.session import RULES  # noqa: PLC0415
 
-    return frozenset({"run"} if rule in RULES else ()) | frozenset({"lint"} if rule in LINTED else ())
+    return frozenset({"run"} if rule in (*RULES, *COMPARED) else ()) | frozenset({"lint"} if rule in LINTED else ())
 
 
-def new_session(options: Options, backend: str) -> "Session":
-    """Return a session that reports the selected rules.
-
-    Raises:
-        ConfigError: a rule name that does not exist.
-    """
-    from syncheck.sanitizer.session import Session  # noqa: PLC0415
-
-    codes = options.selected()
-    return Session(lambda rule: rule.code in codes, backend)
-
-
-def run(program: "Program", options: Options, deliver: Callable[[Report], int]) -> int:
+def run(program: "Program", options: Options, deliver: Callable[[Report], int], arguments: tuple[str, ...] = ()) -> int:
     """Run a program under the sanitizer.
 
     Args:
         program: what to run.
         options: how.
         deliver: prints a report and returns the exit status that it calls for.
+        arguments: the settings of the command line as they are written there, for ranks that the program starts.
 
     Returns:
         The exit status: the program's own if it failed, else that of the report.
@@ -70,23 +62,13 @@ def run(program: "Program", options: Options, deliver: Callable[[Report], int]) 
     policy = Policy(options, _silences_lint)
     options.selected()
     prepared = launcher.load(program)
-    try:
-        from syncheck import backends  # noqa: PLC0415  the first use of torch
-        from syncheck.job import Job  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise BackendError(
-            "torch is not installed in this environment",
-            f"install it for {sys.executable}: pip install 'torch>=2.8'",
-        ) from error
-    job = Job(
-        options,
-        lambda name: new_session(options, name),
-        policy,
-        lambda report: deliver(policy.concluded(report, job.sites.lines())),
-        *backends.choose(options),
-    )
+    if options.nproc and membership.PARTS not in os.environ:
+        return run_ranks(options, policy, deliver)
+    member = membership.begin(options.ranks_dir)
+    member.arguments, member.for_spawned = arguments, sender(member, options)
+    job = job_of(options, deliver, policy)
+    if options.hang_timeout and is_distributed():
+        member.on_join()  # already the first call, which makes the process group, may hang
     return job.run(prepared)
 
 
@@ -100,6 +82,16 @@ def _silences_lint(path: str, line: int) -> bool:
     except OSError:
         return False
     return can_matter(data) and all(line != unused for unused, _ in linter.lint_data(path, data).unused)
+
+
+def merge(folders: tuple[Path, ...], options: Options) -> Report:
+    """Merge what the ranks of a job have written into folders.
+
+    Raises:
+        RecordError: there is nothing that can be merged.
+        ConfigError: a rule name that does not exist.
+    """
+    return shown(merge_parts(folders), Policy(options))
 
 
 def replay(path: Path, options: Options) -> Report:
@@ -209,13 +201,6 @@ def stamps(request: LintRequest) -> dict[str, int]:
     return {path: os.stat(path).st_mtime_ns for path in lint_files(request) if os.path.exists(path)}
 
 
-def completed(report: Report) -> Report:
-    """Return the report with the reason added why it may say too little: nothing was seen."""
-    if report.summary.operators or not report.summary.backend:
-        return report
-    return replace(report, incomplete=(*report.incomplete, _NOTHING_SEEN))
-
-
 def render(report: Report, options: Options, *, color: bool) -> str:
     """Return a report in the chosen format."""
     from syncheck.report import concise, github, gitlab, junit, sarif, structured, text  # noqa: PLC0415
@@ -236,7 +221,7 @@ def status_of(report: Report, options: Options) -> int:
     """Return the exit status that a report calls for: 0 clean, 1 findings, 3 nothing could be checked."""
     if report.failing(options.fail_on):
         return 1
-    return 3 if {_NOTHING_SEEN, _NO_FILES} & set(report.incomplete) else 0
+    return 3 if {NOTHING_SEEN, _NO_FILES} & set(report.incomplete) else 0
 
 
 def rule_table() -> list[dict[str, object]]:

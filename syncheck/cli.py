@@ -4,6 +4,7 @@ import contextlib
 import json
 import sys
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,9 +13,20 @@ import typer
 from syncheck import __version__, app
 from syncheck.config import Options
 from syncheck.errors import ConfigError, ScriptError, SyncheckError
+from syncheck.findings import Report
 from syncheck.policy import is_distributed, rank
 from syncheck.rules.model import Severity
-from syncheck.settings import BACKENDS, FORMATS, MOST_DEVICES, THIRD_PARTY, Layer, forget, given, options_in
+from syncheck.settings import (
+    BACKENDS,
+    FORMATS,
+    MOST_DEVICES,
+    THIRD_PARTY,
+    Layer,
+    as_arguments,
+    forget,
+    given,
+    options_in,
+)
 from syncheck.terminal import Outlet, deliver, error_text, progress
 
 cli = typer.Typer(
@@ -62,19 +74,61 @@ def run(
     stacks: Stacks = None,
     trace: Annotated[Path | None, typer.Option(help="Record the run in this file, for `syncheck replay`.")] = None,
     steps: Annotated[str, typer.Option(help="Check only these optimizer steps: 100:120, or 100: to the end.")] = "",
+    nproc: Annotated[
+        int | None, typer.Option(min=1, help="Start so many ranks of the program on this machine.")
+    ] = None,
+    hang_timeout: Annotated[float | None, typer.Option(min=0, help="End a job that hangs for so many seconds.")] = None,
+    ranks_dir: Annotated[Path | None, typer.Option(help="Shared folder for what the ranks tell each other.")] = None,
 ) -> None:
     """Run a program and check its GPU synchronization."""
-    options = options_in("", _layer(
+    layer = _layer(
         backend=_one_of("backend", backend, BACKENDS), devices=devices, select=select, extend_select=extend_select,
         ignore=ignore, third_party=third_party, baseline=baseline, write_baseline=write_baseline, fail_on=fail_on,
         fail_fast=fail_fast, max_findings=max_findings, output_format=output_format, output=output, stacks=stacks,
-        trace=trace, steps=_steps(steps),
-    ), command="run")  # fmt: skip
+        trace=trace, steps=_steps(steps), nproc=nproc, hang_timeout=hang_timeout, ranks_dir=ranks_dir,
+    )  # fmt: skip
+    options = options_in("", layer, command="run")
     from syncheck.launcher import Program  # noqa: PLC0415  not needed by the other commands
 
     program = Program(script, tuple(args or ()), module)
     outlet = Outlet(sys.stdout.fileno(), sys.stderr.fileno())  # the program may redirect or close its own
-    raise typer.Exit(app.run(program, options, lambda report: deliver(report, options, outlet)))
+    own = as_arguments(layer)
+    raise typer.Exit(app.run(program, options, lambda report: deliver(report, _for_rank(options, report), outlet), own))
+
+
+def _for_rank(options: Options, report: Report) -> Options:
+    """Return the settings for a report: ranks that are not merged write files of their own."""
+    return replace(options, output=_own(options.output)) if options.output and not report.summary.ranks else options
+
+
+def _own(path: Path) -> Path:
+    """Return the name of this rank's own file, of one for all ranks."""
+    return path.with_name(f"{path.stem}.rank{rank()}{path.suffix}") if is_distributed() else path
+
+
+@cli.command()
+def merge(
+    folders: Annotated[list[Path], typer.Argument(help="Where the ranks of a job have written.", show_default=False)],
+    select: Names = None,
+    extend_select: Names = None,
+    ignore: Names = None,
+    third_party: ThirdParty = None,
+    baseline: BaselineFile = None,
+    write_baseline: WriteBaseline = None,
+    fail_on: FailOn = None,
+    max_findings: Limit = None,
+    output_format: Format = None,
+    output: Output = None,
+    stacks: Stacks = None,
+) -> None:
+    """Make one report of what the ranks of a job have written, also of those that died."""
+    options = options_in("", _layer(
+        select=select, extend_select=extend_select, ignore=ignore, third_party=third_party, baseline=baseline,
+        write_baseline=write_baseline, fail_on=fail_on, max_findings=max_findings, output_format=output_format,
+        output=output, stacks=stacks,
+    ), command="merge")  # fmt: skip
+    outlet = Outlet(sys.stdout.fileno(), sys.stdout.fileno())
+    raise typer.Exit(deliver(app.merge(tuple(folders), options), options, outlet))
 
 
 @cli.command()
@@ -173,12 +227,11 @@ def _layer(**values: Any) -> Layer:
             values[name] = tuple(n for entry in values[name] or () for n in entry.split(",") if n.strip())
     _one_of("output format", values.get("output_format"), FORMATS)
     _one_of("choice for third-party", values.get("third_party"), THIRD_PARTY)
-    for name in ("output", "trace", "baseline"):  # the program may change the working directory
+    for name in ("output", "trace", "baseline", "ranks_dir"):  # the program may change the working directory
         if values.get(name) is not None:
             values[name] = values[name].absolute()
-    for name in ("output", "trace"):  # each process of a job has files of its own
-        if values.get(name) is not None and is_distributed():
-            values[name] = values[name].with_name(f"{values[name].stem}.rank{rank()}{values[name].suffix}")
+    if values.get("trace") is not None:
+        values["trace"] = _own(values["trace"])
     return given(**values)
 
 

@@ -32,6 +32,9 @@ class Options:
         trace: file to record the run in.
         steps: check only from the end of the first number of optimizer steps to that of the second, None: to the end
             of the program; None checks all of it.
+        ranks_dir: where the ranks of a job write what they tell each other; None: in `.syncheck`, removed at the end.
+        hang_timeout: seconds without progress after which a job whose ranks wait for each other is ended; 0: never.
+        nproc: number of ranks to start; 0 runs the program in this process.
         exclude: patterns of files and folders not to lint, as in a .gitignore.
         respect_gitignore: do not lint what git ignores.
         root: the folder of the pyproject.toml that holds the settings; "" if there is none.
@@ -54,6 +57,9 @@ class Options:
     fail_fast: bool = False
     trace: Path | None = None
     steps: tuple[int, int | None] | None = None
+    ranks_dir: Path | None = None
+    hang_timeout: float = 0.0
+    nproc: int = 0
     exclude: tuple[str, ...] = ()
     respect_gitignore: bool = True
     root: str = ""

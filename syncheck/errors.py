@@ -25,5 +25,9 @@ class TraceError(SyncheckError):
     """A trace that is damaged, newer than this version, or not a trace."""
 
 
+class RecordError(SyncheckError):
+    """What a process of a job has written is damaged, or of another version, or not there."""
+
+
 class BackendError(SyncheckError):
     """No backend can check this program here: torch is missing or too old, or no GPU answers."""

@@ -65,6 +65,10 @@ class Place:
         return next((frame for frame in self.stack if frame.is_user or frame.package not in _TRANSPARENT), None)
 
 
+UNKNOWN = Place(Frame("<unknown>", 0))
+"""Where nobody knows where something happened."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One report of a rule at a place.
@@ -74,7 +78,8 @@ class Finding:
         related: the other places, most important first.
         count: how often it was seen; repeated findings are one finding.
         half: which half of syncheck found it.
-        rank: the process's rank in a distributed job, 0 in a single process.
+        rank: the process's rank in a distributed job, 0 in a single process; the lowest of several.
+        ranks: all ranks that found it, in order, once the ranks of a job are merged; else empty.
     """
 
     rule: Rule
@@ -86,6 +91,7 @@ class Finding:
     half: Literal["run", "lint"] = "run"
     rank: int = 0
     level: Severity = Severity.ERROR
+    ranks: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, rule: Rule, place: Place, **facts: str) -> "Finding":
@@ -130,6 +136,7 @@ class Summary:
         devices: devices that ran at least one operator.
         seconds: wall time of the checked program, or of the lint.
         files: files that were linted.
+        ranks: ranks of a job whose reports are merged; 0 for a single process.
     """
 
     backend: str = ""
@@ -138,6 +145,7 @@ class Summary:
     devices: int = 0
     seconds: float = 0.0
     files: int = 0
+    ranks: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +168,10 @@ class Report:
     known: int = 0
     worst_hidden: Severity | None = None
 
+    def noted(self, *notes: str) -> "Report":
+        """Return this report with more notes."""
+        return replace(self, notes=(*self.notes, *notes))
+
     def failing(self, fail_on: Severity) -> bool:
         """Tell whether any finding is at `fail_on` or worse."""
         levels = [finding.level for finding in self.findings] + ([self.worst_hidden] if self.worst_hidden else [])
@@ -167,11 +179,32 @@ class Report:
 
 
 def merge_equal(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Make one finding of those with the same rule and places, counts added; sort by place and code."""
+    """Make one finding of those with the same rule and places, counts added, ranks listed; sort by place and code."""
     merged: dict[tuple[object, ...], Finding] = {}
     for finding in findings:
         places = (finding.place, *finding.related)
         key = (finding.rule.code, *((p.frame.path, p.frame.line, p.frame.column) for p in places))
         seen = merged.get(key)
-        merged[key] = finding if seen is None else seen.counted(seen.count + finding.count)
+        merged[key] = finding if seen is None else _joined(seen, finding)
     return tuple(sorted(merged.values(), key=lambda f: (f.place.frame.path, f.place.frame.line, f.rule.code)))
+
+
+def _joined(one: Finding, other: Finding) -> Finding:
+    ranks = tuple(sorted({*one.ranks, *other.ranks}))
+    return replace(one, count=one.count + other.count, ranks=ranks, rank=ranks[0] if ranks else one.rank)
+
+
+def named_ranks(ranks: Iterable[int]) -> str:
+    """Return ranks in words: "rank 3", "ranks 0 to 5 and 7"; "" for none."""
+    ordered = sorted(set(ranks))
+    if not ordered:
+        return ""
+    runs: list[list[int]] = []
+    for rank in ordered:
+        if runs and rank == runs[-1][-1] + 1:
+            runs[-1].append(rank)
+        else:
+            runs.append([rank])
+    texts = [text for run in runs for text in ([f"{run[0]} to {run[-1]}"] if len(run) > 2 else map(str, run))]
+    listed = " and ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
+    return f"rank{'s' if len(ordered) > 1 else ''} {listed}"

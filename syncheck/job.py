@@ -1,11 +1,13 @@
 """One run of a program under a backend: session, trace, report and exit status."""
 
+import contextlib
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from syncheck import ignoring, paths
 from syncheck.capture.sites import SiteTable
@@ -51,7 +53,7 @@ class Job:
         options: how.
         make_session: makes the session that checks, given the backend in words.
         policy: leaves out of a report what settings and comments silence.
-        deliver: prints a report and returns the exit status that it calls for.
+        deliver: prints a report, given the program's own exit status, and returns the one that it calls for.
         backend_name: the backend in words.
         make_backend: makes it.
 
@@ -64,7 +66,7 @@ class Job:
         options: Options,
         make_session: Callable[[str], Session],
         policy: Policy,
-        deliver: Callable[[Report], int],
+        deliver: Callable[[Report, int], int],
         backend_name: str,
         make_backend: MakeBackend,
     ) -> None:
@@ -79,16 +81,18 @@ class Job:
                 self._trace = TraceWriter(self.session, options.trace, self.sites, backend_name)
             except OSError as error:
                 raise BackendError(f"cannot write the trace {options.trace}: {error.strerror}") from error
-        monitor = self._trace or self.session
-        self.backend = make_backend(monitor, self.sites, self.session.note, self._after_finding)
+        self._delivering = threading.RLock()
+        self._status: int | None = None  # of the report, once it has been delivered
+        self._monitor: Monitor = self._trace or self.session
+        self.backend = make_backend(self._monitor, self.sites, self.session.note, self._after_finding)
 
     def run(self, prepared: PreparedProgram) -> int:
         """Run the program and deliver the report; return the exit status."""
         with self.watching():
-            outcome = execute(prepared, self._report_early)
+            outcome = execute(prepared, self.end)
             if outcome.is_child:
                 return outcome.status
-        status = self._deliver_report()
+        status = self._deliver_report(outcome.status)
         if outcome.interrupted:
             end_by_interrupt()
         return outcome.status or status
@@ -125,13 +129,37 @@ class Job:
         self.backend.settle()
         self.session.begin_anew()
 
-    def _report_early(self, status: int) -> int:
+    def end(self, status: int) -> int:
+        """Deliver the report of a program that ends with a status; return the status to end with."""
         self.backend.finish()
-        own = self._deliver_report()
+        own = self._deliver_report(status)
         return status or own
 
-    def _deliver_report(self) -> int:
-        status = self._deliver(self.report())
+    def end_now(self, status: int, reason: str) -> NoReturn:
+        """End this process with a report, from a thread that looks after the others.
+
+        Args:
+            status: the exit status if the report calls for none.
+            reason: why the report may say too little; "" if that is known.
+        """
+        if reason:
+            self.session.incomplete(reason)
+        self.backend.is_checking = False
+        own = self._deliver_report(status)
+        with contextlib.suppress(Exception):  # whatever the program has made of it
+            sys.stdout.flush()
+        real_exit(own or status)
+
+    def _deliver_report(self, program_status: int) -> int:
+        with self._delivering:
+            if self._status is None:
+                if program_status == 0 and self._options.steps is None:
+                    self._monitor.ended()
+                self._status = self._deliver(self.report(), program_status)
+                self._status = self._close_trace(self._status)
+            return self._status
+
+    def _close_trace(self, status: int) -> int:
         if self._trace is not None:
             try:
                 self._trace.close()
@@ -144,9 +172,9 @@ class Job:
         if self._options.fail_fast and self._policy.is_failing(self.report()):
             self.backend.is_checking = False
             sys.stdout.flush()
-            status = self._deliver_report()
+            status = self._deliver_report(0)
             sys.stderr.flush()
-            real_exit(status)
+            real_exit(status or 1)  # of several ranks, another one may deliver
 
 
 _active: list[Job] = []

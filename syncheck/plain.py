@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from syncheck.findings import Finding, Frame, Place
+from syncheck.findings import Finding, Frame, Place, Summary
 from syncheck.rules import catalogue
 from syncheck.rules.model import Severity
 
@@ -29,7 +29,7 @@ def of_finding(finding: Finding) -> dict[str, Any]:
     return {
         "rule": finding.rule.code, "place": of_place(finding.place), "message": finding.message, "help": finding.help,
         "related": [of_place(place) for place in finding.related], "level": finding.level.value,
-        "count": finding.count, "half": finding.half, "rank": finding.rank,
+        "count": finding.count, "half": finding.half, "rank": finding.rank, "ranks": finding.ranks,
     }  # fmt: skip
 
 
@@ -49,4 +49,19 @@ def to_finding(data: dict[str, Any]) -> Finding:
         half=data["half"],
         rank=int(data["rank"]),
         level=Severity(data["level"]),
+        ranks=tuple(int(rank) for rank in data.get("ranks", ())),
     )
+
+
+def of_summary(summary: Summary) -> dict[str, Any]:
+    """Return a summary as data that JSON takes."""
+    return asdict(summary)
+
+
+def to_summary(data: dict[str, Any]) -> Summary:
+    """Return the summary that `of_summary` gave as data.
+
+    Raises:
+        TypeError: the data is damaged.
+    """
+    return Summary(**data)

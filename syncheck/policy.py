@@ -34,7 +34,7 @@ class Policy:
 
     def applied(self, report: Report) -> Report:
         """Return the report without what settings and comments silence."""
-        findings = (replace(finding, rank=self._rank) for finding in report.findings)
+        findings = (f if f.ranks else replace(f, rank=self._rank) for f in report.findings)
         return replace(report, findings=tuple(filter(self._is_wanted, findings)))
 
     def is_failing(self, report: Report) -> bool:
@@ -54,10 +54,21 @@ class Policy:
             ConfigError: the baseline cannot be written.
         """
         lines = list(lines)
-        report = replace(report, notes=(*report.notes, *self._unused(lines)))
+        return self.of_known(report.noted(*self.unused(lines)), {path for path, _ in lines})
+
+    def of_known(self, report: Report, ran: Iterable[str]) -> Report:
+        """Return what is to be shown of a report: without what the baseline knows, and not more than is wanted.
+
+        Args:
+            report: of a whole run, or of all ranks of a job.
+            ran: the files of its call sites.
+
+        Raises:
+            ConfigError: the baseline cannot be written.
+        """
         if self._baseline is not None:
-            ran = {self._baseline.relative(path) for path, _ in lines}
-            looked_at = looking_at("run", self._baseline, lambda _: self._options, ran.__contains__)
+            seen = set(map(self._baseline.relative, ran))
+            looked_at = looking_at("run", self._baseline, lambda _: self._options, seen.__contains__)
             report = known_left_out(report, self._baseline, self._options, looked_at, is_certain=False)
         return limited(report, self._options.max_findings)
 
@@ -68,7 +79,8 @@ class Policy:
             return False
         return not self._comments.silence(finding)
 
-    def _unused(self, lines: Iterable[tuple[str, int]]) -> list[str]:
+    def unused(self, lines: Iterable[tuple[str, int]]) -> list[str]:
+        """Return the comments and blocks at the program's call sites, given by path and line, that silenced nothing."""
         by_path: dict[str, set[int]] = {}
         for path, line in lines:
             by_path.setdefault(path, set()).add(line)

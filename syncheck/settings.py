@@ -20,7 +20,8 @@ MOST_DEVICES = 64
 Layer: TypeAlias = tuple[tuple[str, Any], ...]
 """Settings of one source: (field of `Options`, value)."""
 
-_ALL = ("run", "replay", "lint", "pytest")
+_SHOWING = ("run", "replay", "merge", "lint")
+_ALL = ("run", "replay", "merge", "lint", "pytest")
 
 
 def _names(value: object) -> tuple[str, ...]:
@@ -57,6 +58,12 @@ def _number(least: int, most: int) -> Callable[[object], int]:
         return value
 
     return read
+
+
+def _seconds(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        raise TypeError
+    return float(value)
 
 
 def _one_of(*allowed: str) -> Callable[[object], str]:
@@ -116,18 +123,20 @@ SETTINGS = (
     ),
     Setting(
         "third-party", _one_of(*THIRD_PARTY), '"off"',
-        "findings whose places all lie in installed packages: in short, full, or off", ("run", "replay", "pytest"),
-        choices=THIRD_PARTY,
+        "findings whose places all lie in installed packages: in short, full, or off",
+        ("run", "replay", "merge", "pytest"), choices=THIRD_PARTY,
     ),
     Setting("fail-on", _level, '"error"', "mildest level that fails", choices=tuple(Severity)),
     Setting("baseline", _path, '"syncheck-baseline.json"', "file of the findings that are known"),
-    Setting("max-findings", _number(0, 1 << 31), "20", "findings to show; 0 for all", ("run", "replay", "lint")),
-    Setting("output-format", _one_of(*FORMATS), '"concise"', "format of the report", ("run", "replay", "lint"),
+    Setting("max-findings", _number(0, 1 << 31), "20", "findings to show; 0 for all", _SHOWING),
+    Setting("output-format", _one_of(*FORMATS), '"concise"', "format of the report", _SHOWING,
             choices=FORMATS),
-    Setting("stacks", _yes_or_no, "true", "show whole call stacks", ("run", "replay")),
+    Setting("stacks", _yes_or_no, "true", "show whole call stacks", ("run", "replay", "merge")),
     Setting("backend", _one_of(*BACKENDS), '"sim"', "real or simulated GPUs", ("run", "pytest"), choices=BACKENDS),
     Setting("devices", _number(1, MOST_DEVICES), "4", "number of simulated GPUs", ("run", "pytest")),
     Setting("fail-fast", _yes_or_no, "true", "end the program at the first failing finding", ("run",)),
+    Setting("ranks-dir", _path, '"/shared/syncheck"', "folder for what the ranks of a job tell each other", ("run",)),
+    Setting("hang-timeout", _seconds, "300", "seconds after which a job that hangs is ended; 0: never", ("run",)),
     Setting("exclude", _names, '["third_party/"]', "what not to lint, as in a .gitignore", ("lint",), is_added=True),
     Setting("respect-gitignore", _yes_or_no, "false", "do not lint what git ignores", ("lint",)),
 )  # fmt: skip
@@ -138,6 +147,23 @@ DEFAULTS = {field.name: field.default for field in fields(Options) if field.defa
 def given(**values: Any) -> Layer:
     """Return the settings that a command line has: those that are not None and not empty."""
     return tuple((name, value) for name, value in values.items() if value is not None and value != ())
+
+
+def as_arguments(layer: Layer) -> tuple[str, ...]:
+    """Return settings as a command line has them, but for those that say where the report goes and what it leaves out.
+
+    So a rank is started that checks as this process does, and leaves the report to it.
+    """
+    found: list[str] = []
+    for name, value in layer:
+        if name in _OF_THE_REPORT:
+            continue
+        text = ",".join(value) if isinstance(value, tuple) else str(value)
+        found += [f"--{name.replace('_', '-')}", *([] if value is True else [text])]
+    return tuple(found)
+
+
+_OF_THE_REPORT = frozenset("output output_format baseline write_baseline max_findings stacks steps trace nproc".split())
 
 
 def options_for(path: str, layer: Layer = ()) -> Options:
@@ -232,6 +258,7 @@ def _read(root: str, table: dict[str, Any]) -> dict[str, Any]:
             raise ConfigError(f"{key} in {where} cannot be {value!r}", hint) from None
         except ConfigError as error:
             raise ConfigError(f"{key} in {os.path.join(root, 'pyproject.toml')}: {error}", error.hint) from None
-    if "baseline" in values:
-        values["baseline"] = Path(root) / values["baseline"]
+    for name in ("baseline", "ranks_dir"):
+        if name in values:
+            values[name] = Path(root) / values[name]
     return values

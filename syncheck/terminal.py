@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from syncheck import app
 from syncheck.config import Options
 from syncheck.findings import Report
+from syncheck.processes import completed
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -51,7 +52,7 @@ def deliver(report: Report, options: Options, outlet: Outlet) -> int:
 
     A report that cannot be written to its file is printed all the same, so that no finding is lost.
     """
-    report = app.completed(report)
+    report = completed(report)
     status = app.status_of(report, options)
     is_data = options.output_format not in {"text", "concise"}
     if options.output is not None:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from syncheck.capture.patching import Patches
-from syncheck.capture.sources import is_user_file
 from syncheck.sanitizer.monitor import Monitor
+from syncheck.sources import is_user_file
 
 _FLOAT_CLOCKS = ("time", "perf_counter", "monotonic")
 _INTEGER_CLOCKS = ("time_ns", "perf_counter_ns", "monotonic_ns")

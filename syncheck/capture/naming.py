@@ -8,7 +8,7 @@ from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
 
-from syncheck.capture.sources import is_user_file, position
+from syncheck.sources import is_user_file, position
 
 _MAX_ITEMS = 64
 

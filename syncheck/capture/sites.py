@@ -5,14 +5,13 @@ import sys
 from types import CodeType, FrameType
 
 from syncheck.capture.naming import bound_name
-from syncheck.capture.sources import PACKAGE, column_of, excerpt, is_user_file, position, shown_path, source_line
-from syncheck.findings import Frame, Place
+from syncheck.findings import UNKNOWN, Frame, Place
 from syncheck.ignoring import Ignored, covers, current, running
 from syncheck.rules.model import Rule
+from syncheck.sources import PACKAGE, column_of, excerpt, is_user_file, position, shown_path, source_line
 
 _MAX_FRAMES = 48
 _LAUNCHER = PACKAGE + "launcher"
-UNKNOWN = Place(Frame("<unknown>", 0))
 
 
 class SiteTable:
@@ -119,7 +118,7 @@ class SiteTable:
             return UNKNOWN
         codes = [code for code, _ in self._stacks[ident] if not code.co_filename.startswith((PACKAGE, "<frozen runpy"))]
         chosen = next((index for index, frame in enumerate(frames) if frame.is_user), 0)
-        return Place(frames[chosen], "", excerpt(codes[chosen], frames[chosen]), frames)
+        return Place(frames[chosen], "", excerpt(codes[chosen].co_filename, frames[chosen]), frames)
 
     def bound(self, ident: int) -> str:
         """Return the name that the program binds what is made at a call site to, or deletes there; "" if none."""

@@ -15,7 +15,6 @@ from syncheck.capture import threads
 from syncheck.capture.namer import Namer
 from syncheck.capture.plan import MASKED, Plan
 from syncheck.capture.sites import SiteTable
-from syncheck.capture.sources import PACKAGE
 from syncheck.capture.threads import ThreadState
 from syncheck.cuda import devices
 from syncheck.cuda.backlog import Backlog
@@ -25,6 +24,7 @@ from syncheck.cuda.memory import Memory
 from syncheck.cuda.streams import Streams
 from syncheck.cuda.trace import Trace
 from syncheck.sanitizer.monitor import Ids, Monitor
+from syncheck.sources import PACKAGE
 
 _SYNCHRONIZING = frozenset({"_to_copy", "copy_", "_foreach_copy_"})
 """Operators that synchronize between host and device."""

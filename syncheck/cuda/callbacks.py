@@ -66,7 +66,7 @@ class Callbacks:
         cuda = self._cuda
         if cuda.is_deaf:
             return
-        stream = cuda.streams.of(devices.current_device(), stream_handle)
+        stream = cuda.streams.of(devices.current_device(), stream_handle, is_torchs=True)
         event = cuda.events.of_handle(handle)
         if not self._note(_caller(), Kind.RECORD, event, stream):
             with cuda.feeding() as monitor:
@@ -76,7 +76,7 @@ class Callbacks:
         cuda = self._cuda
         if cuda.is_deaf or not cuda.events.is_known(handle):
             return  # an event from before the check: what it stands for is unknown
-        stream = cuda.streams.of(devices.current_device(), stream_handle)
+        stream = cuda.streams.of(devices.current_device(), stream_handle, is_torchs=True)
         event = cuda.events.of_handle(handle)
         if not self._note(_caller(), Kind.WAIT, event, stream):
             with cuda.feeding() as monitor:

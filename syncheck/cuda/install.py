@@ -14,6 +14,7 @@ from syncheck.capture.clocks import Clocks
 from syncheck.capture.patching import Patches
 from syncheck.capture.threads import install_threads
 from syncheck.cuda.callbacks import Callbacks
+from syncheck.cuda.collectives import Handles
 from syncheck.cuda.graphs import install_graphs
 from syncheck.cuda.hooks import Hooks
 from syncheck.cuda.processes import install_processes
@@ -52,6 +53,8 @@ def _install(cuda: "Cuda", patches: Patches) -> None:
     _install_backward(cuda, patches)
     install_threads(cuda, patches)
     install_processes(cuda, patches)
+    if torch.distributed.is_available():
+        Handles(cuda).install(patches)
     Triton(cuda, patches).install()
     Clocks(lambda: cuda.monitor, patches, lambda: cuda.next_id("reading"), cuda.sites.here).install()
     _keep_recomputing(patches)

@@ -12,6 +12,7 @@ import torch
 from syncheck.capture import collectives
 from syncheck.capture.plan import MASKED, Plan, has_mask, plan_of, tensors_in, tensors_of, unique
 from syncheck.cuda import devices
+from syncheck.cuda.collectives import COLLECTIVES, Collectives
 from syncheck.cuda.compiled import Compiled, HigherOrder
 from syncheck.cuda.copies import Copies
 from syncheck.cuda.inner import Inner, Kind, place_of_work, working_stream
@@ -36,6 +37,7 @@ class Operators:
         self._cuda = cuda
         self._memory = cuda.memory
         self._copies = Copies(cuda, self)
+        self._collectives = Collectives(cuda)
         self.plans: dict[int, Compiled | HigherOrder] = {}
         self.inner: dict[int, list[Inner]] = {}  # id of an operator's frame -> callbacks that came while it ran
         self.n_inner = 0  # callbacks that are kept: their events must not be forgotten yet
@@ -46,7 +48,9 @@ class Operators:
             other = self.plans[id(func)] = HigherOrder(func)
             return other
         plan = collectives.plan_of(func) or plan_of(func)
-        compiled = self.plans[id(func)] = Compiled(func, plan, self._copies.specials.get(plan.base))
+        is_collective = func.namespace in COLLECTIVES
+        special = self._collectives.issuing(func) if is_collective else self._copies.specials.get(plan.base)
+        compiled = self.plans[id(func)] = Compiled(func, plan, special)
         return compiled
 
     def recorded(self, tensor: torch.Tensor, stream: Any) -> None:
@@ -206,6 +210,8 @@ class Operators:
         accesses = [a for t, is_write in parts if (a := self._memory.access(t, is_write=is_write))]
         made_accesses = self._begin_made(plan, made)
         self._submit(plan, args, stream, device, accesses, made_accesses, inner, [t for t, _ in tensors] + made)
+        if compiled.func.namespace in COLLECTIVES:
+            self._collectives.launched(compiled, args, kwargs, stream, device, accesses, inner)
 
     def _touch_host(self, plan: Plan, parts: list[tuple[torch.Tensor, bool]]) -> None:
         host = self._cuda.host

@@ -28,34 +28,40 @@ class Streams:
         self.only = 0
         self.by_handle: dict[int, dict[int, int]] = {}  # device -> handle -> id, for the hot path
 
-    def of(self, device: int, handle: int) -> int:
-        """Return the id of a stream."""
+    def of(self, device: int, handle: int, *, is_torchs: bool = False) -> int:
+        """Return the id of a stream.
+
+        Args:
+            device: its device.
+            handle: its handle.
+            is_torchs: if it is new, C++ code has made it: that of Python is seen as it is made.
+        """
         ids = self.by_handle.setdefault(device, {})
         known = ids.get(handle)
         if known is not None and handle != _PER_THREAD:
             return known
         with self._cuda.lock:
-            return self._first_seen(device, handle, ids)
+            return self._first_seen(device, handle, ids, 0 if is_torchs else self._cuda.site())
 
-    def _first_seen(self, device: int, handle: int, ids: dict[int, int]) -> int:
+    def _first_seen(self, device: int, handle: int, ids: dict[int, int], site: int) -> int:
         if handle == _LEGACY:
             known = ids[handle] = self.of(device, 0)
             return known
         # the per-thread default stream has one handle and is another stream in each thread
         key = (device, handle if handle != _PER_THREAD else -threading.get_ident())
         found = self._by_key.get(key)
-        known = self._by_key[key] = self._announce(device, handle) if found is None else found
+        known = self._by_key[key] = self._announce(device, handle, site) if found is None else found
         if handle != _PER_THREAD:
             ids[handle] = known
         return known
 
-    def _announce(self, device: int, handle: int) -> int:
+    def _announce(self, device: int, handle: int, site: int) -> int:
         ident = len(self._known)
         self._known.append((device, handle))
         if handle:
             self.has_side, self.only = True, -1
         blocking = handle == _PER_THREAD or (handle != 0 and devices.is_blocking(handle))
-        self._cuda.monitor.stream(ident, device, handle, self._cuda.site(), legacy=handle == 0, blocking=blocking)
+        self._cuda.monitor.stream(ident, device, handle, site, legacy=handle == 0, blocking=blocking)
         return ident
 
     def used(self, stream: int) -> bool:

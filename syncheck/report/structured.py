@@ -41,6 +41,7 @@ def _finding(finding: Finding) -> dict[str, object]:
         "help": finding.help,
         "count": finding.count,
         "rank": finding.rank,
+        "ranks": list(finding.ranks),
         "fingerprint": finding.fingerprint,
         "package": finding.package,
         **_stack(finding.place),

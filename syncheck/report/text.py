@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from syncheck.findings import Finding, Frame, Place, Report
+from syncheck.findings import Finding, Frame, Place, Report, named_ranks
 from syncheck.report.snippet import Snippet, bar, note, snippets
 from syncheck.report.style import (
     INK_OF,
@@ -89,7 +89,9 @@ def _head(finding: Finding, pen: Pen) -> Iterator[str]:
 
 def _extent(finding: Finding) -> str:
     parts = [f"seen {finding.count:,} times"] if finding.count > 1 else []
-    parts += [f"rank {finding.rank}"] if finding.rank else []
+    ranks = named_ranks(finding.ranks or ((finding.rank,) if finding.rank else ()))
+    if ranks and not finding.message.startswith(f"{ranks} "):
+        parts.append(ranks)
     return f" ({', '.join(parts)})" if parts else ""
 
 
@@ -167,4 +169,5 @@ def _checked(report: Report) -> str:
     if not seen.operators:
         return f"no GPU operator{backend}"
     actors = f"{counted(seen.streams, 'stream')} of {counted(seen.devices, 'device')}"
-    return f"{counted(seen.operators, 'operator')} on {actors} in {seen.seconds:.1f} s{backend}"
+    ranks = f" in {counted(seen.ranks, 'rank')}" if seen.ranks else ""
+    return f"{counted(seen.operators, 'operator')} on {actors}{ranks} in {seen.seconds:.1f} s{backend}"

@@ -82,6 +82,9 @@ class Monitor(Protocol):
         """
         ...
 
+    def collective(self, stream: int, operator: str, site: int) -> None:
+        """The launch before this call, on a stream of its own, is a collective that the program has a handle of."""
+
     def host_access(
         self, operator: str, accesses: Sequence[tuple[int, int, bool]], site: int, *, escape: bool = False
     ) -> Ids:
@@ -160,6 +163,9 @@ class Monitor(Protocol):
     def replay(self, graph: int, stream: int, site: int) -> Ids:
         """A captured graph runs on a stream."""
         ...
+
+    def ended(self) -> None:
+        """The program has run to its end, without an error."""
 
     def incomplete(self, reason: str) -> None:
         """Something could not be seen."""

@@ -10,7 +10,7 @@ from syncheck.hb.footprint import strided
 from syncheck.hb.memory import FreedUse
 from syncheck.hb.order import WaitResult
 from syncheck.rules.model import Rule
-from syncheck.sanitizer import classify, events, graphs, misuse, timing
+from syncheck.sanitizer import classify, events, graphs, misuse, timing, works
 from syncheck.sanitizer.evidence import Evidence, HostSync, Wait
 from syncheck.sanitizer.ledger import Draft, Ledger, Mark
 from syncheck.sanitizer.loops import Loops
@@ -39,6 +39,8 @@ class Session:
         self._graphs = graphs.Graphs(self.ledger)
         self._events = events.Events(self._engine, self._evidence, self.ledger)
         self._timing = timing.Timing(self._engine, self._evidence, self.ledger)
+        following = works.Works(self._engine, self.ledger)
+        self.collective, self.ended = following.add, following.report  # see `Monitor`
         self._labels: list[Label] = [Label(0, "")]
         self._label_ids: dict[tuple[int, str, bool, bool], int] = {}
         self._allocation_labels: dict[int, int] = {}  # call site -> label
@@ -126,6 +128,8 @@ class Session:
         self._useful_records.update(recorded[stream][0] for stream in freed.useful_records)
         for stream in freed.useless_records:
             record_site, view = recorded[stream]
+            if not record_site:
+                continue  # torch does it for a message
             reason: Text = (StreamRef(stream), " is waited for before it is freed, so that it only delays the reuse")
             draft = misuse.useless_record(allocation, view, record_site, reason, (site, allocated))
             draft.superseded = lambda site=record_site: site in self._useful_records
@@ -390,5 +394,5 @@ class Session:
         )
 
 
-RULES = (*misuse.RULES, *classify.RULES, *events.RULES, *timing.RULES, *graphs.RULES)
+RULES = (*misuse.RULES, *classify.RULES, *events.RULES, *timing.RULES, *graphs.RULES, *works.RULES)
 """All rules that the sanitizer can report."""

@@ -224,6 +224,7 @@ def _install_refused_modules(patches: Patches) -> None:
                 patches.set(module, name, refuse(f"{module.__name__}.{name}()"))
     for name in _REFUSED_MEMORY:
         patches.set(torch.cuda.memory, name, refuse(f"torch.cuda.memory.{name}()"))
+    patches.set(torch.cuda.nccl, "version", lambda: _NCCL)
     patches.set(torch.cuda.memory, "_record_memory_history", lambda *args, **kwargs: None)  # noqa: ARG005  any form
 
 
@@ -277,11 +278,13 @@ change_current_allocator CUDAPluggableAllocator GreenContext temperature power_d
 current_solver_handle""".split()
 """Functions and classes of `torch.cuda` that have no meaning without a GPU."""
 _REFUSED_MODULES: dict[Any, list[str]] = {
-    torch.cuda.nccl: "version unique_id init_rank all_reduce reduce broadcast all_gather reduce_scatter".split(),
+    torch.cuda.nccl: "unique_id init_rank all_reduce reduce broadcast all_gather reduce_scatter".split(),
     torch.cuda.tunable: torch.cuda.tunable.__all__,
     torch.cuda.jiterator: ["_create_jit_fn", "_create_multi_output_jit_fn"],
     torch.cuda.gds: "gds_register_buffer gds_deregister_buffer GdsFile".split(),
 }
+_NCCL = (2, 27, 5)
+"""The version of NCCL that simulated GPUs say they have."""
 _REFUSED_MEMORY = "_snapshot _dump_snapshot _allocation_traceback _set_allocator_settings".split()
 _STREAM_CLASSES = {
     torch.cuda.Stream: CudaStream,

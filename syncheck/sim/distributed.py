@@ -9,9 +9,8 @@ Source:
     `stashed_for_allocator_safety_`, `barrier`; torch/csrc/distributed/c10d/Functional.cpp.
 """
 
-import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import wraps
@@ -19,9 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from syncheck.capture.collectives import plan_of
+from syncheck.capture.collectives import calls, install_calls, issue, joined, plan_of
 from syncheck.capture.patching import Patches
 from syncheck.capture.plan import Plan, tensors_in, tensors_of
+from syncheck.findings import Place
+from syncheck.ranks import watch
+from syncheck.sanitizer.classify import collective_name
 from syncheck.sim.machine import HOST_DEVICE
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ class _Started:
         event: is recorded at its end.
         stream: the communication stream.
         tensors: its tensors, which live until somebody has waited.
+        group: the name of its group in the records of the ranks.
         was_asked: `is_completed` has said no.
     """
 
@@ -48,6 +51,7 @@ class _Started:
     event: int
     stream: int
     tensors: list[torch.Tensor]
+    group: str
     was_asked: bool = False
 
 
@@ -66,8 +70,9 @@ class Distributed:
         self._streams: dict[tuple[str, int], int] = {}
         self._started: OrderedDict[int, _Started] = OrderedDict()
         self._functional: dict[int, _Started] = {}  # allocation -> the functional collective that fills it
-        self._local = threading.local()
         self._plans: dict[Any, Plan | None] = {}
+        self._coalesced: list[Any] | None = None  # what has been started since a coalescing manager was entered
+        self._together: dict[int, list[Any]] = {}  # the last handle of a coalescing manager -> the others
         self.nccl_groups: set[str] = set()
         self.trusted: dict[int, _Started] = {}
 
@@ -81,6 +86,11 @@ class Distributed:
 
     def run(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a collective; one of tensors in host memory is gloo's own."""
+        group = issue(func, args, kwargs, self._machine.site(), self._place)
+        with watch.waiting(collective_name(plan.name), group):
+            return self._run(func, plan, args, kwargs, group)
+
+    def _run(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], group: str) -> Any:
         tensors = tensors_of(plan, args, kwargs)
         devices = {self._simulator.memory.device(tensor) for tensor, _ in tensors} - {HOST_DEVICE}
         if plan.base == "barrier":
@@ -95,12 +105,19 @@ class Distributed:
             self._machine.monitor.wait_stream(stream, current, 0, ("torch", ""))
         result = func(*args, **kwargs)
         work = _work_in(result)
+        if self._coalesced is not None:
+            self._coalesced.append(work)
         if plan.base not in _POINT_TO_POINT:
             work.wait()  # the values are there at once; a peer may still have to post its receive
         self._launch(plan, tensors, stream)
         if is_async:
-            self._start(work, stream, [tensor for tensor, _ in tensors])
+            if calls.depth and stream != current:
+                self._machine.monitor.collective(stream, plan.name, self._machine.site())
+            self._start(work, stream, [tensor for tensor, _ in tensors], group)
         return result
+
+    def _place(self, site: int) -> Place:
+        return self._machine.sites.place(site)
 
     def _launch(self, plan: Plan, tensors: Any, stream: int) -> None:
         accesses = []
@@ -111,9 +128,9 @@ class Distributed:
         if accesses:
             self._simulator.dispatcher.launch(stream, plan.name, accesses)
 
-    def _start(self, work: Any, stream: int, tensors: list[torch.Tensor]) -> None:
-        started = self._recorded(work, stream, tensors)
-        if self._is_asked_by_python:
+    def _start(self, work: Any, stream: int, tensors: list[torch.Tensor], group: str) -> None:
+        started = self._recorded(work, stream, tensors, group)
+        if calls.depth:
             self._started[id(work)] = started
             if len(self._started) > _MOST_STARTED:
                 self._started.popitem(last=False)
@@ -123,9 +140,9 @@ class Distributed:
         else:
             self._join(started)
 
-    def _recorded(self, work: Any, stream: int, tensors: list[torch.Tensor]) -> _Started:
+    def _recorded(self, work: Any, stream: int, tensors: list[torch.Tensor], group: str = "") -> _Started:
         """Record an event at the end of a collective that has just been launched."""
-        started = _Started(work, self._machine.next_id("event"), stream, tensors)
+        started = _Started(work, self._machine.next_id("event"), stream, tensors, group)
         self._machine.monitor.event(started.event, 0, timing=False)
         self._machine.monitor.record(started.event, stream, self._machine.site())
         return started
@@ -155,10 +172,12 @@ class Distributed:
         inputs = [tensor for tensor in tensors_in(args[0]) if self._simulator.memory.of(tensor) is not None]
         if not inputs or base.startswith("_wrap"):
             return func(*args, **kwargs)
+        group = issue(func, args, kwargs, self._machine.site(), self._place)
         device = self._simulator.memory.device(inputs[0])
         stream = self._stream(str(args[-1]), device)
         self._machine.monitor.wait_stream(stream, self._machine.current_stream(device), 0, ("torch", ""))
-        result = func(*args, **kwargs)
+        with watch.waiting(collective_name(func._schema.name), group):  # noqa: SLF001
+            result = func(*args, **kwargs)
         outputs = tensors_in(result)
         for tensor in outputs:
             torch.ops._c10d_functional.wait_tensor(tensor)  # noqa: SLF001  the values are there at once
@@ -171,6 +190,7 @@ class Distributed:
             (tag.ident, memory.view(t), False) for t in inputs if (tag := memory.of(t)) and tag.ident not in written
         ]
         self._simulator.dispatcher.launch(stream, func._schema.name, accesses)  # noqa: SLF001
+        self._machine.monitor.collective(stream, func._schema.name, self._machine.site())  # noqa: SLF001
         self._functional |= dict.fromkeys(written, self._recorded(None, stream, inputs))
         return result
 
@@ -182,10 +202,6 @@ class Distributed:
         return func(*args, **kwargs)
 
     # -- waits
-
-    @property
-    def _is_asked_by_python(self) -> bool:
-        return getattr(self._local, "depth", 0) > 0
 
     def _join(self, started: _Started) -> None:
         """Let the current stream wait for a collective, and let go of its tensors."""
@@ -200,11 +216,39 @@ class Distributed:
             if started is not None:
                 self._join(started)
 
+    # -- coalescing
+
+    def start_coalescing(self) -> None:
+        """What is started from now on is waited for as a whole."""
+        self._coalesced = []
+
+    def end_coalescing(self) -> Any:
+        """Return the handle that stands for all that was started; None if the current stream has run all of it.
+
+        Source:
+            torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, `endCoalescing`.
+        """
+        works, self._coalesced = self._coalesced or [], None
+        pending = [work for work in works if id(work) in self._started]
+        if not pending:
+            return None
+        self._together[id(pending[-1])] = pending[:-1]
+        return pending[-1]
+
+    def with_its_like(self, work: Any) -> list[Any]:
+        """Return the handles that a handle stands for besides itself."""
+        return self._together.pop(id(work), [])
+
     def waited(self, work: Any) -> None:
         """The program waits for a handle."""
         started = self._started.pop(id(work), None)
         if started is not None:
             self._join(started)
+
+    def group_of(self, work: Any) -> str:
+        """Return the name of a handle's group in the records of the ranks; "" if it is not known."""
+        started = self._started.get(id(work))
+        return started.group if started is not None else ""
 
     def unseen(self) -> AbstractContextManager[None]:
         """Let gloo work without being seen."""
@@ -221,19 +265,6 @@ class Distributed:
         self._machine.monitor.sync_event(started.event, self._machine.site())
         return True
 
-    def asked(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a method of a process group that says that Python gets the handle."""
-
-        @wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            self._local.depth = getattr(self._local, "depth", 0) + 1
-            try:
-                return function(*args, **kwargs)
-            finally:
-                self._local.depth -= 1
-
-        return call
-
 
 def install_distributed(simulator: "Simulator", patches: Patches) -> None:
     """Let "nccl" be a backend."""
@@ -243,25 +274,22 @@ def install_distributed(simulator: "Simulator", patches: Patches) -> None:
     from torch.distributed import distributed_c10d as c10d  # noqa: PLC0415
 
     distributed = simulator.distributed
-    for name in _METHODS:
-        if hasattr(ProcessGroup, name):
-            patches.set(ProcessGroup, name, distributed.asked(getattr(ProcessGroup, name)))
+    install_calls(patches)
+    patches.set(ProcessGroup, "_start_coalescing", lambda *_: distributed.start_coalescing())
+    patches.set(ProcessGroup, "_end_coalescing", lambda *_: distributed.end_coalescing())
     _install_waits(distributed, Work, patches)
     _install_groups(distributed, c10d, patches)
-
-
-_METHODS = """allreduce allreduce_coalesced broadcast reduce allgather _allgather_base allgather_coalesced
-    allgather_into_tensor_coalesced reduce_scatter _reduce_scatter_base reduce_scatter_tensor_coalesced alltoall
-    alltoall_base gather scatter send recv recv_anysource barrier all_gather_single reduce_scatter_single
-    all_to_all_single""".split()
 
 
 def _install_waits(distributed: Distributed, work_class: Any, patches: Patches) -> None:
     def waiting(original: Any) -> Any:
         @wraps(original)
         def wait(self: Any, *args: Any, **kwargs: Any) -> Any:
-            with distributed.unseen():  # gloo's own copies
+            # gloo's own copies are not seen
+            with distributed.unseen(), watch.waiting("the wait for a collective", distributed.group_of(self)):
                 result = original(self, *args, **kwargs)
+            for work in distributed.with_its_like(self):
+                wait(work)
             distributed.waited(self)
             return result
 
@@ -286,11 +314,16 @@ def _install_groups(distributed: Distributed, c10d: Any, patches: Patches) -> No
 
     @wraps(original_init)
     def init_process_group(backend: Any = None, *args: Any, **kwargs: Any) -> None:
-        if not _is_nccl(backend):
+        with watch.waiting("init_process_group"):
+            make(backend, args, kwargs)
+        joined()
+
+    def make(backend: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if _is_nccl(backend):
+            original_init("gloo", *args, **_for_gloo(kwargs))
+            distributed.nccl_groups.add(c10d.GroupMember.WORLD.group_name)
+        else:
             original_init(backend, *args, **kwargs)
-            return
-        original_init("gloo", *args, **_for_gloo(kwargs))
-        distributed.nccl_groups.add(c10d.GroupMember.WORLD.group_name)
 
     @wraps(original_new)
     def new_group(ranks: Any = None, timeout: Any = None, backend: Any = None, *args: Any, **kwargs: Any) -> Any:

@@ -15,13 +15,12 @@ from typing import Any, TextIO
 
 from syncheck import __version__, plain
 from syncheck.errors import TraceError
-from syncheck.findings import Frame, Place, Report
+from syncheck.findings import UNKNOWN, Place, Report
 from syncheck.rules.model import Rule
 from syncheck.sanitizer.monitor import Monitor, Sites
 from syncheck.sanitizer.session import Session
 
 FORMAT = 1
-_UNKNOWN = Place(Frame("<unknown>", 0))
 _QUESTIONS = frozenset({"is_pending", "capturing", "report"})  # calls that change nothing
 _SITE_ARGUMENTS = frozenset({"site", "context"})
 
@@ -106,7 +105,7 @@ class StoredSites:
 
     def place(self, site: int) -> Place:
         """Return the place of a call site."""
-        return self.places.get(site, _UNKNOWN)
+        return self.places.get(site, UNKNOWN)
 
     def bound(self, site: int) -> str:
         """Return the name bound or deleted at a call site."""

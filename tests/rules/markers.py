@@ -3,8 +3,9 @@
 `# expect: SYN101, SYN102` at the end of a line: both halves report these rules with this line as the primary
 place. `# expect-run:` and `# expect-lint:` speak of one half; `# miss-lint:` is a finding that the linter is
 known to miss. Codes count: two findings need two codes. `# devices: 2` on a line of its own, before the first
-import, says how many GPUs the program needs; without it one is enough. One comment may hold several markers,
-and words before them: `# the join is missing  # expect-run: SYN101  # miss-lint: SYN101`.
+import, says how many GPUs the program needs, and `# ranks: 2` how many processes run it; without them one is
+enough. One comment may hold several markers, and words before them:
+`# the join is missing  # expect-run: SYN101  # miss-lint: SYN101`.
 """
 
 import io
@@ -22,9 +23,9 @@ MOST_DEVICES = 8
 
 _HALVES = {"expect": ("run", "lint"), "expect-run": ("run",), "expect-lint": ("lint",), "miss-lint": ("miss-lint",)}
 _SUPPRESSION = "syncheck:"
-_MEANT_AS_MARKER = re.compile(r"(?i)(?:expect|miss)[\w-]*\s*[:=]|devices\s*[:=]|.*\bSYN\d")
+_MEANT_AS_MARKER = re.compile(r"(?i)(?:expect|miss)[\w-]*\s*[:=]|(?:devices|ranks)\s*[:=]|.*\bSYN\d")
 _MARKER = re.compile(r"(?P<kind>[a-z-]+):\s*(?P<codes>SYN\d{3}(?:\s*,\s*SYN\d{3})*)")
-_DEVICES = re.compile(r"devices:\s*(?P<number>\d+)")
+_SIZE = re.compile(r"(?P<what>devices|ranks):\s*(?P<number>\d+)")
 _LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.ENCODING, tokenize.INDENT}
 
 
@@ -41,12 +42,14 @@ class Expected:
         lint: the same of the linter.
         missed: what the linter should find and does not.
         devices: GPUs that the program needs.
+        ranks: processes that run it.
     """
 
     run: Counter[tuple[str, int]]
     lint: Counter[tuple[str, int]]
     missed: Counter[tuple[str, int]]
     devices: int = 1
+    ranks: int = 1
 
     @property
     def codes(self) -> frozenset[str]:
@@ -75,13 +78,13 @@ def parse(source: str, name: str = "<source>") -> Expected:
         MarkerError: see `read`.
     """
     found: dict[str, Counter[tuple[str, int]]] = {"run": Counter(), "lint": Counter(), "miss-lint": Counter()}
-    devices: list[int] = []
+    sizes: dict[str, int] = {}
     for line, part, has_code_before, has_code_above in _parts(source):
         where = f"{name}:{line}"
-        if match := _DEVICES.fullmatch(part):
-            if has_code_above or devices:
-                raise MarkerError(f"{where}: one `# devices:`, alone on its line, before the first statement")
-            devices.append(_device_count(match, where))
+        if match := _SIZE.fullmatch(part):
+            if has_code_above or match["what"] in sizes:
+                raise MarkerError(f"{where}: one `# {match['what']}:`, alone on its line, before the first statement")
+            sizes[match["what"]] = _count(match, where)
         elif match := _MARKER.fullmatch(part):
             if not has_code_before:
                 raise MarkerError(f"{where}: {part!r} stands on a line without code")
@@ -89,7 +92,7 @@ def parse(source: str, name: str = "<source>") -> Expected:
                 found[half].update((code, line) for code in _codes(match, where))
         elif _MEANT_AS_MARKER.match(part) and not part.startswith(_SUPPRESSION):
             raise MarkerError(f"{where}: malformed marker {part!r}")
-    return Expected(found["run"], found["lint"], found["miss-lint"], *devices)
+    return Expected(found["run"], found["lint"], found["miss-lint"], **sizes)
 
 
 def _parts(source: str) -> Iterator[tuple[int, str, bool, bool]]:
@@ -110,10 +113,10 @@ def _parts(source: str) -> Iterator[tuple[int, str, bool, bool]]:
             is_first = False
 
 
-def _device_count(match: re.Match[str], where: str) -> int:
+def _count(match: re.Match[str], where: str) -> int:
     number = int(match["number"])
     if not 1 <= number <= MOST_DEVICES:
-        raise MarkerError(f"{where}: {number} devices; between 1 and {MOST_DEVICES} are expected")
+        raise MarkerError(f"{where}: {number} {match['what']}; between 1 and {MOST_DEVICES} are expected")
     return number
 
 

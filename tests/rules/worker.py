@@ -1,13 +1,14 @@
 """Run fixtures, each in a process of its own, forked from one that has imported torch.
 
-Reads requests from standard input, one JSON object a line: {"path", "devices", "folder", "limit", "backend"}. Answers
-each with one JSON line on standard output: {"status", "timed_out"}. The folder is the program's working directory and
-receives `report.json`, `stdout` and `stderr`. `status` is the program's own, whatever was found.
+Reads requests from standard input, one JSON object a line: {"path", "devices", "ranks", "folder", "limit",
+"backend"}. Answers each with one JSON line on standard output: {"status", "timed_out"}. The folder is the program's
+working directory and receives `report.json`, `stdout` and `stderr`. `status` is the program's own, whatever was found.
 """
 
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -21,6 +22,7 @@ import syncheck.sim.install  # noqa: F401
 from syncheck import app, launcher
 from syncheck.config import Options
 from syncheck.findings import Report
+from syncheck.processes import completed
 
 _POLL_SECONDS = 0.02
 
@@ -78,14 +80,24 @@ def _redirect(path: str, descriptor: int, flags: int) -> None:
 
 
 def _check(request: dict[str, Any]) -> int:
+    if request["ranks"] > 1:
+        _run_ranks(request)
+        return 0  # how each of them ends depends on which is first
     options = Options(backend=request["backend"], devices=request["devices"], output_format="json")
 
     def deliver(report: Report) -> int:
-        text = app.render(app.completed(report), options, color=False)
+        text = app.render(completed(report), options, color=False)
         Path("report.json").write_text(text, encoding="utf-8")
         return 0
 
     return app.run(launcher.Program(request["path"], (), is_module=False), options, deliver)
+
+
+def _run_ranks(request: dict[str, Any]) -> None:
+    command = [sys.executable, "-m", "syncheck", "run", "--backend", request["backend"]]
+    command += ["--devices", str(request["devices"]), "--nproc", str(request["ranks"]), "--hang-timeout", "5"]
+    command += ["--output-format", "json", "--output", "report.json", request["path"]]
+    subprocess.run(command, check=False)
 
 
 if __name__ == "__main__":

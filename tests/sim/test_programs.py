@@ -7,9 +7,6 @@ import pytest
 
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
 INCOMPLETE = {
-    "spawned": ["a spawned process was not checked"],
-    "spawned_many": ["a spawned process was not checked"],
-    "loading_spawned": [],
     "processes": [f"a program that was started with `{Path(sys.executable).name}` was not checked"],
 }
 

@@ -271,7 +271,7 @@ def test_every_public_name_works_or_says_that_it_is_not_simulated(simulator, mod
 
 
 def test_refused_modules_name_what_they_refuse(simulator):
-    for call in (torch.cuda.nccl.version, torch.cuda.tunable.enable, torch.cuda.gds.GdsFile):
+    for call in (torch.cuda.nccl.unique_id, torch.cuda.tunable.enable, torch.cuda.gds.GdsFile):
         with pytest.raises(NotSimulatedError, match=r"torch\.cuda\."):
             call()
     with pytest.raises(NotSimulatedError, match="_cuda_getArchFlags"):

@@ -11,7 +11,7 @@ from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 warnings.simplefilter("ignore", FutureWarning)
 dist.init_process_group("nccl")
 rank, size = dist.get_rank(), dist.get_world_size()
-torch.cuda.set_device(0)
+torch.cuda.set_device(dist.get_rank() % torch.cuda.device_count())
 assert (dist.get_backend(), dist.is_nccl_available()) == ("nccl", True)
 everybody = sum(range(1, size + 1))
 

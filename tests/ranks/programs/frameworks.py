@@ -12,7 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 warnings.simplefilter("ignore")
 dist.init_process_group("nccl")
-torch.cuda.set_device(0)
+torch.cuda.set_device(dist.get_rank() % torch.cuda.device_count())
 torch.manual_seed(0)
 rank, size = dist.get_rank(), dist.get_world_size()
 mesh = init_device_mesh("cuda", (size,))
@@ -49,7 +49,7 @@ dist.all_reduce(gradient)
 assert torch.allclose(gradient, model.module.weight.grad * size)
 
 if size > 1:
-    stage = PipelineStage(torch.nn.Linear(4, 4).cuda(), rank, size, torch.device("cuda", 0))
+    stage = PipelineStage(torch.nn.Linear(4, 4).cuda(), rank, size, torch.device("cuda", torch.cuda.current_device()))
     schedule = ScheduleGPipe(stage, n_microbatches=2, loss_fn=lambda a, b: (a - b).square().mean())
     x = torch.randn(4, 4, device="cuda")
     schedule.step(x) if rank == 0 else schedule.step(target=x) if rank == size - 1 else schedule.step()

@@ -13,7 +13,7 @@ from syncheck.findings import Frame
 from syncheck.paths import shown
 
 _CONTEXT_LINES = 2
-PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
+PACKAGE = str(Path(__file__).resolve().parent) + os.sep
 
 
 def _library_roots() -> tuple[str, ...]:
@@ -69,9 +69,9 @@ def column_of(source: str, offset: int | None) -> int:
     return len(source.encode()[:offset].decode(errors="replace")) + 1
 
 
-def excerpt(code: CodeType, frame: Frame) -> tuple[tuple[int, str], ...]:
+def excerpt(filename: str, frame: Frame) -> tuple[tuple[int, str], ...]:
     """Return the source lines around a frame's expression, with their numbers."""
     last = min(frame.end_line, frame.line + 4)
     numbers = range(max(1, frame.line - _CONTEXT_LINES), last + _CONTEXT_LINES + 1)
-    lines = [(number, linecache.getline(code.co_filename, number)) for number in numbers]
+    lines = [(number, linecache.getline(filename, number)) for number in numbers]
     return tuple((number, text.rstrip("\r\n")) for number, text in lines if text)

@@ -1,0 +1,82 @@
+"""What it costs to compare the ranks of a job: generated records, merged with the time and the peak memory told.
+
+Run it as `python bench/ranks.py`; each size is merged in a process of its own, alike and with one rank that differs.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from syncheck.findings import Frame, Place, Report, Summary
+from syncheck.ranks import merging
+from syncheck.ranks.record import Process, Recorder
+from syncheck.ranks.signature import Group, Signature
+
+SIZES = ((16, 20_000), (128, 20_000), (1024, 20_000), (16, 1_000_000))
+
+
+def generate(folder: Path, ranks: int, length: int, odd: int) -> None:
+    """Write the records of a training job: a step reduces 40 buckets, each of its own shape, and gathers twice."""
+    world = Group("0", tuple(range(ranks)))
+    signatures = [Signature("all_reduce", f"float32 [{1024 * (i + 1)}]", "sum") for i in range(40)]
+    signatures += [Signature("all_gather_into_tensor", f"bfloat16 [{i}, 512]") for i in (8, 16)]
+    for rank in range(ranks):
+        recorder = Recorder(folder, Process(rank, ranks))
+        for number in range(length):
+            signature = signatures[number % len(signatures)]
+            if rank == odd and number == length // 2:
+                signature = Signature("broadcast", "float32 [7]", "", 0)
+            recorder.issue(world, signature, number % len(signatures), place)
+        recorder.end(0, Report(summary=Summary("generated", length, 2, 1, 1.0)), ["train.py"], [])
+
+
+def place(site: int) -> Place:
+    return Place(Frame("train.py", site + 1, 1, site + 1, 20, "step", "dist.all_reduce(bucket)"))
+
+
+def merge(folder: Path) -> None:
+    """Merge in this process, and print what it took."""
+    began = time.perf_counter()
+    report = merging.merge([folder]).report
+    seconds = time.perf_counter() - began
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"seconds": seconds, "peak": peak, "findings": len(report.findings)}))
+
+
+def main() -> None:
+    print(
+        "| ranks x collectives | records | writing, each collective | merge, alike | merge, one differs | peak memory |"
+    )
+    print("| --- | --- | --- | --- | --- | --- |")
+    for ranks, length in SIZES:
+        cells = []
+        for odd in (-1, ranks // 3):
+            with tempfile.TemporaryDirectory() as name:
+                began = time.perf_counter()
+                generate(Path(name), ranks, length, odd)
+                each = (time.perf_counter() - began) / ranks / length
+                size = sum(path.stat().st_size for path in Path(name).iterdir()) / 2**20
+                command = [sys.executable, __file__, "--merge", name]
+                cells.append(json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
+        assert [cell["findings"] for cell in cells] == [0, 1]
+        alike, differs = cells
+        print(
+            f"| {ranks:,} x {length:,} | {size:.0f} MiB | {each * 1e6:.1f} us | {alike['seconds']:.2f} s "
+            f"| {differs['seconds']:.2f} s | {max(alike['peak'], differs['peak']):.0f} MiB |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--merge", type=Path)
+    chosen = parser.parse_args()
+    if chosen.merge:
+        merge(chosen.merge)
+    else:
+        main()

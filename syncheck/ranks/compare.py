@@ -1,0 +1,288 @@
+"""Where the ranks of a group stop issuing the same collectives (SYN604).
+
+One pass over the digests of all parts finds, for each group, the first block in which ranks differ; only those blocks
+are read. What is kept is one digest for each block of each group, whatever the number of ranks.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from syncheck.findings import UNKNOWN, Finding, Place
+from syncheck.ranks.parts import Part
+from syncheck.ranks.signature import Digest, Group, Signature
+from syncheck.rules import collective_mismatch
+
+_MOST_RELATED = 3
+_NOTHING = "nothing more"
+
+Load = Callable[[Path], Part]
+
+
+@dataclass(slots=True)
+class _Seen:
+    """One block of a group, in all ranks that were looked at.
+
+    Attributes:
+        first: the digest of the first rank.
+        differs: another rank has another.
+        balance: what was sent and not received, all ranks together.
+        n_ranks: how many of the ranks that did not crash have the block.
+    """
+
+    first: Digest
+    differs: bool = False
+    balance: int = 0
+    n_ranks: int = 0
+
+
+@dataclass(slots=True)
+class Rank:
+    """What is known of a rank besides its collectives.
+
+    Attributes:
+        path: its part.
+        is_done: its program ran to its end.
+        group: it hung in this group's collective; "" if it hung in none.
+        what: the name of that collective.
+        stuck: where it hung; None if it did not.
+    """
+
+    path: Path
+    is_done: bool
+    group: str
+    what: str
+    stuck: Place | None
+
+    @property
+    def has_crashed(self) -> bool:
+        """Tell whether it ended by a cause of its own, so that it is no wonder that it issued no more."""
+        return not self.is_done and self.stuck is None
+
+
+@dataclass(slots=True)
+class Issued:
+    """What a rank issued at the place where ranks differ: None for nothing."""
+
+    rank: int
+    signature: Signature | None
+    place: Place | None
+
+
+class Comparison:
+    """Compares the ranks of a job.
+
+    Attributes:
+        ranks: all that were looked at.
+    """
+
+    def __init__(self) -> None:
+        self.ranks: dict[int, Rank] = {}
+        self._seen: dict[Group, list[_Seen]] = {}
+
+    def add(self, part: Part) -> None:
+        """Look at the digests of a rank."""
+        hung = part.hung or {}
+        rank = Rank(part.path, part.is_done, hung.get("group") or "", hung.get("what") or "", part.stuck())
+        self.ranks[part.process.rank] = rank
+        for group, blocks in part.blocks.items():
+            seen = self._seen.setdefault(group, [])
+            for index, block in enumerate(blocks):
+                if index == len(seen):
+                    seen.append(_Seen(Digest(block.digest.count, block.digest.same)))
+                known = seen[index]
+                known.differs |= (known.first.count, known.first.same) != (block.digest.count, block.digest.same)
+                known.balance = (known.balance + block.digest.balance) & ((1 << 64) - 1)
+                known.n_ranks += not rank.has_crashed
+
+    def findings(self, load: Load) -> list[Finding]:
+        """Return what is wrong; `load` reads a part again."""
+        mismatches: list[Finding] = []
+        missing: list[tuple[bool, Finding]] = []
+        for group, seen in self._seen.items():
+            members = [rank for rank in group.ranks if rank in self.ranks]
+            for index, block in enumerate(seen):
+                if not self._is_suspicious(block, group, members):
+                    continue
+                issued = self._first_difference(group, index, members, load)
+                finding = self._explained(group, issued)
+                if finding is not None and all(entry.signature for entry in issued):
+                    mismatches.append(finding)
+                elif finding is not None:
+                    missing.append((self._is_consequence(group, issued), finding))
+                if issued:
+                    break
+        if mismatches:
+            return mismatches
+        causes = [finding for is_consequence, finding in missing if not is_consequence]
+        return causes or [finding for _, finding in missing[:1]]
+
+    def _is_suspicious(self, block: _Seen, group: Group, members: list[int]) -> bool:
+        if block.differs or block.n_ranks < sum(not self.ranks[rank].has_crashed for rank in members):
+            return True
+        return bool(block.balance) and len(members) == len(group.ranks)
+
+    def _is_consequence(self, group: Group, issued: list[Issued]) -> bool:
+        """Tell whether those that issue nothing wait in another group, so that the cause may lie there."""
+        absent = [self.ranks[entry.rank] for entry in issued if entry.signature is None]
+        return any(rank.group not in {"", group.name} for rank in absent)
+
+    # -- the first difference
+
+    def _first_difference(self, group: Group, block: int, members: list[int], load: Load) -> list[Issued]:
+        """Return what each member issued where they first differ; [] if they do not."""
+        longest: list[int] = []
+        for rank in members:  # one is in memory at a time
+            digests = self._digests(rank, group, block, load)
+            longest = max(longest, digests, key=len)
+        at = len(longest)
+        for rank in members:
+            digests = self._digests(rank, group, block, load)
+            if not self.ranks[rank].has_crashed:
+                digests += [-1] * (len(longest) - len(digests))
+            at = next((index for index, (a, b) in enumerate(zip(longest[:at], digests, strict=False)) if a != b), at)
+        if at == len(longest):
+            return self._unbalanced(group, block, members, load)
+        issued = [self._at(load(self.ranks[rank].path), group, block, at) for rank in members]
+        return [entry for entry in issued if entry.signature or not self.ranks[entry.rank].has_crashed]
+
+    def _digests(self, rank: int, group: Group, block: int, load: Load) -> list[int]:
+        return [signature.digest for signature, _ in load(self.ranks[rank].path).entries(group, block)]
+
+    @staticmethod
+    def _at(part: Part, group: Group, block: int, at: int) -> Issued:
+        entry = next((e for index, e in enumerate(part.entries(group, block)) if index == at), None)
+        signature, place = (None, part.last()) if entry is None else (entry[0], part.place(entry[1]))
+        return Issued(part.process.rank, signature, place)
+
+    def _unbalanced(self, group: Group, block: int, members: list[int], load: Load) -> list[Issued]:
+        """Return the first collective in which a rank gets another number of elements than it is sent."""
+        balance: list[Digest] = []
+        for rank in members:
+            me = group.ranks.index(rank)
+            for index, (signature, _) in enumerate(load(self.ranks[rank].path).entries(group, block)):
+                if index == len(balance):
+                    balance.append(Digest())
+                alone = Digest(index)
+                alone.add(signature, me)
+                balance[index].balance = (balance[index].balance + alone.balance) & ((1 << 64) - 1)
+        at = next((index for index, entry in enumerate(balance) if entry.balance), None)
+        if at is None:
+            return []
+        return [self._at(load(self.ranks[rank].path), group, block, at) for rank in members]
+
+    # -- words
+
+    def _explained(self, group: Group, issued: list[Issued]) -> Finding | None:
+        if not issued:
+            return None
+        kinds: dict[Signature | None, list[Issued]] = {}
+        for entry in issued:
+            key = replace(entry.signature, pairs=()) if entry.signature else None
+            kinds.setdefault(key, []).append(entry)
+        if len(kinds) == 1:
+            return _split_sizes(group, issued)
+        present = {key: entries for key, entries in kinds.items() if key is not None}
+        if len(present) > 1:
+            return _mismatch(present)
+        return self._missing(group, next(iter(present.values())), kinds[None])
+
+    def _missing(self, group: Group, present: list[Issued], absent: list[Issued]) -> Finding:
+        call = present[0]
+        assert call.signature is not None  # noqa: S101  it is one of those that issued something
+        lacking = absent[0]
+        stuck = self.ranks[lacking.rank].stuck
+        if len(present) < len(absent) and stuck is None:
+            place, rank, ranks = call.place, call.rank, present
+            operation, expected = str(call.signature), _NOTHING
+            related = [_with(entry.place, f"the last collective of rank {entry.rank}") for entry in absent]
+        else:
+            place, rank, ranks = (stuck or call.place), lacking.rank, absent
+            operation, expected = self._instead(lacking.rank), str(call.signature)
+            if self.ranks[lacking.rank].group not in {"", group.name}:
+                expected += f" in group {group.name}"
+            related = [_with(entry.place, f"rank {entry.rank} issues {entry.signature} here") for entry in present]
+            if stuck is None:
+                related.append(_with(lacking.place, f"the last collective of rank {lacking.rank}"))
+        advice = f"let every rank of the group reach the same collectives{_of(group)}, as often"
+        return _finding(rank, operation, expected, _Places(place, related, ranks), advice)
+
+    def _instead(self, number: int) -> str:
+        """Return what a rank does in place of what the others issue."""
+        rank = self.ranks[number]
+        if rank.group:
+            return f"{rank.what} in group {rank.group}"
+        return _NOTHING if rank.stuck is None else "nothing, being stuck here,"
+
+
+@dataclass(slots=True)
+class _Places:
+    primary: Place | None
+    related: Iterable[Place | None]
+    ranks: list[Issued] = field(default_factory=list)
+
+
+def _mismatch(kinds: dict[Signature, list[Issued]]) -> Finding:
+    usual = max(kinds, key=lambda key: (len(kinds[key]), -kinds[key][0].rank))
+    odd = sorted((entry for key, entries in kinds.items() if key != usual for entry in entries), key=lambda e: e.rank)
+    call = odd[0]
+    assert call.signature is not None  # noqa: S101  only those that issued something are compared
+    others = [kinds[usual][0], *odd[1:]]
+    related = [_with(entry.place, f"rank {entry.rank} issues {entry.signature} here") for entry in others]
+    what = " and ".join(call.signature.differences(usual))
+    advice = f"give rank {call.rank} and rank {kinds[usual][0].rank} the same {what} at this point"
+    if what == "operation":
+        advice = "issue the same collectives in the same order on every rank of the group"
+    return _finding(call.rank, str(call.signature), str(usual), _Places(call.place, related, odd), advice)
+
+
+def _split_sizes(group: Group, issued: list[Issued]) -> Finding | None:
+    """Explain an exchange in which one rank sends what the other does not expect."""
+    sent, received = {}, {}
+    for entry in issued:
+        me = group.ranks.index(entry.rank)
+        for sender, receiver, elements in entry.signature.pairs if entry.signature else ():
+            if sender == me:
+                sent[sender, receiver] = (elements, entry)
+            if receiver == me:
+                received[sender, receiver] = (elements, entry)
+    for pair, (elements, entry) in sorted(sent.items(), key=lambda item: item[0]):
+        wanted, other = received.get(pair, (0, entry))
+        if wanted != elements and entry.signature is not None:
+            operation = f"{entry.signature.operation} with {elements} elements for rank {other.rank}"
+            expected = str(wanted)
+            related = [_with(other.place, f"rank {other.rank} issues it here")]
+            advice = f"what rank {entry.rank} sends to rank {other.rank} and what that expects must be the same number"
+            return _finding(entry.rank, operation, expected, _Places(entry.place, related, [entry, other]), advice)
+    return None
+
+
+def _finding(rank: int, operation: str, expected: str, places: _Places, advice: str) -> Finding:
+    place = places.primary or next((place for place in places.related if place), None) or UNKNOWN
+    facts = {"rank": str(rank), "operation": operation, "expected": expected}
+    ranks = tuple(sorted({entry.rank for entry in places.ranks}))
+    found = Finding.of(collective_mismatch.RULE, place, **facts)
+    related = tuple(_unique(place, places.related))[:_MOST_RELATED]
+    return replace(found, related=related, help=advice, rank=rank, ranks=ranks)
+
+
+def _unique(primary: Place, places: Iterable[Place | None]) -> Iterator[Place]:
+    """Yield places, none of them twice but those of other ranks that say something else."""
+    seen = set()
+    for place in places:
+        if place is not None and (place.frame, "last" in place.message) not in seen:
+            seen.add((place.frame, "last" in place.message))
+            if place.frame != primary.frame or "issues" in place.message:
+                yield place
+
+
+def _with(place: Place | None, message: str) -> Place | None:
+    return place and replace(place, message=message)
+
+
+def _of(group: Group) -> str:
+    return f" ({group.name})" if ">" in group.name else ""
+
+
+RULES = (collective_mismatch.RULE,)
+"""The rules that this module reports."""

@@ -1,0 +1,199 @@
+"""One report of all the parts of a job: who is over, who merges, and what the processes found together."""
+
+import contextlib
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from syncheck import plain
+from syncheck.errors import RecordError
+from syncheck.findings import Finding, Report, Summary, merge_equal, named_ranks
+from syncheck.ranks.compare import Comparison
+from syncheck.ranks.parts import Part, paths, read
+from syncheck.ranks.record import is_over, local_pid
+
+_CLAIM = "merged"
+
+
+@dataclass(slots=True)
+class Merged:
+    """A job's report.
+
+    Attributes:
+        report: of all processes.
+        ran: the files of their call sites.
+        is_whole: all ranks left a part, and their programs ended.
+        status: the worst exit status of the programs.
+    """
+
+    report: Report = field(default_factory=Report)
+    ran: set[str] = field(default_factory=set)
+    is_whole: bool = True
+    status: int = 0
+
+
+def claim(folder: Path) -> bool:
+    """Tell whether this process is the one that merges: it is the first to ask."""
+    try:
+        os.close(os.open(folder / _CLAIM, os.O_CREAT | os.O_EXCL))
+    except OSError:
+        return False
+    return True
+
+
+def is_claimed(folder: Path) -> bool:
+    """Tell whether another process merges, or has done so and removed the folder."""
+    return (folder / _CLAIM).exists() or not folder.exists()
+
+
+def are_over(folder: Path) -> bool:
+    """Tell whether all processes that have a part have ended, or are known to be gone; nothing but names is read."""
+    return all(map(is_over, paths(folder)))
+
+
+def count_ranks(folder: Path) -> int:
+    """Return how many ranks have a part."""
+    return len({path.name.split("-")[1] for path in paths(folder) if path.name.startswith("rank-")})
+
+
+def folders(given: Iterable[Path]) -> list[Path]:
+    """Return the folders with parts: those that are given, or those in them.
+
+    Raises:
+        RecordError: there are none.
+    """
+    found: list[Path] = []
+    for folder in given:
+        if not folder.is_dir():
+            raise RecordError(f"there is no folder {str(folder)!r}", "name the folder that the ranks wrote into")
+        inner = [path for path in sorted(folder.iterdir()) if path.is_dir() and paths(path)]
+        if not paths(folder) and len(inner) > 1:
+            hint = f"name one: {inner[-1]}"
+            raise RecordError(f"{folder} holds {len(inner)} jobs: {', '.join(path.name for path in inner)}", hint)
+        found += [folder] if paths(folder) else inner
+    if not found:
+        raise RecordError("no process has written anything there", "ranks write with `syncheck run`; see docs/ranks.md")
+    return found
+
+
+def merge(given: Iterable[Path]) -> Merged:
+    """Merge the parts in folders; one part is in memory at a time.
+
+    Raises:
+        RecordError: there is none.
+    """
+    found = [path for folder in folders(given) for path in paths(folder)]
+    merger = _Merger(lambda path: read(path)[0])
+    for path in found:
+        try:
+            part, findings = read(path)
+        except RecordError as error:
+            merger.unread(path, error)
+        else:
+            merger.add(part, findings)
+    return merger.merged()
+
+
+def end_all(folder: Path) -> None:
+    """End the processes on this machine that have not ended by themselves: they are stuck in native code."""
+    for path in paths(folder):
+        pid = local_pid(path)
+        if pid not in {0, os.getpid()} and not is_over(path):
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+
+
+class _Merger:
+    def __init__(self, load: Callable[[Path], Part]) -> None:
+        self._load = load
+        self._merged = Merged()
+        self._comparison = Comparison()
+        self._findings: tuple[Finding, ...] = ()
+        self._summaries: list[Summary] = []
+        self._reasons: dict[str, list[int]] = {}
+        self._notes: dict[str, list[int]] = {}
+        self._unused: Counter[str] = Counter()
+        self._n_read = 0
+        self._size = 0
+        self._attempt = 0
+        self._problems: list[str] = []
+
+    def unread(self, path: Path, error: RecordError) -> None:
+        """A part cannot be used."""
+        hint = f" ({error.hint})" if error.hint else ""
+        self._problems.append(f"{error}{hint}" if str(path) in str(error) else f"{path}: {error}{hint}")
+        self._merged.is_whole = False
+
+    def add(self, part: Part, findings: list[Finding]) -> None:
+        """Take in a part."""
+        rank, ending = part.process.rank, part.ending
+        self._n_read += 1
+        self._size = max(self._size, part.process.size)
+        if rank >= 0:
+            ranks = (rank,)
+            findings = [replace(finding, rank=rank, ranks=ranks) for finding in findings]
+            self._newest(part)
+        self._findings = merge_equal([*self._findings, *findings])
+        if ending is None:
+            self._merged.is_whole = False
+            self._reasons.setdefault(_CUT, []).append(rank)
+            return
+        self._merged.status = max(self._merged.status, int(ending["status"]))
+        self._merged.ran.update(ending["ran"])
+        self._unused.update(ending["unused"])
+        self._summaries.append(plain.to_summary(ending["summary"]))
+        for texts, kept in ((ending["incomplete"], self._reasons), (ending["notes"], self._notes)):
+            for text in texts:
+                kept.setdefault(text, []).append(rank)
+
+    def _newest(self, part: Part) -> None:
+        """Compare the ranks of the job's last attempt only: others were cut off."""
+        if part.process.attempt > self._attempt:
+            self._attempt, self._comparison = part.process.attempt, Comparison()
+        if part.process.attempt == self._attempt:
+            self._comparison.add(part)
+
+    def merged(self) -> Merged:
+        """Return the result."""
+        ranks = sorted(self._comparison.ranks)
+        missing = sorted(set(range(self._size)) - set(ranks))
+        if missing:
+            self._merged.is_whole = False
+            self._problems.append(
+                f"{named_ranks(missing)} of {self._size} left nothing: not checked, or ended too early"
+            )
+        mismatches = self._comparison.findings(self._load)
+        findings = merge_equal([*self._findings, *mismatches])
+        unused = [text for text, number in self._unused.items() if number == self._n_read]
+        reasons = [*self._problems, *(_of(text, who, len(ranks)) for text, who in self._reasons.items())]
+        notes = [*(_of(text, who, len(ranks)) for text, who in self._notes.items()), *unused]
+        summary = _summed(self._summaries, len(ranks))
+        self._merged.report = Report(findings, tuple(reasons), tuple(notes), summary)
+        return self._merged
+
+
+_CUT = "no end is there, so that findings may be lost: crashed, killed, or still running"
+
+
+def _of(text: str, ranks: list[int], n_ranks: int) -> str:
+    """Return what some ranks say, and which."""
+    known = [rank for rank in ranks if rank >= 0]
+    is_all = len(set(known)) == n_ranks and text != _CUT
+    return text if is_all or not known else f"{named_ranks(known)}: {text}"
+
+
+def _summed(summaries: list[Summary], n_ranks: int) -> Summary:
+    if not summaries:
+        return Summary(ranks=n_ranks)
+    backend = Counter(summary.backend for summary in summaries).most_common(1)[0][0]
+    return Summary(
+        backend=backend,
+        operators=sum(summary.operators for summary in summaries),
+        streams=max(summary.streams for summary in summaries),
+        devices=max(summary.devices for summary in summaries),
+        seconds=max(summary.seconds for summary in summaries),
+        ranks=n_ranks,
+    )

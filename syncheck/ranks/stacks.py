@@ -1,0 +1,38 @@
+"""Stacks that `faulthandler` has written while no Python code could run.
+
+Source:
+    CPython, Python/traceback.c, `_Py_DumpTracebackThreads`: the newest thread first, so the main one last; of each
+    thread the innermost frame first.
+"""
+
+import re
+from pathlib import Path
+
+from syncheck.findings import Frame, Place
+from syncheck.sources import excerpt, is_user_file, shown_path, source_line
+
+_FRAME = re.compile(r'  File "(?P<path>.+)", line (?P<line>\d+) in (?P<function>.+)')
+
+
+def main_thread(path: Path) -> Place | None:
+    """Return where the main thread was when the stacks were written last; None if they were not."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    starts = [number for number, line in enumerate(lines) if "most recent call first" in line]
+    if not starts:
+        return None
+    found = [match for line in lines[starts[-1] :] if (match := _FRAME.match(line))]
+    frames = [_frame(match["path"], int(match["line"]), match["function"]) for match in found]
+    if not frames:
+        return None
+    chosen = next((index for index, frame in enumerate(frames) if frame.is_user), 0)
+    return Place(frames[chosen], "", excerpt(found[chosen]["path"], frames[chosen]), tuple(frames))
+
+
+def _frame(path: str, line: int, function: str) -> Frame:
+    source = source_line(path, line)
+    first = len(source) - len(source.lstrip()) + 1
+    is_user = is_user_file(path)
+    return Frame(shown_path(path), line, first, line, len(source) + 1, function, source, is_user)

@@ -1,0 +1,78 @@
+"""Ranks that issue different collectives: one finding that says where, also while the job hangs."""
+
+import json
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tests.ranks.conftest import PROGRAMS, RUN
+
+PROGRAM = str(PROGRAMS / "divergence.py")
+LINE = {
+    name: number
+    for number, text in enumerate((PROGRAMS / "divergence.py").read_text().split("\n"), 1)
+    for name in [text.partition("# at: ")[2]]
+    if name
+}
+ALL_REDUCE, FLOAT = "all_reduce(float32 [4], sum)", "float32 [4]"
+CASES = {
+    "operation": f"rank 1 issues broadcast({FLOAT}, root 0) where {ALL_REDUCE} is expected",
+    "shape": f"rank 1 issues all_reduce(float32 [8], sum) where {ALL_REDUCE} is expected",
+    "dtype": f"rank 1 issues all_reduce(float64 [4], sum) where {ALL_REDUCE} is expected",
+    "reduce": f"rank 1 issues all_reduce({FLOAT}, max) where {ALL_REDUCE} is expected",
+    "root": f"rank 1 issues broadcast({FLOAT}, root 1) where broadcast({FLOAT}, root 0) is expected",
+    "splits": "rank 0 issues all_to_all_single with 3 elements for rank 1 where 4 is expected",
+    "fewer": f"rank 1 issues nothing more where {ALL_REDUCE} is expected",
+    "groups": f"rank 1 issues all_reduce in group 1 where {ALL_REDUCE} in group 0 is expected",
+    "message": "rank 1 issues send or receive(8 float32) where send or receive(4 float32) is expected",
+    "python": f"rank 1 issues nothing, being stuck here, where {ALL_REDUCE} is expected",
+    "native": f"rank 1 issues nothing, being stuck here, where {ALL_REDUCE} is expected",
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_first_difference_is_one_finding(case, in_folder, tmp_path):
+    run = [*RUN, "--nproc", "2", "--hang-timeout", "4", "--output-format", "json", "--output", "report.json"]
+    done = in_folder(*run, PROGRAM, case)
+    report = json.loads((tmp_path / "report.json").read_text())
+    found = [(f["rule"], f["line"], f["message"]) for f in report["findings"]]
+    assert found == [("SYN604", LINE[case], CASES[case])], done.stderr
+    assert report["findings"][0]["help"]
+    assert done.returncode != 0  # 1, or that of a rank that the mismatch has crashed
+
+
+def test_a_difference_is_told_with_both_calls(in_folder):
+    done = in_folder(*RUN, "--nproc", "2", PROGRAM, "reduce")
+    shown = " ".join(done.stderr.split())
+    assert "rank 0 issues all_reduce(float32 [4], sum) here" in shown
+    assert "help: give rank 1 and rank 0 the same reduce operation at this point" in shown
+
+
+def test_a_job_that_hangs_and_is_interrupted_is_reported(by_hand, tmp_path):
+    run = [*RUN, "--output-format", "json", "--output", "report.json"]
+    process = subprocess.Popen(
+        [*run, "--nproc", "2", PROGRAM, "operation"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    time.sleep(8)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert [f["rule"] for f in report["findings"]] == ["SYN604"]
+
+
+def test_the_ranks_of_a_hanging_job_started_elsewhere_end_by_themselves(by_hand, tmp_path):
+    run = [*RUN, "--hang-timeout", "3", "--output-format", "json", "--output", "report.json", PROGRAM, "native"]
+    ends = by_hand(run, 2, timeout=60)
+    assert sorted(status for status, _ in ends) == [-signal.SIGKILL, 1]  # native code is ended by a neighbour
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert [(f["rule"], f["line"]) for f in report["findings"]] == [("SYN604", LINE["native"])]
+
+
+def test_ranks_that_never_come_are_told_instead_of_waited_for(by_hand, tmp_path):
+    environment = {"WORLD_SIZE": "3"}  # but there are two
+    ends = by_hand([*RUN, "--hang-timeout", "4", PROGRAM, "reduce"], 2, timeout=60, **environment)
+    for status, text in ends:
+        assert status != 0
+        assert "incomplete: the job hangs: init_process_group took more than 4 seconds" in " ".join(text.split())

@@ -1,0 +1,85 @@
+"""Programs of several processes on virtual GPUs, started in every way in which people start them."""
+
+import json
+import sys
+
+import pytest
+
+from tests.ranks.conftest import PROGRAMS, RUN, SYNCHECK, TORCHRUN
+
+JSON = ["--output-format", "json", "--output", "report.json"]
+
+
+def findings(tmp_path):
+    report = json.loads((tmp_path / "report.json").read_text())
+    return report, [(f["rule"], f["line"], f["ranks"]) for f in report["findings"] if f["level"] != "advice"]
+
+
+@pytest.mark.parametrize("program", ["collectives", "frameworks", "coalescing"])
+def test_collectives_and_frameworks_run_and_are_clean(program, in_folder, tmp_path):
+    done = in_folder(*RUN, "--nproc", "2", *JSON, str(PROGRAMS / f"{program}.py"))
+    report, found = findings(tmp_path)
+    assert (done.returncode, found) == (0, []), done.stdout + done.stderr
+    assert report["incomplete"] == []
+    assert report["summary"]["ranks"] == 2
+    assert report["summary"]["operators"] > 20
+
+
+def test_collectives_run_alone_too(in_folder):
+    alone = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+    done = in_folder(*RUN, str(PROGRAMS / "collectives.py"), **alone)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "no findings" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        [*TORCHRUN, "2", "-m", "syncheck", "run", "--backend", "sim", *JSON, str(PROGRAMS / "race.py"), "a", "b"],
+        [*RUN, *JSON, "--nproc", "2", str(PROGRAMS / "race.py"), "a", "b"],
+        [*RUN, *JSON, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(PROGRAMS / "race.py"), "a", "b"],
+        [*RUN, *JSON, str(PROGRAMS / "race_spawned.py"), "a", "b"],
+    ],
+    ids=["torchrun of syncheck", "--nproc", "syncheck of torchrun", "mp.spawn"],
+)
+def test_a_race_in_both_ranks_is_one_finding_that_names_them(command, in_folder, tmp_path):
+    done = in_folder(*command)
+    report, found = findings(tmp_path)
+    assert found == [("SYN601", 14 if "spawned" in command[-3] else 12, [0, 1])], done.stdout + done.stderr
+    assert done.returncode == 1
+    assert report["summary"]["ranks"] == 2
+    assert not report["incomplete"]
+    assert done.stdout.count("['a', 'b']") == 2  # the program ran, with its arguments
+    assert not list(tmp_path.glob(".syncheck/job-*"))
+
+
+def test_ranks_that_only_their_environment_makes_ranks(by_hand, tmp_path):
+    ends = by_hand([*RUN, *JSON, str(PROGRAMS / "race.py")], 3)
+    assert sorted(status for status, _ in ends) == [0, 0, 1]  # the last one to end reports
+    assert findings(tmp_path)[1] == [("SYN601", 12, [0, 1, 2])]
+
+
+def test_a_finding_of_one_rank_is_of_that_rank(in_folder, tmp_path):
+    in_folder(*RUN, *JSON, "--nproc", "2", str(PROGRAMS / "race.py"), "only", "1")
+    assert findings(tmp_path)[1] == [("SYN601", 12, [1])]
+
+
+def test_a_rank_that_is_not_checked_is_told(by_hand, tmp_path):
+    program = str(PROGRAMS / "gloo.py")
+
+    def command(rank):
+        return [sys.executable, program] if rank == 1 else [*RUN, *JSON, program]
+
+    by_hand(command, 2)
+    report, _ = findings(tmp_path)
+    assert "rank 1 of 2 left nothing: not checked, or ended too early" in report["incomplete"]
+
+
+def test_ranks_that_are_started_by_hand_keep_their_records_where_the_user_wants(by_hand, in_folder, tmp_path):
+    by_hand([*RUN, "--ranks-dir", "records", str(PROGRAMS / "race.py")], 2)
+    (job,) = (tmp_path / "records").iterdir()
+    assert len(list(job.glob("rank-0000[01]-*.jsonl"))) == 2
+    done = in_folder(*SYNCHECK, "merge", *JSON, "records")
+    assert done.returncode == 1
+    assert findings(tmp_path)[1] == [("SYN601", 12, [0, 1])]
+    assert in_folder(*SYNCHECK, "merge", "--ignore", "SYN601", "records").returncode == 0

@@ -1,0 +1,262 @@
+"""What ranks write, and what is made of it: whole, cut off, damaged, of other versions, of several jobs."""
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from syncheck.errors import RecordError
+from syncheck.findings import Finding, Frame, Place, Report, Summary, named_ranks
+from syncheck.ranks import merging, record
+from syncheck.ranks.parts import paths, read
+from syncheck.ranks.record import BLOCK, Process, Recorder
+from syncheck.ranks.signature import Group, Signature
+from syncheck.rules import collective_mismatch, unordered_read
+
+REDUCE, GATHER = Signature("all_reduce", "float32 [4]", "sum"), Signature("all_gather", "float32 [4]")
+WORLD = (0, 1, 2)
+
+
+def place(site):
+    return Place(Frame("train.py", site, 1, site, 9, "step", f"line {site}"))
+
+
+def write(folder, sequences, *, ends=(), size=3, group="0", members=WORLD, **process):
+    """Write one part a rank; `ends` has the status of each, None for one that is cut off, 0 if there is none."""
+    recorders = []
+    for rank, sequence in enumerate(sequences):
+        recorder = Recorder(folder, Process(rank, size, **process))
+        for signature, site in sequence:
+            recorder.issue(Group(group, members), signature, site, place)
+        recorders.append(recorder)
+    for rank, recorder in enumerate(recorders):
+        status = ends[rank] if ends else 0
+        if status is not None:
+            recorder.end(status, Report(summary=Summary("sim", 1, 1, 1, 0.5)), ["train.py"], [])
+    return recorders
+
+
+def mismatches(folder):
+    found = merging.merge([folder]).report.findings
+    return [f for f in found if f.rule is collective_mismatch.RULE]
+
+
+def test_equal_ranks_have_no_finding(tmp_path):
+    write(tmp_path, [[(REDUCE, 1), (GATHER, 2)] * 2000] * 3)
+    merged = merging.merge([tmp_path])
+    assert (merged.report.findings, merged.report.incomplete, merged.is_whole) == ((), (), True)
+    assert merged.report.summary == Summary("sim", 3, 1, 1, 0.5, ranks=3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(length=st.integers(0, 3 * BLOCK), data=st.data())
+def test_the_first_difference_is_found_wherever_it_is(tmp_path_factory, length, data):
+    folder = tmp_path_factory.mktemp("job")
+    where = data.draw(st.integers(0, length))
+    odd = data.draw(st.integers(0, 2))
+    common = [(REDUCE, 1)] * length
+    other = [*common[:where], (GATHER, 7), *common[where:]]
+    write(folder, [other if rank == odd else [*common, (REDUCE, 1)] for rank in WORLD])
+    (finding,) = mismatches(folder)
+    assert (
+        finding.message == f"rank {odd} issues all_gather(float32 [4]) where all_reduce(float32 [4], sum) is expected"
+    )
+    assert (finding.place.frame.line, finding.ranks) == (7, (odd,))
+    assert finding.related[0].frame.line == 1
+
+
+@pytest.mark.parametrize("more", [1, BLOCK - 3, BLOCK, 2 * BLOCK])
+def test_a_rank_that_issues_fewer_and_ends_well(tmp_path, more):
+    write(tmp_path, [[(REDUCE, 1)] * 3, [(REDUCE, 1)] * (3 + more), [(REDUCE, 1)] * (3 + more)])
+    (finding,) = mismatches(tmp_path)
+    assert finding.message == "rank 0 issues nothing more where all_reduce(float32 [4], sum) is expected"
+    assert finding.ranks == (0,)
+
+
+def test_a_rank_that_issues_one_more_is_the_odd_one(tmp_path):
+    write(tmp_path, [[(REDUCE, 1), (GATHER, 5)], [(REDUCE, 1)], [(REDUCE, 1)]])
+    (finding,) = mismatches(tmp_path)
+    assert finding.message == "rank 0 issues all_gather(float32 [4]) where nothing more is expected"
+    assert (finding.place.frame.line, finding.ranks) == (5, (0,))
+
+
+@pytest.mark.parametrize("status", [1, None])
+def test_a_rank_that_failed_by_itself_is_no_mismatch(tmp_path, status):
+    write(tmp_path, [[(REDUCE, 1)] * 2, [(REDUCE, 1)] * 3, [(REDUCE, 1)] * 3], ends=(status, 1, 1))
+    assert mismatches(tmp_path) == []
+
+
+def test_a_rank_that_never_used_a_group_is_compared_too(tmp_path):
+    write(tmp_path, [[(REDUCE, 1)], [], []])
+    assert mismatches(tmp_path)[0].message.endswith("where nothing more is expected")
+
+
+def test_ranks_outside_of_a_group_are_not_expected_in_it(tmp_path):
+    write(tmp_path, [[(REDUCE, 1)], [(REDUCE, 1)], []], members=(0, 1))
+    assert mismatches(tmp_path) == []
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 1 << 30), broken=st.booleans())
+def test_what_one_sends_the_other_must_expect(tmp_path_factory, seed, broken):
+    folder, draw = tmp_path_factory.mktemp("job"), random.Random(seed)
+    sequences = [[] for _ in WORLD]
+    length = draw.randrange(1, 40)
+    bad = draw.randrange(length) if broken else -1
+    for step in range(length):
+        rows = [[draw.randrange(5) for _ in WORLD] for _ in WORLD]
+        for me in WORLD:
+            sent = [(me, other, rows[me][other]) for other in WORLD if other != me]
+            got = [(other, me, rows[other][me]) for other in WORLD if other != me]
+            if step == bad and me == 1:
+                got[0] = (*got[0][:2], got[0][2] + 1)
+            sequences[me].append((Signature("all_to_all_single", "float32", pairs=(*sent, *got)), step))
+    write(folder, sequences)
+    found = mismatches(folder)
+    if not broken:
+        assert found == []
+        return
+    (finding,) = found
+    elements = next(n for a, b, n in sequences[0][bad][0].pairs if (a, b) == (0, 1))
+    expected = f"rank 0 issues all_to_all_single with {elements} elements for rank 1 where {elements + 1} is expected"
+    assert (finding.message, finding.place.frame.line) == (expected, bad)
+
+
+def test_equal_findings_of_ranks_are_one_that_lists_them(tmp_path):
+    finding = Finding.of(unordered_read.RULE, place(4), reader="s", tensor="t", writer="w")
+    for rank in WORLD:
+        recorder = Recorder(tmp_path, Process(rank, 3))
+        own = [finding.counted(2)] if rank != 1 else []
+        recorder.end(0, Report(tuple(own), notes=("the same",), incomplete=("rare",) * (rank == 2)), [], [])
+    report = merging.merge([tmp_path]).report
+    assert [(f.count, f.rank, f.ranks) for f in report.findings] == [(4, 0, (0, 2))]
+    assert (report.notes, report.incomplete) == (("the same",), ("rank 2: rare",))
+
+
+def test_comments_that_one_rank_used_are_not_unused(tmp_path):
+    for rank in WORLD:
+        Recorder(tmp_path, Process(rank, 3)).end(0, Report(), [], ["all"] + ["two"] * (rank > 0))
+    assert merging.merge([tmp_path]).report.notes == ("all",)
+
+
+# -- bad input
+
+
+def test_a_part_that_is_cut_in_the_middle_is_read_up_to_there(tmp_path):
+    write(tmp_path, [[(REDUCE, 1)] * 1500 + [(GATHER, 7)], [(REDUCE, 1)] * 1501, []], ends=(None, None, None), size=2)
+    for path in paths(tmp_path):
+        text = path.read_bytes()
+        path.write_bytes(text + b'["site",9,{"fra')
+        ops = path.with_suffix(".ops")
+        ops.write_bytes(ops.read_bytes() + b"\0\1")
+    report = merging.merge([tmp_path]).report
+    assert [f.message for f in report.findings] == [
+        "rank 1 issues all_reduce(float32 [4], sum) where all_gather(float32 [4]) is expected"
+    ]
+    assert "no end is there" in report.incomplete[0]
+
+
+def test_a_part_that_lost_what_its_numbers_stand_for_is_still_read(tmp_path):
+    write(tmp_path, [[(REDUCE, 1)] * 3] * 3, ends=(None, 0, 0))
+    path = paths(tmp_path)[0]
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:1]))
+    assert merging.merge([tmp_path]).report.findings == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda lines: [], "is empty"),
+        (lambda lines: ["{}\n"], "damaged"),
+        (
+            lambda lines: [lines[0].replace('"format":1', '"format":99'), *lines[1:]],
+            "whose format this one cannot read",
+        ),
+        (lambda lines: [*lines[:2], "garbage\n", *lines[2:]], "damaged"),
+        (lambda lines: [*lines[:2], '["unheard of"]\n', *lines[2:]], "damaged"),
+    ],
+    ids=["empty", "no part", "another format", "no JSON", "an unknown line"],
+)
+def test_a_damaged_part_is_told_and_the_others_count(tmp_path, change, words):
+    write(tmp_path, [[(REDUCE, 1)] * 3, [(REDUCE, 1)] * 2 + [(GATHER, 3)], [(REDUCE, 1)] * 3])
+    path = paths(tmp_path)[2]
+    path.write_text("".join(change(path.read_text().splitlines(keepends=True))))
+    merged = merging.merge([tmp_path])
+    assert any(words in reason for reason in merged.report.incomplete), merged.report.incomplete
+    assert any("rank 2 of 3 left nothing" in reason for reason in merged.report.incomplete)
+    assert len(merged.report.findings) == 1  # that of ranks 0 and 1
+    assert not merged.is_whole
+
+
+def test_two_jobs_in_one_folder_are_not_mixed(tmp_path):
+    for job in ("job-1", "job-2"):
+        (tmp_path / job).mkdir()
+        write(tmp_path / job, [[(REDUCE, 1)]] * 3)
+    with pytest.raises(RecordError, match="holds 2 jobs: job-1, job-2"):
+        merging.merge([tmp_path])
+    assert merging.merge([tmp_path / "job-2"]).is_whole
+
+
+def test_folders_without_a_shared_file_system_can_be_merged_together(tmp_path):
+    for name, ranks in (("one", [0]), ("two", [1, 2])):
+        (tmp_path / name).mkdir()
+        for rank in ranks:
+            recorder = Recorder(tmp_path / name, Process(rank, 3))
+            recorder.issue(Group("0", WORLD), GATHER if rank == 2 else REDUCE, 1, place)
+            recorder.end(0, Report(), [], [])
+    assert len(merging.merge([tmp_path / "one", tmp_path / "two"]).report.findings) == 1
+
+
+@pytest.mark.parametrize(("name", "words"), [("missing", "there is no folder"), ("", "no process has written")])
+def test_a_folder_without_parts_is_an_error(tmp_path, name, words):
+    with pytest.raises(RecordError, match=words):
+        merging.merge([tmp_path / name])
+
+
+def test_only_the_last_attempt_of_a_job_is_compared(tmp_path):
+    write(tmp_path, [[(REDUCE, 1)], [(REDUCE, 1), (GATHER, 2)], [(REDUCE, 1)]], ends=(1, 1, 1))
+    for path in list(tmp_path.iterdir()):  # a second attempt has processes of its own
+        path.rename(path.with_name(path.name.replace(path.name.split("-")[-1].split(".")[0], "99999999")))
+    write(tmp_path, [[(REDUCE, 1)]] * 3, attempt=1)
+    assert mismatches(tmp_path) == []
+
+
+def test_a_process_that_cannot_write_says_so_at_the_end(tmp_path):
+    recorder = Recorder(tmp_path, Process(0, 2))
+    recorder._failure = OSError("the disk is full")
+    with pytest.raises(OSError, match="disk is full"):
+        recorder.end(0, Report(), [], [])
+
+
+def test_who_is_over(tmp_path):
+    recorder = Recorder(tmp_path, Process(0, 2))
+    (path,) = paths(tmp_path)
+    assert not record.is_over(path)
+    gone = path.with_name(path.name.replace(str(record.local_pid(path)), "4194399"))
+    assert record.is_over(gone)
+    elsewhere = Path(str(path).replace(record._host(), "another-machine"))
+    assert (record.local_pid(elsewhere), record.is_over(elsewhere)) == (0, False)
+    recorder.end(0, Report(), [], [])
+    assert record.is_over(path)
+    part, _ = read(path)
+    assert (part.is_done, part.who) == (True, "rank 0")
+
+
+@pytest.mark.parametrize(
+    ("ranks", "words"),
+    [((), ""), ((3,), "rank 3"), ((1, 0), "ranks 0 and 1"), ((0, 1, 2, 3), "ranks 0 to 3"),
+     ((0, 1, 2, 5, 7, 8), "ranks 0 to 2, 5, 7 and 8")],
+)  # fmt: skip
+def test_ranks_in_words(ranks, words):
+    assert named_ranks(ranks) == words
+
+
+def test_a_signature_survives_its_way_through_a_file():
+    signature = Signature("all_to_all", "int64", "max", 3, ((0, 1, 5), (1, 0, 2)))
+    assert Signature.of(json.loads(json.dumps(signature.data()))) == signature
+    assert signature.differences(replace(signature, root=1)) == ["root"]
+    assert str(signature) == "all_to_all(int64, max, root 3)"
