@@ -77,7 +77,9 @@ class Collectives:
         """Return what tells whether a stream has got as far as it is now."""
         with self._cuda.suppressed():
             event = torch._C._CudaEventBase()  # noqa: SLF001  one without hooks
-            event.record(devices.cuda.ExternalStream(self._cuda.streams.handle_of(stream), device))
+            handle = self._cuda.streams.handle_of(stream)
+            # a handle of 0 would make a new stream
+            event.record(devices.cuda.ExternalStream(handle, device) if handle else torch.cuda.default_stream(device))
         is_complete: Callable[[], bool] = event.query
         return is_complete
 

@@ -31,7 +31,7 @@ class Inner(NamedTuple):
     stream: int
 
 
-def working_stream(inner: list[Inner], current: int) -> int:
+def working_stream(inner: list[Inner], current: int, *, waits_first: bool = False) -> int:
     """Return the stream that an operator worked on, by the callbacks that came while it ran.
 
     One that works on a stream of its own makes it wait for the current stream, and records an event on it afterwards.
@@ -39,6 +39,7 @@ def working_stream(inner: list[Inner], current: int) -> int:
     Args:
         inner: the callbacks, in their order.
         current: the current stream.
+        waits_first: one of its own always waits for the current stream first: another one that only records is not it.
 
     Source:
         torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp: `syncStream`, then the end event, then those of the future.
@@ -57,7 +58,7 @@ def working_stream(inner: list[Inner], current: int) -> int:
             last = last or entry.stream
         elif entry.kind is Kind.WAIT and entry.stream in recorded:
             return entry.stream
-    return last or current
+    return current if waits_first else last or current
 
 
 def place_of_work(inner: list[Inner], stream: int) -> int:

@@ -206,7 +206,7 @@ class Operators:
             return
         stream = cuda.streams.current(device)
         if inner:
-            stream = working_stream(inner, stream)
+            stream = working_stream(inner, stream, waits_first=compiled.func.namespace in COLLECTIVES)
         accesses = [a for t, is_write in parts if (a := self._memory.access(t, is_write=is_write))]
         made_accesses = self._begin_made(plan, made)
         self._submit(plan, args, stream, device, accesses, made_accesses, inner, [t for t, _ in tensors] + made)

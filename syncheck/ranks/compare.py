@@ -15,6 +15,7 @@ from syncheck.rules import collective_mismatch
 
 _MOST_RELATED = 3
 _NOTHING = "nothing more"
+_ORDER = "issue the same collectives in the same order on every rank of the group"
 
 Load = Callable[[Path], Part]
 
@@ -115,7 +116,37 @@ class Comparison:
         if mismatches:
             return mismatches
         causes = [finding for is_consequence, finding in missing if not is_consequence]
-        return causes or [finding for _, finding in missing[:1]]
+        return causes or [finding for _, finding in missing[:1]] or self._deadlock(load)
+
+    def _deadlock(self, load: Load) -> list[Finding]:
+        """Return where ranks that have issued the same wait for each other in different groups: GPUs run ahead of that.
+
+        Each group's sequence is the same in all ranks, and yet a stream of one rank is at one group's collective while
+        another rank's is at another's.
+        """
+        waiting: dict[str, list[int]] = {}
+        for number, rank in sorted(self.ranks.items()):
+            if rank.group:
+                waiting.setdefault(rank.group, []).append(number)
+        if len(waiting) < 2:
+            return []
+        usual, odd = sorted(waiting.values(), key=lambda ranks: (-len(ranks), ranks))[:2]
+        one, other = (self._last(ranks[0], load) for ranks in (odd, usual))
+        if one is None or other is None or not set(odd) & set(other[0].ranks):
+            return []
+        operation, expected = (f"{issued.signature} in group {group.name}" for group, issued in (one, other))
+        related = [_with(other[1].place, f"rank {usual[0]} issues {expected} here")]
+        ranks = [Issued(rank, None, None) for rank in odd]
+        return [_finding(odd[0], operation, expected, _Places(one[1].place, related, ranks), _ORDER)]
+
+    def _last(self, number: int, load: Load) -> tuple[Group, Issued] | None:
+        """Return the last collective of a rank in the group that it hangs in."""
+        part = load(self.ranks[number].path)
+        group = next((group for group in part.numbers if group.name == self.ranks[number].group), None)
+        blocks = part.blocks.get(group, []) if group is not None else []
+        if group is None or not blocks:
+            return None
+        return group, self._at(part, group, len(blocks) - 1, blocks[-1].digest.count - 1)
 
     def _is_suspicious(self, block: _Seen, group: Group, members: list[int]) -> bool:
         if block.differs or block.n_ranks < sum(not self.ranks[rank].has_crashed for rank in members):
@@ -232,7 +263,7 @@ def _mismatch(kinds: dict[Signature, list[Issued]]) -> Finding:
     what = " and ".join(call.signature.differences(usual))
     advice = f"give rank {call.rank} and rank {kinds[usual][0].rank} the same {what} at this point"
     if what == "operation":
-        advice = "issue the same collectives in the same order on every rank of the group"
+        advice = _ORDER
     return _finding(call.rank, str(call.signature), str(usual), _Places(call.place, related, odd), advice)
 
 

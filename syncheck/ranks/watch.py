@@ -116,11 +116,11 @@ class Watch:
         """Return what this rank waits for, its group, and since when; None if for nothing."""
         if self._waits:
             return self._waits[0]
-        for group, (is_complete, since) in list(self.pending.items()):
-            if is_complete():
-                self.pending.pop(group, None)
-            else:
+        for group, (is_complete, since) in sorted(self.pending.items(), key=lambda item: item[1][1]):
+            if not is_complete():
                 return "a collective", group, since
+            if self.pending.get(group, (None, 0.0))[1] == since:
+                self.pending.pop(group, None)
         return None
 
     def _is_told(self) -> bool:

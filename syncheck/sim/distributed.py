@@ -13,13 +13,11 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from syncheck.capture.collectives import calls, install_calls, issue, joined, plan_of
-from syncheck.capture.patching import Patches
+from syncheck.capture.collectives import calls, issue, plan_of
 from syncheck.capture.plan import Plan, tensors_in, tensors_of
 from syncheck.findings import Place
 from syncheck.ranks import watch
@@ -45,6 +43,7 @@ class _Started:
         tensors: its tensors, which live until somebody has waited.
         group: the name of its group in the records of the ranks.
         was_asked: `is_completed` has said no.
+        is_barrier: who waits for it lets the host wait.
     """
 
     work: Any
@@ -53,6 +52,7 @@ class _Started:
     tensors: list[torch.Tensor]
     group: str
     was_asked: bool = False
+    is_barrier: bool = False
 
 
 class Distributed:
@@ -94,7 +94,7 @@ class Distributed:
         tensors = tensors_of(plan, args, kwargs)
         devices = {self._simulator.memory.device(tensor) for tensor, _ in tensors} - {HOST_DEVICE}
         if plan.base == "barrier":
-            return self._barrier(func, args, kwargs)
+            return self._barrier(func, plan, args, kwargs, group)
         if not devices:
             return func(*args, **kwargs)
         device = min(devices)  # torch refuses tensors of several
@@ -103,6 +103,8 @@ class Distributed:
         stream = self._stream(_group_name(args), device) if is_async else current
         if stream != current:
             self._machine.monitor.wait_stream(stream, current, 0, ("torch", ""))
+        if is_async and calls.depth:
+            args, kwargs = _with_own_inputs(plan, args, kwargs)
         result = func(*args, **kwargs)
         work = _work_in(result)
         if self._coalesced is not None:
@@ -111,10 +113,24 @@ class Distributed:
             work.wait()  # the values are there at once; a peer may still have to post its receive
         self._launch(plan, tensors, stream)
         if is_async:
-            if calls.depth and stream != current:
-                self._machine.monitor.collective(stream, plan.name, self._machine.site())
-            self._start(work, stream, [tensor for tensor, _ in tensors], group)
+            self._hand_out(plan, work, stream, [tensor for tensor, _ in tensors], group)
         return result
+
+    def _hand_out(self, plan: Plan, work: Any, stream: int, tensors: list[torch.Tensor], group: str) -> None:
+        if calls.depth:
+            self._machine.monitor.collective(stream, plan.name, self._machine.site())
+        if plan.base in _POINT_TO_POINT:
+            self._record(tensors, stream)
+            tensors = []
+        self._start(work, stream, tensors, group)
+
+    def _record(self, tensors: list[torch.Tensor], stream: int) -> None:
+        """Let tensors of a message be freed before anybody has waited for it, as `pointToPoint` does."""
+        for tensor in tensors:
+            tag = self._simulator.memory.of(tensor)
+            if tag is not None and tensor.numel():
+                view = self._simulator.memory.view(tensor)
+                self._machine.monitor.record_stream(tag.ident, view, stream, 0)
 
     def _place(self, site: int) -> Place:
         return self._machine.sites.place(site)
@@ -154,12 +170,27 @@ class Distributed:
             self._machine.monitor.name("stream", known, "nccl" if group in {"", "0"} else f"nccl, group {group}")
         return known
 
-    def _barrier(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _barrier(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], group: str) -> Any:
+        """Run a barrier: the host waits for the current stream, in the call or when it waits for the handle.
+
+        Source:
+            torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, `WorkNCCL::synchronizeInternal`, `isBarrierOp_`.
+        """
         result = func(*args, **kwargs)
-        _work_in(result).wait()
-        if _group_name(args) in self.nccl_groups:
-            stream = self._machine.current_stream(self._machine.thread.device)
-            self._machine.monitor.sync_stream(stream, self._machine.site(), explicit=True)
+        work = _work_in(result)
+        work.wait()
+        if _group_name(args) not in self.nccl_groups:
+            return result
+        current = self._machine.current_stream(self._machine.thread.device)
+        if not (calls.depth and _is_async(func, args, kwargs)):
+            self._machine.monitor.sync_stream(current, self._machine.site(), explicit=True)
+            return result
+        stream = self._stream(_group_name(args), self._machine.thread.device)
+        self._machine.monitor.wait_stream(stream, current, 0, ("torch", ""))
+        self._machine.monitor.launch(stream, plan.name, (), self._machine.site())
+        self._machine.monitor.collective(stream, plan.name, self._machine.site())
+        self._start(work, stream, [], group)
+        self._started[id(work)].is_barrier = True
         return result
 
     # -- functional collectives
@@ -207,6 +238,8 @@ class Distributed:
         """Let the current stream wait for a collective, and let go of its tensors."""
         current = self._machine.current_stream(self._machine.device_of(started.stream))
         self._machine.monitor.wait(started.event, current, self._machine.site(), "")
+        if started.is_barrier:
+            self._machine.monitor.sync_stream(current, self._machine.site(), explicit=True)
         started.tensors.clear()
 
     def join_trusted(self, idents: Iterable[int] | None = None) -> None:
@@ -266,92 +299,25 @@ class Distributed:
         return True
 
 
-def install_distributed(simulator: "Simulator", patches: Patches) -> None:
-    """Let "nccl" be a backend."""
-    if not torch.distributed.is_available():
-        return
-    from torch._C._distributed_c10d import ProcessGroup, Work  # noqa: PLC0415  not in every build
-    from torch.distributed import distributed_c10d as c10d  # noqa: PLC0415
-
-    distributed = simulator.distributed
-    install_calls(patches)
-    patches.set(ProcessGroup, "_start_coalescing", lambda *_: distributed.start_coalescing())
-    patches.set(ProcessGroup, "_end_coalescing", lambda *_: distributed.end_coalescing())
-    _install_waits(distributed, Work, patches)
-    _install_groups(distributed, c10d, patches)
-
-
-def _install_waits(distributed: Distributed, work_class: Any, patches: Patches) -> None:
-    def waiting(original: Any) -> Any:
-        @wraps(original)
-        def wait(self: Any, *args: Any, **kwargs: Any) -> Any:
-            # gloo's own copies are not seen
-            with distributed.unseen(), watch.waiting("the wait for a collective", distributed.group_of(self)):
-                result = original(self, *args, **kwargs)
-            for work in distributed.with_its_like(self):
-                wait(work)
-            distributed.waited(self)
-            return result
-
-        return wait
-
-    # `synchronize` of gloo's handles is not there: it waits, as NCCL's does
-    wait = waiting(work_class.wait)
-    for name in ("wait", "get_future", "result"):
-        patches.set(work_class, name, waiting(getattr(work_class, name)))
-    for name in ("synchronize", "block_current_stream"):
-        patches.set(work_class, name, lambda self, *_, **__: wait(self) and None)
-
-    def is_completed(self: Any) -> bool:  # a function, so that it is bound to the handle
-        return distributed.is_completed(self)
-
-    patches.set(work_class, "is_completed", is_completed)
+def _with_own_inputs(
+    plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return arguments with copies of what is only read: a handle of gloo keeps its tensors, one of NCCL does not."""
+    changed = list(args)
+    for argument in plan.tensors:
+        if argument.is_write:
+            continue
+        if argument.position < len(changed):
+            changed[argument.position] = _copied(changed[argument.position])
+        elif argument.name in kwargs:
+            kwargs = {**kwargs, argument.name: _copied(kwargs[argument.name])}
+    return tuple(changed), kwargs
 
 
-def _install_groups(distributed: Distributed, c10d: Any, patches: Patches) -> None:
-    """Make gloo's groups where NCCL's are asked for, and remember which these are."""
-    original_init, original_new, original_backend = c10d.init_process_group, c10d.new_group, c10d.get_backend
-
-    @wraps(original_init)
-    def init_process_group(backend: Any = None, *args: Any, **kwargs: Any) -> None:
-        with watch.waiting("init_process_group"):
-            make(backend, args, kwargs)
-        joined()
-
-    def make(backend: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        if _is_nccl(backend):
-            original_init("gloo", *args, **_for_gloo(kwargs))
-            distributed.nccl_groups.add(c10d.GroupMember.WORLD.group_name)
-        else:
-            original_init(backend, *args, **kwargs)
-
-    @wraps(original_new)
-    def new_group(ranks: Any = None, timeout: Any = None, backend: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if not _is_nccl(get_backend() if backend is None else backend):
-            return original_new(ranks, timeout, backend, *args, **kwargs)
-        group = original_new(ranks, timeout, "gloo", **_for_gloo(kwargs))
-        if isinstance(group, c10d.ProcessGroup):
-            distributed.nccl_groups.add(group.group_name)
-        return group
-
-    @wraps(original_backend)
-    def get_backend(group: Any = None) -> Any:
-        found = group if group is not None else c10d.GroupMember.WORLD
-        is_nccl = getattr(found, "group_name", None) in distributed.nccl_groups
-        return c10d.Backend("nccl") if is_nccl else original_backend(group)
-
-    patches.everywhere({original_init: init_process_group, original_new: new_group, original_backend: get_backend})
-    patches.everywhere({c10d.is_nccl_available: lambda: True})
-
-
-def _is_nccl(backend: Any) -> bool:
-    """Tell whether a backend is NCCL, alone or for one kind of device; it is the default where there are GPUs."""
-    return backend is None or "nccl" in str(backend).lower()
-
-
-def _for_gloo(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments without those that only NCCL takes."""
-    return {name: value for name, value in kwargs.items() if name not in {"device_id", "pg_options"}}
+def _copied(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.clone()
+    return [_copied(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
 def _is_async(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

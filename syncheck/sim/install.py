@@ -19,8 +19,8 @@ from syncheck.sim.autocast import Autocast
 from syncheck.sim.creation import Creation
 from syncheck.sim.cuda_api import install_cuda
 from syncheck.sim.device_type import install_device_type
-from syncheck.sim.distributed import install_distributed
 from syncheck.sim.host_reads import HostReads
+from syncheck.sim.nccl import install_distributed
 from syncheck.sim.old_types import OldTypes
 from syncheck.sim.parallel import ParallelShim
 from syncheck.sim.processes import install_processes

@@ -50,12 +50,14 @@ def test_a_difference_is_told_with_both_calls(in_folder):
     assert "help: give rank 1 and rank 0 the same reduce operation at this point" in shown
 
 
-def test_a_job_that_hangs_and_is_interrupted_is_reported(by_hand, tmp_path):
+def test_a_job_that_hangs_and_is_interrupted_is_reported(tmp_path):
     run = [*RUN, "--output-format", "json", "--output", "report.json"]
     process = subprocess.Popen(
         [*run, "--nproc", "2", PROGRAM, "operation"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
     )
-    time.sleep(8)
+    while len(list(tmp_path.glob("ready-*"))) < 2:
+        time.sleep(0.1)
+    time.sleep(2)  # until they are stuck
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
     report = json.loads((tmp_path / "report.json").read_text())
@@ -73,6 +75,6 @@ def test_the_ranks_of_a_hanging_job_started_elsewhere_end_by_themselves(by_hand,
 def test_ranks_that_never_come_are_told_instead_of_waited_for(by_hand, tmp_path):
     environment = {"WORLD_SIZE": "3"}  # but there are two
     ends = by_hand([*RUN, "--hang-timeout", "4", PROGRAM, "reduce"], 2, timeout=60, **environment)
-    for status, text in ends:
-        assert status != 0
-        assert "incomplete: the job hangs: init_process_group took more than 4 seconds" in " ".join(text.split())
+    assert all(status for status, _ in ends)
+    words = "incomplete: the job hangs: init_process_group took more than 4 seconds"
+    assert any(words in " ".join(text.split()) for _, text in ends)  # the others may see the store go

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from syncheck import plain
 from syncheck.errors import RecordError
 from syncheck.findings import Finding, Frame, Place, Report, Summary, named_ranks
 from syncheck.ranks import merging, record
@@ -141,6 +142,21 @@ def test_comments_that_one_rank_used_are_not_unused(tmp_path):
     for rank in WORLD:
         Recorder(tmp_path, Process(rank, 3)).end(0, Report(), [], ["all"] + ["two"] * (rank > 0))
     assert merging.merge([tmp_path]).report.notes == ("all",)
+
+
+def test_ranks_that_wait_for_each_other_in_different_groups(tmp_path):
+    groups = [Group("0", (0, 1)), Group("1", (0, 1))]
+    for rank in (0, 1):
+        recorder = Recorder(tmp_path, Process(rank, 2))
+        for site, group in enumerate(groups if rank == 0 else reversed(groups), 1):
+            recorder.issue(group, REDUCE, 10 * rank + site, place)
+        stuck = {"group": str(rank), "what": "a collective", "place": plain.of_place(place(99))}
+        recorder.tell("hung", stuck)
+        recorder.end(1, Report(), [], [])
+    (finding,) = mismatches(tmp_path)
+    reduce = "all_reduce(float32 [4], sum)"
+    assert finding.message == f"rank 1 issues {reduce} in group 1 where {reduce} in group 0 is expected"
+    assert (finding.place.frame.line, finding.related[0].frame.line) == (11, 1)
 
 
 # -- bad input

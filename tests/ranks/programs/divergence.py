@@ -3,6 +3,7 @@
 import ctypes
 import sys
 import time
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -76,6 +77,7 @@ def native():
     dist.all_reduce(x)
 
 
+Path(f"ready-{rank}").touch()
 globals()[sys.argv[1]]()
 torch.cuda.synchronize()
-dist.destroy_process_group()
+dist.destroy_process_group()  # at: end

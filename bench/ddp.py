@@ -1,0 +1,78 @@
+"""What checking costs a training step of DistributedDataParallel on two ranks, against the same step unchecked.
+
+Run it as `python bench/ddp.py`: on two GPUs with NCCL where there are two, else on the CPU with gloo against simulated
+GPUs. Both take turns.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+TURNS = 3
+SYNCHECK = [sys.executable, "-m", "syncheck", "run", "--output-format", "json"]
+
+
+def worker(output: Path) -> None:
+    """Train, and write the median seconds of a step."""
+    has_gpu = torch.cuda.is_available()
+    dist.init_process_group("nccl" if has_gpu else "gloo")
+    rank = dist.get_rank()
+    device = torch.device("cuda", rank % torch.cuda.device_count()) if has_gpu else torch.device("cpu")
+    if has_gpu:
+        torch.cuda.set_device(device)
+    width, layers, batch = 256, 8, 64
+    modules = [layer for _ in range(layers) for layer in (nn.Linear(width, width), nn.ReLU())]
+    model = DistributedDataParallel(nn.Sequential(*modules).to(device))
+    optimizer = torch.optim.AdamW(model.parameters())
+    x = torch.randn(batch, width, device=device)
+    seconds = []
+    for _ in range(60):
+        began = time.perf_counter()
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+        if has_gpu:
+            torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - began)
+    if rank == 0:
+        output.write_text(json.dumps(median(seconds[20:])))
+    dist.destroy_process_group()
+
+
+def run(command: list[str], folder: Path) -> float:
+    output = folder / "seconds.json"
+    subprocess.run([*command, __file__, "--output", str(output)], check=True, capture_output=True)
+    return float(json.loads(output.read_text()))
+
+
+def main() -> None:
+    bare = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    checked = [*SYNCHECK, "--nproc", "2", "--output", "/dev/null"]
+    found: dict[str, list[float]] = {"bare": [], "checked": []}
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(TURNS):
+            found["bare"].append(run(bare, Path(folder)))
+            found["checked"].append(run(checked, Path(folder)))
+    ratio = median(found["checked"]) / median(found["bare"])
+    where = torch.cuda.get_device_name() if torch.cuda.is_available() else "simulated GPUs against the CPU"
+    print(f"a step of DDP (8 layers of 256, batch 64, AdamW) on 2 ranks, {where}: {ratio:.2f} times the unchecked one")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--output", type=Path)
+    chosen = parser.parse_args()
+    if chosen.output:
+        worker(chosen.output)
+    else:
+        main()

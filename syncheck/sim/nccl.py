@@ -1,0 +1,114 @@
+"""Lets "nccl" be a backend on virtual GPUs: the functions and methods of torch.distributed that have to know."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from syncheck.capture.collectives import install_calls, joined
+from syncheck.capture.patching import Patches
+from syncheck.ranks import watch
+from syncheck.sim.distributed import Distributed
+
+if TYPE_CHECKING:
+    from syncheck.sim.simulator import Simulator
+
+
+def install_distributed(simulator: "Simulator", patches: Patches) -> None:
+    """Let "nccl" be a backend."""
+    if not torch.distributed.is_available():
+        return
+    from torch._C._distributed_c10d import ProcessGroup, Work  # noqa: PLC0415  not in every build
+    from torch.distributed import distributed_c10d as c10d  # noqa: PLC0415
+
+    distributed = simulator.distributed
+    install_calls(patches)
+    patches.set(ProcessGroup, "_start_coalescing", lambda *_: distributed.start_coalescing())
+    patches.set(ProcessGroup, "_end_coalescing", lambda *_: distributed.end_coalescing())
+    _install_waits(distributed, Work, patches)
+    _install_groups(distributed, c10d, patches)
+
+
+def _install_waits(distributed: Distributed, work_class: Any, patches: Patches) -> None:
+    def waiting(original: Any) -> Any:
+        @wraps(original)
+        def wait(self: Any, *args: Any, **kwargs: Any) -> Any:
+            # gloo's own copies are not seen
+            with distributed.unseen(), watch.waiting("the wait for a collective", distributed.group_of(self)):
+                result = original(self, *args, **kwargs)
+            for work in distributed.with_its_like(self):
+                wait(work)
+            distributed.waited(self)
+            return result
+
+        return wait
+
+    # `synchronize` of gloo's handles is not there: it waits, as NCCL's does
+    wait = waiting(work_class.wait)
+    for name in ("wait", "get_future", "result"):
+        patches.set(work_class, name, waiting(getattr(work_class, name)))
+    for name in ("synchronize", "block_current_stream"):
+        patches.set(work_class, name, lambda self, *_, **__: wait(self) and None)
+
+    def is_completed(self: Any) -> bool:  # a function, so that it is bound to the handle
+        return distributed.is_completed(self)
+
+    patches.set(work_class, "is_completed", is_completed)
+
+
+def _install_groups(distributed: Distributed, c10d: Any, patches: Patches) -> None:
+    """Make gloo's groups where NCCL's are asked for, and remember which these are."""
+    original_init, original_new, original_backend = c10d.init_process_group, c10d.new_group, c10d.get_backend
+
+    @wraps(original_init)
+    def init_process_group(backend: Any = None, *args: Any, **kwargs: Any) -> None:
+        with watch.waiting("init_process_group"):
+            make(backend, args, kwargs)
+        joined()
+
+    def make(backend: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if _is_nccl(backend):
+            original_init("gloo", *args, **_for_gloo(kwargs))
+            distributed.nccl_groups.add(c10d.GroupMember.WORLD.group_name)
+        else:
+            original_init(backend, *args, **kwargs)
+
+    @wraps(original_new)
+    def new_group(ranks: Any = None, timeout: Any = None, backend: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if not _is_nccl(get_backend() if backend is None else backend):
+            return original_new(ranks, timeout, backend, *args, **kwargs)
+        group = original_new(ranks, timeout, "gloo", **_for_gloo(kwargs))
+        if isinstance(group, c10d.ProcessGroup):
+            distributed.nccl_groups.add(group.group_name)
+        return group
+
+    @wraps(original_backend)
+    def get_backend(group: Any = None) -> Any:
+        found = group if group is not None else c10d.GroupMember.WORLD
+        is_nccl = getattr(found, "group_name", None) in distributed.nccl_groups
+        return c10d.Backend("nccl") if is_nccl else original_backend(group)
+
+    patches.everywhere({original_init: init_process_group, original_new: new_group, original_backend: get_backend})
+    patches.everywhere({c10d.is_nccl_available: lambda: True})
+    original_device = c10d._get_object_coll_device  # noqa: SLF001  torch offers no public name
+    patches.everywhere({original_device: _object_device(get_backend, original_device)})
+
+
+def _object_device(get_backend: Callable[[Any], Any], original: Callable[[Any], Any]) -> Callable[[Any], str]:
+    """Return what tells where the tensors of object collectives are: NCCL has them on the GPU."""
+
+    def object_device(group: Any = None) -> str:
+        return "cuda" if str(get_backend(group)) == "nccl" else str(original(group))
+
+    return object_device
+
+
+def _is_nccl(backend: Any) -> bool:
+    """Tell whether a backend is NCCL, alone or for one kind of device; it is the default where there are GPUs."""
+    return backend is None or "nccl" in str(backend).lower()
+
+
+def _for_gloo(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments without those that only NCCL takes."""
+    return {name: value for name, value in kwargs.items() if name not in {"device_id", "pg_options"}}

@@ -1,0 +1,61 @@
+"""Programs of two ranks on two GPUs, with NCCL: the findings of the simulator."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.ranks.test_divergence import ALL_REDUCE, CASES, LINE
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = ROOT / "tests" / "ranks" / "programs"
+pytestmark = pytest.mark.gpu
+
+
+ON_NCCL = {
+    "fewer": (LINE["end"], CASES["python"]),  # a rank waits for the others at the end, too
+    "groups": (LINE["groups"], f"rank 1 issues {ALL_REDUCE} in group 1 where {ALL_REDUCE} in group 0 is expected"),
+}
+"""What is different: the host runs ahead of NCCL's collectives, and does not wait in gloo's."""
+
+
+@pytest.fixture(autouse=True)
+def two_gpus():
+    import torch  # noqa: PLC0415  only where there are GPUs
+
+    if torch.cuda.device_count() < 2:
+        pytest.skip("it needs two GPUs")
+
+
+def run(folder, program, *arguments, options=()):
+    command = [sys.executable, "-m", "syncheck", "run", "--backend", "cuda", "--nproc", "2", "--output", "report.json"]
+    command += ["--output-format", "json", *options, str(PROGRAMS / f"{program}.py"), *arguments]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    report = json.loads((folder / "report.json").read_text())
+    found = [(f["rule"], f["line"], f["message"]) for f in report["findings"] if f["level"] != "advice"]
+    return found, report, done
+
+
+@pytest.mark.parametrize("program", ["collectives", "frameworks", "coalescing"])
+def test_a_correct_program_has_no_findings(program, tmp_path):
+    found, report, done = run(tmp_path, program)
+    assert (found, report["incomplete"], done.returncode) == ([], [], 0), done.stderr[-3000:]
+    assert report["summary"]["ranks"] == 2
+
+
+def test_a_race_in_both_ranks_is_one_finding_that_names_them(tmp_path):
+    _, report, _ = run(tmp_path, "race")
+    assert [(f["rule"], f["line"], f["ranks"]) for f in report["findings"]] == [("SYN601", 12, [0, 1])]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_first_difference_is_one_finding(case, tmp_path):
+    found, _, done = run(tmp_path, "divergence", case, options=["--hang-timeout", "8"])
+    line, message = ON_NCCL.get(case, (LINE[case], CASES[case]))
+    assert found == [("SYN604", line, message)], done.stderr[-3000:]
