@@ -5,7 +5,7 @@ import weakref
 from dataclasses import dataclass
 
 from syncheck.lint.machine import Access, Machine
-from syncheck.lint.values import UNKNOWN, Call, Value, Work, tensors_in
+from syncheck.lint.values import NONE, UNKNOWN, Call, Constant, Group, Value, Work, tensors_in
 from syncheck.rules import collective_buffer_modified, collective_result_before_wait, dropped_work
 from syncheck.rules.model import Rule
 from syncheck.sanitizer.ledger import Draft
@@ -57,6 +57,7 @@ class Pending:
         work: its handle, as long as the program keeps it.
         used: its tensors, and whether it writes them.
         site: the call.
+        group: its process group, NONE for that of all ranks; UNKNOWN where it may be any.
     """
 
     work: "weakref.ref[Work]"
@@ -64,6 +65,7 @@ class Pending:
     name: str
     used: list[Access]
     site: int
+    group: Value
 
 
 class Collectives:
@@ -78,6 +80,8 @@ class Collectives:
 
     def call(self, name: str, call: Call) -> Value | None:
         """Call a function of torch.distributed; None for one that is not followed."""
+        if name == "new_group":
+            return Group()
         if name not in COLLECTIVES:
             return None
         is_async = name in _ALWAYS_ASYNCHRONOUS or call.flag("async_op")
@@ -98,7 +102,7 @@ class Collectives:
         work = Work(lambda: setattr(state, "is_lost", True))
         if not self._machine.muted and not self._coalescing:
             site = self._machine.site(call.node)
-            self._pending.append(Pending(weakref.ref(work), state, name, used, site))
+            self._pending.append(Pending(weakref.ref(work), state, name, used, site, _group(call)))
         return work
 
     def begin_coalescing(self) -> Value:
@@ -113,7 +117,9 @@ class Collectives:
     def waited(self, work: Work) -> None:
         """The current stream waits for a collective, and for those that began before it on the same stream."""
         found = next((number for number, entry in enumerate(self._pending) if entry.work() is work), -1)
-        del self._pending[: found + 1]
+        if found >= 0:
+            group = self._pending[found].group
+            self._pending[: found + 1] = [entry for entry in self._pending[:found] if _differ(entry.group, group)]
 
     def dropped(self, work: Work) -> None:
         """A statement throws a handle away, or gives it a name that is never used."""
@@ -150,6 +156,21 @@ class Collectives:
         related: list[tuple[int, Text]] = [] if entry.site == site else [(entry.site, ("it was started here",))]
         facts = facts | {"collective": (f"`{entry.name}`",)}
         self._machine.session.ledger.add(Draft(rule, site, facts, related, advice))
+
+
+def _group(call: Call) -> Value:
+    """Return the process group of a collective: positions differ, so only a name tells."""
+    group = call.kwargs.get("group", NONE if len(call.args) < _FEWEST_WITH_GROUP else UNKNOWN)
+    return NONE if isinstance(group, Constant) and group.value is None else group
+
+
+_FEWEST_WITH_GROUP = 3
+"""Arguments by position of which one may be the group. Source: torch/distributed/distributed_c10d.py."""
+
+
+def _differ(one: Value, other: Value) -> bool:
+    """Tell whether two groups are known to be different ones, so that their collectives are not ordered."""
+    return one is not other and all(group is NONE or isinstance(group, Group) for group in (one, other))
 
 
 RULES = (collective_result_before_wait.RULE, collective_buffer_modified.RULE, dropped_work.RULE)

@@ -182,6 +182,12 @@ class Work(Value):
     lost: Callable[[], None]
 
 
+class Group(Value):
+    """A process group that the program has made."""
+
+    __slots__ = ()
+
+
 @dataclass(eq=False, slots=True)
 class Graph(Value):
     """A CUDA graph, by its number in the session."""

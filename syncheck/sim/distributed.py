@@ -22,6 +22,7 @@ from syncheck.capture.plan import Plan, tensors_in, tensors_of
 from syncheck.findings import Place
 from syncheck.ranks import watch
 from syncheck.sanitizer.classify import collective_name
+from syncheck.sim.futures import Futures
 from syncheck.sim.machine import HOST_DEVICE
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ _POINT_TO_POINT = frozenset("send recv_ recv_any_source_".split())
 
 
 @dataclass(slots=True)
-class _Started:
+class Started:
     """A collective on a communication stream.
 
     Attributes:
@@ -68,13 +69,14 @@ class Distributed:
         self._simulator = simulator
         self._machine = simulator.machine
         self._streams: dict[tuple[str, int], int] = {}
-        self._started: OrderedDict[int, _Started] = OrderedDict()
-        self._functional: dict[int, _Started] = {}  # allocation -> the functional collective that fills it
+        self._started: OrderedDict[int, Started] = OrderedDict()
+        self._functional: dict[int, Started] = {}  # allocation -> the functional collective that fills it
         self._plans: dict[Any, Plan | None] = {}
         self._coalesced: list[Any] | None = None  # what has been started since a coalescing manager was entered
         self._together: dict[int, list[Any]] = {}  # the last handle of a coalescing manager -> the others
+        self.futures = Futures(self, self._machine)
         self.nccl_groups: set[str] = set()
-        self.trusted: dict[int, _Started] = {}
+        self.trusted: dict[int, Started] = {}
 
     # -- operators
 
@@ -151,14 +153,22 @@ class Distributed:
             if len(self._started) > _MOST_STARTED:
                 self._started.popitem(last=False)
         elif self._simulator.backward.is_running:
-            idents = {tag.ident for tensor in tensors if (tag := self._simulator.memory.of(tensor)) is not None}
-            self.trusted |= dict.fromkeys(idents, started)
+            self.trust(started, self._idents(tensors))
         else:
-            self._join(started)
+            self.join(started)
 
-    def _recorded(self, work: Any, stream: int, tensors: list[torch.Tensor], group: str = "") -> _Started:
+    def _idents(self, tensors: Iterable[torch.Tensor]) -> frozenset[int]:
+        memory = self._simulator.memory
+        return frozenset(tag.ident for tensor in tensors if (tag := memory.of(tensor)) is not None)
+
+    def trust(self, started: Started, idents: Iterable[int]) -> None:
+        """In a backward pass, C++ code waits for what has been started before it uses these allocations."""
+        if self._simulator.backward.is_running:
+            self.trusted |= dict.fromkeys(idents, started)
+
+    def _recorded(self, work: Any, stream: int, tensors: list[torch.Tensor], group: str = "") -> Started:
         """Record an event at the end of a collective that has just been launched."""
-        started = _Started(work, self._machine.next_id("event"), stream, tensors, group)
+        started = Started(work, self._machine.next_id("event"), stream, tensors, group)
         self._machine.monitor.event(started.event, 0, timing=False)
         self._machine.monitor.record(started.event, stream, self._machine.site())
         return started
@@ -229,13 +239,14 @@ class Distributed:
         tag = self._simulator.memory.of(args[0])
         started = self._functional.pop(tag.ident, None) if tag is not None else None
         if started is not None:
-            self._join(started)
+            self.join(started)
         return func(*args, **kwargs)
 
     # -- waits
 
-    def _join(self, started: _Started) -> None:
+    def join(self, started: Started) -> None:
         """Let the current stream wait for a collective, and let go of its tensors."""
+        self._started.pop(id(started.work), None)
         current = self._machine.current_stream(self._machine.device_of(started.stream))
         self._machine.monitor.wait(started.event, current, self._machine.site(), "")
         if started.is_barrier:
@@ -247,7 +258,22 @@ class Distributed:
         for ident in list(self.trusted) if idents is None else idents:
             started = self.trusted.pop(ident, None)
             if started is not None:
-                self._join(started)
+                self.join(started)
+
+    def future(self, work: Any, future: Any) -> None:
+        """The program got the future of a handle."""
+        started = self._started.get(id(work))
+        if started is not None:
+            self.futures.made(future, started, self._idents(started.tensors))
+
+    def new_end(self, started: Started) -> Started:
+        """Return what stands for the end of a callback that runs after a collective, on a stream of its own."""
+        device = self._machine.device_of(started.stream)
+        stream = self._machine.new_stream(device, 0, high_priority=False)
+        self._machine.monitor.name("stream", stream, "callback")
+        end = Started(None, self._machine.next_id("event"), stream, [], started.group)
+        self._machine.monitor.event(end.event, 0, timing=False)
+        return end
 
     # -- coalescing
 
@@ -276,7 +302,7 @@ class Distributed:
         """The program waits for a handle."""
         started = self._started.pop(id(work), None)
         if started is not None:
-            self._join(started)
+            self.join(started)
 
     def group_of(self, work: Any) -> str:
         """Return the name of a handle's group in the records of the ranks; "" if it is not known."""

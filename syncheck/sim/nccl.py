@@ -46,8 +46,19 @@ def _install_waits(distributed: Distributed, work_class: Any, patches: Patches) 
 
     # `synchronize` of gloo's handles is not there: it waits, as NCCL's does
     wait = waiting(work_class.wait)
-    for name in ("wait", "get_future", "result"):
+    for name in ("wait", "result"):
         patches.set(work_class, name, waiting(getattr(work_class, name)))
+    original_future = work_class.get_future
+
+    @wraps(original_future)
+    def get_future(self: Any) -> Any:
+        with distributed.unseen():
+            future = original_future(self)
+        distributed.future(self, future)
+        return future
+
+    patches.set(work_class, "get_future", get_future)
+    distributed.futures.install(patches)
     for name in ("synchronize", "block_current_stream"):
         patches.set(work_class, name, lambda self, *_, **__: wait(self) and None)
 

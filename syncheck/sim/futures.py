@@ -1,0 +1,83 @@
+"""Futures of collectives: who waits for one orders the current stream, and callbacks run on streams of their own.
+
+Source:
+    aten/src/ATen/core/ivalue_inl.h, `Future::wait`, `synchronizeWithCurrentStreams`, `invokeCallback`: a callback gets
+    a stream of the pool that waits for the value, and what it returns is waited for as from there. `value()` waits
+    for nothing.
+"""
+
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from syncheck.capture.patching import Patches
+
+if TYPE_CHECKING:
+    from syncheck.sim.distributed import Distributed, Started
+    from syncheck.sim.machine import Machine
+
+
+class Futures:
+    """Knows what futures stand for."""
+
+    def __init__(self, distributed: "Distributed", machine: "Machine") -> None:
+        self._distributed = distributed
+        self._machine = machine
+        self._known: dict[int, tuple[Any, Started, frozenset[int]]] = {}
+
+    def made(self, future: Any, started: "Started", idents: frozenset[int]) -> None:
+        """A future stands for what has been started; C++ code that gets it in a backward pass waits for it, unseen."""
+        key = id(future)
+        gone = weakref.ref(future, lambda _: self._known.pop(key, None))
+        self._known[key] = (gone, started, idents)
+        self._distributed.trust(started, idents)
+
+    def install(self, patches: Patches) -> None:
+        """Follow the methods that wait, and those that take callbacks."""
+        kind = torch._C.Future  # noqa: SLF001  torch.futures.Future is a subclass
+        original_wait, original_then = kind.wait, kind.then
+
+        @wraps(original_wait)
+        def wait(future: Any) -> Any:
+            result = original_wait(future)
+            known = self._known.get(id(future))
+            if known is not None:
+                self._distributed.join(known[1])
+            return result
+
+        @wraps(original_then)
+        def then(future: Any, callback: Callable[[Any], Any]) -> Any:
+            known = self._known.get(id(future))
+            if known is None:
+                return original_then(future, callback)
+            _, started, idents = known
+            end = self._distributed.new_end(started)
+
+            def on_side(value: Any) -> Any:
+                with self._on_side(started, end):
+                    return callback(value)
+
+            result = original_then(future, on_side)
+            self.made(result, end, idents)
+            return result
+
+        patches.set(kind, "wait", wait)
+        patches.set(kind, "then", then)
+
+    @contextmanager
+    def _on_side(self, started: "Started", end: "Started") -> Iterator[None]:
+        """Run a block on the stream of `end`, which waits for `started`, and record its end."""
+        machine, state = self._machine, self._machine.thread
+        before, chose = machine.current_stream(machine.device_of(end.stream)), state.chose
+        machine.monitor.wait(started.event, end.stream, machine.site(), "")
+        machine.set_stream(end.stream)
+        try:
+            yield
+        finally:
+            machine.set_stream(before)
+            state.chose = chose
+            machine.monitor.record(end.event, end.stream, machine.site())
