@@ -81,11 +81,10 @@ class _Child:
         def bootstrap(*args: Any, **kwargs: Any) -> int:
             if os.getpid() != self._pid:  # a forked child of this one
                 return int(original(*args, **kwargs))
-            with LastWords(self._end):
+            with LastWords(self._end) as words:
                 status = int(original(*args, **kwargs))
-            self._stack.close()
-            self._end(status)
-            return status
+                self._stack.close()
+                return words.speak(status)  # inside: a pool ends its workers by SIGTERM as they end by themselves
 
         process.BaseProcess._bootstrap = bootstrap  # type: ignore[attr-defined]  # noqa: SLF001
 

@@ -42,6 +42,7 @@ class LastWords:
     def __init__(self, at_exit: Callable[[int], int]) -> None:
         self._at_exit = at_exit
         self._spoken = False
+        self._is_speaking = False
         self._lock = threading.RLock()  # a second thread that exits waits for the report of the first
         self._pid = os.getpid()
         self._real_exit = os._exit
@@ -77,27 +78,31 @@ class LastWords:
     def _speaking_exit(self) -> Callable[[int], NoReturn]:
         def _exit(status: int) -> NoReturn:
             code = operator.index(status)  # what os._exit refuses ends nothing
-            self._real_exit(self._speak(code))
+            self._real_exit(self.speak(code))
 
         _exit.__module__, _exit.__qualname__ = "os", "_exit"  # so that it pickles as os._exit does
         _exit.__doc__ = self._real_exit.__doc__
         return _exit
 
     def _on_sigterm(self) -> None:
-        self._speak(128 + signal.SIGTERM)
+        if self._is_speaking:
+            return  # a second one must not cut the words off: the process is about to end
+        self.speak(128 + signal.SIGTERM)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    def _speak(self, status: int) -> int:
-        """Call `at_exit` unless that was done; the status to end with."""
+    def speak(self, status: int) -> int:
+        """Call `at_exit` unless that was done; the status to end with. SIGTERM does not cut it off."""
         if os.getpid() != self._pid:
             return status
         with self._lock:
             if self._spoken:
                 return status
-            self._spoken = True
+            self._spoken = self._is_speaking = True
             try:
                 return self._at_exit(status)
             except BaseException:  # noqa: BLE001  the process ends all the same, and with its own status
                 traceback.print_exc()
                 return status
+            finally:
+                self._is_speaking = False

@@ -235,7 +235,7 @@ class Comparison:
             related = [_with(entry.place, f"rank {entry.rank} issues {entry.signature} here") for entry in present]
             if stuck is None:
                 related.append(_with(lacking.place, f"the last collective of rank {lacking.rank}"))
-        advice = f"let every rank of the group reach the same collectives{_of(group)}, as often"
+        advice = "let every rank of the group reach the same collectives, as often"
         return _finding(rank, operation, expected, _Places(place, related, ranks), advice)
 
     def _instead(self, number: int) -> str:
@@ -309,10 +309,6 @@ def _unique(primary: Place, places: Iterable[Place | None]) -> Iterator[Place]:
 
 def _with(place: Place | None, message: str) -> Place | None:
     return place and replace(place, message=message)
-
-
-def _of(group: Group) -> str:
-    return f" ({group.name})" if ">" in group.name else ""
 
 
 RULES = (collective_mismatch.RULE,)

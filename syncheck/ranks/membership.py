@@ -149,6 +149,8 @@ class Membership:
             merged = merging.merge([folder])
             shutil.rmtree(folder, ignore_errors=True)
             return merged
+        if self._has_parent and not (folder / watch.MARK).exists():
+            return None
         is_last = self._is_last(folder, process, status)
         if self._has_parent or not is_last or not merging.claim(folder):
             return None

@@ -1,0 +1,73 @@
+"""How ranks find each other's records, and what they say where they cannot."""
+
+import json
+
+import pytest
+
+from syncheck.ranks import membership, record
+from syncheck.ranks.membership import Membership
+
+
+class Store:
+    """What the ranks have of a `torch.distributed.Store`."""
+
+    def __init__(self, value=None):
+        self.values = {} if value is None else {"syncheck/folder": value}
+
+    def compare_set(self, key, expected, desired):
+        assert expected == ""
+        return self.values.setdefault(key, desired.encode())
+
+    def set(self, key, value):
+        self.values[key] = value
+
+    def wait(self, keys, timeout):
+        del keys, timeout
+
+
+@pytest.fixture(autouse=True)
+def nobody(monkeypatch):
+    monkeypatch.setattr(record, "active", None)
+    monkeypatch.delenv(membership.PARTS, raising=False)
+
+
+def test_the_first_rank_makes_the_folder_and_the_others_find_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    store, first = Store(), Membership(None)
+    first.join(store, 0, 2)
+    folder = record.current().folder
+    assert folder.parent == tmp_path / ".syncheck"
+    assert (tmp_path / ".syncheck" / ".gitignore").read_text() == "*\n"
+    monkeypatch.setattr(record, "active", None)
+    second = Membership(None)
+    second.join(store, 1, 2)
+    assert (record.current().folder, record.current().process.rank) == (folder, 1)
+    assert (first.alone, second.alone) == ("", "")
+
+
+def test_a_rank_that_does_not_see_the_folder_says_so(monkeypatch, tmp_path):
+    monkeypatch.setattr(membership, "_SIGHT", 0.2)
+    member = Membership(None)
+    member.join(Store(json.dumps([str(tmp_path / "elsewhere"), "other-machine"]).encode()), 1, 2)
+    assert record.current() is None
+    assert "which other-machine has made: there is no shared file system" in member.alone
+    assert "--ranks-dir" in member.alone
+
+
+def test_a_store_that_cannot_be_used_leaves_the_rank_alone(tmp_path):
+    member = Membership(tmp_path)
+    member.join(object(), 0, 2)
+    assert member.alone.startswith("the ranks could not agree on a folder: AttributeError")
+
+
+def test_a_folder_that_cannot_be_written_leaves_the_rank_alone(tmp_path):
+    (tmp_path / "file").touch()
+    member = Membership(tmp_path / "file")
+    member.join(Store(), 0, 2)
+    assert "could not agree on a folder: NotADirectoryError" in member.alone
+
+
+def test_one_process_is_no_job(tmp_path):
+    member = Membership(tmp_path)
+    member.join(Store(), 0, 1)
+    assert (record.current(), member.alone) == (None, "")
