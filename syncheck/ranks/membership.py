@@ -16,6 +16,7 @@ import shutil
 import socket
 import tempfile
 import time
+import uuid
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -107,7 +108,7 @@ class Membership:
 
     def _agreed(self, store: Any) -> Path | None:
         wanted = (self._wanted or Path(".syncheck")).absolute()
-        own = f"{wanted / 'job'}-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+        own = f"{wanted / 'job'}-{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:8]}"
         mine = json.dumps([own, socket.gethostname()])
         value = bytes(store.compare_set(_KEY, "", mine)).decode()
         path, host = json.loads(value)
