@@ -1,5 +1,6 @@
 """What the collectives of torch.distributed read and write, and what ranks must agree on: their schemas do not say."""
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -88,6 +89,18 @@ class Calls(threading.local):
 
 
 calls = Calls()
+
+
+def makes_host_wait(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Tell whether `Work.wait`, called with these, lets the host wait, too.
+
+    Source:
+        torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, `WorkNCCL::synchronizeInternal`: with a time limit, or where
+        TORCH_NCCL_BLOCKING_WAIT asks for it.
+    """
+    timeout = args[0] if args else kwargs.get("timeout")
+    names = ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT")
+    return bool(timeout) or any(os.environ.get(name, "").upper() in {"1", "Y", "YES", "TRUE", "T"} for name in names)
 
 
 def install_calls(patches: Patches, handed_out: Callable[[Any, int], None] = lambda *_: None) -> None:

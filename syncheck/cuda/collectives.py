@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from syncheck.capture import collectives
-from syncheck.capture.collectives import calls, install_calls, install_joining
+from syncheck.capture.collectives import calls, install_calls, install_joining, makes_host_wait
 from syncheck.capture.patching import Patches
 from syncheck.cuda import devices
 from syncheck.cuda.compiled import Compiled
@@ -97,20 +97,32 @@ class Handles:
         self._events[key] = (weakref.ref(work, lambda _: self._events.pop(key, None)), event)
 
     def install(self, patches: Patches) -> None:
-        """Follow `Work.is_completed`: where it says yes, the host knows."""
+        """Follow `Work.is_completed`, which lets the host know where it says yes, and waits that block the host."""
         from torch._C._distributed_c10d import Work  # noqa: PLC0415  not in every build
 
         install_calls(patches, self.add)
         install_joining(patches)
-        cuda, original = self._cuda, Work.is_completed
+        original_completed, original_wait = Work.is_completed, Work.wait
 
-        @wraps(original)
+        @wraps(original_completed)
         def is_completed(work: Any) -> bool:
-            done = bool(original(work))
-            known = self._events.get(id(work))
-            if done and known is not None and not cuda.is_deaf:
-                with cuda.feeding() as monitor:
-                    monitor.sync_event(known[1], cuda.sites.here())
+            done = bool(original_completed(work))
+            if done:
+                self._host_knows(work)
             return done
 
+        def wait(work: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original_wait(work, *args, **kwargs)
+            if makes_host_wait(args, kwargs):
+                self._host_knows(work)
+            return result
+
         patches.set(Work, "is_completed", is_completed)
+        patches.set(Work, "wait", wraps(original_wait)(wait))
+
+    def _host_knows(self, work: Any) -> None:
+        """The host knows that a collective is complete."""
+        cuda, known = self._cuda, self._events.get(id(work))
+        if known is not None and not cuda.is_deaf:
+            with cuda.feeding() as monitor:
+                monitor.sync_event(known[1], cuda.sites.here())

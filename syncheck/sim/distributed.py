@@ -298,11 +298,13 @@ class Distributed:
         """Return the handles that a handle stands for besides itself."""
         return self._together.pop(id(work), [])
 
-    def waited(self, work: Any) -> None:
-        """The program waits for a handle."""
+    def waited(self, work: Any, *, is_blocking: bool = False) -> None:
+        """The program waits for a handle; `is_blocking`: so does the host."""
         started = self._started.pop(id(work), None)
         if started is not None:
             self.join(started)
+            if is_blocking:
+                self._machine.monitor.sync_event(started.event, self._machine.site())
 
     def group_of(self, work: Any) -> str:
         """Return the name of a handle's group in the records of the ranks; "" if it is not known."""

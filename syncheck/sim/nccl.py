@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from syncheck.capture.collectives import install_calls, joined
+from syncheck.capture.collectives import install_calls, joined, makes_host_wait
 from syncheck.capture.patching import Patches
 from syncheck.ranks import watch
 from syncheck.sim.distributed import Distributed
@@ -39,7 +39,7 @@ def _install_waits(distributed: Distributed, work_class: Any, patches: Patches) 
                 result = original(self, *args, **kwargs)
             for work in distributed.with_its_like(self):
                 wait(work)
-            distributed.waited(self)
+            distributed.waited(self, is_blocking=makes_host_wait(args, kwargs))
             return result
 
         return wait

@@ -83,3 +83,13 @@ def test_ranks_that_are_started_by_hand_keep_their_records_where_the_user_wants(
     assert done.returncode == 1
     assert findings(tmp_path)[1] == [("SYN601", 12, [0, 1])]
     assert in_folder(*SYNCHECK, "merge", "--ignore", "SYN601", "records").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "codes"),
+    [([], {}, ["SYN601"]), (["limit"], {}, []), ([], {"TORCH_NCCL_BLOCKING_WAIT": "1"}, [])],
+    ids=["plain", "with a limit", "blocking by the environment"],
+)
+def test_a_wait_that_blocks_the_host_orders_every_stream(arguments, environment, codes, in_folder, tmp_path):
+    in_folder(*RUN, *JSON, str(PROGRAMS / "blocking_wait.py"), *arguments, **environment)
+    assert [rule for rule, *_ in findings(tmp_path)[1]] == codes
