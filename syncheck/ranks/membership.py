@@ -210,4 +210,11 @@ def begin(wanted: Path | None) -> Membership:
     """Find out whether this process is one of several."""
     global active  # noqa: PLW0603  a process has one
     active = Membership(wanted)
+    os.register_at_fork(after_in_child=_leave_to_parent)
     return active
+
+
+def _leave_to_parent() -> None:
+    """This is a forked child: it is not checked, and no rank of its own."""
+    global active  # noqa: PLW0603  as above
+    active = None

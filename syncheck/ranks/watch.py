@@ -162,6 +162,16 @@ def begin(timeout: float, place_of: Callable[[FrameType | None], Place], end: Ca
     if active is None:
         active = Watch(timeout, place_of, end)
         active.start()
+        os.register_at_fork(after_in_child=_leave_to_parent)
+
+
+def _leave_to_parent() -> None:
+    """This is a forked child: its signals are none of those that the parent's thread answers."""
+    global active  # noqa: PLW0603  as above
+    if active is not None:
+        active = None
+        with contextlib.suppress(ValueError):  # forked by another thread, which is the main one here only later
+            signal.set_wakeup_fd(-1)
 
 
 def arm() -> None:
