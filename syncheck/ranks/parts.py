@@ -55,12 +55,6 @@ class Part:
     _tails: list[list[int]] = field(default_factory=list)
 
     @property
-    def who(self) -> str:
-        """The process in words."""
-        rank = self.process.rank
-        return f"rank {rank}" if rank >= 0 else f"process {self.header['pid']}"
-
-    @property
     def is_done(self) -> bool:
         """Tell whether the program ran to its end without an error."""
         return self.ending is not None and self.ending["status"] == 0

@@ -60,7 +60,6 @@ class Recorder:
     Attributes:
         folder: where the parts of the job are.
         process: who this is.
-        last: group and signature of the latest collective; None before the first.
         issued: how many collectives there were.
 
     Args:
@@ -74,7 +73,6 @@ class Recorder:
     def __init__(self, folder: Path, process: Process) -> None:
         self.folder = folder
         self.process = process
-        self.last: tuple[Group, Signature, int] | None = None
         self.issued = 0
         self._pid = os.getpid()
         who = f"rank-{process.rank:05}" if process.rank >= 0 else "process"
@@ -123,7 +121,6 @@ class Recorder:
             self._write(self._ops, ENTRY.pack(sequence.number, number, where))
             self._count(sequence, signature)
             self.issued += 1
-            self.last = (group, signature, site)
 
     def _add_group(self, group: Group) -> _Sequence:
         me = group.ranks.index(self.process.rank) if self.process.rank in group.ranks else -1

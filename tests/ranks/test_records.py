@@ -259,7 +259,7 @@ def test_who_is_over(tmp_path):
     recorder.end(0, Report(), [], [])
     assert record.is_over(path)
     part, _ = read(path)
-    assert (part.is_done, part.who) == (True, "rank 0")
+    assert (part.is_done, part.process) == (True, Process(0, 2))
 
 
 @pytest.mark.parametrize(
