@@ -1,6 +1,7 @@
 """Programs of several processes on virtual GPUs, started in every way in which people start them."""
 
 import json
+import socket
 import sys
 
 import pytest
@@ -93,3 +94,14 @@ def test_ranks_that_are_started_by_hand_keep_their_records_where_the_user_wants(
 def test_a_wait_that_blocks_the_host_orders_every_stream(arguments, environment, codes, in_folder, tmp_path):
     in_folder(*RUN, *JSON, str(PROGRAMS / "blocking_wait.py"), *arguments, **environment)
     assert [rule for rule, *_ in findings(tmp_path)[1]] == codes
+
+
+def test_a_port_that_is_taken_is_the_programs_own_error(in_folder):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen(1)
+        place = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(taken.getsockname()[1])}
+        done = in_folder(*RUN, str(PROGRAMS / "race.py"), **place)
+    assert done.returncode == 1
+    assert "EADDRINUSE" in done.stderr
+    assert "nothing was checked" in done.stderr
