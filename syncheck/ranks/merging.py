@@ -26,13 +26,11 @@ class Merged:
         report: of all processes.
         ran: the files of their call sites.
         is_whole: all ranks left a part, and their programs ended.
-        status: the worst exit status of the programs.
     """
 
     report: Report = field(default_factory=Report)
     ran: set[str] = field(default_factory=set)
     is_whole: bool = True
-    status: int = 0
 
 
 def claim(folder: Path) -> bool:
@@ -141,7 +139,6 @@ class _Merger:
             self._merged.is_whole = False
             self._reasons.setdefault(_CUT, []).append(rank)
             return
-        self._merged.status = max(self._merged.status, int(ending["status"]))
         self._merged.ran.update(ending["ran"])
         self._unused.update(ending["unused"])
         self._summaries.append(plain.to_summary(ending["summary"]))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from syncheck.capture.collectives import calls, issue, plan_of
+from syncheck.capture.collectives import argument, calls, issue, plan_of
 from syncheck.capture.plan import Plan, tensors_in, tensors_of
 from syncheck.findings import Place
 from syncheck.ranks import watch
@@ -139,10 +139,10 @@ class Distributed:
 
     def _launch(self, plan: Plan, tensors: Any, stream: int) -> None:
         accesses = []
-        for tensor, argument in tensors:
+        for tensor, taken in tensors:
             tag = self._simulator.memory.of(tensor)
             if tag is not None and tensor.numel():
-                accesses.append((tag.ident, self._simulator.memory.view(tensor), argument.is_write))
+                accesses.append((tag.ident, self._simulator.memory.view(tensor), taken.is_write))
         if accesses:
             self._simulator.dispatcher.launch(stream, plan.name, accesses)
 
@@ -332,13 +332,13 @@ def _with_own_inputs(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return arguments with copies of what is only read: a handle of gloo keeps its tensors, one of NCCL does not."""
     changed = list(args)
-    for argument in plan.tensors:
-        if argument.is_write:
+    for taken in plan.tensors:
+        if taken.is_write:
             continue
-        if argument.position < len(changed):
-            changed[argument.position] = _copied(changed[argument.position])
-        elif argument.name in kwargs:
-            kwargs = {**kwargs, argument.name: _copied(kwargs[argument.name])}
+        if taken.position < len(changed):
+            changed[taken.position] = _copied(changed[taken.position])
+        elif taken.name in kwargs:
+            kwargs = {**kwargs, taken.name: _copied(kwargs[taken.name])}
     return tuple(changed), kwargs
 
 
@@ -350,11 +350,8 @@ def _copied(value: Any) -> Any:
 
 def _is_async(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Tell whether a collective was asked for with `async_op`; sending and receiving always are."""
-    for index, argument in enumerate(func._schema.arguments):  # noqa: SLF001  torch offers no public name
-        if argument.name in {"async_op", "asyncOp"}:
-            value = args[index] if index < len(args) else kwargs.get(argument.name, argument.default_value)
-            return bool(value)
-    return True
+    asked = (argument(func, name, args, kwargs) for name in ("async_op", "asyncOp"))
+    return bool(next((value for value in asked if value is not None), True))
 
 
 def _group_name(args: tuple[Any, ...]) -> str:
