@@ -105,6 +105,8 @@ class Cuda:
 
     def settle(self) -> None:
         """Tell the monitor what it has not been told yet."""
+        if self.memory.dead:
+            self.memory.bury()
         if self.backlog.calls:
             with self.lock:
                 self.backlog.tell()

@@ -6,14 +6,22 @@ from typing import Any
 
 from syncheck.sanitizer.monitor import Monitor
 
-_ENOUGH = 128
-"""This many calls are told at once: in a row they cost half of what they cost one by one, between the operators."""
+Call = tuple[Any, ...]
+"""(name of a method of `Monitor`, its arguments...)."""
+
+_ENOUGH = 2048
+"""This many calls are told at once: most memory of a training step was freed by then, and nobody need hear of it."""
 
 
 class Backlog:
     """Calls of the monitor that nobody waits for, in their order: they complete no finding.
 
     A call is added without a lock, at any moment and from any thread: also while the monitor works.
+
+    Attributes:
+        monitor: is told.
+        calls: what it has not been told.
+        condenses: leave out what nothing can follow from.
 
     Args:
         monitor: is told.
@@ -22,29 +30,70 @@ class Backlog:
 
     def __init__(self, monitor: Monitor, failed: Callable[[str, Exception], None]) -> None:
         self.monitor = monitor
-        self.calls: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
+        self.calls: deque[Call] = deque()
+        self.condenses = True
         self._failed = failed
+        self._told: set[str] = set()  # operators that the monitor has heard of
 
     def allocate(self, allocation: int, home: int, n_bytes: int, pool: int, site: int) -> None:
         """See `Monitor`."""
-        self.calls.append((self.monitor.allocate, (allocation, home, n_bytes, pool, site)))
+        self.calls.append(("allocate", allocation, home, n_bytes, pool, site))
 
     def launch(self, stream: int, operator: str, accesses: list[tuple[int, int, bool]], site: int) -> bool:
-        """See `Monitor`; tell whether so much happened that the monitor should be told."""
-        self.calls.append((self.monitor.launch, (stream, operator, accesses, site, 0)))
-        return len(self.calls) >= _ENOUGH
+        """See `Monitor`; tell whether so much happened that the monitor should be told.
+
+        Only for work on the one stream that all work ran on so far: no other has touched any memory.
+        """
+        calls = self.calls
+        calls.append(("launch", stream, operator, accesses, site))
+        return len(calls) >= _ENOUGH
 
     def free(self, allocation: int, site: int) -> None:
         """See `Monitor`."""
-        self.calls.append((self.monitor.free, (allocation, site)))
+        self.calls.append(("free", allocation, site))
 
     def tell(self) -> None:
         """Make the calls; the caller holds the lock of the monitor."""
         calls = self.calls
         while calls:
-            call, arguments = calls.popleft()
-            try:
-                call(*arguments)
-            except Exception as error:  # noqa: BLE001  the border to the user's program
-                operator = next((argument for argument in arguments if isinstance(argument, str)), "memory")
-                self._failed(operator, error)
+            batch = [calls.popleft() for _ in range(len(calls))]
+            for name, *arguments in self._condensed(batch) if self.condenses else batch:
+                try:
+                    getattr(self.monitor, name)(*arguments)
+                except Exception as error:  # noqa: BLE001  the border to the user's program
+                    operator = next((argument for argument in arguments if isinstance(argument, str)), "memory")
+                    self._failed(operator, error)
+
+    def _condensed(self, batch: list[Call]) -> list[Call]:
+        """Leave out memory that was allocated and freed meanwhile, and accesses to bytes that were accessed again.
+
+        What comes later is ordered after the last access to a view on a stream exactly if it is after all of them.
+        """
+        kept: list[Call] = []
+        dead: set[int] = set()
+        again: set[tuple[int, int, bool]] = set()  # accesses that come again, later
+        born: set[int] = set()  # allocated in this batch, of those that died
+        is_alone = False  # else other streams are at work, and the mere allocation may be a finding
+        for call in reversed(batch):
+            if call[0] == "launch":
+                is_alone = True
+                _, stream, operator, accesses, site = call
+                last = [access for access in accesses if access not in again and access[0] not in dead]
+                if last or operator not in self._told:
+                    again.update(last)
+                    self._told.add(operator)
+                    kept.append(("launch", stream, operator, last, site))
+                elif kept and kept[-1][0] == "passed":
+                    kept[-1] = ("passed", stream, kept[-1][2] + 1, kept[-1][3])
+                else:
+                    kept.append(("passed", stream, 1, site))
+            elif call[0] == "free":
+                dead.add(call[1])
+                kept.append(call)
+            elif call[1] in dead:
+                born.add(call[1])
+            else:
+                kept.append(call)
+        if not is_alone:
+            return batch
+        return [call for call in reversed(kept) if call[0] != "free" or call[1] not in born]

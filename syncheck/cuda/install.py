@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import wraps
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -22,6 +23,10 @@ from syncheck.cuda.triton import Triton
 
 if TYPE_CHECKING:
     from syncheck.cuda.backend import Cuda
+
+
+_FIRST_PASSES = 2
+"""Backward passes that are listened to in any case: code in C++ may bring up a stream of its own in them."""
 
 
 @contextmanager
@@ -79,6 +84,7 @@ def _install_backward(cuda: "Cuda", patches: Patches) -> None:
     original = torch.autograd.graph._engine_run_backward  # noqa: SLF001  the one door to the engine
     listened = cuda.trace.around(original)
     running: list[int] = []  # call sites of the calls that run now, of all threads
+    passes = count()
 
     @wraps(original)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -86,7 +92,9 @@ def _install_backward(cuda: "Cuda", patches: Patches) -> None:
         running.append(site)
         cuda.backward_site = running[0]
         try:
-            return listened(*args, **kwargs)
+            if cuda.streams.only < 0 or next(passes) < _FIRST_PASSES:
+                return listened(*args, **kwargs)
+            return cuda.trace.doze(original, *args, **kwargs)
         finally:
             running.remove(site)
             cuda.backward_site = running[0] if running else 0

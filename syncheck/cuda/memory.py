@@ -1,6 +1,8 @@
 """Which allocation a tensor lies in: a table of addresses, kept true by weak references to the storages."""
 
 import weakref
+from collections import deque
+from collections.abc import Callable
 from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,9 +13,6 @@ from syncheck.capture.plan import dtype_name
 if TYPE_CHECKING:
     from syncheck.cuda.backend import Cuda
 
-Entry = tuple[int, dict[Any, int], int]
-"""(allocation, views that begin at this address, byte offset of this address in the allocation)."""
-
 UNKNOWN_POOL = -3
 """Memory whose allocation nobody saw: what used it before is unknown, and its reuse is no hazard."""
 
@@ -23,11 +22,21 @@ data_ptr = torch._C.TensorBase.data_ptr  # noqa: SLF001  the method itself, whic
 is_contiguous = torch._C.TensorBase.is_contiguous  # noqa: SLF001
 
 
-class _StorageRef(weakref.ref[torch.UntypedStorage]):
-    """A weak reference that knows its address; it fires when the last C++ owner of the storage is gone."""
+class Entry(weakref.ref[torch.UntypedStorage]):
+    """What lies at an address: a weak reference to the storage. The one at its base fires when its last owner is gone.
 
-    __slots__ = ("address",)
+    Attributes:
+        address: the address.
+        ident: the allocation.
+        offset: of the address in the allocation, in bytes.
+        views: those that begin here, by size in bytes if contiguous, else by (shape, stride, dtype).
+    """
+
+    __slots__ = ("address", "ident", "offset", "views")
     address: int
+    ident: int
+    offset: int
+    views: dict[Any, int]
 
 
 class KnownList(NamedTuple):
@@ -49,6 +58,7 @@ class Memory:
 
     Attributes:
         live: address -> entry, for every address at which a tensor was seen.
+        dead: entries whose storages are gone, and nobody has looked yet.
     """
 
     def __init__(self, cuda: "Cuda") -> None:
@@ -61,8 +71,8 @@ class Memory:
         self._n_remembered = 0
         self._first_views = self.views_at(0)
         self._idents = count(1)
-        self._on_death: Any = self._storage_died  # made once
-        self._storages: dict[int, _StorageRef] = {}  # base address -> the storage there
+        self.dead: deque[Entry] = deque()
+        self._on_death: Callable[[Any], None] = self.dead.append  # no code of ours runs where the program frees
 
     def next_ident(self) -> int:
         """Return the id of a new allocation."""
@@ -77,14 +87,19 @@ class Memory:
 
     # -- life
 
-    def begin(self, storage: torch.UntypedStorage, address: int, n_bytes: int, home: int, site: int) -> Entry:
+    def begin(
+        self, storage: torch.UntypedStorage, address: int, n_bytes: int, home: int, site: int, pool: int = 0
+    ) -> Entry:
         """A new block, allocated on stream `home`, was given to a tensor."""
         cuda = self._cuda
-        ident = next(self._idents)
-        reference = self._storages[address] = _StorageRef(storage, self._on_death)
-        reference.address = address
-        entry = self.live[address] = (ident, self._first_views, 0)
-        cuda.backlog.allocate(ident, home, n_bytes, cuda.pool(home) if cuda.pools_in_use else 0, site)
+        entry = self.live[address] = Entry(storage, self._on_death)
+        entry.address = address
+        entry.ident = ident = next(self._idents)
+        entry.offset = 0
+        entry.views = self._first_views
+        if home != cuda.streams.only:
+            cuda.streams.used(home)
+        cuda.backlog.allocate(ident, home, n_bytes, cuda.pool(home) if cuda.pools_in_use and not pool else pool, site)
         return entry
 
     def begin_storage(self, tensor: torch.Tensor, home: int, site: int) -> None:
@@ -96,10 +111,10 @@ class Memory:
 
     def is_known(self, storage: torch.UntypedStorage, address: int) -> bool:
         """Tell whether the block at an address is a storage's; what was there before is gone, if it is another's."""
-        if address not in self.live:
+        entry = self.live.get(address)
+        if entry is None:
             return False
-        reference = self._storages.get(address)
-        if reference is not None and reference() is not storage:
+        if entry() is not storage:
             self.freed(address)
             return False
         return True
@@ -112,21 +127,35 @@ class Memory:
 
     def adopt(self, tensor: torch.Tensor, address: int) -> Entry:
         """A tensor turned up in memory whose allocation was not seen."""
-        cuda = self._cuda
         storage = tensor.untyped_storage()
-        ident = next(self._idents)
-        reference = self._storages[address] = _StorageRef(storage, self._on_death)
-        reference.address = address
-        entry = self.live[address] = (ident, self._first_views, 0)
-        home = cuda.streams.current(tensor.get_device())
-        with cuda.lock:
-            cuda.monitor.allocate(ident, home, storage.nbytes(), UNKNOWN_POOL, 0)
+        home = self._cuda.streams.current(tensor.get_device())
+        entry = self.begin(storage, address, storage.nbytes(), home, 0, UNKNOWN_POOL)
+        self._cuda.settle()
         return entry
 
-    def _storage_died(self, reference: _StorageRef) -> None:
+    def bury(self) -> None:
+        """Free what is gone. Called before any address is looked up, and before the monitor is told anything."""
+        dead = self.dead
+        while dead:
+            try:
+                self._died(dead.popleft())
+            except IndexError:  # another thread was faster
+                return
+
+    def _died(self, entry: Entry) -> None:
         """The last owner of a storage is gone. Called from any thread at any moment, also while an error is set."""
-        if self._storages.get(reference.address) is reference:
-            self.freed(reference.address)
+        if self.live.get(entry.address) is entry:
+            self.freed(entry.address)
+
+    def watch_frees(self) -> None:
+        """From now on it matters where the program frees: look at the moment itself."""
+        self._on_death = self._died
+        self.bury()
+        for address, entry in list(self.live.items()):
+            storage = entry()
+            if storage is not None and not entry.offset:
+                again = self.live[address] = Entry(storage, self._on_death)
+                again.address, again.ident, again.offset, again.views = address, entry.ident, 0, entry.views
 
     def freed(self, address: int) -> None:
         """The allocator gets a block back."""
@@ -139,10 +168,9 @@ class Memory:
                 self._forget_lists(inner)
         if address in self._in_lists:
             self._forget_lists(address)
-        self._storages.pop(address, None)
         cuda = self._cuda
         if cuda.is_checking:
-            cuda.backlog.free(entry[0], cuda.site() if cuda.streams.has_side else 0)  # else nobody will ask
+            cuda.backlog.free(entry.ident, cuda.site() if cuda.streams.has_side else 0)  # else nobody will ask
 
     # -- lists of tensors
 
@@ -154,7 +182,7 @@ class Memory:
             entry = live.get(address)
             if entry is None:
                 return None
-            pairs.append((entry[0], self._view(entry, tensor)))
+            pairs.append((entry.ident, self._view(entry, tensor)))
         self._n_remembered += 1
         if self._n_remembered >= _MOST_LISTS:
             self._n_remembered = 0
@@ -179,15 +207,17 @@ class Memory:
         """Return the entry of a tensor that is not at a known address; None if it is not on a GPU, or empty."""
         if not tensor.is_cuda or not tensor.numel():
             return None
-        base = tensor.untyped_storage().data_ptr()
+        storage = tensor.untyped_storage()
+        base = storage.data_ptr()
         entry = self.live.get(base)
         if entry is None:
             entry = self.adopt(tensor, base)
         address = data_ptr(tensor)
         if address == base:
             return entry
-        inner = (entry[0], self.views_at(address - base), address - base)
-        self.live[address] = inner
+        inner = self.live[address] = Entry(storage)
+        inner.address, inner.ident, inner.offset = address, entry.ident, address - base
+        inner.views = self.views_at(address - base)
         self._inside.setdefault(base, []).append(address)
         return inner
 
@@ -198,19 +228,19 @@ class Memory:
         except (RuntimeError, NotImplementedError, Warning):  # without storage, or a fake one
             return 0
         entry = self.live.get(address)
-        return 0 if entry is None else entry[0]
+        return 0 if entry is None else entry.ident
 
     def access(self, tensor: torch.Tensor, *, is_write: bool) -> tuple[int, int, bool] | None:
         """Return the access to all of a tensor; None if it is not on a GPU, or empty."""
         entry = self.live.get(data_ptr(tensor)) or self.find(tensor)
         if entry is None:
             return None
-        return entry[0], self._view(entry, tensor), is_write
+        return entry.ident, self._view(entry, tensor), is_write
 
     def _view(self, entry: Entry, tensor: torch.Tensor) -> int:
         """Return the view of a tensor at its entry. The hot path of `Operators.log` has this in line."""
         key = tensor.nbytes if is_contiguous(tensor) else (tensor.shape, tensor.stride(), tensor.dtype)
-        view = entry[1].get(key)
+        view = entry.views.get(key)
         return self.new_view(entry, tensor, key) if view is None else view
 
     def new_view(self, entry: Entry, tensor: torch.Tensor, key: Any) -> int:
@@ -219,8 +249,8 @@ class Memory:
             view = self.exact_view(tensor)
         else:
             with self._cuda.lock:
-                view = self._cuda.monitor.view(entry[2], (key,), (1,), 1, "")
-        entry[1][key] = view
+                view = self._cuda.backlog.monitor.view(entry.offset, (key,), (1,), 1, "")
+        entry.views[key] = view
         return view
 
     def exact_view(self, tensor: torch.Tensor) -> int:
@@ -228,4 +258,5 @@ class Memory:
         item = tensor.element_size()
         start = int(tensor.storage_offset()) * item
         with self._cuda.lock:
-            return self._cuda.monitor.view(start, tuple(tensor.shape), tensor.stride(), item, dtype_name(tensor.dtype))
+            monitor = self._cuda.backlog.monitor
+            return monitor.view(start, tuple(tensor.shape), tensor.stride(), item, dtype_name(tensor.dtype))

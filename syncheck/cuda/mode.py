@@ -59,7 +59,7 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
         super().__exit__(*error)  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self._cuda.mode_left()
 
-    def __torch_dispatch__(
+    def __torch_dispatch__(  # noqa: C901  the hot path: a call more costs more than a branch
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Run one operator."""
@@ -69,22 +69,28 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
             if handled is not _NOT_HANDLED:
                 return handled
         cuda = self._cuda
+        if compiled.is_item and args[0].is_cpu and not cuda.host.buffers:  # an optimizer makes hundreds of them
+            return compiled.call(*args)
         special = compiled.special
         if special is not None and special[0](args, kwargs or {}) and cuda.is_checking:
             return special[1](compiled, args, kwargs or {})
+        listens = compiled.listens
         inside, switch = self._trace.inside, self._trace.switch
-        inside.append(None)
-        switch.value = True
+        if listens:
+            inside.append(None)
+            switch.value = True
         try:
             result = compiled.call(*args, **kwargs) if kwargs else compiled.call(*args)
         except BaseException as error:
-            inside.pop()
+            if listens:
+                inside.pop()
             switch.value = False  # also inside a backward pass: the error goes up through C++ code
             cuda.operator_failed(compiled.plan, error, sys._getframe())  # noqa: SLF001  by it callbacks find us
             raise
-        inside.pop()
-        if not inside:
-            switch.value = False
+        if listens:
+            inside.pop()
+            if not inside:
+                switch.value = False
         if cuda.is_checking and compiled.is_seen and type(result) is not FakeTensor:
             try:
                 self._operators.log(compiled, args, kwargs, result)  # type: ignore[arg-type]  # no higher-order one

@@ -66,6 +66,8 @@ class Operators:
         """Log an operator that has just run in the calling frame."""
         cuda, memory = self._cuda, self._memory
         live, buffers = memory.live, cuda.host.buffers
+        if memory.dead:
+            memory.bury()
         plan = compiled.plan
         frame = sys._getframe(1)  # noqa: SLF001  the frame that the operator ran in
         inner = self.inner.pop(id(frame), None) if self.inner else None
@@ -101,10 +103,10 @@ class Operators:
                         if entry is None:  # empty
                             continue
                     key = tensor.nbytes if is_contiguous(tensor) else (tensor.shape, tensor.stride(), tensor.dtype)
-                    view = entry[1].get(key)
+                    view = entry.views.get(key)
                     if view is None:
                         view = memory.new_view(entry, tensor, key)
-                    accesses.append((entry[0], view, is_write))
+                    accesses.append((entry.ident, view, is_write))
                     if device < 0:
                         device = tensor.get_device()
         except (RuntimeError, TypeError, AttributeError):  # no storage, an optional tensor in a list
@@ -140,10 +142,10 @@ class Operators:
             n_bytes = tensor.nbytes  # a new tensor fills its storage, or begins it
             entry = memory.begin(storage, address, n_bytes, stream, site)
             if plan.touches:
-                view = entry[1].get(n_bytes)
+                view = entry.views.get(n_bytes)
                 if view is None:
                     view = memory.new_view(entry, tensor, n_bytes)
-                accesses.append((entry[0], view, True))
+                accesses.append((entry.ident, view, True))
         if not accesses:
             return
         only = cuda.streams.only

@@ -17,7 +17,7 @@ class Streams:
 
     Attributes:
         has_side: a stream other than the default ones was seen.
-        only: the stream that all work ran on so far; 0 before any, -1 once there may be others.
+        only: the stream that all work and all memory was on so far; 0 before any, -1 once there may be others.
     """
 
     def __init__(self, cuda: "Cuda") -> None:
@@ -59,16 +59,25 @@ class Streams:
         ident = len(self._known)
         self._known.append((device, handle))
         if handle:
-            self.has_side, self.only = True, -1
+            self._alone(-1)
+            if not self.has_side:
+                self._cuda.memory.watch_frees()
+                self.has_side = True
         blocking = handle == _PER_THREAD or (handle != 0 and devices.is_blocking(handle))
         self._cuda.monitor.stream(ident, device, handle, site, legacy=handle == 0, blocking=blocking)
         return ident
 
     def used(self, stream: int) -> bool:
-        """Note that there is work on a stream; tell whether all work ran on it so far."""
+        """Note that there is work or memory on a stream; tell whether all was on it so far."""
         if self.only != stream:
-            self.only = -1 if self.only else stream
+            self._alone(-1 if self.only else stream)
         return self.only == stream
+
+    def _alone(self, stream: int) -> None:
+        """From now on, all was on a stream so far; -1 if there are others."""
+        self.only = stream
+        if stream < 0:
+            self._cuda.trace.wake()
 
     def current(self, device: int) -> int:
         """Return the calling thread's current stream of a device."""

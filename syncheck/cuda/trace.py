@@ -1,5 +1,6 @@
 """torch's GPU trace, switched on only while code in C++ runs that may record, wait or synchronize."""
 
+import threading
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -29,6 +30,9 @@ class Trace:
     A callback that comes while a Python error is set replaces the error: torch imports a module for it. So nobody
     listens while code of the program runs; what memory it lets go of is known from the storages.
 
+    Every callback costs microseconds, and memory that comes and goes makes most of them. So a backward pass, which may
+    order streams anywhere inside, dozes while all work is on one stream.
+
     Attributes:
         inside: one entry for each call that is listened to now, of all threads.
         switch: its `value` turns the callbacks on and off. Between the look at `inside` and the assignment no other
@@ -41,6 +45,8 @@ class Trace:
     def __init__(self) -> None:
         self.inside: list[None] = []
         self.switch: Any = devices.NoSwitch()
+        self._dozing: list[object] = []  # one entry for each call that is not listened to yet
+        self._falling_asleep = threading.Lock()
 
     def install(self, patches: Patches) -> None:
         """Let torch call back, and listen to everything that waits or records outside of operators."""
@@ -61,6 +67,29 @@ class Trace:
         """Listen no more; threads that are still inside get a switch without effect."""
         switch, self.switch = self.switch, devices.NoSwitch()
         switch.value = False
+
+    def wake(self) -> None:
+        """From now on there may be something to hear also in calls that run already."""
+        with self._falling_asleep:
+            self.inside += [None] * len(self._dozing)
+            self._dozing.clear()
+        if self.inside:
+            self.switch.value = True
+
+    def doze(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call a function, listened to from the next `wake` on."""
+        call = object()
+        self._dozing.append(call)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            with self._falling_asleep:
+                if call in self._dozing:
+                    self._dozing.remove(call)
+                else:
+                    self.inside.pop()
+            if not self.inside:
+                self.switch.value = False
 
     def around(self, function: Callable[..., Any]) -> Any:
         """Return the function, listened to."""

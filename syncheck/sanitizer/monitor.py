@@ -82,6 +82,9 @@ class Monitor(Protocol):
         """
         ...
 
+    def passed(self, stream: int, count: int, site: int) -> None:
+        """Operators ran on a stream, the last at `site`, whose accesses nothing can depend on any more."""
+
     def collective(self, stream: int, operator: str, site: int) -> None:
         """The launch before this call, on a stream of its own, is a collective that the program has a handle of."""
 

@@ -41,6 +41,7 @@ class Session:
         self._timing = timing.Timing(self._engine, self._evidence, self.ledger)
         following = works.Works(self._engine, self.ledger)
         self.collective, self.ended = following.add, following.report  # see `Monitor`
+        self.elapsed, self.clock_difference = self._events.elapsed, self._timing.difference
         self._labels: list[Label] = [Label(0, "")]
         self._label_ids: dict[tuple[int, str, bool, bool], int] = {}
         self._allocation_labels: dict[int, int] = {}  # call site -> label
@@ -165,6 +166,12 @@ class Session:
         self._last_site[stream] = site
         races = self._engine.launch(stream, accesses, label)
         return self._explain(races, accesses) if races else ()
+
+    def passed(self, stream: int, count: int, site: int) -> None:
+        """See `Monitor`."""
+        self._operators += count
+        self._last_site[stream] = site
+        self._engine.launch(stream, (), 0)
 
     def _note_context(self, stream: int, operator: str, site: int, context: int, label: int) -> None:
         if context > 0:
@@ -316,17 +323,9 @@ class Session:
             return self._events.is_pending(ident)
         return ident in self._engine.unfinished()
 
-    def elapsed(self, start: int, end: int, site: int) -> None:
-        """See `Monitor`."""
-        self._events.elapsed(start, end, site)
-
     def clock(self, reading: int, site: int) -> None:
         """See `Monitor`."""
         self._timing.read(reading, site, self._last_site)
-
-    def clock_difference(self, earlier: int, later: int) -> None:
-        """See `Monitor`."""
-        self._timing.difference(earlier, later)
 
     def lost_context(self, actual: int, expected: int, site: int) -> None:
         """See `Monitor`."""

@@ -4,9 +4,7 @@ What needs a driver (streams, events, callbacks) is tested by `pytest -m gpu`.
 """
 
 import sys
-from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -15,62 +13,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from syncheck.capture.collectives import plan_of
 from syncheck.capture.sites import SiteTable
 from syncheck.cuda import devices
-from syncheck.cuda.backend import Cuda
 from syncheck.cuda.inner import Inner, Kind, place_of_work, working_stream
 from syncheck.errors import BackendError
-from syncheck.findings import Report
-from syncheck.sanitizer.session import Session
-
-
-class Recorder:
-    """Passes calls on to a session and keeps them; `settle` has the calls made that are put off."""
-
-    def __init__(self, session: Session) -> None:
-        self.session = session
-        self.settle: Callable[[], None] = lambda: None
-        self.calls: list[tuple[Any, ...]] = []
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self.session, name)
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            self.calls.append((name, *args, *kwargs.items()))
-            return method(*args, **kwargs)
-
-        return call
-
-    def named(self, name: str) -> list[tuple[Any, ...]]:
-        self.settle()
-        return [call for call in self.calls if call[0] == name]
-
-    def launches(self) -> list[tuple[str, list[bool]]]:
-        """Return operator and, of each access, whether it writes."""
-        return [(call[2], [write for _, _, write in call[3]]) for call in self.named("launch")]
-
-
-@pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    monkeypatch.setattr(torch.Tensor, "is_cuda", property(lambda tensor: tensor.device.type == "cpu"), raising=False)
-    monkeypatch.setattr(torch.Tensor, "get_device", lambda tensor: 0)
-    current = SimpleNamespace(handle=0)
-    monkeypatch.setattr(devices, "raw_stream", lambda device: current.handle)
-    monkeypatch.setattr(devices, "is_blocking", lambda handle: False)
-    session = Session(lambda rule: True, "a stand-in")
-    monitor = Recorder(session)
-    sites = SiteTable()
-    cuda = Cuda(monitor, sites, session.note, lambda: None)
-    cuda.is_checking = True
-    monitor.settle = cuda.settle
-
-    def report() -> Report:
-        cuda.settle()
-        return session.report(sites)
-
-    with cuda.new_mode():
-        yield SimpleNamespace(cuda=cuda, monitor=monitor, current=current, report=report)
-    cuda.settle()
-    assert session.report(sites).incomplete == ()
 
 
 def test_an_operator_reads_its_arguments_and_writes_its_result(gpu):
@@ -127,7 +71,7 @@ def test_memory_from_before_the_check_is_unknown_and_races_with_nothing(gpu):
 
 def test_results_that_share_a_block_are_one_allocation_and_end_with_it(gpu):
     q, k, v = torch._transform_bias_rescale_qkv(torch.randn(2, 3, 24), torch.randn(24), 2)
-    entries = [gpu.cuda.memory.live[tensor.data_ptr()][0] for tensor in (q, k, v)]
+    entries = [gpu.cuda.memory.live[tensor.data_ptr()].ident for tensor in (q, k, v)]
     assert len(set(entries)) == 1
     gpu.cuda.memory.freed(q.untyped_storage().data_ptr())
     assert not {tensor.data_ptr() for tensor in (q, k, v)} & gpu.cuda.memory.live.keys()
@@ -361,47 +305,6 @@ def test_near_sites_are_equal_for_one_instruction_and_differ_between_two():
 
     first, second = [here() for _ in range(2)], here()
     assert first[0] == first[1] != second
-
-
-def test_what_happens_on_one_stream_is_told_later_and_in_order(gpu):
-    torch.ones(4).neg_()
-    gpu.cuda.settle()
-    gpu.monitor.calls.clear()
-    torch.ones(4).neg_()
-    assert gpu.monitor.calls == []
-    gpu.cuda.settle()
-    assert [call[0] for call in gpu.monitor.calls] == ["allocate", "launch", "launch", "free"]
-
-
-def test_what_is_put_off_does_not_grow_without_end(gpu):
-    a = torch.ones(4)
-    for _ in range(1000):
-        a.neg_()
-    assert len(gpu.cuda.backlog.calls) < 200
-
-
-def test_with_a_second_stream_launches_are_told_at_once(gpu):
-    a = torch.ones(4)
-    gpu.current.handle = 7
-    b = torch.ones(4)
-    b.add_(1)
-    calls = [call[:3] for call in gpu.monitor.calls if call[0] in {"launch", "stream"}]
-    assert [call[0] for call in calls[-4:]] == ["launch", "stream", "launch", "launch"]
-    gpu.current.handle = 0
-    a.add_(1)
-    assert gpu.monitor.calls[-1][:3] == ("launch", 1, "aten::add_")
-
-
-def test_a_clock_is_read_after_what_was_put_off(gpu):
-    torch.ones(4)
-    gpu.cuda.monitor.clock(1, 0)
-    assert [call[0] for call in gpu.monitor.calls if call[0] in {"launch", "clock"}] == ["launch", "clock"]
-
-
-def test_a_forked_child_tells_nothing_of_its_parent(gpu):
-    torch.ones(4)
-    gpu.cuda.become_child()
-    assert not gpu.cuda.backlog.calls
 
 
 def test_a_number_in_place_of_a_tensor_is_no_access_and_takes_no_other_path(gpu, monkeypatch):

@@ -1,0 +1,155 @@
+"""What is told later, and only in part, gives the findings of what is told at once: on every program."""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from syncheck.cuda.backlog import Backlog
+from syncheck.findings import Frame, Place, Report
+from syncheck.rules.model import Rule
+from syncheck.sanitizer.session import Session
+from tests.properties import ops as p
+from tests.properties.programs import programs
+from tests.properties.reference import View
+
+
+class Numbered:
+    """Call sites that are their own line numbers."""
+
+    def place(self, site: int) -> Place:
+        return Place(Frame("program.py", site, source=f"line {site}"))
+
+    def bound(self, site: int) -> str:
+        return ""
+
+    def ignored(self, site: int, rule: Rule) -> bool:
+        return False
+
+    def ignored_codes(self, site: int) -> list[str]:
+        return []
+
+
+class Told:
+    """A session that is told of a program, as the CUDA backend tells it.
+
+    Args:
+        is_late: by way of a backlog, while all work is on one stream.
+    """
+
+    def __init__(self, *, is_late: bool) -> None:
+        self.session = Session(lambda _: True, "no GPU")
+        self.backlog = Backlog(self.session, self.failed)
+        self.is_late = is_late
+        self.views: dict[View, int] = {}
+        self.pinned: set[int] = set()
+        self.events: set[int] = set()
+        self.streams: set[int] = set()  # that work and memory was on
+
+    @staticmethod
+    def failed(operator: str, error: Exception) -> None:
+        raise AssertionError(operator) from error
+
+    @property
+    def now(self) -> Session:
+        """The session, which knows everything so far."""
+        self.backlog.tell()
+        return self.session
+
+    def view(self, view: View) -> int:
+        if view not in self.views:
+            self.views[view] = self.session.view(*view, "float32")
+        return self.views[view]
+
+    def step(self, op: p.Op, site: int) -> None:
+        match op:
+            case p.AddStream():
+                legacy = op.kind == "legacy"
+                handle = 0 if legacy else op.stream
+                self.now.stream(op.stream, op.device, handle, site, legacy=legacy, blocking=op.kind == "blocking")
+            case p.Launch():
+                self.launch(op, site)
+            case p.Allocate():
+                (self.streams if op.home else self.pinned).add(op.home or op.allocation)
+                self.soon().allocate(op.allocation, op.home, op.n_bytes, op.pool, site)
+            case p.Free():
+                self.soon().free(op.allocation, site)
+            case _:
+                self.order(op, site)
+
+    def soon(self) -> Any:
+        return self.backlog if self.is_late else self.now
+
+    def launch(self, op: p.Launch, site: int) -> None:
+        accesses = [(allocation, self.view(view), is_write) for allocation, view, is_write in op.accesses]
+        operator = f"aten::op{site % 3}"
+        self.streams.add(op.stream)
+        is_alone = len(self.streams) == 1 and not any(allocation in self.pinned for allocation, _, _ in accesses)
+        if is_alone and self.is_late:
+            self.backlog.launch(op.stream, operator, accesses, site)
+        else:
+            self.now.launch(op.stream, operator, accesses, site)
+
+    def order(self, op: p.Op, site: int) -> None:
+        session = self.now
+        match op:
+            case p.HostAccess():
+                session.host_access("Tensor.tolist()", [(op.allocation, self.view(op.view), op.is_write)], site)
+            case p.WaitStream():
+                session.wait_stream(op.stream, op.other, site)
+            case p.SyncStream():
+                session.sync_stream(op.stream, site, explicit=True)
+            case p.SyncDevice():
+                session.sync_device(op.device, site)
+            case p.RecordStream():
+                session.record_stream(op.allocation, self.view(View(0, (4,), (1,))), op.stream, site)
+            case _:
+                self.event(op, site)
+
+    def event(self, op: p.Op, site: int) -> None:
+        session = self.now
+        match op:
+            case p.Record():
+                if op.event not in self.events:
+                    self.events.add(op.event)
+                    session.event(op.event, site, timing=False)
+                session.record(op.event, op.stream, site)
+            case p.Wait() if op.event in self.events:
+                session.wait(op.event, op.stream, site, "event")
+            case p.SyncEvent() if op.event in self.events:
+                session.sync_event(op.event, site)
+            case p.ForgetEvent() if op.event in self.events:
+                self.events.remove(op.event)
+                session.drop_event(op.event)
+
+    def report(self) -> Report:
+        return self.now.report(Numbered())
+
+
+def first_on_one_stream(program: p.Program, count: int) -> list[p.Op]:
+    """Return the ops of a program, the first ones moved to its first stream."""
+    moved: list[p.Op] = []
+    for index, op in enumerate(program.ops):
+        match op:
+            case p.Launch() if index < count:
+                moved.append(p.Launch(1, op.accesses))
+            case p.Allocate() if index < count:
+                moved.append(p.Allocate(op.allocation, min(op.home, 1), op.n_bytes, op.pool))
+            case _:
+                moved.append(op)
+    return moved
+
+
+@settings(deadline=None, max_examples=300)
+@given(programs(), st.integers(0, 60))
+def test_what_is_told_later_and_in_part_gives_the_same_findings(program, count):
+    told = []
+    for is_late in (False, True):
+        program_told = Told(is_late=is_late)
+        for index, op in enumerate(first_on_one_stream(program, count)):
+            program_told.step(op, index + 1)
+        told.append(program_told.report())
+    at_once, later = told
+    assert later.findings == at_once.findings
+    assert later.summary.operators == at_once.summary.operators
+    assert later.summary.streams == at_once.summary.streams

@@ -1,0 +1,66 @@
+"""A stand-in for a GPU: CPU tensors are those of `cuda:0` for the capture of the CUDA backend."""
+
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from syncheck.capture.sites import SiteTable
+from syncheck.cuda import devices
+from syncheck.cuda.backend import Cuda
+from syncheck.findings import Report
+from syncheck.sanitizer.session import Session
+
+
+class Recorder:
+    """Passes calls on to a session and keeps them; `settle` has the calls made that are put off."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.settle: Callable[[], None] = lambda: None
+        self.calls: list[tuple[Any, ...]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self.session, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.calls.append((name, *args, *kwargs.items()))
+            return method(*args, **kwargs)
+
+        return call
+
+    def named(self, name: str) -> list[tuple[Any, ...]]:
+        self.settle()
+        return [call for call in self.calls if call[0] == name]
+
+    def launches(self) -> list[tuple[str, list[bool]]]:
+        """Return operator and, of each access, whether it writes."""
+        return [(call[2], [write for _, _, write in call[3]]) for call in self.named("launch")]
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.Tensor, "is_cuda", property(lambda tensor: tensor.device.type == "cpu"), raising=False)
+    monkeypatch.setattr(torch.Tensor, "get_device", lambda tensor: 0)
+    current = SimpleNamespace(handle=0)
+    monkeypatch.setattr(devices, "raw_stream", lambda device: current.handle)
+    monkeypatch.setattr(devices, "is_blocking", lambda handle: False)
+    session = Session(lambda rule: True, "a stand-in")
+    monitor = Recorder(session)
+    sites = SiteTable()
+    cuda = Cuda(monitor, sites, session.note, lambda: None)
+    cuda.is_checking = True
+    cuda.backlog.condenses = False
+    monitor.settle = cuda.settle
+
+    def report() -> Report:
+        cuda.settle()
+        return session.report(sites)
+
+    with cuda.new_mode():
+        yield SimpleNamespace(cuda=cuda, monitor=monitor, current=current, report=report)
+    cuda.settle()
+    assert session.report(sites).incomplete == ()

@@ -1,0 +1,190 @@
+"""What the monitor is told later, and what it is not told at all; and when nobody listens to torch's GPU trace.
+
+That no finding is lost by it is shown on random programs, in `tests/properties`.
+"""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from syncheck.capture.plan import plan_of
+from syncheck.cuda.compiled import Compiled
+from syncheck.cuda.trace import Trace
+
+
+@pytest.fixture
+def trace():
+    """The switch of the GPU trace, that of a real one replaced."""
+    trace = Trace()
+    trace.switch = SimpleNamespace(value=False)
+    return trace
+
+
+def test_what_happens_on_one_stream_is_told_later_and_in_order(gpu):
+    torch.ones(4).neg_()
+    gpu.cuda.settle()
+    gpu.monitor.calls.clear()
+    torch.ones(4).neg_()
+    assert gpu.monitor.calls == []
+    gpu.cuda.settle()
+    assert [call[0] for call in gpu.monitor.calls] == ["allocate", "launch", "launch", "free"]
+
+
+def test_what_is_put_off_does_not_grow_without_end(gpu):
+    a = torch.ones(4)
+    for _ in range(5000):
+        a.neg_()
+    assert len(gpu.cuda.backlog.calls) < 3000
+
+
+def test_with_a_second_stream_launches_are_told_at_once(gpu):
+    a = torch.ones(4)
+    gpu.current.handle = 7
+    b = torch.ones(4)
+    b.add_(1)
+    calls = [call[:3] for call in gpu.monitor.calls if call[0] in {"launch", "stream"}]
+    assert [call[0] for call in calls[-4:]] == ["launch", "stream", "launch", "launch"]
+    gpu.current.handle = 0
+    a.add_(1)
+    assert gpu.monitor.calls[-1][:3] == ("launch", 1, "aten::add_")
+
+
+def test_a_clock_is_read_after_what_was_put_off(gpu):
+    torch.ones(4)
+    gpu.cuda.monitor.clock(1, 0)
+    assert [call[0] for call in gpu.monitor.calls if call[0] in {"launch", "clock"}] == ["launch", "clock"]
+
+
+def test_a_forked_child_tells_nothing_of_its_parent(gpu):
+    torch.ones(4)
+    gpu.cuda.become_child()
+    assert not gpu.cuda.backlog.calls
+
+
+def test_the_monitor_is_told_what_something_can_still_depend_on(gpu):
+    gpu.cuda.backlog.condenses = True
+    a = torch.ones(4)
+    for _ in range(3):
+        a.add_(a * 2 + 1)
+    assert gpu.monitor.launches() == [
+        ("aten::ones", []),
+        ("aten::mul", [False]),
+        ("aten::add", []),
+        ("aten::add_", [True]),
+    ]
+    assert [call[1] for call in gpu.monitor.named("allocate")] == [1]
+    assert gpu.monitor.named("free") == []
+    gpu.monitor.calls.clear()
+    a.add_(a * 2 + 1)
+    a.neg_()
+    assert gpu.monitor.launches() == [("aten::mul", [False]), ("aten::neg_", [True])]
+    assert [call[:3] for call in gpu.monitor.named("passed")] == [("passed", 1, 1), ("passed", 1, 1)]
+    assert gpu.report().summary.operators == 1 + 3 * 3 + 4
+
+
+def test_memory_that_the_monitor_knows_is_freed_there(gpu):
+    gpu.cuda.backlog.condenses = True
+    a = torch.ones(4)
+    gpu.cuda.settle()
+    a.neg_()
+    del a
+    assert [call[1] for call in gpu.monitor.named("free")] == [1]
+    assert gpu.monitor.launches()[1:] == [("aten::neg_", [])]
+
+
+def test_nothing_is_left_out_where_another_stream_may_be_at_work(gpu):
+    gpu.cuda.backlog.condenses = True
+    a = torch.ones(4)
+    gpu.current.handle = 7
+    torch.ones(4)
+    del a
+    assert [call[1] for call in gpu.monitor.named("allocate")] == [1, 2]
+    assert [call[1] for call in gpu.monitor.named("free")] == [2, 1]
+
+
+def test_with_a_second_stream_a_free_has_its_place_in_the_program(gpu):
+    a = torch.ones(4)
+    gpu.current.handle = 7
+    b = torch.ones(4)
+    del a
+    del b
+    sources = [gpu.cuda.sites.place(call[2]).frame.source.strip() for call in gpu.monitor.named("free")]
+    assert sources == ["del a", "del b"]
+
+
+def test_memory_on_another_stream_is_not_alone(gpu):
+    a = torch.ones(4)
+    gpu.current.handle = 7
+    torch.empty(4)
+    gpu.current.handle = 0
+    a.add_(1)
+    assert gpu.monitor.calls[-1][:3] == ("launch", 1, "aten::add_")
+
+
+# -- who listens
+
+
+def listens(operator):
+    return Compiled(operator, plan_of(operator), None).listens
+
+
+def test_operators_that_never_wait_or_record_run_without_a_listener():
+    aten = torch.ops.aten
+    silent = [aten.mm.default, aten.add.Tensor, aten._foreach_add_.Scalar, aten.native_layer_norm.default]
+    loud = [aten.nonzero.default, aten.equal.default, aten.masked_fill.Tensor, aten._local_scalar_dense.default]
+    assert not any(map(listens, silent))
+    assert all(map(listens, loud))
+
+
+def test_an_operator_of_the_program_is_listened_to(gpu):
+    with torch.library._scoped_library("backlog_test", "FRAGMENT") as library:
+        library.define("twice(Tensor x) -> Tensor", tags=torch.Tag.pointwise)
+        seen = []
+        library.impl(
+            "twice", lambda x: (seen.append(gpu.cuda.trace.switch.value), x * 2)[1], "CompositeExplicitAutograd"
+        )
+        gpu.cuda.trace.switch = SimpleNamespace(value=False)
+        torch.ops.backlog_test.twice(torch.ones(2))
+    assert seen == [True]
+
+
+def test_who_dozes_is_woken_and_falls_asleep_again_at_the_end(trace):
+    seen = []
+
+    def work():
+        seen.append(trace.switch.value)
+        trace.wake()
+        seen.append(trace.switch.value)
+
+    trace.doze(work)
+    assert seen == [False, True]
+    assert not trace.switch.value
+    assert trace.inside == []
+
+
+def test_who_is_not_woken_hears_nothing_and_leaves_others_alone(trace):
+    seen = []
+    trace.around(lambda: (trace.doze(lambda: seen.append(trace.switch.value)), seen.append(trace.switch.value)))()
+    trace.doze(lambda: seen.append(trace.switch.value))
+    assert seen == [True, True, False]
+    assert not trace.switch.value
+    with pytest.raises(ZeroDivisionError):
+        trace.doze(lambda: 1 / 0)
+    trace.wake()
+    assert not trace.switch.value
+
+
+def test_a_second_stream_wakes_who_dozes(gpu):
+    gpu.cuda.trace.switch = SimpleNamespace(value=False)
+    seen = []
+
+    def work():
+        torch.ones(4)
+        seen.append(gpu.cuda.trace.switch.value)
+        gpu.current.handle = 7
+        torch.ones(4)
+        seen.append(gpu.cuda.trace.switch.value)
+
+    gpu.cuda.trace.doze(work)
+    assert seen == [False, True]
