@@ -135,12 +135,18 @@ class Memory:
 
     def bury(self) -> None:
         """Free what is gone. Called before any address is looked up, and before the monitor is told anything."""
-        dead = self.dead
+        dead, live, cuda = self.dead, self.live, self._cuda
         while dead:
             try:
-                self._died(dead.popleft())
+                entry = dead.popleft()
             except IndexError:  # another thread was faster
                 return
+            address = entry.address
+            if live.get(address) is entry:
+                live.pop(address, None)
+                self._forget(address)
+                if cuda.is_checking:
+                    cuda.backlog.free(entry.ident, 0)  # nobody will ask where it was
 
     def _died(self, entry: Entry) -> None:
         """The last owner of a storage is gone. Called from any thread at any moment, also while an error is set."""
@@ -162,15 +168,19 @@ class Memory:
         entry = self.live.pop(address, None)
         if entry is None:
             return
+        self._forget(address)
+        cuda = self._cuda
+        if cuda.is_checking:
+            cuda.backlog.free(entry.ident, cuda.site() if cuda.streams.has_side else 0)
+
+    def _forget(self, address: int) -> None:
+        """Forget what else is known of a block at an address."""
         if address in self._inside:
             for inner in self._inside.pop(address):
                 self.live.pop(inner, None)
                 self._forget_lists(inner)
         if address in self._in_lists:
             self._forget_lists(address)
-        cuda = self._cuda
-        if cuda.is_checking:
-            cuda.backlog.free(entry.ident, cuda.site() if cuda.streams.has_side else 0)  # else nobody will ask
 
     # -- lists of tensors
 

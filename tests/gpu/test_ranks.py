@@ -30,10 +30,10 @@ def two_gpus():
         pytest.skip("it needs two GPUs")
 
 
-def run(folder, program, *arguments, options=()):
+def run(folder, program, *arguments, options=(), variables=None):
     command = [sys.executable, "-m", "syncheck", "run", "--backend", "cuda", "--nproc", "2", "--output", "report.json"]
     command += ["--output-format", "json", *options, str(PROGRAMS / f"{program}.py"), *arguments]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"PYTHONPATH": str(ROOT)} | (variables or {})
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False
     )
@@ -52,6 +52,16 @@ def test_a_correct_program_has_no_findings(program, tmp_path):
 def test_a_race_in_both_ranks_is_one_finding_that_names_them(tmp_path):
     _, report, _ = run(tmp_path, "race")
     assert [(f["rule"], f["line"], f["ranks"]) for f in report["findings"]] == [("SYN601", 12, [0, 1])]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "codes"),
+    [([], {}, ["SYN601"]), (["limit"], {}, []), ([], {"TORCH_NCCL_BLOCKING_WAIT": "1"}, [])],
+    ids=["plain", "with a limit", "blocking by the environment"],
+)
+def test_a_wait_that_blocks_the_host_orders_every_stream(arguments, variables, codes, tmp_path):
+    found, _, done = run(tmp_path, "blocking_wait", *arguments, variables=variables)
+    assert [rule for rule, *_ in found] == codes, done.stderr[-3000:]
 
 
 @pytest.mark.parametrize("case", CASES)
