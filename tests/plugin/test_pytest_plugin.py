@@ -2,10 +2,11 @@
 
 import json
 import textwrap
-from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
+
+from tests import warm
 
 RACE = """
     import pytest
@@ -58,10 +59,8 @@ def suite(pytester):
         (pytester.path / "test_suite.py").write_text(textwrap.dedent(RACE) + textwrap.dedent(source))
         asyncio = "asyncio_default_fixture_loop_scope = function"
         (pytester.path / "pytest.ini").write_text(f"[pytest]\n{asyncio}\n{textwrap.dedent(settings)}")
-        done = pytester.runpytest_subprocess(
-            "-q", "-p", "no:cacheprovider", "--syncheck-backend", "sim", *options, timeout=120
-        )
-        return SimpleNamespace(returncode=done.ret, stdout=done.stdout.str(), stderr=done.stderr.str())
+        quiet = ("-q", "-p", "no:cacheprovider", "-p", "no:hypothesispytest")  # slow to import, and of no use here
+        return warm.run("pytest", *quiet, "--syncheck-backend", "sim", *options, folder=pytester.path)
 
     return run
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sim.conftest import run_program
+
 PROGRAMS = sorted((Path(__file__).parent / "programs").glob("*.py"))
 INCOMPLETE = {
     "processes": [f"a program that was started with `{Path(sys.executable).name}` was not checked"],
@@ -12,8 +14,8 @@ INCOMPLETE = {
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
-def test_program_runs_unmodified_and_is_clean(program, worker, tmp_path):
-    status, report, log = worker.run(program, tmp_path)
+def test_program_runs_unmodified_and_is_clean(program, tmp_path):
+    status, report, log = run_program(program, tmp_path)
     assert status == 0, log
     assert [f for f in report["findings"] if f["level"] in {"error", "warning"}] == []
     assert report["incomplete"] == INCOMPLETE.get(program.stem, [])

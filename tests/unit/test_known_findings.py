@@ -2,11 +2,11 @@
 
 import json
 import os
-import subprocess
-import sys
 import textwrap
 
 import pytest
+
+from tests import warm
 
 RACE = """
 import sys
@@ -30,11 +30,7 @@ def folder(tmp_path):
 
 
 def syncheck(folder, *arguments, path=""):
-    command = [sys.executable, "-m", "syncheck", *arguments]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in (os.environ.get("PYTHONPATH"), path) if p)}
-    return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=False, timeout=120, env=environment
-    )
+    return warm.run("syncheck", *map(str, arguments), folder=folder, path=path)
 
 
 def run(folder, *options, body=None, path=""):
