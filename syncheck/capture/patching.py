@@ -23,6 +23,11 @@ class Patches:
         setattr(owner, name, value)
         return getattr(owner, name, None) if before is _MISSING else before
 
+    def remove(self, owner: Any, name: str) -> None:
+        """Take an attribute away."""
+        self._undo.append((owner, name, vars(owner)[name]))
+        delattr(owner, name)
+
     def everywhere(self, replacements: dict[Any, Any]) -> None:
         """Replace objects wherever torch's modules hold them under their own name, as `from x import y` leaves them."""
         by_id = {id(old): (old, new) for old, new in replacements.items()}

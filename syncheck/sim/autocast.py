@@ -5,6 +5,7 @@ Source:
     AT_FORALL_PROMOTE; autocast_mode.cpp for what each group does.
 """
 
+import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -42,6 +43,7 @@ class Autocast:
         self._simulator = simulator
         self._patches = patches
         self._library: Any = None
+        self._registering = threading.Lock()
 
     def install(self) -> None:
         """Switch the CPU's key on wherever autocast is on for "cuda"."""
@@ -70,8 +72,11 @@ class Autocast:
     # -- kernels
 
     def _register(self) -> None:
-        if self._library is not None:
-            return
+        with self._registering:
+            if self._library is None:
+                self._register_all()
+
+    def _register_all(self) -> None:
         self._library = torch.library.Library("aten", "IMPL", _KEY)  # type: ignore[no-untyped-call]  # torch leaves it untyped
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns of every kernel that is replaced

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
 
 from syncheck.capture.plan import Plan, has_mask, plan_of, tensors_in, tensors_of, unique
 from syncheck.sim.errors import NotSimulatedError, out_of_memory
@@ -22,6 +23,9 @@ _PLAIN = torch.Tensor.__torch_dispatch__
 _TAKEN: set[type] = {torch.Tensor, torch.nn.Parameter}
 """Classes of tensors that are what they look like."""
 _HOST_OUTPUTS = {"_pack_padded_sequence": 1, "_pad_packed_sequence": 1}
+
+
+_HOST = torch.device("cpu")
 
 
 class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
@@ -135,6 +139,8 @@ class Dispatcher:
         if capturing and synchronizes:
             simulator.refuse_in_capture(plan.name)
         args, kwargs = self._with_generator(plan, args, kwargs, device)
+        if plan.has_device:
+            args, kwargs = tree_map(_on_host, (args, kwargs))
         if capturing:
             result = simulator.recorder.run(func, plan, tensors, args, kwargs)
         else:
@@ -243,3 +249,8 @@ def sparse_parts(tensor: torch.Tensor) -> list[torch.Tensor]:
     if tensor.layout == torch.sparse_coo:
         return [tensor._indices(), tensor._values()]  # noqa: SLF001  torch's names for uncoalesced parts
     raise NotSimulatedError(f"a tensor of layout {tensor.layout}", "use dense tensors, or run on a real GPU")
+
+
+def _on_host(value: Any) -> Any:
+    """Return the device that stands for a virtual GPU; anything else as it is. FSDP2's operators take one."""
+    return _HOST if isinstance(value, torch.device) and value.type == "cuda" else value

@@ -24,7 +24,7 @@ from syncheck.sim.nccl import install_distributed
 from syncheck.sim.old_types import OldTypes
 from syncheck.sim.parallel import ParallelShim
 from syncheck.sim.processes import install_processes
-from syncheck.sim.services import install_services
+from syncheck.sim.services import hide_cuda, install_services
 from syncheck.sim.simulator import Simulator, set_active
 from syncheck.sim.storages import StorageShim
 from syncheck.sim.tensors import TensorShim, install_module_moves
@@ -53,6 +53,7 @@ def installed(simulator: Simulator) -> Iterator[None]:
 
 def install(simulator: Simulator, patches: Patches) -> None:
     """Replace everything that knows about CUDA, but for the dispatch mode, which each thread enters by itself."""
+    hide_cuda(patches)
     install_device_type(patches)
     TensorShim(simulator, patches).install()
     install_module_moves(patches)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+import torch.cuda.nccl
 import torch.cuda.nvtx
 import torch.profiler
 
@@ -13,6 +14,8 @@ from syncheck.capture.patching import Patches
 from syncheck.sim.errors import refuse
 from syncheck.sim.simulator import Simulator
 
+_CUDA_ONLY = ("_cuda_", "_gds_")
+"""How the names of functions begin that only CUDA builds have."""
 EAGER = "torch.compile ran eagerly: the operators were checked, at eager speed"
 
 
@@ -23,6 +26,18 @@ def install_services(simulator: Simulator, patches: Patches) -> None:
     _install_nvtx(patches)
     _install_ctc_loss(patches)
     patches.set(torch._C, "__getattr__", _missing_function)  # noqa: SLF001  PEP 562 holds for extension modules too
+
+
+def hide_cuda(patches: Patches) -> None:
+    """Let a CUDA build of torch be as one for the CPU, so that one program takes the same ways under both.
+
+    What it has for real GPUs would look for a driver, or for kernels that virtual GPUs have not.
+    """
+    for name in [name for name in vars(torch._C) if name.startswith(_CUDA_ONLY)]:  # noqa: SLF001  no public name
+        patches.remove(torch._C, name)  # noqa: SLF001
+    patches.set(torch._C, "_has_cudnn", False)  # noqa: SLF001
+    patches.set(torch.backends.cudnn, "is_acceptable", lambda tensor: False)  # noqa: ARG005  torch's name
+    patches.set(torch.cuda.nccl, "is_available", lambda tensors: False)  # noqa: ARG005  torch's name
 
 
 def _install_ctc_loss(patches: Patches) -> None:
@@ -48,7 +63,7 @@ def _as_numbers(lengths: Any) -> Any:
 
 def _missing_function(name: str) -> Any:
     """Answer for a C function that only CUDA builds of torch have."""
-    if name.startswith(("_cuda_", "_gds_")):
+    if name.startswith(_CUDA_ONLY):
         return refuse(f"torch._C.{name}()")
     raise AttributeError(f"module 'torch._C' has no attribute {name!r}")
 

@@ -278,6 +278,19 @@ def test_refused_modules_name_what_they_refuse(simulator):
         torch._C._cuda_getArchFlags()
 
 
+def test_a_cuda_build_of_torch_takes_the_ways_of_one_for_the_cpu(monkeypatch, request):
+    functions = torch._C
+    monkeypatch.setattr(functions, "_cuda_ofARealGpu", lambda: "it looks for a driver", raising=False)
+    monkeypatch.setattr(functions, "_has_cudnn", True)
+    monkeypatch.setattr(torch.cuda.nccl, "is_available", lambda tensors: True)
+    request.getfixturevalue("simulator")
+    with pytest.raises(NotSimulatedError, match="_cuda_ofARealGpu"):
+        functions._cuda_ofARealGpu()
+    assert not torch.backends.cudnn.is_available()
+    assert not torch.cuda.nccl.is_available([torch.ones(1, device="cuda")])
+    torch.nn.LSTM(2, 2).to("cuda:1")
+
+
 # -- what real programs expect of torch
 
 
