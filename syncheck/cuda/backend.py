@@ -89,7 +89,7 @@ class Cuda:
         self.operators = Operators(self)
         self.on_first_thread: Callable[[], None] | None = None  # called when a thread may lose its starter's device
         self._n_misread = 0
-        self.captures = 0  # graph captures in progress
+        self.captures: list[int] = []  # the thread of each graph capture in progress
         self.streams_gone: deque[int] = deque()  # stream objects that are gone, told at the next call
         self._namer = Namer(lambda: self.monitor, sites, self.memory.allocation_of, after_finding)
         for device in range(self.n_devices):

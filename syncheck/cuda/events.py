@@ -1,5 +1,6 @@
 """Events: which object and which handle is which event, and the hooks on their methods."""
 
+import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
@@ -218,16 +219,25 @@ class Events:
                 original(event)
                 return
             ident = self.of(event)
-            if cuda.captures:
-                with cuda.feeding() as monitor:
-                    monitor.sync_in_capture("Event.synchronize()", cuda.sites.here())
-            with cuda.suppressed():
-                original(event)
+            is_ours = threading.get_ident() in cuda.captures
+            if is_ours:
+                self._refuse_in_capture()
+            try:
+                with cuda.suppressed():
+                    original(event)
+            except BaseException:
+                if cuda.captures and not is_ours:  # whether another thread may wait is up to the mode of the capture
+                    self._refuse_in_capture()
+                raise
             if ident:
                 with cuda.feeding() as monitor:
                     monitor.sync_event(ident, cuda.sites.here())
 
         return synchronize
+
+    def _refuse_in_capture(self) -> None:
+        with self._cuda.feeding() as monitor:
+            monitor.sync_in_capture("Event.synchronize()", self._cuda.sites.here())
 
     def _generic_elapsed(self, event: Any, end_event: Any) -> float:
         """Return the milliseconds between events of the generic class, whose own method refuses subclasses.

@@ -1,6 +1,7 @@
 """CUDA graphs: a capture records what its operators touch, a replay touches all of it at once."""
 
 from functools import wraps
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -31,7 +32,7 @@ def install_graphs(cuda: "Cuda", patches: Patches) -> None:
         if not cuda.is_deaf:
             ident = cuda.next_id("graph")
             setattr(graph, _IDENT, (cuda.token, ident, devices.current_device()))
-            cuda.captures += 1
+            cuda.captures.append(get_ident())
             with cuda.feeding() as monitor:
                 monitor.capture_begin(ident, cuda.streams.current(devices.current_device()), cuda.site())
         return result
@@ -40,7 +41,7 @@ def install_graphs(cuda: "Cuda", patches: Patches) -> None:
     def capture_end(graph: Any) -> Any:
         ident = _ident(cuda, graph)
         if ident and not cuda.is_deaf and cuda.captures:
-            cuda.captures -= 1
+            cuda.captures.pop()
             with cuda.feeding() as monitor:
                 monitor.capture_end(ident)
         return end(graph)

@@ -4,6 +4,8 @@ What needs a driver (streams, events, callbacks) is tested by `pytest -m gpu`.
 """
 
 import sys
+import threading
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +13,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from syncheck.capture.collectives import plan_of
+from syncheck.capture.plan import plan_of as operator_plan
 from syncheck.capture.sites import SiteTable
 from syncheck.cuda import devices
 from syncheck.cuda.inner import Inner, Kind, place_of_work, working_stream
@@ -240,6 +243,26 @@ def test_a_torch_without_cuda_is_named():
     if torch.version.cuda is None:
         with pytest.raises(BackendError, match="built without CUDA"):
             devices.describe()
+
+
+@pytest.mark.parametrize(("is_ours", "is_refused", "told"), [(True, True, 1), (False, True, 1), (False, False, 0)])
+def test_another_thread_may_wait_during_a_capture_unless_cuda_refuses(gpu, is_ours, is_refused, told):
+    def wait(event: object) -> None:
+        if is_refused:
+            raise RuntimeError("operation not permitted when stream is capturing")
+
+    gpu.cuda.captures.append(threading.get_ident() if is_ours else 1)
+    synchronize = gpu.cuda.events._synchronize(wait)
+    with pytest.raises(RuntimeError) if is_refused else nullcontext():
+        synchronize(SimpleNamespace(cuda_event=0))
+    gpu.cuda.captures.clear()
+    assert len(gpu.monitor.named("sync_in_capture")) == told
+
+
+def test_the_host_waits_in_operators_that_need_a_number():
+    waiting = [torch.ops.aten._to_sparse.default, torch.ops.aten.linalg_matrix_exp.default]
+    assert all(operator_plan(operator).synchronizes for operator in waiting)
+    assert not operator_plan(torch.ops.aten.mm.default).synchronizes
 
 
 def record(stream: int) -> Inner:
