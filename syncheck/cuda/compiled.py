@@ -6,8 +6,8 @@ import torch
 
 from syncheck.capture.plan import Plan
 
-# Operators that neither record an event, nor wait for one, nor make the host wait, whatever their arguments; those with
-# the tag `pointwise` and the `_foreach_` ones do not either, but for a few that want a number of a tensor. Source:
+# Operators that neither record an event, nor wait for one, nor make the host wait, on strided tensors; those with the
+# tag `pointwise` and the `_foreach_` ones do not either, but for a few that want a number of a tensor. Source:
 # aten/src/ATen/native/cuda; tests/gpu/test_silent.py runs torch's own samples of them.
 _SILENT = frozenset(
     """mm addmm bmm baddbmm addmv mv dot vdot addr cat stack

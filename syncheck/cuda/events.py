@@ -225,8 +225,10 @@ class Events:
             try:
                 with cuda.suppressed():
                     original(event)
-            except BaseException:
-                if cuda.captures and not is_ours:  # whether another thread may wait is up to the mode of the capture
+            except RuntimeError as error:
+                if (
+                    cuda.captures and not is_ours and "captur" in str(error)
+                ):  # whether another thread may wait is up to the mode of the capture
                     self._refuse_in_capture()
                 raise
             if ident:

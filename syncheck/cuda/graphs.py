@@ -41,7 +41,7 @@ def install_graphs(cuda: "Cuda", patches: Patches) -> None:
     def capture_end(graph: Any) -> Any:
         ident = _ident(cuda, graph)
         if ident and not cuda.is_deaf and cuda.captures:
-            cuda.captures.pop()
+            cuda.captures.remove(get_ident()) if get_ident() in cuda.captures else cuda.captures.pop()
             with cuda.feeding() as monitor:
                 monitor.capture_end(ident)
         return end(graph)

@@ -92,7 +92,7 @@ def _install_backward(cuda: "Cuda", patches: Patches) -> None:
         running.append(site)
         cuda.backward_site = running[0]
         try:
-            if cuda.streams.only < 0 or next(passes) < _FIRST_PASSES:
+            if cuda.streams.only < 0 or cuda.host.buffers or next(passes) < _FIRST_PASSES:
                 return listened(*args, **kwargs)
             return cuda.trace.doze(original, *args, **kwargs)
         finally:

@@ -97,7 +97,7 @@ class Memory:
         entry.ident = ident = next(self._idents)
         entry.offset = 0
         entry.views = self._first_views
-        if home != cuda.streams.only:
+        if home != cuda.streams.only >= 0:
             cuda.streams.used(home)
         cuda.backlog.allocate(ident, home, n_bytes, cuda.pool(home) if cuda.pools_in_use and not pool else pool, site)
         return entry
@@ -114,10 +114,11 @@ class Memory:
         entry = self.live.get(address)
         if entry is None:
             return False
-        if entry() is not storage:
-            self.freed(address)
-            return False
-        return True
+        there = entry()
+        if there is storage or (entry.offset and there is not None):  # or another name for a part of a living block
+            return True
+        self.freed(address - entry.offset)
+        return False
 
     def begin_inside(self, tensor: torch.Tensor, home: int, site: int) -> list[tuple[int, int, bool]]:
         """A new result lies inside a block that it shares with others; return the write that fills it."""
@@ -142,11 +143,13 @@ class Memory:
             except IndexError:  # another thread was faster
                 return
             address = entry.address
-            if live.get(address) is entry:
-                live.pop(address, None)
+            there = live.pop(address, None)
+            if there is entry:
                 self._forget(address)
                 if cuda.is_checking:
                     cuda.backlog.free(entry.ident, 0)  # nobody will ask where it was
+            elif there is not None:  # another thread got the address since
+                live.setdefault(address, there)
 
     def _died(self, entry: Entry) -> None:
         """The last owner of a storage is gone. Called from any thread at any moment, also while an error is set."""

@@ -39,6 +39,7 @@ class Operators:
         self._copies = Copies(cuda, self)
         self._collectives = Collectives(cuda)
         self.plans: dict[int, Compiled | HigherOrder] = {}
+        self._listens_always = False
         self.inner: dict[int, list[Inner]] = {}  # id of an operator's frame -> callbacks that came while it ran
         self.n_inner = 0  # callbacks that are kept: their events must not be forgotten yet
 
@@ -51,7 +52,16 @@ class Operators:
         is_collective = func.namespace in COLLECTIVES
         special = self._collectives.issuing(func) if is_collective else self._copies.specials.get(plan.base)
         compiled = self.plans[id(func)] = Compiled(func, plan, special)
+        if "sparse" in plan.base or "nested" in plan.base:
+            self._listen_always()
+        compiled.listens |= self._listens_always
         return compiled
+
+    def _listen_always(self) -> None:
+        """There are tensors whose parts the host must count: operators that are silent on others wait for them."""
+        self._listens_always = True
+        for compiled in list(self.plans.values()):
+            compiled.listens = True
 
     def recorded(self, tensor: torch.Tensor, stream: Any) -> None:
         """Log `Tensor.record_stream`, called outside of any operator."""
@@ -194,6 +204,8 @@ class Operators:
         cuda, plan = self._cuda, compiled.plan
         tensors = tensors_of(plan, args, kwargs) if plan.touches else []
         made = tensors_in(result) if compiled.fresh else []
+        if any(tensor.layout is not torch.strided or tensor.is_nested for tensor, _ in tensors):
+            self._listen_always()
         parts = [
             (part, argument.is_write)
             for tensor, argument in tensors

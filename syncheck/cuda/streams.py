@@ -74,7 +74,9 @@ class Streams:
         return self.only == stream
 
     def _alone(self, stream: int) -> None:
-        """From now on, all was on a stream so far; -1 if there are others."""
+        """From now on, all was on a stream so far; -1, for good, if there are others."""
+        if self.only < 0:
+            return
         self.only = stream
         if stream < 0:
             self._cuda.trace.wake()

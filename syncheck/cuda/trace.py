@@ -46,7 +46,8 @@ class Trace:
         self.inside: list[None] = []
         self.switch: Any = devices.NoSwitch()
         self._dozing: list[object] = []  # one entry for each call that is not listened to yet
-        self._falling_asleep = threading.Lock()
+        self._is_awake = False
+        self._falling_asleep = threading.RLock()  # a finalizer may bring up the second stream at any moment
 
     def install(self, patches: Patches) -> None:
         """Let torch call back, and listen to everything that waits or records outside of operators."""
@@ -71,15 +72,22 @@ class Trace:
     def wake(self) -> None:
         """From now on there may be something to hear also in calls that run already."""
         with self._falling_asleep:
-            self.inside += [None] * len(self._dozing)
+            self._is_awake = True
+            count = len(self._dozing)
             self._dozing.clear()
+            self.inside += [None] * count
         if self.inside:
             self.switch.value = True
 
     def doze(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call a function, listened to from the next `wake` on."""
+        """Call a function, listened to from `wake` on."""
         call = object()
-        self._dozing.append(call)
+        with self._falling_asleep:
+            if self._is_awake:
+                self.inside.append(None)
+                self.switch.value = True
+            else:
+                self._dozing.append(call)
         try:
             return function(*args, **kwargs)
         finally:

@@ -93,6 +93,28 @@ def test_memory_that_the_monitor_knows_is_freed_there(gpu):
     assert gpu.monitor.launches()[1:] == [("aten::neg_", [])]
 
 
+def test_another_storage_over_a_part_of_a_living_block_frees_nothing(gpu):
+    a = torch.ones(8)
+    part = a[4:]
+    part.add_(1)
+    again = torch.from_numpy(a.numpy()[4:]).untyped_storage()
+    assert gpu.cuda.memory.is_known(again, part.data_ptr())
+    assert gpu.monitor.named("free") == []
+    a.add_(1)
+    assert gpu.report().incomplete == ()
+
+
+def test_an_address_that_has_a_new_tenant_is_not_freed_with_the_old_one(gpu):
+    a = torch.ones(8)
+    memory = gpu.cuda.memory
+    old = memory.live[a.data_ptr()]
+    new = memory.begin(a.untyped_storage(), a.data_ptr(), 32, 1, 0)
+    memory.dead.append(old)
+    memory.bury()
+    assert memory.live[a.data_ptr()] is new
+    assert gpu.monitor.named("free") == []
+
+
 def test_nothing_is_left_out_where_another_stream_may_be_at_work(gpu):
     gpu.cuda.backlog.condenses = True
     a = torch.ones(4)
@@ -173,6 +195,25 @@ def test_who_is_not_woken_hears_nothing_and_leaves_others_alone(trace):
         trace.doze(lambda: 1 / 0)
     trace.wake()
     assert not trace.switch.value
+
+
+def test_who_was_woken_dozes_no_more(trace):
+    trace.wake()
+    seen = []
+    trace.doze(lambda: (trace.wake(), seen.append(trace.switch.value)))
+    assert seen == [True]
+    assert trace.inside == []
+    assert not trace.switch.value
+
+
+def test_where_there_are_sparse_tensors_every_operator_is_listened_to(gpu):
+    aten = torch.ops.aten
+    a = torch.ones(3, 3)
+    a + a
+    assert not gpu.cuda.operators.plan(aten.add.Tensor).listens
+    a.to_sparse()
+    assert gpu.cuda.operators.plans[id(aten.add.Tensor)].listens
+    assert gpu.cuda.operators.plan(aten.mul.Tensor).listens
 
 
 def test_a_second_stream_wakes_who_dozes(gpu):
