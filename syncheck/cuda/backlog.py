@@ -6,7 +6,6 @@ from typing import Any
 
 from syncheck.sanitizer.monitor import Monitor
 
-Accesses = list[tuple[int, int, bool]]
 Call = tuple[Any, ...]
 """(name of a method of `Monitor`, its arguments...)."""
 
@@ -40,20 +39,13 @@ class Backlog:
         """See `Monitor`."""
         self.calls.append(("allocate", allocation, home, n_bytes, pool, site))
 
-    def launch(self, stream: int, operator: str, accesses: Accesses, lists: list[Accesses], site: int) -> bool:
+    def launch(self, stream: int, operator: str, accesses: list[tuple[int, int, bool]], site: int) -> bool:
         """See `Monitor`; tell whether so much happened that the monitor should be told.
 
         Only for work on the one stream that all work and all memory was on so far: no other has touched any memory.
-
-        Args:
-            stream: the stream.
-            operator: its name.
-            accesses: what it reads and writes.
-            lists: further accesses, in lists that may come again as the same objects.
-            site: the call.
         """
         calls = self.calls
-        calls.append(("launch", stream, operator, accesses, lists, site))
+        calls.append(("launch", stream, operator, accesses, site))
         return len(calls) >= _ENOUGH
 
     def free(self, allocation: int, site: int) -> None:
@@ -65,7 +57,7 @@ class Backlog:
         calls = self.calls
         while calls:
             batch = [calls.popleft() for _ in range(len(calls))]
-            for name, *arguments in self._condensed(batch) if self.condenses else map(_flat, batch):
+            for name, *arguments in self._condensed(batch) if self.condenses else batch:
                 try:
                     getattr(self.monitor, name)(*arguments)
                 except Exception as error:  # noqa: BLE001  the border to the user's program
@@ -78,16 +70,17 @@ class Backlog:
         What comes later is ordered after the last access to a view on a stream exactly if it is after all of them.
         """
         kept: list[Call] = []
-        later = _Later()
-        dead = later.dead
+        dead: set[int] = set()
+        again: set[tuple[int, int, bool]] = set()  # accesses that come again, later
         born: set[int] = set()  # allocated in this batch, of those that died
         is_alone = False  # else other streams are at work, and the mere allocation may be a finding
         for call in reversed(batch):
             if call[0] == "launch":
                 is_alone = True
-                _, stream, operator, accesses, lists, site = call
-                last = later.new(accesses, lists)
+                _, stream, operator, accesses, site = call
+                last = [access for access in accesses if access not in again and access[0] not in dead]
                 if last or operator not in self._told:
+                    again.update(last)
                     self._told.add(operator)
                     kept.append(("launch", stream, operator, last, site))
                 elif kept and kept[-1][0] == "passed":
@@ -104,36 +97,3 @@ class Backlog:
         if not is_alone:
             return batch
         return [call for call in reversed(kept) if call[0] != "free" or call[1] not in born]
-
-
-class _Later:
-    """What is known of the calls after the one that is looked at.
-
-    Attributes:
-        dead: allocations that are freed.
-    """
-
-    def __init__(self) -> None:
-        self.dead: set[int] = set()
-        self._again: set[tuple[int, int, bool]] = set()
-        self._lists: set[int] = set()  # ids of lists; the batch keeps them
-
-    def new(self, accesses: Accesses, lists: list[Accesses]) -> Accesses:
-        """Return the accesses of a launch that do not come again, to memory that stays; from now on, they do."""
-        again, dead = self._again, self.dead
-        last = [access for access in accesses if access not in again and access[0] not in dead]
-        for some in lists:
-            if id(some) not in self._lists:
-                self._lists.add(id(some))
-                last += [access for access in some if access not in again and access[0] not in dead]
-        if last:
-            again.update(last)
-        return last
-
-
-def _flat(call: Call) -> Call:
-    """Return a call as the monitor takes it."""
-    if call[0] != "launch":
-        return call
-    name, stream, operator, accesses, lists, site = call
-    return name, stream, operator, sum(lists, accesses), site

@@ -84,7 +84,6 @@ class Operators:
         if plan.synchronizes and not (inner or buffers or getattr(args[0], "is_cuda", False)):
             return
         accesses: Accesses = []
-        lists: list[Accesses] = []
         device = -1
         is_plain = not (inner or plan.synchronizes)
         try:
@@ -95,7 +94,7 @@ class Operators:
                 if is_list and len(value) >= _LONG:
                     known = self._known_list(value, is_write=is_write)
                     if known is not None:
-                        lists.append(known)
+                        accesses += known
                         if device < 0:
                             device = value[0].get_device()
                         continue
@@ -157,16 +156,16 @@ class Operators:
                 if view is None:
                     view = memory.new_view(entry, tensor, n_bytes)
                 accesses.append((entry.ident, view, True))
-        if not (accesses or lists):
+        if not accesses:
             return
         only = cuda.streams.only
         if (stream == only or (only >= 0 and cuda.streams.used(stream))) and not cuda.n_special:
-            if cuda.backlog.launch(stream, plan.name, accesses, lists, site):  # nothing to race with
+            if cuda.backlog.launch(stream, plan.name, accesses, site):  # nothing to race with
                 cuda.settle()
             return
         with cuda.lock:
             context = self._context(compiled, kwargs, stream, device, site) if cuda.n_special else 0
-            named = cuda.monitor.launch(stream, plan.name, sum(lists, accesses), site, context)
+            named = cuda.monitor.launch(stream, plan.name, accesses, site, context)
         if named:
             cuda.describe(named, [*(tensor for tensor, _ in tensors_of(plan, args, kwargs or {})), *made])
 

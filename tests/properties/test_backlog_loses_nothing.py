@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from syncheck.cuda.backlog import Accesses, Backlog
+from syncheck.cuda.backlog import Backlog
 from syncheck.findings import Frame, Place, Report
 from syncheck.rules.model import Rule
 from syncheck.sanitizer.session import Session
@@ -42,7 +42,6 @@ class Told:
         self.backlog = Backlog(self.session, self.failed)
         self.is_late = is_late
         self.views: dict[View, int] = {}
-        self.lists: dict[tuple[tuple[int, int, bool], ...], Accesses] = {}
         self.pinned: set[int] = set()
         self.events: set[int] = set()
         self.streams: set[int] = set()  # that work and memory was on
@@ -87,15 +86,9 @@ class Told:
         self.streams.add(op.stream)
         is_alone = len(self.streams) == 1 and not any(allocation in self.pinned for allocation, _, _ in accesses)
         if is_alone and self.is_late:
-            self.backlog.launch(op.stream, operator, *self.split(accesses), site)
+            self.backlog.launch(op.stream, operator, accesses, site)
         else:
             self.now.launch(op.stream, operator, accesses, site)
-
-    def split(self, accesses: Accesses) -> tuple[Accesses, list[Accesses]]:
-        """Return a launch's accesses as some of its own, and a list that is the same object each time."""
-        if len(accesses) < 2:
-            return accesses, []
-        return accesses[:1], [self.lists.setdefault(tuple(accesses[1:]), accesses[1:])]
 
     def order(self, op: p.Op, site: int) -> None:
         session = self.now
