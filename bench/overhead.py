@@ -94,12 +94,12 @@ def enter(variant: str, stack: ExitStack) -> None:
 
 
 def measure(variants: list[str], workload: str, *, profile: bool) -> list[float]:
-    """Return the milliseconds of a step in each variant: the medians of nine blocks of steps, taken by turns."""
+    """Return the milliseconds of a step in each variant: the medians of 15 blocks of steps, taken by turns."""
     make, steps = WORKLOADS[workload]
     torch.manual_seed(0)
     step = make()
     blocks: dict[str, list[float]] = {variant: [] for variant in variants}
-    for _ in range(9 if len(variants) > 1 else 5):
+    for _ in range(15 if len(variants) > 1 else 5):
         for variant in variants:
             with ExitStack() as stack:
                 enter(variant, stack)

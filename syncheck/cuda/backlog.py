@@ -21,6 +21,7 @@ class Backlog:
     Attributes:
         monitor: is told.
         calls: what it has not been told.
+        add: adds a call.
         condenses: leave out what nothing can follow from.
 
     Args:
@@ -31,26 +32,18 @@ class Backlog:
     def __init__(self, monitor: Monitor, failed: Callable[[str, Exception], None]) -> None:
         self.monitor = monitor
         self.calls: deque[Call] = deque()
+        self.add: Callable[[Call], None] = self.calls.append
         self.condenses = True
         self._failed = failed
         self._told: set[str] = set()  # operators that the monitor has heard of
-
-    def allocate(self, allocation: int, home: int, n_bytes: int, pool: int, site: int) -> None:
-        """See `Monitor`."""
-        self.calls.append(("allocate", allocation, home, n_bytes, pool, site))
 
     def launch(self, stream: int, operator: str, accesses: list[tuple[int, int, bool]], site: int) -> bool:
         """See `Monitor`; tell whether so much happened that the monitor should be told.
 
         Only for work on the one stream that all work and all memory was on so far: no other has touched any memory.
         """
-        calls = self.calls
-        calls.append(("launch", stream, operator, accesses, site))
-        return len(calls) >= _ENOUGH
-
-    def free(self, allocation: int, site: int) -> None:
-        """See `Monitor`."""
-        self.calls.append(("free", allocation, site))
+        self.add(("launch", stream, operator, accesses, site))
+        return len(self.calls) >= _ENOUGH
 
     def tell(self) -> None:
         """Make the calls; the caller holds the lock of the monitor."""
@@ -78,7 +71,9 @@ class Backlog:
             if call[0] == "launch":
                 is_alone = True
                 _, stream, operator, accesses, site = call
-                last = [access for access in accesses if access not in again and access[0] not in dead]
+                last = (
+                    () if again.issuperset(accesses) else [a for a in accesses if a[0] not in dead and a not in again]
+                )
                 if last or operator not in self._told:
                     again.update(last)
                     self._told.add(operator)

@@ -37,7 +37,8 @@ class Compiled:
     """What the hot path needs of a plan."""
 
     __slots__ = (
-        "arguments", "call", "fresh", "func", "is_composite", "is_item", "is_seen", "listens", "plan", "special",
+        "arguments", "call", "fresh", "func", "is_composite", "is_flat", "is_item", "is_seen", "listens", "plan",
+        "special",
     )  # fmt: skip
 
     def __init__(self, func: Any, plan: Plan, special: Any) -> None:
@@ -51,6 +52,8 @@ class Compiled:
         returns = func._schema.returns  # noqa: SLF001
         makes = any(r.alias_info is None and "Tensor" in str(r.type) for r in returns)
         self.fresh = makes and (plan.writes_outputs or plan.base in _ALLOCATING)
+        n_lists = sum("[]" in str(r.type) or "List" in str(r.type) for r in returns)
+        self.is_flat = (n_lists == 1) if len(returns) == 1 else not n_lists  # several results, none of them a list
         self.is_seen = bool(plan.touches or self.fresh or special or plan.synchronizes)
         self.is_item = plan.base == "_local_scalar_dense"
         self.listens = plan.synchronizes or not (is_silent(func) or (not self.is_seen and func.namespace == "aten"))

@@ -71,7 +71,7 @@ class HostMemory:
         if buffer is not None and buffer.ident == ident:
             del self.buffers[key]
             if self._cuda.is_checking:
-                self._cuda.backlog.free(ident, 0)
+                self._cuda.backlog.add(("free", ident, 0))
 
     def access(self, tensor: torch.Tensor, *, is_write: bool) -> tuple[int, int, bool] | None:
         """Return the access to all of a host tensor; None where no stream has touched its memory."""

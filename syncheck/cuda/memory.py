@@ -99,7 +99,9 @@ class Memory:
         entry.views = self._first_views
         if home != cuda.streams.only >= 0:
             cuda.streams.used(home)
-        cuda.backlog.allocate(ident, home, n_bytes, cuda.pool(home) if cuda.pools_in_use and not pool else pool, site)
+        if cuda.pools_in_use and not pool:
+            pool = cuda.pool(home)
+        cuda.backlog.add(("allocate", ident, home, n_bytes, pool, site))
         return entry
 
     def begin_storage(self, tensor: torch.Tensor, home: int, site: int) -> None:
@@ -137,6 +139,7 @@ class Memory:
     def bury(self) -> None:
         """Free what is gone. Called before any address is looked up, and before the monitor is told anything."""
         dead, live, cuda = self.dead, self.live, self._cuda
+        inside, in_lists, add = self._inside, self._in_lists, cuda.backlog.add
         while dead:
             try:
                 entry = dead.popleft()
@@ -145,9 +148,10 @@ class Memory:
             address = entry.address
             there = live.pop(address, None)
             if there is entry:
-                self._forget(address)
+                if address in in_lists or address in inside:
+                    self._forget(address)
                 if cuda.is_checking:
-                    cuda.backlog.free(entry.ident, 0)  # nobody will ask where it was
+                    add(("free", entry.ident, 0))  # nobody will ask where it was
             elif there is not None:  # another thread got the address since
                 live.setdefault(address, there)
 
@@ -174,7 +178,7 @@ class Memory:
         self._forget(address)
         cuda = self._cuda
         if cuda.is_checking:
-            cuda.backlog.free(entry.ident, cuda.site() if cuda.streams.has_side else 0)
+            cuda.backlog.add(("free", entry.ident, cuda.site() if cuda.streams.has_side else 0))
 
     def _forget(self, address: int) -> None:
         """Forget what else is known of a block at an address."""

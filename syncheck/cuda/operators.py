@@ -127,7 +127,10 @@ class Operators:
             return
         made: Any = ()
         if compiled.fresh:
-            made = (result,) if isinstance(result, torch.Tensor) else tensors_in(result)
+            if isinstance(result, torch.Tensor):
+                made = (result,)
+            else:
+                made = [t for t in result if isinstance(t, torch.Tensor)] if compiled.is_flat else tensors_in(result)
             if device < 0:
                 device = next((tensor.get_device() for tensor in made if tensor.is_cuda), -1)
         if device < 0:

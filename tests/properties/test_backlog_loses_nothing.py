@@ -1,7 +1,5 @@
 """What is told later, and only in part, gives the findings of what is told at once: on every program."""
 
-from typing import Any
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -71,14 +69,17 @@ class Told:
                 self.launch(op, site)
             case p.Allocate():
                 (self.streams if op.home else self.pinned).add(op.home or op.allocation)
-                self.soon().allocate(op.allocation, op.home, op.n_bytes, op.pool, site)
+                self.soon("allocate", op.allocation, op.home, op.n_bytes, op.pool, site)
             case p.Free():
-                self.soon().free(op.allocation, site)
+                self.soon("free", op.allocation, site)
             case _:
                 self.order(op, site)
 
-    def soon(self) -> Any:
-        return self.backlog if self.is_late else self.now
+    def soon(self, name: str, *args: int) -> None:
+        if self.is_late:
+            self.backlog.add((name, *args))
+        else:
+            getattr(self.now, name)(*args)
 
     def launch(self, op: p.Launch, site: int) -> None:
         accesses = [(allocation, self.view(view), is_write) for allocation, view, is_write in op.accesses]
