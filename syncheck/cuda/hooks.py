@@ -232,7 +232,6 @@ class Hooks:
     # -- functions
 
     def _hook_functions(self) -> None:
-        cuda = self._cuda
         replacements: dict[Any, Any] = {
             torch.cuda.current_stream: self._looked_up(torch.cuda.current_stream, "current_stream"),
             torch.cuda.default_stream: self._looked_up(torch.cuda.default_stream, "default_stream"),
@@ -246,14 +245,6 @@ class Hooks:
         if hasattr(torch.cuda, "use_mem_pool"):
             replacements[torch.cuda.use_mem_pool] = self._use_mem_pool(torch.cuda.use_mem_pool)
         self._patches.everywhere(replacements)
-        original = torch.compile
-
-        @wraps(original)
-        def compiled(*args: Any, **kwargs: Any) -> Any:
-            cuda.note("torch.compile runs eagerly while it is checked: the operators were checked, at eager speed")
-            return original(*args, **kwargs)
-
-        self._patches.set(torch, "compile", compiled)
 
     def _looked_up(self, original: Any, name: str) -> Any:
         cuda = self._cuda

@@ -16,6 +16,7 @@ from syncheck.capture.patching import Patches
 from syncheck.capture.threads import install_threads
 from syncheck.cuda.callbacks import Callbacks
 from syncheck.cuda.collectives import Handles
+from syncheck.cuda.eager import install_eager
 from syncheck.cuda.graphs import install_graphs
 from syncheck.cuda.hooks import Hooks
 from syncheck.cuda.processes import install_processes
@@ -58,6 +59,7 @@ def _install(cuda: "Cuda", patches: Patches) -> None:
     _install_backward(cuda, patches)
     install_threads(cuda, patches)
     install_processes(cuda, patches)
+    install_eager(cuda.note, patches)
     if torch.distributed.is_available():
         Handles(cuda).install(patches)
     Triton(cuda, patches).install()

@@ -20,3 +20,11 @@ def smooth(x):
 
 for size in (32, 32, 64):
     print(smooth(torch.randn(size, 64, device="cuda")).norm().item())
+
+
+@torch.compile(fullgraph=True)
+def scale(x):
+    return x.sin() * 2
+
+
+print(scale(torch.ones(8, device="cuda")).sum().item())
