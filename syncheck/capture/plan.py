@@ -21,14 +21,33 @@ _SIZE_ONLY = frozenset(
 # Operators that wait on the host for the current stream. Of the first kind the host needs the size of the result,
 # before it launches the kernel that writes it; of the second kind it reads values, or an error code, at the end.
 # Source: aten/src/ATen/native/cuda/{Nonzero,Unique,Indexing,SummaryOps,TensorCompare}.cu and cuda/linalg,
-# aten/src/ATen/native/LinearAlgebraUtils.h (`_linalg_check_errors` calls `item()`); observed on an H200, with torch's
-# own samples of its operators (tests/gpu/test_silent.py has the same loop).
-_COUNTING = frozenset("nonzero nonzero_numpy masked_select repeat_interleave bincount histc".split())
+# aten/src/ATen/native/LinearAlgebraUtils.h (`_linalg_check_errors` calls `item()`), LinearAlgebra.cpp (linalg_pinv
+# takes an SVD), TensorCompare.cpp (allclose); observed on an H200, with torch's own samples of its operators
+# (tests/gpu/test_silent.py has the same loop).
+_COUNTING = frozenset("nonzero nonzero_numpy masked_select repeat_interleave bincount histc linalg_pinv".split())
 _SYNCHRONIZING = _COUNTING | frozenset(
-    """_local_scalar_dense _unique _unique2 unique_dim unique_consecutive unique_dim_consecutive equal _assert_scalar
-    _linalg_eigh _linalg_svd linalg_eig linalg_eigvals linalg_lstsq _linalg_check_errors linalg_matrix_exp cholesky
-    _ctc_loss _ctc_loss_backward _to_sparse masked_scatter_backward""".split()
+    """_local_scalar_dense _unique _unique2 unique_dim unique_consecutive unique_dim_consecutive equal allclose
+    _assert_scalar _linalg_eigh _linalg_svd linalg_eig linalg_eigvals linalg_lstsq _linalg_check_errors
+    linalg_matrix_exp cholesky _ctc_loss _ctc_loss_backward _to_sparse masked_scatter_backward""".split()
 )
+# Operators that take a number as a tensor, by its position: where it lies on a GPU, the host waits for it before it
+# launches the kernel. Source: aten/src/ATen/native/cuda/Indexing.cu (`masked_fill__cuda` calls `item()`, also for
+# `x[mask] = value`), TensorAdvancedIndexing.cpp (`index_fill_`), RangeFactories.cpp, DistributionTemplates.h
+# (CHECK_NORMAL_TENSOR_STD); observed on an H200.
+_NUMBERS = {
+    "aten::masked_fill.Tensor": (2,),
+    "aten::masked_fill_.Tensor": (2,),
+    "aten::index_fill.int_Tensor": (3,),
+    "aten::index_fill_.int_Tensor": (3,),
+    "aten::linspace.Tensor_Tensor": (0, 1),
+    "aten::linspace.Tensor_Scalar": (0,),
+    "aten::linspace.Scalar_Tensor": (1,),
+    "aten::logspace.Tensor_Tensor": (0, 1),
+    "aten::logspace.Tensor_Scalar": (0,),
+    "aten::logspace.Scalar_Tensor": (1,),
+    "aten::normal.Tensor_Tensor": (1,),
+    "aten::normal.float_Tensor": (1,),
+}
 # Running statistics that the schema does not mark as written. Source: native_functions.yaml, native_batch_norm;
 # aten/src/ATen/native/Normalization.cpp writes them in training mode.
 _HIDDEN_WRITES = {"native_batch_norm": (3, 4), "cudnn_batch_norm": (3, 4), "miopen_batch_norm": (3, 4)}
@@ -68,6 +87,7 @@ class Plan:
         writes_outputs: it fills the new tensors that it returns.
         synchronizes: the host waits for the current stream inside it.
         counts: it does so for the size of its result, before it launches the kernel that writes that.
+        numbers: positions of its arguments that it does so for, where they lie on a GPU.
         random: it draws from a generator.
         generator: index of its `generator` argument, -1 if it has none.
         has_device: it takes a `device` argument.
@@ -80,6 +100,7 @@ class Plan:
     writes_outputs: bool
     synchronizes: bool
     counts: bool
+    numbers: tuple[int, ...]
     random: bool
     has_generator: bool
     has_device: bool
@@ -113,21 +134,11 @@ def plan_of(func: Any) -> Plan:
         writes_outputs=touches,
         synchronizes=base in _SYNCHRONIZING,
         counts=base in _COUNTING,
+        numbers=_NUMBERS.get(f"{schema.name}.{schema.overload_name}", ()),
         random=torch.Tag.nondeterministic_seeded in func.tags,
         has_generator="generator" in names,
         has_device="device" in names,
     )
-
-
-def has_mask(plan: Plan, args: tuple[Any, ...]) -> bool:
-    """Tell whether an operator indexes with a boolean mask, whose count the host must know."""
-    if plan.base not in MASKED:
-        return False
-    indices = args[1] if len(args) > 1 else ()
-    is_masked = any(i is not None and i.dtype in {torch.bool, torch.uint8} for i in indices)
-    if is_masked and plan.base in {"index_put_", "_index_put_impl_"} and len(args) > 2:
-        return bool(args[2].numel() != 1)  # one value: masked_fill, no count needed
-    return is_masked
 
 
 def unique(accesses: list[tuple[int, int, bool]]) -> list[tuple[int, int, bool]]:

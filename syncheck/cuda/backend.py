@@ -236,7 +236,8 @@ class Cuda:
         if plan is None or not self.captures:
             return
         with self.feeding() as monitor:
-            if plan.synchronizes or plan.base in _SYNCHRONIZING or (plan.base in MASKED and "captur" in str(error)):
+            may_wait = (plan.base in MASKED or plan.numbers) and "captur" in str(error)
+            if plan.synchronizes or plan.base in _SYNCHRONIZING or may_wait:
                 monitor.sync_in_capture(plan.name, self.site())
             else:  # a library that sets itself up at first use: the warm-up is missing
                 monitor.launch(self.streams.current(devices.current_device()), plan.name, (), self.site())

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from syncheck.capture import collectives
-from syncheck.capture.plan import MASKED, Plan, has_mask, plan_of, tensors_in, tensors_of, unique
+from syncheck.capture.plan import Plan, plan_of, tensors_in, tensors_of, unique
+from syncheck.capture.waiting import Wait, wait_of
 from syncheck.cuda import devices
 from syncheck.cuda.collectives import COLLECTIVES, Collectives
 from syncheck.cuda.compiled import Compiled, HigherOrder
@@ -226,7 +227,7 @@ class Operators:
             stream = working_stream(inner, stream, waits_first=compiled.func.namespace in COLLECTIVES)
         accesses = [a for t, is_write in parts if (a := self._memory.access(t, is_write=is_write))]
         made_accesses = self._begin_made(plan, made)
-        self._submit(plan, args, stream, device, accesses, made_accesses, inner, [t for t, _ in tensors] + made)
+        self._submit(plan, args, kwargs, stream, device, accesses, made_accesses, inner, [t for t, _ in tensors] + made)
         if compiled.func.namespace in COLLECTIVES:
             self._collectives.launched(compiled, args, kwargs, stream, device, accesses, inner)
 
@@ -258,6 +259,7 @@ class Operators:
         self,
         plan: Plan,
         args: tuple[Any, ...],
+        kwargs: dict[str, Any],
         stream: int,
         device: int,
         accesses: Accesses,
@@ -267,14 +269,14 @@ class Operators:
     ) -> None:
         """Put the launch where it belongs among the callbacks that came while the operator ran.
 
-        Where the host waits for the size of the result, the kernel that writes it comes after the wait.
+        Where the host waits for a size or a number, the kernel comes after the wait.
         """
-        is_sized = has_mask(plan, args)
+        wait = wait_of(plan, args, kwargs, _is_on_gpu)
         syncs = [index for index, entry in enumerate(inner) if entry.kind is Kind.SYNC_STREAM]
-        if (plan.synchronizes or is_sized) and not syncs:
+        if wait is not Wait.NEVER and not syncs:
             syncs = [len(inner)]
             inner = [*inner, Inner(Kind.SYNC_STREAM, 0, stream)]
-        if syncs and (plan.counts or plan.base in MASKED):
+        if syncs and wait is Wait.BEFORE:
             self.replay_inner(inner[: syncs[0]])
             self.launch(plan.name, stream, device, [a for a in accesses if not a[2]], tensors)
             self.replay_inner(inner[syncs[0] :])
@@ -319,6 +321,10 @@ class Operators:
                         monitor.sync_event(entry.event, site)
                     case Kind.SYNC_DEVICE:
                         monitor.sync_device(entry.stream, site)
+
+
+def _is_on_gpu(tensor: torch.Tensor) -> bool:
+    return bool(tensor.is_cuda)
 
 
 def dense_parts(tensor: torch.Tensor) -> list[torch.Tensor]:

@@ -319,14 +319,15 @@ class Calls:
 
     def write_part(self, owner: Tensor, index: Value, value: Value, node: ast.AST) -> None:
         """Run `owner[index] = value`."""
-        picks = tensors_in(index)
-        part = self.operators.alias(owner, None if picks else self.operators.part_of(owner, index))
-        inputs = [*picks, *tensors_in(value)]
-        source = inputs[-1] if inputs and not picks else None
-        if source is not None and source.block.device != part.block.device:
-            self.transfers.method(part, "copy_", Call(node, [source]))
+        picks, values = tensors_in(index), tensors_in(value)
+        if picks:
+            self.operators.index_put(owner, picks, values, node)
+            return
+        part = self.operators.alias(owner, self.operators.part_of(owner, index))
+        if values and values[-1].block.device != part.block.device:
+            self.transfers.method(part, "copy_", Call(node, [values[-1]]))
         else:
-            self.operators.in_place("copy_", part, inputs, Call(node, []))
+            self.operators.in_place("copy_", part, values, Call(node, []))
 
     # -- names
 

@@ -229,7 +229,7 @@ class Expressions(Calls):
             known = truth(value)
             return UNKNOWN if known is None else Constant(not known)
         if isinstance(value, Tensor):
-            return self.operators.run("aten::neg", [value], Call(node, []))
+            return self.operators.run(f"aten::{type(node.op).__name__.lower()}", [value], Call(node, []))
         if isinstance(value, Constant) and isinstance(node.op, ast.USub) and isinstance(value.value, int | float):
             return Constant(-value.value)
         return UNKNOWN
@@ -285,7 +285,7 @@ class Expressions(Calls):
         if isinstance(owner, Tensor):
             picks = tensors_in(index)
             if picks or (isinstance(index, Items) and any(isinstance(item, Items) for item in index.items)):
-                return self.operators.run("aten::index", [owner, *picks], Call(node, []))
+                return self.operators.index(owner, picks, node)
             return self.operators.alias(owner, self.operators.part_of(owner, index))
         if isinstance(owner, Table) and isinstance(index, Constant):
             return owner.items.get(index.value, UNKNOWN) if is_key(index.value) else UNKNOWN

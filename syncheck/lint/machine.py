@@ -193,7 +193,10 @@ class Machine:
     def _refused(self, call: str, node: ast.AST) -> bool:
         if not self.is_capturing():
             return False
-        self.session.sync_in_capture(call or ast.unparse(node).partition("(")[0] + "()", self.site(node))
+        name, is_call, _ = ast.unparse(node).partition("(")
+        if not call and isinstance(node, ast.Name | ast.Attribute):
+            call = f"bool({name})"
+        self.session.sync_in_capture(call or (f"{name}()" if is_call else name), self.site(node))
         return True
 
     def read_clock(self, node: ast.AST) -> Reading:

@@ -36,6 +36,14 @@ _METADATA = frozenset(
 # Methods that make the host wait for the current stream, and give Python values, or a tensor of unknown size.
 _READING = frozenset("item tolist __bool__ __int__ __float__ __index__ allclose equal".split())
 _SIZED = frozenset("nonzero unique unique_consecutive masked_select bincount repeat_interleave histc argwhere".split())
+# Methods that do so for the number that they fill in, if it is a tensor there; and the number's position.
+_FILLING = {"masked_fill": 1, "masked_fill_": 1, "index_fill": 2, "index_fill_": 2}
+# Operators that give truth values, by the names of Python's comparisons too; and those that do so for truth values.
+_COMPARING = frozenset(
+    """gt ge lt le eq ne gte lte noteq greater greater_equal less less_equal not_equal isnan isinf isfinite isclose isin
+    logical_and logical_or logical_xor logical_not""".split()
+)
+_COMBINING = frozenset("bitand bitor bitxor invert bitwise_and bitwise_or bitwise_xor bitwise_not".split())
 # In-place methods that write without reading what was there.
 _OVERWRITING = frozenset(
     """zero_ fill_ copy_ normal_ uniform_ random_ exponential_ bernoulli_ geometric_ cauchy_ log_normal_ set_
@@ -131,6 +139,8 @@ class Operators:
         machine = self._machine
         block = machine.allocate(device, call.node)
         result = Tensor(block, stream=0 if device is None else machine.current(device))
+        base = operator.rpartition(":")[2]
+        result.is_mask = base in _COMPARING or (base in _COMBINING and all(tensor.is_mask for tensor in inputs))
         leaves = {id(leaf): leaf for tensor in inputs for leaf in tensor.leaves} if self.has_grad else {}
         if leaves:
             result.leaves, result.keeps = tuple(leaves.values()), tuple(inputs)
@@ -172,15 +182,15 @@ class Operators:
         if name in _READING:
             self.read_by_host(tensor, call.node, name)
             return UNKNOWN
+        if _waits(name, call):
+            self._wait(tensor, call.node)
         if name.endswith("_") and not name.endswith("__"):
             return self.in_place(name, tensor, inputs, call)
-        if name in _SIZED and tensor.block.device is not None:
-            self._machine.sync_stream(self._machine.current(tensor.block.device), call.node, explicit=False)
         return self.run(f"aten::{name}", [tensor, *inputs], call)
 
     def alias(self, tensor: Tensor, part: Part) -> Tensor:
         """Return a tensor over the same memory."""
-        return Tensor(tensor.block, part, tensor.leaves, tensor.keeps, tensor.stream)
+        return Tensor(tensor.block, part, tensor.leaves, tensor.keeps, tensor.stream, is_mask=tensor.is_mask)
 
     def read_by_host(self, tensor: Tensor, node: ast.AST, what: str = "item") -> None:
         """Let the host read a tensor's values, wherever it lies."""
@@ -192,6 +202,23 @@ class Operators:
         self._machine.sync_stream(stream, node, explicit=False)
 
     # -- parts
+
+    def index(self, tensor: Tensor, picks: list[Tensor], node: ast.AST) -> Value:
+        """Run `tensor[picks]`: a mask is counted first."""
+        if any(pick.is_mask for pick in picks):
+            self._wait(tensor, node)
+        return self.run("aten::index", [tensor, *picks], Call(node, []))
+
+    def index_put(self, tensor: Tensor, picks: list[Tensor], values: list[Tensor], node: ast.AST) -> None:
+        """Run `tensor[picks] = value`: a mask is counted first, or a number on the GPU is read; not so for others."""
+        if any(pick.is_mask for pick in picks) and any(value.block.device is not None for value in values):
+            self._wait(tensor, node)
+        self.in_place("copy_", self.alias(tensor, None), [*picks, *values], Call(node, []))
+
+    def _wait(self, tensor: Tensor, node: ast.AST) -> None:
+        """Let the host wait for the stream that is current on a tensor's device."""
+        if tensor.block.device is not None:
+            self._machine.sync_stream(self._machine.current(tensor.block.device), node, explicit=False)
 
     def part_of(self, tensor: Tensor, index: Value) -> Part:
         """Return the rows that an index selects; None for a part that is not known."""
@@ -209,6 +236,16 @@ class Operators:
         if value is Ellipsis or value is None:
             return WHOLE if index is first else None
         return (value, value + 1) if _is_row(value) and index is first else None
+
+
+def _waits(name: str, call: Call) -> bool:
+    """Tell whether the host waits in a method of a tensor on a GPU, for a size or a number."""
+    if name == "histc":
+        return len(call.args) < 2 and not call.kwargs.keys() & {"min", "max"}
+    if name == "repeat_interleave":
+        return "output_size" not in call.kwargs and not isinstance(call.get("repeats", 0), Constant)
+    number = call.get("value", _FILLING[name]) if name in _FILLING else None
+    return name in _SIZED or (isinstance(number, Tensor) and number.block.device is not None)
 
 
 def _is_row(value: object) -> bool:

@@ -148,6 +148,7 @@ class Tensor(Value):
         stream: the stream that it was made on.
         grad: its gradient, if it has one.
         is_leaf: it requires a gradient.
+        is_mask: it is known to hold truth values, so that as an index it must be counted.
         hooks: what a backward pass calls with its gradient, and whether with the tensor itself instead.
     """
 
@@ -158,6 +159,7 @@ class Tensor(Value):
     stream: int = 0
     grad: "Tensor | None" = None
     is_leaf: bool = False
+    is_mask: bool = False
     hooks: list[tuple[Value, bool]] = field(default_factory=list)
 
 

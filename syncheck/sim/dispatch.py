@@ -8,7 +8,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
-from syncheck.capture.plan import Plan, has_mask, plan_of, tensors_in, tensors_of, unique
+from syncheck.capture.plan import Plan, plan_of, tensors_in, tensors_of, unique
+from syncheck.capture.waiting import Wait, wait_of
 from syncheck.sim.errors import NotSimulatedError, out_of_memory
 from syncheck.sim.machine import HOST_DEVICE
 from syncheck.sim.placement import Placement, TensorArguments
@@ -135,8 +136,8 @@ class Dispatcher:
             simulator.backward.note_leaf(tensor)
         stream = machine.current_stream(device)
         capturing = machine.monitor.capturing(stream)
-        synchronizes = plan.synchronizes or has_mask(plan, args)
-        if capturing and synchronizes:
+        wait = wait_of(plan, args, kwargs, self._is_on_device)
+        if capturing and wait is not Wait.NEVER:
             simulator.refuse_in_capture(plan.name)
         args, kwargs = self._with_generator(plan, args, kwargs, device)
         if plan.has_device:
@@ -146,15 +147,18 @@ class Dispatcher:
         else:
             result = self.compute(func, plan, args, kwargs, device)
         accesses = self._accesses(plan, tensors)
-        counts = synchronizes and (plan.counts or not plan.synchronizes)
-        if counts:  # the host learns the result's size, then the kernel is launched that writes it
+        if wait is Wait.BEFORE:  # the host learns a size or a number, then the kernel is launched
             self._log(plan, [access for access in accesses if not access[2]], device, stream)
             machine.monitor.sync_stream(stream, machine.site(), explicit=False)
         accesses += self._outputs(plan, result, device)
         self._log(plan, accesses, device, stream)
-        if synchronizes and not counts:
+        if wait is Wait.AFTER:
             machine.monitor.sync_stream(stream, machine.site(), explicit=False)
         return result
+
+    def _is_on_device(self, tensor: torch.Tensor) -> bool:
+        tag = self._memory.of(tensor)
+        return tag is not None and tag.device != HOST_DEVICE
 
     def compute(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int) -> Any:
         """Compute an operator on the CPU; random ones without a generator draw from the device's own."""

@@ -413,3 +413,60 @@ def test_no_source_ends_the_linter_and_a_repair_always_parses(source):
     if not result.problem:
         fixed = fix("m.py", source, unsafe=True, codes=CODES)
         compile(fixed.source, "m.py", "exec", 0x400, dont_inherit=True)  # only a syntax tree
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("x[x > 1]", "x[x > 1]"),
+        ("x[x > 1] = x.mean()", "x[x > 1]"),
+        ("x.masked_fill_(x < 0, x.mean())", "x.masked_fill_()"),
+        ("float(x.sum())", "float()"),
+        ("1 if x else 2", "bool(x)"),
+    ],
+)
+def test_what_makes_the_host_wait_in_a_capture_is_called_by_its_name(line, name):
+    source = (
+        f'import torch\nx = torch.ones(4, device="cuda")\nwith torch.cuda.graph(torch.cuda.CUDAGraph()):\n    {line}\n'
+    )
+    finding, *_ = lint_source("m.py", Text(source)).findings
+    assert (finding.rule.code, finding.message.split(" is a ")[0]) == ("SYN902", name)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "picked = x[~(x > 1) & x.isfinite()]",
+        "x[x > 1] = x.sum()",
+        "x[x > 1] = x",
+        "x.index_fill_(0, rows, x.mean())",
+        "n = x.repeat_interleave(rows, 0)",
+    ],
+)
+def test_a_size_or_a_number_on_the_gpu_is_waited_for(line):
+    assert found(COPY_AND_READ.format(line=line)) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "picked = x[rows]",
+        "x[x > 1] = 0",
+        "x.index_fill_(0, rows, 2.0)",
+        "n = x.repeat_interleave(rows, 0, output_size=9)",
+        "n = x.repeat_interleave(2, 0)",
+    ],
+)
+def test_what_the_host_knows_is_not_waited_for(line):
+    assert [code for code, _ in found(COPY_AND_READ.format(line=line))] == ["SYN301"]
+
+
+COPY_AND_READ = """
+import torch
+x = torch.rand(4, device="cuda")
+rows = torch.tensor([0, 1, 1, 2], device="cuda")
+kept = torch.empty(4, pin_memory=True)
+kept.copy_(x, non_blocking=True)
+{line}
+print(kept.sum())
+"""

@@ -1,0 +1,62 @@
+"""When the host waits in an operator."""
+
+import pytest
+import torch
+
+from syncheck.capture.plan import plan_of
+from syncheck.capture.waiting import Wait, wait_of
+
+X = torch.ones(4, 4)
+MASK = X > 0
+INDEX = torch.tensor([0, 1])
+NUMBER, NUMBER_OF_THE_HOST = torch.tensor(2.0), torch.tensor(3.0)
+aten = torch.ops.aten
+
+
+def wait(func, *args, **kwargs):
+    return wait_of(plan_of(func), args, kwargs, lambda tensor: tensor is not NUMBER_OF_THE_HOST)
+
+
+@pytest.mark.parametrize(
+    ("func", "args", "kwargs"),
+    [
+        (aten.nonzero.default, (X,), {}),
+        (aten.index.Tensor, (X, [MASK]), {}),
+        (aten.index_put_.default, (X, [MASK], X), {}),
+        (aten.index_put_.default, (X, [MASK], NUMBER), {}),
+        (aten.masked_fill.Tensor, (X, MASK, NUMBER), {}),
+        (aten.masked_fill_.Tensor, (X, MASK, NUMBER), {}),
+        (aten.index_fill.int_Tensor, (X, 0, INDEX, NUMBER), {}),
+        (aten.linspace.Tensor_Tensor, (NUMBER_OF_THE_HOST, NUMBER, 3), {}),
+        (aten.normal.Tensor_Tensor, (X, X), {}),
+        (aten.repeat_interleave.Tensor, (INDEX,), {}),
+        (aten.histc.default, (X,), {}),
+        (aten.histc.default, (X, 100, 2, 2), {}),
+    ],
+)
+def test_the_host_waits_before_a_kernel_for_a_size_or_a_number_on_the_gpu(func, args, kwargs):
+    assert wait(func, *args, **kwargs) is Wait.BEFORE
+
+
+@pytest.mark.parametrize("func", [aten.equal.default, aten.allclose.default])
+def test_the_host_waits_after_the_kernel_for_its_values(func):
+    assert wait(func, X, X) is Wait.AFTER
+
+
+@pytest.mark.parametrize(
+    ("func", "args", "kwargs"),
+    [
+        (aten.add.Tensor, (X, X), {}),
+        (aten.index.Tensor, (X, [None, INDEX]), {}),
+        (aten.index_put_.default, (X, [INDEX], NUMBER), {}),
+        (aten.index_put_.default, (X, [MASK], NUMBER_OF_THE_HOST), {}),
+        (aten.masked_fill.Tensor, (X, MASK, NUMBER_OF_THE_HOST), {}),
+        (aten.masked_fill.Scalar, (X, MASK, 2.0), {}),
+        (aten.linspace.Tensor_Scalar, (NUMBER_OF_THE_HOST, 2.0, 3), {}),
+        (aten.repeat_interleave.Tensor, (INDEX,), {"output_size": 3}),
+        (aten.histc.default, (X, 100, -5, 5), {}),
+        (aten.histc.default, (X, 100), {"min": 0, "max": 1}),
+    ],
+)
+def test_the_host_does_not_wait_for_what_it_knows(func, args, kwargs):
+    assert wait(func, *args, **kwargs) is Wait.NEVER
