@@ -15,7 +15,7 @@ _NOTE = "torch.compile runs eagerly while it is checked: the operators were chec
 def install_eager(note: Callable[[str], None], patches: Patches) -> None:
     """Have torch ignore `torch.compile`, also of functions that were compiled before.
 
-    Below torch 2.12 the compiler would else try to compile the dispatch mode, and `fullgraph=True` would raise.
+    Without that, torch 2.11 tries to compile the dispatch mode too, and raises with `fullgraph=True`; 2.13 does not.
 
     Source:
         torch/_dynamo/eval_frame.py, `_callback_from_stance`. The stance is one for all threads.
