@@ -22,6 +22,7 @@ class Draft:
         allocation: the tensor it is about, 0 if none.
         name_sites: call sites that may tell the tensor's name where it is gone: its allocation, its free.
         superseded: asked at the end: True drops it, as a more specific finding stands for it.
+        is_about_call: it wants a call changed: where torch itself makes that, nobody can.
     """
 
     rule: Rule
@@ -33,6 +34,7 @@ class Draft:
     name_sites: tuple[int, ...] = ()
     level: Severity | None = None
     superseded: Callable[[], bool] | None = None
+    is_about_call: bool = False
     count: int = 1
 
     def mention(self, related: list[tuple[int, Text]]) -> None:
@@ -87,6 +89,7 @@ class Ledger:
         kept = [(d, count) for d, count in drafts if count and self._selected(d.rule)]
         kept = [(d, count) for d, count in kept if not (d.superseded and d.superseded())]
         kept = [(d, count) for d, count in kept if not sites.ignored(d.site, d.rule)]
+        kept = [(d, count) for d, count in kept if not (d.is_about_call and _is_torchs(sites.place(d.site)))]
         return merge_equal(self._word(draft, sites).counted(count) for draft, count in kept)
 
     def _word(self, draft: Draft, sites: Sites) -> Finding:
@@ -113,6 +116,11 @@ class Ledger:
         name = self.names.given.get(key) or next((name for name in names if name and not name.endswith("[...]")), "")
         if name:
             self.names.given[key] = name
+
+
+def _is_torchs(place: Place) -> bool:
+    """Tell whether torch's own code made a call, for whomever."""
+    return bool(place.stack) and place.stack[0].package == "torch"
 
 
 def _with_message(place: Place, message: str) -> Place:

@@ -45,7 +45,7 @@ def useless_record(allocation: int, view: int, site: int, reason: Text, name_sit
     """Word a `record_stream` that protects nothing; `name_sites`: where the tensor's name may be found."""
     facts: dict[str, Text] = {"tensor": (TensorRef(allocation, view),), "reason": reason}
     advice: Text = ("remove the call at {line}",)
-    return Draft(useless_record_stream.RULE, site, facts, [], advice, allocation, name_sites)
+    return Draft(useless_record_stream.RULE, site, facts, [], advice, allocation, name_sites, is_about_call=True)
 
 
 def mismatch(operator: str, device: int, context_stream: int, site: int, entered: int) -> Draft:

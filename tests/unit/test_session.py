@@ -322,6 +322,22 @@ def test_record_stream_after_a_join_only_delays():
     assert program.found() == [("SYN202", 11)]
 
 
+@pytest.mark.parametrize(
+    ("caller", "found"),
+    [
+        (Frame("torch/distributed/fsdp/_runtime_utils.py", 1, is_user=False), []),
+        (Frame("lightning/strategy.py", 1, is_user=False), [("SYN202", 11)]),
+    ],
+)
+def test_a_record_stream_that_torch_itself_calls_is_no_finding(monkeypatch, caller, found):
+    program = Program()
+    x = program.allocate(2, line=5)
+    program.session.record_stream(x, program.view, 2, 11)
+    at = program.place
+    monkeypatch.setattr(program, "place", lambda site: Place(at(site).frame, stack=(caller, at(site).frame)))
+    assert program.found() == found
+
+
 def test_a_wait_that_never_adds_order_is_syn802():
     program = Program()
     x = program.allocate(1)
