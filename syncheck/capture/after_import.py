@@ -1,0 +1,63 @@
+"""Does something in a process as soon as it has imported a module. Free of torch: who needs none pays nothing.
+
+Source:
+    coverage.py measures spawned children in a like way: coverage/multiproc.py, `Stowaway`.
+"""
+
+import sys
+from collections.abc import Callable
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+
+def after_import(name: str, act: Callable[[], None]) -> Callable[[], None]:
+    """Act now if a module has been imported, else when it has; return what calls it off.
+
+    Args:
+        name: the module's.
+        act: is called once.
+    """
+    if name in sys.modules:
+        act()
+        return lambda: None
+    finder = _AfterImport(name, act)
+    sys.meta_path.insert(0, finder)
+    return finder.call_off
+
+
+class _AfterImport(MetaPathFinder, Loader):
+    """Acts when a module has been imported."""
+
+    def __init__(self, name: str, act: Callable[[], None]) -> None:
+        self._name = name
+        self._act = act
+
+    def call_off(self) -> None:
+        """Act no more."""
+        self._act = lambda: None
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+    def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        """Return the module's own spec, with this loader around its loader."""
+        del path, target
+        if fullname != self._name:
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            self._loader = spec.loader
+            spec.loader = self
+        return spec
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Let the module's own loader decide."""
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Import the module, then act."""
+        self._loader.exec_module(module)
+        self._act()
