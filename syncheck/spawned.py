@@ -9,7 +9,7 @@ from multiprocessing import process
 from pathlib import Path
 from typing import Any
 
-from syncheck.capture.after_torch import after_torch
+from syncheck.capture.after_import import after_import
 from syncheck.config import Options
 from syncheck.ranks import membership
 
@@ -34,7 +34,7 @@ class Checked:
         self.options, self.folder = options, Path(state["folder"])
         os.environ[membership.PARTS] = state["folder"]
         child = _Child(options)
-        after_torch(child.begin)
+        after_import("torch", child.begin)
         child.follow()
 
 

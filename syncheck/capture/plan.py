@@ -134,7 +134,7 @@ def plan_of(func: Any) -> Plan:
         writes_outputs=touches,
         synchronizes=base in _SYNCHRONIZING,
         counts=base in _COUNTING,
-        numbers=_NUMBERS.get(f"{schema.name}.{schema.overload_name}", ()),
+        numbers=_NUMBERS.get(f"{schema.name}.{schema.overload_name.removesuffix('_out')}", ()),
         random=torch.Tag.nondeterministic_seeded in func.tags,
         has_generator="generator" in names,
         has_device="device" in names,

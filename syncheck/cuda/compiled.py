@@ -52,8 +52,8 @@ class Compiled:
         returns = func._schema.returns  # noqa: SLF001
         makes = any(r.alias_info is None and "Tensor" in str(r.type) for r in returns)
         self.fresh = makes and (plan.writes_outputs or plan.base in _ALLOCATING)
-        n_lists = sum("[]" in str(r.type) or "List" in str(r.type) for r in returns)
-        self.is_flat = (n_lists == 1) if len(returns) == 1 else not n_lists  # several results, none of them a list
+        types = [str(r.type) for r in returns]
+        self.is_flat = types == ["List[Tensor]"] or (len(types) > 1 and not any("List" in kind for kind in types))
         self.is_seen = bool(plan.touches or self.fresh or special or plan.synchronizes)
         self.is_item = plan.base == "_local_scalar_dense"
         self.listens = plan.synchronizes or not (is_silent(func) or (not self.is_seen and func.namespace == "aten"))

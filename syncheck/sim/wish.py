@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from syncheck.capture.after_torch import after_torch
+from syncheck.capture.after_import import after_import
 
 
 class Wish:
@@ -13,7 +13,7 @@ class Wish:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        after_torch(self._install)
+        after_import("torch", self._install)
 
     def _install(self) -> None:
         """Let the process see virtual GPUs until it ends; nothing is checked."""

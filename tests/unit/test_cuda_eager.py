@@ -1,7 +1,11 @@
 """torch.compile while a program is checked on real GPUs."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
+import torch._dynamo
 
 from syncheck.capture.patching import Patches
 from syncheck.cuda.eager import install_eager
@@ -59,14 +63,69 @@ def test_functions_that_were_compiled_before_run_eagerly_too(patches, graphs, ba
     assert graphs == []
 
 
-def test_a_program_that_sets_the_compilers_stance_runs_eagerly_too(patches, graphs, backend):
-    install_eager(lambda _: None, patches)
+def stance():
+    return torch._dynamo.eval_frame._stance.stance
+
+
+@pytest.mark.parametrize("set_stance", [torch.compiler.set_stance, torch._dynamo.set_stance], ids=["public", "dynamo"])
+def test_a_program_that_sets_the_compilers_stance_runs_eagerly_too(patches, graphs, backend, set_stance):
     double = torch.compile(lambda x: x + x, backend=backend)
-    with torch.compiler.set_stance("fail_on_recompile"):
+    install_eager(lambda _: None, patches)
+
+    @set_stance("fail_on_recompile")
+    def four_times(x):
+        return double(double(x))
+
+    four_times(torch.ones(2))
+    with set_stance("eager_on_recompile"):
         double(torch.ones(2))
-    torch.compiler.set_stance("default")
+    set_stance("default")
     double(torch.ones(2))
     assert graphs == []
     patches.undo()
     double(torch.ones(2))
     assert len(graphs) == 1
+
+
+def test_after_the_check_the_stance_is_what_the_program_wants(patches):
+    install_eager(lambda _: None, patches)
+    inner = Patches()
+    install_eager(lambda _: None, inner)
+    context = torch.compiler.set_stance("fail_on_recompile")
+    torch.compiler.set_stance("eager_on_recompile")
+    assert stance() == "force_eager"
+    inner.undo()
+    assert stance() == "force_eager"
+    patches.undo()
+    assert stance() == "eager_on_recompile"
+    context.__exit__(None, None, None)
+    assert stance() == "default"
+
+
+def test_a_function_that_must_be_one_graph_runs_under_the_dispatch_mode(gpu, patches, graphs):
+    install_eager(lambda _: None, patches)
+    double = torch.compile(lambda x: x + x, backend="eager", fullgraph=True)
+    assert double(torch.ones(2)).tolist() == [2, 2]
+    assert [call[0] for call in gpu.monitor.launches()] == ["aten::ones", "aten::add"]
+
+
+def test_a_compiler_that_nobody_has_imported_yet_is_found(tmp_path):
+    program = """
+import sys, torch
+from torch import compile
+from syncheck.capture.patching import Patches
+from syncheck.cuda.eager import install_eager
+
+patches = Patches()
+assert "torch._dynamo" not in sys.modules
+install_eager(print, patches)
+graphs = []
+double = compile(lambda x: x + x, backend=lambda graph, _: graphs.append(graph) or graph)
+double(torch.ones(2))
+assert not graphs
+patches.undo()
+double(torch.ones(2))
+assert graphs
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -9,12 +9,13 @@ from syncheck.capture.waiting import Wait, wait_of
 X = torch.ones(4, 4)
 MASK = X > 0
 INDEX = torch.tensor([0, 1])
-NUMBER, NUMBER_OF_THE_HOST = torch.tensor(2.0), torch.tensor(3.0)
+NUMBER = torch.tensor(2.0)
+NUMBER_OF_THE_HOST, INDEX_OF_THE_HOST, MASK_OF_THE_HOST = OF_THE_HOST = torch.tensor(3.0), torch.tensor([0]), X > 1
 aten = torch.ops.aten
 
 
 def wait(func, *args, **kwargs):
-    return wait_of(plan_of(func), args, kwargs, lambda tensor: tensor is not NUMBER_OF_THE_HOST)
+    return wait_of(plan_of(func), args, kwargs, lambda tensor: all(tensor is not own for own in OF_THE_HOST))
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,12 @@ def wait(func, *args, **kwargs):
         (aten.index_fill.int_Tensor, (X, 0, INDEX, NUMBER), {}),
         (aten.linspace.Tensor_Tensor, (NUMBER_OF_THE_HOST, NUMBER, 3), {}),
         (aten.normal.Tensor_Tensor, (X, X), {}),
+        (aten.index_put_.default, (X, [MASK], NUMBER_OF_THE_HOST, True), {}),
+        (aten.index_put_.default, (X, [INDEX > 0, INDEX], NUMBER_OF_THE_HOST), {}),
+        (aten.index.Tensor, (X, [INDEX_OF_THE_HOST]), {}),
+        (aten.linspace.Tensor_Scalar_out, (NUMBER, 2.0, 3), {"out": X}),
         (aten.repeat_interleave.Tensor, (INDEX,), {}),
+        (aten.repeat_interleave.self_Tensor, (X, INDEX), {}),
         (aten.histc.default, (X,), {}),
         (aten.histc.default, (X, 100, 2, 2), {}),
     ],
@@ -53,7 +59,10 @@ def test_the_host_waits_after_the_kernel_for_its_values(func):
         (aten.masked_fill.Tensor, (X, MASK, NUMBER_OF_THE_HOST), {}),
         (aten.masked_fill.Scalar, (X, MASK, 2.0), {}),
         (aten.linspace.Tensor_Scalar, (NUMBER_OF_THE_HOST, 2.0, 3), {}),
+        (aten.index_put.default, (X, [MASK], NUMBER_OF_THE_HOST), {}),
+        (aten.index.Tensor, (X, [MASK_OF_THE_HOST]), {}),
         (aten.repeat_interleave.Tensor, (INDEX,), {"output_size": 3}),
+        (aten.repeat_interleave.self_int, (X, 2), {}),
         (aten.histc.default, (X, 100, -5, 5), {}),
         (aten.histc.default, (X, 100), {"min": 0, "max": 1}),
     ],
