@@ -16,6 +16,12 @@ class _DeviceType(type):
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, _Device)
 
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or other is _Device
+
+    def __hash__(cls) -> int:
+        return hash(_Device)
+
     def __call__(cls, *args: Any, **kwargs: Any) -> torch.device:
         if len(args) == 1 and type(args[0]) is int and not kwargs:
             return _Device("cuda", args[0])

@@ -32,6 +32,8 @@ _HOST = torch.device("cpu")
 class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
     """Logs and runs operators; entered in every thread of the program."""
 
+    supports_higher_order_operators = True
+
     def __init__(self, simulator: "Simulator") -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self._simulator = simulator
@@ -49,6 +51,8 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Run one operator; a tensor that is made of others takes it apart itself, and its parts come here again."""
+        if isinstance(func, torch._ops.HigherOrderOperator):  # noqa: SLF001  torch has no public name
+            return self._take_apart(func, args, kwargs or {})
         if not _TAKEN.issuperset(types):
             if any(issubclass(kind, FakeTensor) for kind in types):
                 return func(*args, **(kwargs or {}))  # it has no memory
@@ -56,6 +60,34 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
                 return NotImplemented
             _TAKEN.update(types)
         return self._simulator.dispatcher.run(func, args, kwargs or {})
+
+    def _take_apart(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an operator that is made of others, so that its parts come here.
+
+        Source:
+            torch/_higher_order_ops: each has an implementation in terms of operators; those of `cond` and `while_loop`
+            want no mode around them.
+        """
+        if func.name() in {"cond", "while_loop"}:
+            decide, *others = (self._entering(value) if callable(value) else value for value in args)
+            return func(self._decided(decide), *others, **kwargs)
+        parts = func.py_kernels.get(torch._C.DispatchKey.CompositeExplicitAutograd, func)  # noqa: SLF001
+        with self:
+            return parts(*args, **kwargs)
+
+    def _entering(self, function: Any) -> Any:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return run
+
+    def _decided(self, value: Any) -> Any:
+        """Let the host read a condition; that of a loop, each time that it is asked."""
+        if callable(value):
+            return lambda *args: self._decided(value(*args))
+        with self:
+            return bool(value)
 
 
 class Dispatcher:

@@ -25,6 +25,7 @@ def install_services(simulator: Simulator, patches: Patches) -> None:
     _install_profiler(patches)
     _install_nvtx(patches)
     _install_ctc_loss(patches)
+    _install_one_hot(patches)
     patches.set(torch._C, "__getattr__", _missing_function)  # noqa: SLF001  PEP 562 holds for extension modules too
 
 
@@ -55,6 +56,24 @@ def _install_ctc_loss(patches: Patches) -> None:
         return original(log_probs, targets, _as_numbers(input_lengths), _as_numbers(target_lengths), *args, **kwargs)
 
     patches.set(torch, "ctc_loss", ctc_loss)
+
+
+def _install_one_hot(patches: Patches) -> None:
+    """Look at no value where the number of classes is given: the host does so for tensors of its own alone.
+
+    Source:
+        aten/src/ATen/native/Onehot.cpp: on a GPU the kernel looks.
+    """
+    original = torch.nn.functional.one_hot
+
+    @wraps(original)
+    def one_hot(tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
+        if num_classes < 1 or not tensor.is_cuda or tensor.dtype != torch.int64:
+            return original(tensor, num_classes)
+        hot = torch.zeros(*tensor.shape, num_classes, dtype=tensor.dtype, device=tensor.device)
+        return hot.scatter_(-1, tensor.unsqueeze(-1), 1)
+
+    patches.set(torch.nn.functional, "one_hot", one_hot)
 
 
 def _as_numbers(lengths: Any) -> Any:
