@@ -276,6 +276,7 @@ class Dispatcher:
         if machine.thread.inherited is not None:
             machine.check_inherited(stream, site)
             context = -machine.thread.lost or context
+        self._simulator.backward.protect_gradients(stream, accesses)
         named = machine.monitor.launch(stream, operator, unique(accesses), site, context)
         self._simulator.after_call(named)
 
