@@ -12,7 +12,7 @@ from syncheck.lint.jumps import Returned
 from syncheck.lint.machine import Machine, ThreadState
 from syncheck.lint.methods import Methods
 from syncheck.lint.naming import name_of
-from syncheck.lint.operators import Operators
+from syncheck.lint.operators import Operators, is_list
 from syncheck.lint.scope import Scope
 from syncheck.lint.torch_api import Api
 from syncheck.lint.transfers import Transfers
@@ -320,7 +320,7 @@ class Calls:
     def write_part(self, owner: Tensor, index: Value, value: Value, node: ast.AST) -> None:
         """Run `owner[index] = value`."""
         picks, values = tensors_in(index), tensors_in(value)
-        if picks:
+        if picks or is_list(node):
             self.operators.index_put(owner, picks, values, node)
             return
         part = self.operators.alias(owner, self.operators.part_of(owner, index))

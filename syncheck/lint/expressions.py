@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from syncheck.lint.arithmetic import compared, computed, is_same, picked, repeated
 from syncheck.lint.calls import Calls
 from syncheck.lint.functions import defaults_of
+from syncheck.lint.operators import is_list
 from syncheck.lint.scope import Scope
 from syncheck.lint.values import (
     NONE,
@@ -224,7 +225,7 @@ class Expressions(Calls):
         value = self.evaluate(node.operand, scope)
         if isinstance(node.op, ast.Not):
             if isinstance(value, Tensor):
-                self.operators.read_by_host(value, node)
+                self.operators.asked_by_host(value, node.operand)
             self.asked(value)
             known = truth(value)
             return UNKNOWN if known is None else Constant(not known)
@@ -284,7 +285,7 @@ class Expressions(Calls):
         """Return an item of a container, or a part of a tensor."""
         if isinstance(owner, Tensor):
             picks = tensors_in(index)
-            if picks or (isinstance(index, Items) and any(isinstance(item, Items) for item in index.items)):
+            if picks or is_list(node):
                 return self.operators.index(owner, picks, node)
             return self.operators.alias(owner, self.operators.part_of(owner, index))
         if isinstance(owner, Table) and isinstance(index, Constant):

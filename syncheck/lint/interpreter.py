@@ -274,6 +274,6 @@ class Interpreter(Binding):
         """Evaluate a condition; a tensor in it makes the host wait."""
         value = self.evaluate(test, scope)
         if isinstance(value, Tensor):
-            self.operators.read_by_host(value, test)
+            self.operators.asked_by_host(value, test)
         self.asked(value)
         return truth(value)

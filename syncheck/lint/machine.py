@@ -177,11 +177,11 @@ class Machine:
         else:
             self.session.sync_event(event.ident, self.site(node))
 
-    def sync_stream(self, stream: int, node: ast.AST, *, explicit: bool) -> None:
-        """Make the host wait for a stream."""
+    def sync_stream(self, stream: int, node: ast.AST, *, explicit: bool, call: str = "") -> None:
+        """Make the host wait for a stream; `call`: what does it, if that is not the node."""
         if not stream:
             self.havoc()
-        elif not self._refused("Stream.synchronize()" if explicit else "", node):
+        elif not self._refused("Stream.synchronize()" if explicit else call, node):
             self.session.sync_stream(stream, self.site(node), explicit=explicit)
 
     def sync_device(self, device: int, node: ast.AST) -> None:
@@ -193,10 +193,8 @@ class Machine:
     def _refused(self, call: str, node: ast.AST) -> bool:
         if not self.is_capturing():
             return False
-        name, is_call, _ = ast.unparse(node).partition("(")
-        if not call and isinstance(node, ast.Name | ast.Attribute):
-            call = f"bool({name})"
-        self.session.sync_in_capture(call or (f"{name}()" if is_call else name), self.site(node))
+        name = f"{ast.unparse(node.func)}()" if isinstance(node, ast.Call) else ast.unparse(node)
+        self.session.sync_in_capture(call or name, self.site(node))
         return True
 
     def read_clock(self, node: ast.AST) -> Reading:

@@ -41,9 +41,9 @@ _FILLING = {"masked_fill": 1, "masked_fill_": 1, "index_fill": 2, "index_fill_":
 # Operators that give truth values, by the names of Python's comparisons too; and those that do so for truth values.
 _COMPARING = frozenset(
     """gt ge lt le eq ne gte lte noteq greater greater_equal less less_equal not_equal isnan isinf isfinite isclose isin
-    logical_and logical_or logical_xor logical_not""".split()
+    isposinf isneginf signbit isreal any all logical_and logical_or logical_xor logical_not""".split()
 )
-_COMBINING = frozenset("bitand bitor bitxor invert bitwise_and bitwise_or bitwise_xor bitwise_not".split())
+_COMBINING = frozenset("bitand bitor bitxor invert bitwise_and bitwise_or bitwise_xor bitwise_not clone".split())
 # In-place methods that write without reading what was there.
 _OVERWRITING = frozenset(
     """zero_ fill_ copy_ normal_ uniform_ random_ exponential_ bernoulli_ geometric_ cauchy_ log_normal_ set_
@@ -192,26 +192,31 @@ class Operators:
         """Return a tensor over the same memory."""
         return Tensor(tensor.block, part, tensor.leaves, tensor.keeps, tensor.stream, is_mask=tensor.is_mask)
 
-    def read_by_host(self, tensor: Tensor, node: ast.AST, what: str = "item") -> None:
-        """Let the host read a tensor's values, wherever it lies."""
+    def asked_by_host(self, tensor: Tensor, node: ast.AST) -> None:
+        """Let the host ask whether a tensor is true."""
+        self.read_by_host(tensor, node, call=f"bool({ast.unparse(node)})")
+
+    def read_by_host(self, tensor: Tensor, node: ast.AST, what: str = "item", call: str = "") -> None:
+        """Let the host read a tensor's values, wherever it lies; `call`: what does it, if that is not the node."""
         if tensor.block.device is None:
             self._machine.touch_host(f"aten::{what}", [(tensor, False)], node)
             return
         stream = self._machine.current(tensor.block.device)
         self._machine.launch(stream, f"aten::{what}", [(tensor, False)], node)
-        self._machine.sync_stream(stream, node, explicit=False)
+        self._machine.sync_stream(stream, node, explicit=False, call=call)
 
     # -- parts
 
     def index(self, tensor: Tensor, picks: list[Tensor], node: ast.AST) -> Value:
-        """Run `tensor[picks]`: a mask is counted first."""
-        if any(pick.is_mask for pick in picks):
+        """Run `tensor[picks]`, without any for a list of numbers: indices that the host has are copied first."""
+        if not picks or any(map(_is_waited_for, picks)):
             self._wait(tensor, node)
         return self.run("aten::index", [tensor, *picks], Call(node, []))
 
     def index_put(self, tensor: Tensor, picks: list[Tensor], values: list[Tensor], node: ast.AST) -> None:
-        """Run `tensor[picks] = value`: a mask is counted first, or a number on the GPU is read; not so for others."""
-        if any(pick.is_mask for pick in picks) and any(value.block.device is not None for value in values):
+        """Run `tensor[picks] = value`: with one mask alone, a number that the host has is filled in at once."""
+        is_fill = len(picks) == 1 and picks[0].is_mask and all(value.block.device is None for value in values)
+        if not is_fill and (not picks or any(map(_is_waited_for, picks))):
             self._wait(tensor, node)
         self.in_place("copy_", self.alias(tensor, None), [*picks, *values], Call(node, []))
 
@@ -243,9 +248,23 @@ def _waits(name: str, call: Call) -> bool:
     if name == "histc":
         return len(call.args) < 2 and not call.kwargs.keys() & {"min", "max"}
     if name == "repeat_interleave":
-        return "output_size" not in call.kwargs and not isinstance(call.get("repeats", 0), Constant)
+        repeats = call.get("repeats", 0)
+        return "output_size" not in call.kwargs and (repeats is None or isinstance(repeats, Tensor))
     number = call.get("value", _FILLING[name]) if name in _FILLING else None
     return name in _SIZED or (isinstance(number, Tensor) and number.block.device is not None)
+
+
+def is_list(node: ast.AST) -> bool:
+    """Tell whether parts of a tensor are picked by lists of numbers."""
+    if not isinstance(node, ast.Subscript):
+        return False
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    return any(isinstance(part, ast.List) for part in parts)
+
+
+def _is_waited_for(index: Tensor) -> bool:
+    """Tell whether the host waits for an index: it counts a mask on the GPU, and copies what it has, but for a mask."""
+    return index.is_mask == (index.block.device is not None)
 
 
 def _is_row(value: object) -> bool:

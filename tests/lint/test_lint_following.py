@@ -423,6 +423,11 @@ def test_no_source_ends_the_linter_and_a_repair_always_parses(source):
         ("x.masked_fill_(x < 0, x.mean())", "x.masked_fill_()"),
         ("float(x.sum())", "float()"),
         ("1 if x else 2", "bool(x)"),
+        ("not x[0]", "bool(x[0])"),
+        ("x[(x > 1) & x.isnan()]", "x[(x > 1) & x.isnan()]"),
+        ("x[x.abs() > 1] = x.mean()", "x[x.abs() > 1]"),
+        ("x[[0, 1]]", "x[[0, 1]]"),
+        ("f'{x}'", "x"),
     ],
 )
 def test_what_makes_the_host_wait_in_a_capture_is_called_by_its_name(line, name):
@@ -439,6 +444,10 @@ def test_what_makes_the_host_wait_in_a_capture_is_called_by_its_name(line, name)
         "picked = x[~(x > 1) & x.isfinite()]",
         "x[x > 1] = x.sum()",
         "x[x > 1] = x",
+        "x[x > 1, rows] = 0",
+        "x[[0, 1]] = 0",
+        "picked = x[torch.tensor([0, 1])]",
+        "picked = x[(x > 1).clone()]",
         "x.index_fill_(0, rows, x.mean())",
         "n = x.repeat_interleave(rows, 0)",
     ],
@@ -452,6 +461,9 @@ def test_a_size_or_a_number_on_the_gpu_is_waited_for(line):
     [
         "picked = x[rows]",
         "x[x > 1] = 0",
+        "picked = x[0]",
+        "picked = x[torch.arange(4) > 2]",
+        "n = x.repeat_interleave(len(x.shape) // 1, 0)",
         "x.index_fill_(0, rows, 2.0)",
         "n = x.repeat_interleave(rows, 0, output_size=9)",
         "n = x.repeat_interleave(2, 0)",
