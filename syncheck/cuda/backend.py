@@ -19,6 +19,7 @@ from syncheck.capture.threads import ThreadState
 from syncheck.cuda import devices
 from syncheck.cuda.backlog import Backlog
 from syncheck.cuda.events import Events
+from syncheck.cuda.gradients import Gradients
 from syncheck.cuda.host import HostMemory
 from syncheck.cuda.memory import Memory
 from syncheck.cuda.streams import Streams
@@ -87,6 +88,7 @@ class Cuda:
         self.host = HostMemory(self)
         self.events = Events(self)
         self.operators = Operators(self)
+        self.gradients = Gradients(self)
         self.on_first_thread: Callable[[], None] | None = None  # called when a thread may lose its starter's device
         self._n_misread = 0
         self.captures: list[int] = []  # the thread of each graph capture in progress

@@ -91,6 +91,8 @@ def _install_backward(cuda: "Cuda", patches: Patches) -> None:
     @wraps(original)
     def run(*args: Any, **kwargs: Any) -> Any:
         site = cuda.sites.here()
+        if not running:
+            cuda.gradients.begin()
         running.append(site)
         cuda.backward_site = running[0]
         try:

@@ -168,6 +168,8 @@ class Operators:
                 cuda.settle()
             return
         with cuda.lock:
+            if cuda.backward_site:
+                cuda.gradients.protect(stream, accesses)
             context = self._context(compiled, kwargs, stream, device, site) if cuda.n_special else 0
             named = cuda.monitor.launch(stream, plan.name, accesses, site, context)
         if named:
@@ -296,6 +298,8 @@ class Operators:
         cuda = self._cuda
         cuda.streams.used(stream)
         with cuda.feeding() as monitor:
+            if cuda.backward_site:
+                cuda.gradients.protect(stream, accesses)
             site = cuda.site()
             context = cuda.check_thread(stream, device, other, site) if cuda.n_special else 0
             named = monitor.launch(stream, operator, unique(accesses), site, context)

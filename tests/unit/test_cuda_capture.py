@@ -339,3 +339,33 @@ def test_a_number_in_place_of_a_tensor_is_no_access_and_takes_no_other_path(gpu,
     b = a + 1
     b.mul_(2.0)
     assert gpu.monitor.launches()[1:] == [("aten::add", [False, True]), ("aten::mul_", [True])]
+
+
+def test_a_gradient_that_another_stream_uses_is_protected_as_torch_does_it(gpu):
+    class OnSide(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            gpu.current.handle = 7
+            inside = gradient * 3
+            gpu.current.handle = 8
+            made = inside * 2  # its own memory on another stream is the program's own business
+            gpu.current.handle = 0
+            return made
+
+    x = torch.ones(4, requires_grad=True)
+    gpu.current.handle = 7
+    torch.ones(4)
+    gpu.current.handle = 0
+    loss = OnSide.apply(x.sin()).sum()
+    gpu.cuda.gradients.begin()
+    gpu.cuda.backward_site = 1
+    gpu.monitor.calls.clear()
+    loss.backward()
+    launches = gpu.monitor.named("launch")
+    _, (made, _, _), _ = [access for call in launches if call[2] == "aten::mul" for access in call[3] if access[2]]
+    default = launches[-1][1]
+    assert [(call[1], *call[3:]) for call in gpu.monitor.named("record_stream")] == [(made, default, 0)]
