@@ -141,7 +141,7 @@ class Session:
         """See `Monitor`."""
         if self._graphs.takes(stream):
             return
-        if self._engine.record_stream(allocation, stream, (site, view)):
+        if self._engine.record_stream(allocation, stream, (site, view)) and site:  # else torch does it
             self._self_recorded[allocation] = site
             reason: Text = ("it names the stream that the tensor was allocated on",)
             allocated = self._labels[self._engine.allocation_label(allocation)].site

@@ -338,6 +338,14 @@ def test_a_record_stream_that_torch_itself_calls_is_no_finding(monkeypatch, call
     assert program.found() == found
 
 
+def test_a_record_stream_that_torch_makes_in_cpp_is_no_finding():
+    program = Program()
+    x = program.allocate(2, line=5)
+    program.session.record_stream(x, program.view, 2, 0)
+    program.session.free(x, 13)
+    assert program.found() == []
+
+
 def test_a_wait_that_never_adds_order_is_syn802():
     program = Program()
     x = program.allocate(1)
