@@ -34,6 +34,7 @@ class _AfterImport(MetaPathFinder, Loader):
     def __init__(self, name: str, act: Callable[[], None]) -> None:
         self._name = name
         self._act = act
+        self._is_looking = False
 
     def call_off(self) -> None:
         """Act no more."""
@@ -42,12 +43,15 @@ class _AfterImport(MetaPathFinder, Loader):
             sys.meta_path.remove(self)
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        """Return the module's own spec, with this loader around its loader."""
+        """Return the module's own spec, with this loader around its loader: for an import, or for one who asks."""
         del path, target
-        if fullname != self._name:
+        if fullname != self._name or self._is_looking:
             return None
-        sys.meta_path.remove(self)
-        spec = find_spec(fullname)
+        self._is_looking = True
+        try:
+            spec = find_spec(fullname)
+        finally:
+            self._is_looking = False
         if spec is not None and spec.loader is not None:
             self._loader = spec.loader
             spec.loader = self
@@ -58,6 +62,11 @@ class _AfterImport(MetaPathFinder, Loader):
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Import the module, then act."""
+        """Import the module as without this loader, then act."""
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
         self._loader.exec_module(module)
         self._act()
