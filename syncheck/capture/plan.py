@@ -89,7 +89,7 @@ class Plan:
         counts: it does so for the size of its result, before it launches the kernel that writes that.
         numbers: positions of its arguments that it does so for, where they lie on a GPU.
         random: it draws from a generator.
-        generator: index of its `generator` argument, -1 if it has none.
+        has_generator: it takes a `generator` argument.
         has_device: it takes a `device` argument.
     """
 
