@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from syncheck.capture import threads
+from syncheck.capture.gradients import Gradients
 from syncheck.capture.namer import Namer
 from syncheck.capture.plan import MASKED, Plan
 from syncheck.capture.sites import SiteTable
@@ -19,7 +20,6 @@ from syncheck.capture.threads import ThreadState
 from syncheck.cuda import devices
 from syncheck.cuda.backlog import Backlog
 from syncheck.cuda.events import Events
-from syncheck.cuda.gradients import Gradients
 from syncheck.cuda.host import HostMemory
 from syncheck.cuda.memory import Memory
 from syncheck.cuda.streams import Streams
@@ -88,7 +88,7 @@ class Cuda:
         self.host = HostMemory(self)
         self.events = Events(self)
         self.operators = Operators(self)
-        self.gradients = Gradients(self)
+        self.gradients = Gradients()
         self.on_first_thread: Callable[[], None] | None = None  # called when a thread may lose its starter's device
         self._n_misread = 0
         self.captures: list[int] = []  # the thread of each graph capture in progress

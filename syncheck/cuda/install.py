@@ -92,7 +92,7 @@ def _install_backward(cuda: "Cuda", patches: Patches) -> None:
     def run(*args: Any, **kwargs: Any) -> Any:
         site = cuda.sites.here()
         if not running:
-            cuda.gradients.begin()
+            cuda.gradients.begin(cuda.memory.next_ident())
         running.append(site)
         cuda.backward_site = running[0]
         try:

@@ -27,6 +27,7 @@ Accesses = list[tuple[int, int, bool]]
 _LONG = 8
 """Lists of this many tensors are remembered."""
 
+_current_node = torch._C._current_autograd_node  # noqa: SLF001  no public name
 _NUMBERS = frozenset({bool, int, float, complex})
 """What stands for a tensor where it is one number."""
 
@@ -169,7 +170,7 @@ class Operators:
             return
         with cuda.lock:
             if cuda.backward_site:
-                cuda.gradients.protect(stream, accesses)
+                self._protect_gradients(stream, accesses)
             context = self._context(compiled, kwargs, stream, device, site) if cuda.n_special else 0
             named = cuda.monitor.launch(stream, plan.name, accesses, site, context)
         if named:
@@ -299,12 +300,19 @@ class Operators:
         cuda.streams.used(stream)
         with cuda.feeding() as monitor:
             if cuda.backward_site:
-                cuda.gradients.protect(stream, accesses)
+                self._protect_gradients(stream, accesses)
             site = cuda.site()
             context = cuda.check_thread(stream, device, other, site) if cuda.n_special else 0
             named = monitor.launch(stream, operator, unique(accesses), site, context)
         if named:
             cuda.describe(named, tensors)
+
+    def _protect_gradients(self, stream: int, accesses: Accesses) -> None:
+        """An operator is about to be logged while a backward pass runs."""
+        node = _current_node()
+        if node is not None:
+            number = node._sequence_nr()  # noqa: SLF001  torch has no public name
+            self._cuda.gradients.protect(self._cuda.monitor, number, stream, accesses)
 
     def replay_inner(self, inner: list[Inner]) -> None:
         """Tell the monitor of callbacks that came while an operator ran."""

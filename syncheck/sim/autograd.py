@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from syncheck.capture.gradients import Gradients
 from syncheck.capture.plan import tensors_in
 
 if TYPE_CHECKING:
@@ -69,9 +70,8 @@ class _Run:
         arrived: node -> streams that produced its gradients.
         arrived_leaves: the same for the nodes of leaves.
         log: of the thread that made the node that runs now.
-        before: the last allocation before the pass.
-        turn: how many nodes have run: names the one that runs now, without keeping alive what it holds.
-        made: allocation -> turn in which it was written first, and the stream that this was on.
+        turn: how many nodes have run.
+        gradients: what they have made.
     """
 
     caller: dict[int, int]
@@ -84,9 +84,8 @@ class _Run:
     arrived_leaves: dict[Any, set[int]] = field(default_factory=dict)
     log: _ThreadLog | None = None
     leaves: set[int] = field(default_factory=set)
-    before: int = 0
     turn: int = 0
-    made: dict[int, tuple[int, int]] = field(default_factory=dict)
+    gradients: Gradients = field(default_factory=Gradients)
 
 
 class Backward:
@@ -177,8 +176,8 @@ class Backward:
         caller = {device.index: machine.current_stream(device.index) for device in machine.devices}
         for log in self._logs:
             log.sign()
-        before = machine.last_id("allocation")
-        self._local.run = _Run(caller, dict(state.streams), state.device, log=self._log, before=before)
+        self._local.run = _Run(caller, dict(state.streams), state.device, log=self._log)
+        self._local.run.gradients.begin(machine.next_id("allocation"))
         try:
             yield
         finally:
@@ -272,21 +271,10 @@ class Backward:
                     self._machine.monitor.wait_stream(own, stream, 0, ("torch", ""))
 
     def protect_gradients(self, stream: int, accesses: list[tuple[int, int, bool]]) -> None:
-        """An operator is about to run: gradients of other nodes are protected, as by `record_stream`, for its stream.
-
-        Source:
-            torch/csrc/autograd/input_buffer.cpp, `InputBuffer::add`: `record_stream_any_impl`, where the streams of
-            producer and consumer differ.
-        """
+        """An operator is about to run."""
         run = self._run
-        if run is None or run.node is None:
-            return
-        for allocation, view, is_write in accesses:
-            if allocation > run.before and is_write:
-                run.made.setdefault(allocation, (run.turn, stream))
-            turn, home = run.made.get(allocation, (run.turn, stream))
-            if turn != run.turn and home != stream:
-                self._machine.monitor.record_stream(allocation, view, stream, 0)
+        if run is not None and run.node is not None:
+            run.gradients.protect(self._machine.monitor, run.turn, stream, accesses)
 
     def _leave_node(self, run: _Run) -> None:
         node = run.node

@@ -68,10 +68,6 @@ class Machine:
         self._ids[kind] += 1
         return self._ids[kind]
 
-    def last_id(self, kind: str) -> int:
-        """Return the id that was given last, 0 before any."""
-        return self._ids[kind]
-
     @property
     def thread(self) -> ThreadState:
         """The calling thread's state."""

@@ -361,7 +361,7 @@ def test_a_gradient_that_another_stream_uses_is_protected_as_torch_does_it(gpu):
     torch.ones(4)
     gpu.current.handle = 0
     loss = OnSide.apply(x.sin()).sum()
-    gpu.cuda.gradients.begin()
+    gpu.cuda.gradients.begin(gpu.cuda.memory.next_ident())
     gpu.cuda.backward_site = 1
     gpu.monitor.calls.clear()
     loss.backward()

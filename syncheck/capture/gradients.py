@@ -1,0 +1,39 @@
+"""Gradients that cross between streams in a backward pass: torch protects them, as by `record_stream`."""
+
+from collections.abc import Sequence
+
+from syncheck.sanitizer.monitor import Monitor
+
+
+class Gradients:
+    """What the nodes of a backward pass have made, or of several that run at once.
+
+    Source:
+        torch/csrc/autograd/input_buffer.cpp, `InputBuffer::add`: `record_stream_any_impl`, where the streams of
+        producer and consumer differ.
+    """
+
+    def __init__(self) -> None:
+        self._before = 0
+        self._made: dict[int, tuple[int, int]] = {}  # allocation -> node that wrote it first, and its stream
+
+    def begin(self, before: int) -> None:
+        """A pass begins, and no other runs; `before`: what is allocated in it has a greater id."""
+        self._before = before
+        self._made.clear()
+
+    def protect(self, monitor: Monitor, node: int, stream: int, accesses: Sequence[tuple[int, int, bool]]) -> None:
+        """An operator is about to be logged: gradients of other nodes are protected for its stream.
+
+        Args:
+            monitor: is told.
+            node: a number of the node that it runs in: to keep the node itself would keep alive what it holds.
+            stream: its stream.
+            accesses: what it reads and writes: (allocation, view, is_write).
+        """
+        for allocation, view, is_write in accesses:
+            if allocation > self._before and is_write:
+                self._made.setdefault(allocation, (node, stream))
+            maker, home = self._made.get(allocation, (node, stream))
+            if maker != node and home != stream:
+                monitor.record_stream(allocation, view, stream, 0)
