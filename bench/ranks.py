@@ -14,8 +14,8 @@ from pathlib import Path
 
 from syncheck.findings import Frame, Place, Report, Summary
 from syncheck.ranks import merging
-from syncheck.ranks.record import Process, Recorder
 from syncheck.ranks.signature import Group, Signature
+from syncheck.ranks.writer import Process, Recorder
 
 SIZES = ((16, 20_000), (128, 20_000), (1024, 20_000), (16, 1_000_000))
 

@@ -8,7 +8,7 @@ import time
 import torch
 from torch import nn
 
-from syncheck.capture.sites import SiteTable
+from syncheck.instrument.sites import SiteTable
 from syncheck.sanitizer.session import Session
 from syncheck.sim.install import installed
 from syncheck.sim.simulator import Simulator

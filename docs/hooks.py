@@ -11,9 +11,9 @@ from pathlib import Path
 from mkdocs.structure.files import File
 
 from syncheck import app
+from syncheck.config.settings import SETTINGS
 from syncheck.rules.catalogue import CATALOGUE
 from syncheck.rules.model import Family
-from syncheck.settings import SETTINGS
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "docs"))
@@ -81,7 +81,7 @@ def commands_page():
     """Return every command with its options, as the program itself knows them."""
     from typer.main import get_command
 
-    from syncheck.cli import cli
+    from syncheck.cli.app import cli
 
     lines = ["# Commands", ""]
     group = get_command(cli)

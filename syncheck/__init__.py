@@ -7,9 +7,9 @@ __all__ = ["__version__", "check", "ignore"]
 TYPE_CHECKING = False  # type checkers know better; importing typing would cost more than all the rest
 if TYPE_CHECKING:
     from syncheck.api import check
-    from syncheck.ignoring import ignore
+    from syncheck.filters.ignore_block import ignore
 
-_MODULES = {"check": "syncheck.api", "ignore": "syncheck.ignoring"}
+_MODULES = {"check": "syncheck.api", "ignore": "syncheck.filters.ignore_block"}
 
 
 def __getattr__(name: str) -> object:

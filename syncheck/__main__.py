@@ -1,6 +1,6 @@
 """`python -m syncheck`."""
 
-from syncheck.cli import main
+from syncheck.cli.app import main
 
 if __name__ == "__main__":
     main()

@@ -4,12 +4,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from syncheck import app, job
-from syncheck.config import Options
+from syncheck import app
+from syncheck.config.options import Options
 from syncheck.errors import ConfigError
+from syncheck.filters.policy import Policy, limited
 from syncheck.findings import Finding, Report, Summary
-from syncheck.policy import Policy, limited
-from syncheck.processes import completed, new_session
+from syncheck.run import run
+from syncheck.run.process import completed, new_session
 
 
 class BlockReport:
@@ -112,7 +113,7 @@ def checking(options: Options) -> Iterator[BlockReport]:
     options = replace(options, fail_fast=False)  # the block ends by itself
     codes = options.selected()
     block = BlockReport(options)
-    outer = job.active()
+    outer = run.active()
     if outer is not None:
         mark = outer.session.ledger.mark()
         try:
@@ -124,11 +125,11 @@ def checking(options: Options) -> Iterator[BlockReport]:
             findings = tuple(finding for finding in report.findings if finding.rule.code in codes)
             block.complete(limited(replace(report, findings=findings), options.max_findings))
         return
-    from syncheck import backends  # noqa: PLC0415  the first use of torch
+    from syncheck.run import backends  # noqa: PLC0415  the first use of torch
 
     policy = Policy(replace(options, baseline=None, write_baseline=False))
     make_session, backend_of = (lambda name: new_session(options, name)), backends.choose(options)
-    inner = job.Job(options, make_session, policy, lambda *_: 0, *backend_of)
+    inner = run.Job(options, make_session, policy, lambda *_: 0, *backend_of)
     try:
         with inner.watching():
             yield block

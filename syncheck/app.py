@@ -13,20 +13,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from syncheck import __version__
-from syncheck.config import Options
+from syncheck.config.options import Options
+from syncheck.config.settings import Layer, options_for, options_in, origins
 from syncheck.errors import BackendError, ConfigError
+from syncheck.filters.policy import Policy, baseline_of, is_distributed, known_left_out, limited, looking_at
 from syncheck.findings import Report
-from syncheck.policy import Policy, baseline_of, is_distributed, known_left_out, limited, looking_at
-from syncheck.processes import NOTHING_SEEN, job_of, new_session, run_ranks, shown
-from syncheck.ranks import membership
+from syncheck.ranks import rendezvous
 from syncheck.ranks.merging import merge as merge_parts
 from syncheck.rules.model import Rule
-from syncheck.settings import Layer, options_for, options_in, origins
-from syncheck.spawned import sender
+from syncheck.run.process import NOTHING_SEEN, job_of, new_session, run_ranks, shown
+from syncheck.run.spawned import sender
 
 if TYPE_CHECKING:
-    from syncheck.launcher import Program
-    from syncheck.lint.linter import Outcome
+    from syncheck.lint.engine import Outcome
+    from syncheck.run.launcher import Program
 
 _NO_FILES = "there is no Python file: nothing was checked"
 
@@ -57,14 +57,14 @@ def run(program: "Program", options: Options, deliver: Callable[[Report], int], 
         ConfigError: a rule name that does not exist.
         BackendError: there is no torch, or no backend for it.
     """
-    from syncheck import launcher  # noqa: PLC0415
+    from syncheck.run import launcher  # noqa: PLC0415
 
     policy = Policy(options, _silences_lint)
     options.selected()
     prepared = launcher.load(program)
-    if options.nproc and membership.PARTS not in os.environ:
+    if options.nproc and rendezvous.PARTS not in os.environ:
         return run_ranks(options, policy, deliver)
-    member = membership.begin(options.ranks_dir)
+    member = rendezvous.begin(options.ranks_dir)
     member.arguments, member.for_spawned = arguments, sender(member, options)
     job = job_of(options, deliver, policy)
     if options.hang_timeout and is_distributed():
@@ -74,14 +74,14 @@ def run(program: "Program", options: Options, deliver: Callable[[Report], int], 
 
 def _silences_lint(path: str, line: int) -> bool:
     """Tell whether the comment at a line of a file silences what the linter finds."""
-    from syncheck.lint import linter  # noqa: PLC0415  only for comments that a run has no use for
+    from syncheck.lint import engine  # noqa: PLC0415  only for comments that a run has no use for
     from syncheck.lint.prefilter import can_matter  # noqa: PLC0415
 
     try:
         data = Path(path).read_bytes()
     except OSError:
         return False
-    return can_matter(data) and all(line != unused for unused, _ in linter.lint_data(path, data).unused)
+    return can_matter(data) and all(line != unused for unused, _ in engine.lint_data(path, data).unused)
 
 
 def merge(folders: tuple[Path, ...], options: Options) -> Report:
@@ -101,7 +101,7 @@ def replay(path: Path, options: Options) -> Report:
         TraceError: the trace cannot be used.
         ConfigError: a rule name that does not exist.
     """
-    from syncheck.trace import codec  # noqa: PLC0415
+    from syncheck.run.trace import codec  # noqa: PLC0415
 
     policy = Policy(options)
     return policy.concluded(policy.applied(codec.replay(path, lambda backend: new_session(options, backend))))
@@ -151,8 +151,9 @@ def lint(request: LintRequest) -> tuple[Report, str]:
     Raises:
         ConfigError: a path does not exist, a rule does not, or the settings are wrong.
     """
-    from syncheck.lint import changes, linter  # noqa: PLC0415
+    from syncheck.lint import engine  # noqa: PLC0415
     from syncheck.lint.cache import Cache  # noqa: PLC0415
+    from syncheck.lint.fixes import changes  # noqa: PLC0415
 
     def options_of(path: str) -> Options:
         return options_for(path, request.given)
@@ -164,13 +165,13 @@ def lint(request: LintRequest) -> tuple[Report, str]:
     if request.paths == ("-",):
         data, name = request.stdin
         paths = [name]
-        outcome = linter.Outcome({name: linter.lint_data(name, data)}, 1)
+        outcome = engine.Outcome({name: engine.lint_data(name, data)}, 1)
     else:
         paths = lint_files(request)
         if request.change:
             diff = changes.change(paths, request.change, options_of, unsafe=request.unsafe)
-        outcome = linter.lint(paths, Cache(request.cache), request.progress)
-    report = linter.report_of(outcome, options_of)
+        outcome = engine.lint(paths, Cache(request.cache), request.progress)
+    report = engine.report_of(outcome, options_of)
     if baseline is not None:
         linted = {baseline.relative(path) for path in paths if not _problem_of(outcome, path)}
 
@@ -282,7 +283,7 @@ def torch_in_short() -> str:
     cuda = found.get("cuda")
     backend = "sim"
     if cuda is not None:
-        from syncheck import backends  # noqa: PLC0415  it imports torch, which alone knows whether there is a GPU
+        from syncheck.run import backends  # noqa: PLC0415  it imports torch, which alone knows whether there is a GPU
 
         backend = dict(backends.doctor())["backend chosen by auto"]
     return f"torch {found['__version__']}, {f'CUDA {cuda}' if cuda else 'no CUDA'}, backend {backend}"
@@ -299,7 +300,7 @@ def doctor() -> list[tuple[str, str]]:
                 *rows,
                 ("torch", "missing: pip install 'torch>=2.8'; without it nothing can be run or replayed live"),
             ]
-        from syncheck import backends  # noqa: PLC0415
+        from syncheck.run import backends  # noqa: PLC0415
 
         rows.extend(backends.doctor())
     except BackendError as error:

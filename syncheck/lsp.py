@@ -15,12 +15,13 @@ from pygls.uris import to_fs_path
 from pygls.workspace import TextDocument
 
 from syncheck import __version__, app
+from syncheck.config.settings import forget, options_for
 from syncheck.errors import ConfigError
 from syncheck.findings import Finding, Place
-from syncheck.lint import files, fixes, linter
+from syncheck.lint import engine, files
+from syncheck.lint.fixes import repairs
 from syncheck.rules.catalogue import CATALOGUE
 from syncheck.rules.model import Severity
-from syncheck.settings import forget, options_for
 
 RULE_PAGES = "https://syncheck.github.io/syncheck/rules/"
 _PAUSE = 0.2
@@ -57,7 +58,7 @@ class Server(LanguageServer):
         """Lint a document and publish what was found; a text that is no Python keeps what it had."""
         version, source = document.version, document.source
         path = to_fs_path(document.uri) or document.uri
-        result = await asyncio.to_thread(linter.lint_data, path, source.encode("utf-8", "surrogatepass"))
+        result = await asyncio.to_thread(engine.lint_data, path, source.encode("utf-8", "surrogatepass"))
         try:
             forget()
             codes = options_for(path).codes_for(path)
@@ -114,13 +115,13 @@ class Server(LanguageServer):
         path, source, code = to_fs_path(document.uri) or document.uri, document.source, finding.rule.code
         found = self.findings[document.uri][1]
         diagnostic = self._diagnostic(document, finding)
-        better = fixes.repaired(path, source, found, finding) if code in fixes.SAFE | fixes.UNSAFE else None
+        better = repairs.repaired(path, source, found, finding) if code in repairs.SAFE | repairs.UNSAFE else None
         if better is not None:
             title = f"{code}: {finding.help.partition(';')[0]}"
-            yield self._action(document, title, better[0], diagnostic, is_preferred=code in fixes.SAFE)
+            yield self._action(document, title, better[0], diagnostic, is_preferred=code in repairs.SAFE)
         line = max(finding.place.frame.line, finding.place.frame.end_line)
-        silenced = fixes.with_ignore(source, line, {code})
-        if not linter.lint_data(path, silenced.encode()).problem:  # a line that goes on takes no comment
+        silenced = repairs.with_ignore(source, line, {code})
+        if not engine.lint_data(path, silenced.encode()).problem:  # a line that goes on takes no comment
             yield self._action(document, f"{code}: ignore it here", silenced, diagnostic, is_preferred=False)
 
     def all_repaired(self, document: TextDocument) -> lsp.CodeAction | None:
@@ -130,7 +131,7 @@ class Server(LanguageServer):
             codes = options_for(path).codes_for(path)
         except ConfigError:  # told when the text was linted
             return None
-        fixed = fixes.fix(path, document.source, unsafe=False, codes=codes)
+        fixed = repairs.fix(path, document.source, unsafe=False, codes=codes)
         if not fixed.repaired:
             return None
         kind = f"{lsp.CodeActionKind.SourceFixAll.value}.syncheck"

@@ -11,21 +11,21 @@ from typing import Any
 
 import torch
 
-from syncheck.capture import threads
-from syncheck.capture.gradients import Gradients
-from syncheck.capture.namer import Namer
-from syncheck.capture.plan import MASKED, Plan
-from syncheck.capture.sites import SiteTable
-from syncheck.capture.threads import ThreadState
 from syncheck.cuda import devices
-from syncheck.cuda.backlog import Backlog
+from syncheck.cuda.call_buffer import Backlog
 from syncheck.cuda.events import Events
+from syncheck.cuda.gpu_trace import Trace
 from syncheck.cuda.host import HostMemory
 from syncheck.cuda.memory import Memory
 from syncheck.cuda.streams import Streams
-from syncheck.cuda.trace import Trace
+from syncheck.instrument import threads
+from syncheck.instrument.gradients import Gradients
+from syncheck.instrument.namer import Namer
+from syncheck.instrument.plan import MASKED, Plan
+from syncheck.instrument.sites import SiteTable
+from syncheck.instrument.threads import ThreadState
 from syncheck.sanitizer.monitor import Ids, Monitor
-from syncheck.sources import PACKAGE
+from syncheck.source_lines import PACKAGE
 
 _SYNCHRONIZING = frozenset({"_to_copy", "copy_", "_foreach_copy_"})
 """Operators that synchronize between host and device."""

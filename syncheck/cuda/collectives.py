@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from syncheck.capture import collectives
-from syncheck.capture.collectives import calls, install_calls, install_joining, makes_host_wait
-from syncheck.capture.patching import Patches
 from syncheck.cuda import devices
-from syncheck.cuda.compiled import Compiled
-from syncheck.cuda.inner import Inner, Kind
-from syncheck.ranks import watch
+from syncheck.cuda.callback_order import Inner, Kind
+from syncheck.cuda.dispatch_plan import Compiled
+from syncheck.instrument import collectives
+from syncheck.instrument.collectives import calls, install_calls, install_joining, makes_host_wait
+from syncheck.instrument.patching import Patches
+from syncheck.ranks import watchdog
 
 if TYPE_CHECKING:
     from syncheck.cuda.backend import Cuda
@@ -59,7 +59,7 @@ class Collectives:
         """
         cuda, name = self._cuda, compiled.plan.name
         is_own = stream != cuda.streams.current(device)
-        group = collectives.group_name(compiled.func, args, kwargs) if is_own or watch.active is not None else ""
+        group = collectives.group_name(compiled.func, args, kwargs) if is_own or watchdog.active is not None else ""
         with cuda.feeding() as monitor:
             if is_own and stream not in self._named:
                 self._named.add(stream)
@@ -70,8 +70,8 @@ class Collectives:
             if is_own and collectives.is_handed_out(name):
                 monitor.collective(stream, name, cuda.site())
         calls.event = next((e.event for e in inner if e.kind is Kind.RECORD and e.stream == stream), 0)
-        if watch.wants(group) and not cuda.captures:
-            watch.started(group, self._probe(stream, device))
+        if watchdog.wants(group) and not cuda.captures:
+            watchdog.started(group, self._probe(stream, device))
 
     def _probe(self, stream: int, device: int) -> Callable[[], bool]:
         """Return what tells whether a stream has got as far as it is now."""

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from syncheck.capture.naming import name_of_tensor
 from syncheck.cuda.host import extent
+from syncheck.instrument.naming import name_of_tensor
 
 if TYPE_CHECKING:
     from syncheck.cuda.backend import Cuda

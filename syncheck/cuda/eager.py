@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from syncheck.capture.after_import import after_import
-from syncheck.capture.patching import Patches
+from syncheck.instrument.after_import import after_import
+from syncheck.instrument.patching import Patches
 
 _NOTE = "torch.compile runs eagerly while it is checked: the operators were checked, at eager speed"
 

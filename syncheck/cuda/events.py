@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from syncheck.capture.patching import Patches
 from syncheck.cuda import devices
+from syncheck.instrument.patching import Patches
 
 if TYPE_CHECKING:
     from syncheck.cuda.backend import Cuda

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from syncheck.capture.patching import Patches
 from syncheck.cuda import devices
 from syncheck.cuda.events import LOOKED_UP, when_gone
 from syncheck.cuda.host import PLAIN
+from syncheck.instrument.patching import Patches
 
 if TYPE_CHECKING:
     from syncheck.cuda.backend import Cuda

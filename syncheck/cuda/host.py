@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from syncheck.capture.methods import replace_method
-from syncheck.capture.patching import Patches
-from syncheck.sanitizer.scene import UNSEEN_WRITE
+from syncheck.instrument.methods import replace_method
+from syncheck.instrument.patching import Patches
+from syncheck.sanitizer.race_context import UNSEEN_WRITE
 
 if TYPE_CHECKING:
     from syncheck.cuda.backend import Cuda

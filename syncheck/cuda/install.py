@@ -11,16 +11,16 @@ import torch
 import torch.autograd.graph
 from torch.utils import checkpoint
 
-from syncheck.capture.clocks import Clocks
-from syncheck.capture.patching import Patches
-from syncheck.capture.threads import install_threads
-from syncheck.cuda.callbacks import Callbacks
 from syncheck.cuda.collectives import Handles
 from syncheck.cuda.eager import install_eager
 from syncheck.cuda.graphs import install_graphs
 from syncheck.cuda.hooks import Hooks
 from syncheck.cuda.processes import install_processes
+from syncheck.cuda.trace_handlers import Callbacks
 from syncheck.cuda.triton import Triton
+from syncheck.instrument.clocks import Clocks
+from syncheck.instrument.patching import Patches
+from syncheck.instrument.threads import install_threads
 
 if TYPE_CHECKING:
     from syncheck.cuda.backend import Cuda

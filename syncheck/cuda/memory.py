@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from syncheck.capture.plan import dtype_name
+from syncheck.instrument.plan import dtype_name
 
 if TYPE_CHECKING:
     from syncheck.cuda.backend import Cuda

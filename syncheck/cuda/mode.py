@@ -7,7 +7,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from syncheck.cuda.compiled import Compiled, HigherOrder
+from syncheck.cuda.dispatch_plan import Compiled, HigherOrder
 
 if TYPE_CHECKING:
     from syncheck.cuda.backend import Cuda

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from syncheck.capture import collectives
-from syncheck.capture.plan import Plan, plan_of, tensors_in, tensors_of, unique
-from syncheck.capture.waiting import Wait, wait_of
 from syncheck.cuda import devices
+from syncheck.cuda.callback_order import Inner, Kind, place_of_work, working_stream
 from syncheck.cuda.collectives import COLLECTIVES, Collectives
-from syncheck.cuda.compiled import Compiled, HigherOrder
 from syncheck.cuda.copies import Copies
-from syncheck.cuda.inner import Inner, Kind, place_of_work, working_stream
+from syncheck.cuda.dispatch_plan import Compiled, HigherOrder
 from syncheck.cuda.memory import data_ptr, is_contiguous
+from syncheck.instrument import collectives
+from syncheck.instrument.plan import Plan, plan_of, tensors_in, tensors_of, unique
+from syncheck.instrument.waiting import Wait, wait_of
 
 if TYPE_CHECKING:
     from syncheck.cuda.backend import Cuda

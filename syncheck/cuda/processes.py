@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack, _pop_mode
 
-from syncheck.capture.children import install_children
-from syncheck.capture.patching import Patches
 from syncheck.cuda.mode import WatchMode
+from syncheck.instrument.children import install_children
+from syncheck.instrument.patching import Patches
 
 if TYPE_CHECKING:
     from syncheck.cuda.backend import Cuda

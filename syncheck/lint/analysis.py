@@ -9,16 +9,29 @@ from dataclasses import replace
 from functools import partial
 
 from syncheck.findings import Finding, merge_equal
-from syncheck.lint import collectives, habits, transfers
-from syncheck.lint.collectives import Collectives
 from syncheck.lint.files import lines_of
-from syncheck.lint.interpreter import Interpreter
-from syncheck.lint.jumps import Jump, Raised, TooLongError
-from syncheck.lint.machine import Machine
-from syncheck.lint.places import Bindings, Places
+from syncheck.lint.interp import collectives, transfers
+from syncheck.lint.interp.collectives import Collectives
+from syncheck.lint.interp.control_flow import Jump, Raised, TooLongError
+from syncheck.lint.interp.interpreter import Interpreter
+from syncheck.lint.interp.machine import Machine
+from syncheck.lint.interp.scope import LazyScope, Scope, definitions_in, flat
+from syncheck.lint.interp.sites import Bindings, Places
+from syncheck.lint.interp.values import (
+    UNKNOWN,
+    Call,
+    Class,
+    Constant,
+    Event,
+    Function,
+    Instance,
+    Items,
+    Stream,
+    Table,
+    Value,
+)
 from syncheck.lint.prefilter import anchor_lines, has_anchor
-from syncheck.lint.scope import LazyScope, Scope, definitions_in, flat
-from syncheck.lint.values import UNKNOWN, Call, Class, Constant, Event, Function, Instance, Items, Stream, Table, Value
+from syncheck.lint.rules import habits
 from syncheck.rules import graph_uses_freed_memory, redundant_wait
 from syncheck.rules.model import Rule
 from syncheck.sanitizer.session import RULES as SESSION_RULES

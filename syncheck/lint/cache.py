@@ -8,10 +8,10 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from syncheck import __version__, plain
+from syncheck import __version__, serialization
 
 if TYPE_CHECKING:
-    from syncheck.lint.linter import Result
+    from syncheck.lint.engine import Result
 
 _FORMAT = 4
 
@@ -65,7 +65,7 @@ class Cache:
             return
         with contextlib.suppress(OSError):
             status = os.stat(path)
-            findings = [plain.of_finding(finding) for finding in result.findings]
+            findings = [serialization.of_finding(finding) for finding in result.findings]
             self._known[os.path.abspath(path)] = {
                 "time": status.st_mtime_ns, "size": status.st_size, "hash": digest, "findings": findings,
                 "unused": result.unused, "problem": result.problem,
@@ -97,7 +97,7 @@ def _hash(path: str) -> str:
 
 
 def _result(entry: dict[str, Any]) -> "Result":
-    from syncheck.lint.linter import Result  # noqa: PLC0415  it knows this class
+    from syncheck.lint.engine import Result  # noqa: PLC0415  it knows this class
 
-    findings = tuple(map(plain.to_finding, entry["findings"])) if entry["findings"] else ()
+    findings = tuple(map(serialization.to_finding, entry["findings"])) if entry["findings"] else ()
     return Result(findings, tuple((line, comment) for line, comment in entry["unused"]), entry["problem"])

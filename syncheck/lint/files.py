@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pathspec
 
-from syncheck.config import Options
+from syncheck.config.options import Options
 from syncheck.errors import ConfigError
 
 SUFFIXES = (".py", ".pyi", ".ipynb")

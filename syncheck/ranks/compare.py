@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from syncheck.findings import UNKNOWN, Finding, Place
-from syncheck.ranks.parts import Part
+from syncheck.ranks.reader import Part
 from syncheck.ranks.signature import Digest, Group, Signature
 from syncheck.rules import collective_mismatch
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from syncheck import plain
+from syncheck import serialization
 from syncheck.errors import RecordError
 from syncheck.findings import Finding, Report, Summary, merge_equal, named_ranks
 from syncheck.ranks.compare import Comparison
-from syncheck.ranks.parts import Part, paths, read
-from syncheck.ranks.record import is_over, local_pid
+from syncheck.ranks.reader import Part, paths, read
+from syncheck.ranks.writer import is_over, local_pid
 
 _CLAIM = "merged"
 
@@ -141,7 +141,7 @@ class _Merger:
             return
         self._merged.ran.update(ending["ran"])
         self._unused.update(ending["unused"])
-        self._summaries.append(plain.to_summary(ending["summary"]))
+        self._summaries.append(serialization.to_summary(ending["summary"]))
         for texts, kept in ((ending["incomplete"], self._reasons), (ending["notes"], self._notes)):
             for text in texts:
                 kept.setdefault(text, []).append(rank)

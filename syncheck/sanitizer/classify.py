@@ -21,10 +21,10 @@ from syncheck.rules import (
     wrong_device_sync,
 )
 from syncheck.rules.model import Severity
-from syncheck.sanitizer.evidence import Evidence, Wait
-from syncheck.sanitizer.ledger import Draft
-from syncheck.sanitizer.scene import UNSEEN_WRITE, Scene
-from syncheck.sanitizer.wording import EventCode, EventRef, Part, StreamCode, StreamRef, Text
+from syncheck.sanitizer.collector import Draft
+from syncheck.sanitizer.messages import EventCode, EventRef, Part, StreamCode, StreamRef, Text
+from syncheck.sanitizer.race_context import UNSEEN_WRITE, Scene
+from syncheck.sanitizer.sync_history import Evidence, Wait
 
 Row: TypeAlias = Callable[[Scene], Draft | None]
 

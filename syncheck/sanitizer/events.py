@@ -16,10 +16,10 @@ from syncheck.rules import (
     wrong_device_sync,
 )
 from syncheck.sanitizer.classify import sync_instead, wait_instead_of_sync
-from syncheck.sanitizer.evidence import Evidence, LostRecord, Wait
-from syncheck.sanitizer.ledger import Draft, Ledger
+from syncheck.sanitizer.collector import Draft, Ledger
+from syncheck.sanitizer.messages import EventCode, EventRef, StreamCode, StreamRef, Text
 from syncheck.sanitizer.monitor import Sites
-from syncheck.sanitizer.wording import EventCode, EventRef, StreamCode, StreamRef, Text
+from syncheck.sanitizer.sync_history import Evidence, LostRecord, Wait
 
 
 @dataclass(slots=True)

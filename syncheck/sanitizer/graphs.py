@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from syncheck.hb.clock import HOST, TICK
 from syncheck.hb.engine import Access, Engine, Race
 from syncheck.rules import capture_without_warmup, graph_uses_freed_memory, sync_in_capture
-from syncheck.sanitizer.ledger import Draft, Ledger
-from syncheck.sanitizer.wording import TensorCode, TensorRef, Text
+from syncheck.sanitizer.collector import Draft, Ledger
+from syncheck.sanitizer.messages import TensorCode, TensorRef, Text
 
 GRAPH_POOLS = -2
 """Pools of graphs count down from here: their memory stays with the graph, so that reuse is no hazard."""

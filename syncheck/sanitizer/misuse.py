@@ -9,8 +9,8 @@ from syncheck.rules import (
     thread_loses_device,
     useless_record_stream,
 )
-from syncheck.sanitizer.ledger import Draft
-from syncheck.sanitizer.wording import StreamCode, StreamRef, TensorCode, TensorRef, Text
+from syncheck.sanitizer.collector import Draft
+from syncheck.sanitizer.messages import StreamCode, StreamRef, TensorCode, TensorRef, Text
 
 
 def reuse(freed: FreedUse, view: int, use_site: int, sites: tuple[int, int, int], *, is_default: bool) -> Draft:

@@ -10,14 +10,14 @@ from syncheck.hb.footprint import strided
 from syncheck.hb.memory import FreedUse
 from syncheck.hb.order import WaitResult
 from syncheck.rules.model import Rule
-from syncheck.sanitizer import classify, events, graphs, misuse, timing, works
-from syncheck.sanitizer.evidence import Evidence, HostSync, Wait
-from syncheck.sanitizer.ledger import Draft, Ledger, Mark
-from syncheck.sanitizer.loops import Loops
+from syncheck.sanitizer import classify, events, graphs, misuse, pending_collectives, timing
+from syncheck.sanitizer.collector import Draft, Ledger, Mark
+from syncheck.sanitizer.created_in_loop import Loops
+from syncheck.sanitizer.messages import StreamInfo, StreamRef, TensorRef, Text, View
 from syncheck.sanitizer.monitor import Ids, Sites
-from syncheck.sanitizer.scene import Label, Scene
+from syncheck.sanitizer.race_context import Label, Scene
+from syncheck.sanitizer.sync_history import Evidence, HostSync, Wait
 from syncheck.sanitizer.views import Accesses, Views, as_writes
-from syncheck.sanitizer.wording import StreamInfo, StreamRef, TensorRef, Text, View
 
 _KEPT_RECORDS = 4096
 """Allocations whose useless `record_stream` is remembered, the oldest forgotten first."""
@@ -39,7 +39,7 @@ class Session:
         self._graphs = graphs.Graphs(self.ledger)
         self._events = events.Events(self._engine, self._evidence, self.ledger)
         self._timing = timing.Timing(self._engine, self._evidence, self.ledger)
-        following = works.Works(self._engine, self.ledger)
+        following = pending_collectives.Works(self._engine, self.ledger)
         self.collective, self.ended = following.add, following.report  # see `Monitor`
         self.elapsed, self.clock_difference = self._events.elapsed, self._timing.difference
         self._labels: list[Label] = [Label(0, "")]
@@ -393,5 +393,5 @@ class Session:
         )
 
 
-RULES = (*misuse.RULES, *classify.RULES, *events.RULES, *timing.RULES, *graphs.RULES, *works.RULES)
+RULES = (*misuse.RULES, *classify.RULES, *events.RULES, *timing.RULES, *graphs.RULES, *pending_collectives.RULES)
 """All rules that the sanitizer can report."""

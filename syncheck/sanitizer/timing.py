@@ -7,9 +7,9 @@ from syncheck.hb.clock import Epoch, VectorClock
 from syncheck.hb.engine import Engine
 from syncheck.rules import event_wait_is_not_host_sync, unsynchronized_timing, wrong_device_sync
 from syncheck.sanitizer.classify import sync_instead, wait_instead_of_sync
-from syncheck.sanitizer.evidence import Evidence, HostSync, Wait
-from syncheck.sanitizer.ledger import Draft, Ledger
-from syncheck.sanitizer.wording import EventCode, StreamCode, StreamRef, Text
+from syncheck.sanitizer.collector import Draft, Ledger
+from syncheck.sanitizer.messages import EventCode, StreamCode, StreamRef, Text
+from syncheck.sanitizer.sync_history import Evidence, HostSync, Wait
 
 _KEPT = 4096
 

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from syncheck.hb.engine import Engine, Race
 from syncheck.hb.footprint import Footprint
-from syncheck.sanitizer.wording import View
+from syncheck.sanitizer.messages import View
 
 Accesses: TypeAlias = Sequence[tuple[int, int, bool]]
 """(allocation, view, is_write) of one launch."""

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
-from syncheck.capture.patching import Patches
+from syncheck.instrument.patching import Patches
 from syncheck.sim.simulator import Simulator
 
 _LOWER = """_convolution.deprecated _convolution conv1d conv1d.padding conv2d conv2d.padding conv3d conv3d.padding

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from syncheck.capture.gradients import Gradients
-from syncheck.capture.plan import tensors_in
+from syncheck.instrument.gradients import Gradients
+from syncheck.instrument.plan import tensors_in
 
 if TYPE_CHECKING:
     from syncheck.sim.simulator import Simulator

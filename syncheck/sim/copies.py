@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from syncheck.capture.naming import name_of_tensor
-from syncheck.capture.plan import Plan, tensors_of
-from syncheck.sim.machine import HOST_DEVICE
+from syncheck.instrument.naming import name_of_tensor
+from syncheck.instrument.plan import Plan, tensors_of
 from syncheck.sim.memory import Allocation
+from syncheck.sim.virtual_gpus import HOST_DEVICE
 
 if TYPE_CHECKING:
     from syncheck.sim.simulator import Simulator
@@ -245,6 +245,6 @@ class Copies:
 
 
 def _read(tensor: torch.Tensor) -> list[Any]:
-    from syncheck.capture.plan import Argument  # noqa: PLC0415
+    from syncheck.instrument.plan import Argument  # noqa: PLC0415
 
     return [(tensor, Argument(0, "self", is_list=False, is_write=False, is_read=True))]

@@ -8,7 +8,7 @@ import torch
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext, _device_constructors
 
-from syncheck.capture.patching import Patches
+from syncheck.instrument.patching import Patches
 from syncheck.sim.simulator import Simulator
 from syncheck.sim.tensors import as_device
 

@@ -10,9 +10,9 @@ import torch.cuda.jiterator
 import torch.cuda.nccl
 import torch.cuda.tunable
 
-from syncheck.capture.patching import Patches
+from syncheck.instrument.patching import Patches
 from syncheck.sim.cuda_memory import CudaMemory, MemPool
-from syncheck.sim.devices import NAME, DeviceProperties
+from syncheck.sim.device_properties import NAME, DeviceProperties
 from syncheck.sim.errors import refuse
 from syncheck.sim.events import CudaEvent, SimulatedEvent
 from syncheck.sim.graphs import AcceleratorGraph, CUDAGraph

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from syncheck.sim.errors import NotSimulatedError
-from syncheck.sim.machine import TOTAL_MEMORY, VirtualDevice
 from syncheck.sim.simulator import Simulator, active
+from syncheck.sim.virtual_gpus import TOTAL_MEMORY, VirtualDevice
 
 
 class MemPool:

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from syncheck.capture.patching import Patches
+from syncheck.instrument.patching import Patches
 
 _Device = torch.device
 

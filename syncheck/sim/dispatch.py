@@ -8,11 +8,11 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
-from syncheck.capture.plan import Plan, plan_of, tensors_in, tensors_of, unique
-from syncheck.capture.waiting import Wait, wait_of
+from syncheck.instrument.plan import Plan, plan_of, tensors_in, tensors_of, unique
+from syncheck.instrument.waiting import Wait, wait_of
 from syncheck.sim.errors import NotSimulatedError, out_of_memory
-from syncheck.sim.machine import HOST_DEVICE
 from syncheck.sim.placement import Placement, TensorArguments
+from syncheck.sim.virtual_gpus import HOST_DEVICE
 
 if TYPE_CHECKING:
     from syncheck.sim.simulator import Simulator

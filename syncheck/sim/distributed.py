@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from syncheck.capture.collectives import argument, calls, issue, plan_of
-from syncheck.capture.plan import Plan, tensors_in, tensors_of
 from syncheck.findings import Place
-from syncheck.ranks import watch
+from syncheck.instrument.collectives import argument, calls, issue, plan_of
+from syncheck.instrument.plan import Plan, tensors_in, tensors_of
+from syncheck.ranks import watchdog
 from syncheck.sanitizer.classify import collective_name
 from syncheck.sim.futures import Futures
-from syncheck.sim.machine import HOST_DEVICE
+from syncheck.sim.virtual_gpus import HOST_DEVICE
 
 if TYPE_CHECKING:
     from syncheck.sim.simulator import Simulator
@@ -89,7 +89,7 @@ class Distributed:
     def run(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a collective; one of tensors in host memory is gloo's own."""
         group = issue(func, args, kwargs, self._machine.site(), self._place)
-        with watch.waiting(collective_name(plan.name), group):
+        with watchdog.waiting(collective_name(plan.name), group):
             return self._run(func, plan, args, kwargs, group)
 
     def _run(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], group: str) -> Any:
@@ -217,7 +217,7 @@ class Distributed:
         device = self._simulator.memory.device(inputs[0])
         stream = self._stream(str(args[-1]), device)
         self._machine.monitor.wait_stream(stream, self._machine.current_stream(device), 0, ("torch", ""))
-        with watch.waiting(collective_name(func._schema.name), group):  # noqa: SLF001
+        with watchdog.waiting(collective_name(func._schema.name), group):  # noqa: SLF001
             result = func(*args, **kwargs)
         outputs = tensors_in(result)
         for tensor in outputs:

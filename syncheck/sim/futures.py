@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from syncheck.capture.patching import Patches
+from syncheck.instrument.patching import Patches
 
 if TYPE_CHECKING:
     from syncheck.sim.distributed import Distributed, Started
-    from syncheck.sim.machine import Machine
+    from syncheck.sim.virtual_gpus import Machine
 
 
 class Futures:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from syncheck.sim.errors import NotSimulatedError, cuda_error
-from syncheck.sim.recorder import Tape
+from syncheck.sim.graph_recorder import Tape
 from syncheck.sim.simulator import active
 
 

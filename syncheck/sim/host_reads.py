@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from syncheck.capture.methods import replace_method
-from syncheck.capture.patching import Patches
-from syncheck.capture.plan import Argument
+from syncheck.instrument.methods import replace_method
+from syncheck.instrument.patching import Patches
+from syncheck.instrument.plan import Argument
 from syncheck.sim.errors import NotSimulatedError
 from syncheck.sim.simulator import Simulator
 

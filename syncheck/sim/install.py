@@ -12,22 +12,22 @@ import torch.cuda
 import torch.nn.parallel.comm
 import torch.utils.data.dataloader
 
-from syncheck.capture.clocks import Clocks
-from syncheck.capture.patching import Patches
-from syncheck.capture.threads import install_threads
+from syncheck.instrument.clocks import Clocks
+from syncheck.instrument.patching import Patches
+from syncheck.instrument.threads import install_threads
 from syncheck.sim.autocast import Autocast
 from syncheck.sim.creation import Creation
 from syncheck.sim.cuda_api import install_cuda
 from syncheck.sim.device_type import install_device_type
 from syncheck.sim.host_reads import HostReads
+from syncheck.sim.legacy_types import OldTypes
 from syncheck.sim.nccl import install_distributed
-from syncheck.sim.old_types import OldTypes
 from syncheck.sim.parallel import ParallelShim
 from syncheck.sim.processes import install_processes
-from syncheck.sim.services import hide_cuda, install_services
 from syncheck.sim.simulator import Simulator, set_active
 from syncheck.sim.storages import StorageShim
 from syncheck.sim.tensors import TensorShim, install_module_moves
+from syncheck.sim.unsupported import hide_cuda, install_services
 
 
 @contextmanager

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from syncheck.capture.plan import dtype_name
+from syncheck.instrument.plan import dtype_name
 from syncheck.sim.errors import out_of_memory
-from syncheck.sim.machine import HOST_DEVICE, TOTAL_MEMORY, Machine
+from syncheck.sim.virtual_gpus import HOST_DEVICE, TOTAL_MEMORY, Machine
 
 _functorch: Any = torch._C._functorch  # noqa: SLF001  torch has no public name for what `torch.func` wraps
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from syncheck.capture.collectives import install_calls, joined, makes_host_wait
-from syncheck.capture.patching import Patches
-from syncheck.ranks import watch
+from syncheck.instrument.collectives import install_calls, joined, makes_host_wait
+from syncheck.instrument.patching import Patches
+from syncheck.ranks import watchdog
 from syncheck.sim.distributed import Distributed
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def _install_waits(distributed: Distributed, work_class: Any, patches: Patches) 
         @wraps(original)
         def wait(self: Any, *args: Any, **kwargs: Any) -> Any:
             # gloo's own copies are not seen
-            with distributed.unseen(), watch.waiting("the wait for a collective", distributed.group_of(self)):
+            with distributed.unseen(), watchdog.waiting("the wait for a collective", distributed.group_of(self)):
                 result = original(self, *args, **kwargs)
             for work in distributed.with_its_like(self):
                 wait(work)
@@ -74,7 +74,7 @@ def _install_groups(distributed: Distributed, c10d: Any, patches: Patches) -> No
 
     @wraps(original_init)
     def init_process_group(backend: Any = None, *args: Any, **kwargs: Any) -> None:
-        with watch.waiting("init_process_group"):
+        with watchdog.waiting("init_process_group"):
             make(backend, args, kwargs)
         joined()
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from syncheck.capture.patching import Patches
+from syncheck.instrument.patching import Patches
 from syncheck.sim.simulator import Simulator
 
 

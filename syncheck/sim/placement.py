@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from syncheck.capture.plan import Argument, Plan, tensors_in
+from syncheck.instrument.plan import Argument, Plan, tensors_in
 from syncheck.sim.errors import misplaced_index, mixed_devices
-from syncheck.sim.machine import HOST_DEVICE
+from syncheck.sim.virtual_gpus import HOST_DEVICE
 
 if TYPE_CHECKING:
     from syncheck.sim.simulator import Simulator

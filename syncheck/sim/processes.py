@@ -2,10 +2,10 @@
 
 import os
 
-from syncheck.capture.children import install_children
-from syncheck.capture.patching import Patches
+from syncheck.instrument.children import install_children
+from syncheck.instrument.patching import Patches
 from syncheck.sim.simulator import Simulator
-from syncheck.sim.wish import Wish
+from syncheck.sim.spawn_payload import Wish
 
 _forked_simulators: list[Simulator] = []
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from syncheck.capture.namer import Namer
-from syncheck.capture.threads import ThreadState
+from syncheck.instrument.namer import Namer
+from syncheck.instrument.threads import ThreadState
 from syncheck.sanitizer.monitor import Ids, Monitor
-from syncheck.sanitizer.scene import UNSEEN_WRITE
+from syncheck.sanitizer.race_context import UNSEEN_WRITE
 from syncheck.sim.errors import cuda_error
-from syncheck.sim.machine import HOST_DEVICE, CallSites, Machine
 from syncheck.sim.memory import Memory
-from syncheck.sim.silent import Silent
+from syncheck.sim.null_monitor import Silent
+from syncheck.sim.virtual_gpus import HOST_DEVICE, CallSites, Machine
 
 if TYPE_CHECKING:
     from syncheck.sim.streams import SimulatedStream
@@ -60,8 +60,8 @@ class Simulator:
         from syncheck.sim.copies import Copies  # noqa: PLC0415
         from syncheck.sim.dispatch import Dispatcher, SimulatorMode  # noqa: PLC0415
         from syncheck.sim.distributed import Distributed  # noqa: PLC0415
+        from syncheck.sim.graph_recorder import Recorder  # noqa: PLC0415
         from syncheck.sim.random import Random  # noqa: PLC0415
-        from syncheck.sim.recorder import Recorder  # noqa: PLC0415
 
         self.machine = Machine(n_devices, monitor, sites)
         self.torch_devices = [torch.device("cuda", index) for index in range(n_devices)]

@@ -5,10 +5,10 @@ from typing import Any
 
 import torch
 
-from syncheck.capture.patching import Patches
+from syncheck.instrument.patching import Patches
 from syncheck.sim.errors import refuse
-from syncheck.sim.machine import HOST_DEVICE
 from syncheck.sim.simulator import Simulator
+from syncheck.sim.virtual_gpus import HOST_DEVICE
 
 _Storage = torch.UntypedStorage
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import torch
 
-from syncheck.capture.methods import replace_method
-from syncheck.capture.patching import Patches
-from syncheck.sim.machine import HOST_DEVICE
+from syncheck.instrument.methods import replace_method
+from syncheck.instrument.patching import Patches
 from syncheck.sim.placement import raw_device
 from syncheck.sim.simulator import Simulator
+from syncheck.sim.virtual_gpus import HOST_DEVICE
 
 
 class _DeviceCopy(torch.autograd.Function):

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from syncheck.config.settings import SETTINGS, options_in
 from syncheck.rules.catalogue import CATALOGUE
-from syncheck.settings import SETTINGS, options_in
 from tests.docs.blocks import PAGES, ROOT, blocks_of
 
 PROJECT = Path(__file__).parent / "project"

@@ -11,8 +11,8 @@ import torch
 import torch.cuda._gpu_trace as gpu_trace
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from syncheck.capture.plan import plan_of
-from syncheck.cuda.compiled import Compiled
+from syncheck.cuda.dispatch_plan import Compiled
+from syncheck.instrument.plan import plan_of
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore")]
 

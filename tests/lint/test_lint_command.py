@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from syncheck.config import Options
-from syncheck.lint import files, linter
+from syncheck.config.options import Options
+from syncheck.lint import engine, files
 from syncheck.lint.cache import Cache
 
 BAD = """import torch
@@ -218,7 +218,7 @@ def test_a_folder_that_cannot_be_read_is_told(folder, monkeypatch):
         return real(path)
 
     monkeypatch.setattr(os, "scandir", scandir)
-    outcome = linter.lint(files.found((str(folder),), lambda path: Options()), Cache(None), lambda done, of: None)
+    outcome = engine.lint(files.found((str(folder),), lambda path: Options()), Cache(None), lambda done, of: None)
     assert outcome.results[str(folder / "secret")].problem == "the folder cannot be read"
     assert outcome.results[str(folder / "train.py")].findings
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import markers
 import pytest
 
+from syncheck.lint.engine import lint_source
 from syncheck.lint.files import Text
-from syncheck.lint.fixes import fix
-from syncheck.lint.linter import lint_source
+from syncheck.lint.fixes.repairs import fix
 from syncheck.rules.catalogue import CATALOGUE
 
 PATHS = markers.fixtures()

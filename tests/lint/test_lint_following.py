@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from syncheck.lint.engine import lint_source
 from syncheck.lint.files import Text
-from syncheck.lint.fixes import fix
-from syncheck.lint.linter import lint_source
+from syncheck.lint.fixes.repairs import fix
 from syncheck.lint.prefilter import can_matter
 from syncheck.rules.catalogue import CATALOGUE
 

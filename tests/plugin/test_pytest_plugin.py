@@ -437,7 +437,7 @@ def test_the_unused_plugin_imports_no_torch(pytester):
         "import sys\n"
         "def test_it():\n"
         "    assert 'torch' not in sys.modules\n"
-        "    assert 'syncheck.job' not in sys.modules\n"
+        "    assert 'syncheck.run.run' not in sys.modules\n"
     )
     done = pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider", timeout=60)
     assert done.ret == 0

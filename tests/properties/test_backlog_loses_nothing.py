@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from syncheck.cuda.backlog import Backlog
+from syncheck.cuda.call_buffer import Backlog
 from syncheck.findings import Frame, Place, Report
 from syncheck.rules.model import Rule
 from syncheck.sanitizer.session import Session

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from syncheck.ranks import membership, record
-from syncheck.ranks.membership import Membership
+from syncheck.ranks import rendezvous, writer
+from syncheck.ranks.rendezvous import Membership
 
 
 class Store:
@@ -27,29 +27,29 @@ class Store:
 
 @pytest.fixture(autouse=True)
 def nobody(monkeypatch):
-    monkeypatch.setattr(record, "active", None)
-    monkeypatch.delenv(membership.PARTS, raising=False)
+    monkeypatch.setattr(writer, "active", None)
+    monkeypatch.delenv(rendezvous.PARTS, raising=False)
 
 
 def test_the_first_rank_makes_the_folder_and_the_others_find_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     store, first = Store(), Membership(None)
     first.join(store, 0, 2)
-    folder = record.current().folder
+    folder = writer.current().folder
     assert folder.parent == tmp_path / ".syncheck"
     assert (tmp_path / ".syncheck" / ".gitignore").read_text() == "*\n"
-    monkeypatch.setattr(record, "active", None)
+    monkeypatch.setattr(writer, "active", None)
     second = Membership(None)
     second.join(store, 1, 2)
-    assert (record.current().folder, record.current().process.rank) == (folder, 1)
+    assert (writer.current().folder, writer.current().process.rank) == (folder, 1)
     assert (first.alone, second.alone) == ("", "")
 
 
 def test_a_rank_that_does_not_see_the_folder_says_so(monkeypatch, tmp_path):
-    monkeypatch.setattr(membership, "_SIGHT", 0.2)
+    monkeypatch.setattr(rendezvous, "_SIGHT", 0.2)
     member = Membership(None)
     member.join(Store(json.dumps([str(tmp_path / "elsewhere"), "other-machine"]).encode()), 1, 2)
-    assert record.current() is None
+    assert writer.current() is None
     assert "which other-machine has made: there is no shared file system" in member.alone
     assert "--ranks-dir" in member.alone
 
@@ -70,4 +70,4 @@ def test_a_folder_that_cannot_be_written_leaves_the_rank_alone(tmp_path):
 def test_one_process_is_no_job(tmp_path):
     member = Membership(tmp_path)
     member.join(Store(), 0, 1)
-    assert (record.current(), member.alone) == (None, "")
+    assert (writer.current(), member.alone) == (None, "")

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from syncheck import plain
+from syncheck import serialization
 from syncheck.errors import RecordError
 from syncheck.findings import Finding, Frame, Place, Report, Summary, named_ranks
-from syncheck.ranks import merging, record
-from syncheck.ranks.parts import paths, read
-from syncheck.ranks.record import BLOCK, Process, Recorder
+from syncheck.ranks import merging, writer
+from syncheck.ranks.reader import paths, read
 from syncheck.ranks.signature import Group, Signature
+from syncheck.ranks.writer import BLOCK, Process, Recorder
 from syncheck.rules import collective_mismatch, unordered_read
 
 REDUCE, GATHER = Signature("all_reduce", "float32 [4]", "sum"), Signature("all_gather", "float32 [4]")
@@ -150,7 +150,7 @@ def test_ranks_that_wait_for_each_other_in_different_groups(tmp_path):
         recorder = Recorder(tmp_path, Process(rank, 2))
         for site, group in enumerate(groups if rank == 0 else reversed(groups), 1):
             recorder.issue(group, REDUCE, 10 * rank + site, place)
-        stuck = {"group": str(rank), "what": "a collective", "place": plain.of_place(place(99))}
+        stuck = {"group": str(rank), "what": "a collective", "place": serialization.of_place(place(99))}
         recorder.tell("hung", stuck)
         recorder.end(1, Report(), [], [])
     (finding,) = mismatches(tmp_path)
@@ -251,13 +251,13 @@ def test_a_process_that_cannot_write_says_so_at_the_end(tmp_path):
 def test_who_is_over(tmp_path):
     recorder = Recorder(tmp_path, Process(0, 2))
     (path,) = paths(tmp_path)
-    assert not record.is_over(path)
-    gone = path.with_name(path.name.replace(str(record.local_pid(path)), "4194399"))
-    assert record.is_over(gone)
-    elsewhere = Path(str(path).replace(record._host(), "another-machine"))
-    assert (record.local_pid(elsewhere), record.is_over(elsewhere)) == (0, False)
+    assert not writer.is_over(path)
+    gone = path.with_name(path.name.replace(str(writer.local_pid(path)), "4194399"))
+    assert writer.is_over(gone)
+    elsewhere = Path(str(path).replace(writer._host(), "another-machine"))
+    assert (writer.local_pid(elsewhere), writer.is_over(elsewhere)) == (0, False)
     recorder.end(0, Report(), [], [])
-    assert record.is_over(path)
+    assert writer.is_over(path)
     part, _ = read(path)
     assert (part.is_done, part.process) == (True, Process(0, 2))
 

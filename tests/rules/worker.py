@@ -17,12 +17,13 @@ from typing import Any
 import torch
 import torch._dynamo  # every dispatch mode imports it; like the simulator, once, here, and not in every child
 
-import syncheck.backends
+import syncheck.run.backends
 import syncheck.sim.install  # noqa: F401
-from syncheck import app, launcher
-from syncheck.config import Options
+from syncheck import app
+from syncheck.config.options import Options
 from syncheck.findings import Report
-from syncheck.processes import completed
+from syncheck.run import launcher
+from syncheck.run.process import completed
 
 _POLL_SECONDS = 0.02
 

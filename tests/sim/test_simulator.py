@@ -10,7 +10,7 @@ import torch
 
 from syncheck.sim.errors import NotSimulatedError
 from syncheck.sim.install import installed
-from syncheck.sim.silent import NoSites, Silent
+from syncheck.sim.null_monitor import NoSites, Silent
 from syncheck.sim.simulator import Simulator
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from syncheck.app import replay
-from syncheck.config import Options
+from syncheck.config.options import Options
 
 TRACES = Path(__file__).parents[2] / "fixtures" / "traces"
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from syncheck.capture.sites import SiteTable
 from syncheck.cuda import devices
 from syncheck.cuda.backend import Cuda
 from syncheck.findings import Report
+from syncheck.instrument.sites import SiteTable
 from syncheck.sanitizer.session import Session
 
 

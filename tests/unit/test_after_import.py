@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from syncheck.capture.after_import import after_import
+from syncheck.instrument.after_import import after_import
 
 
 @pytest.fixture

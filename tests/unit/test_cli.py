@@ -39,7 +39,7 @@ def script(tmp_path):
 
 def test_help_rules_and_explain_load_neither_torch_nor_libcst():
     code = (
-        "import sys; sys.argv = ['syncheck', *{0}]; from syncheck.cli import main\n"
+        "import sys; sys.argv = ['syncheck', *{0}]; from syncheck.cli.app import main\n"
         "try: main()\nexcept SystemExit as e: assert not e.code, e.code\n"
         "assert not {{'torch', 'libcst'}} & sys.modules.keys()"
     )
@@ -271,7 +271,7 @@ def test_a_missing_torch_says_what_to_install(script, tmp_path):
 
 def test_a_torch_that_is_too_old_is_refused():
     code = "import torch; torch.__version__ = '2.7.1'\n"
-    code += "from syncheck.capture.installation import check_torch\ncheck_torch()"
+    code += "from syncheck.instrument.torch_version import check_torch\ncheck_torch()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "torch 2.7.1 is too old" in done.stderr
 

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from syncheck.capture.plan import plan_of
-from syncheck.cuda.compiled import Compiled
-from syncheck.cuda.trace import Trace
+from syncheck.cuda.dispatch_plan import Compiled
+from syncheck.cuda.gpu_trace import Trace
+from syncheck.instrument.plan import plan_of
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from syncheck.capture.collectives import plan_of
-from syncheck.capture.plan import plan_of as operator_plan
-from syncheck.capture.sites import SiteTable
 from syncheck.cuda import devices
-from syncheck.cuda.inner import Inner, Kind, place_of_work, working_stream
+from syncheck.cuda.callback_order import Inner, Kind, place_of_work, working_stream
 from syncheck.errors import BackendError
+from syncheck.instrument.collectives import plan_of
+from syncheck.instrument.plan import plan_of as operator_plan
+from syncheck.instrument.sites import SiteTable
 
 
 def test_an_operator_reads_its_arguments_and_writes_its_result(gpu):

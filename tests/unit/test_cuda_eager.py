@@ -7,8 +7,8 @@ import pytest
 import torch
 import torch._dynamo
 
-from syncheck.capture.patching import Patches
 from syncheck.cuda.eager import install_eager
+from syncheck.instrument.patching import Patches
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_a_compiler_that_nobody_has_imported_yet_is_found(tmp_path):
     program = """
 import sys, torch
 from torch import compile
-from syncheck.capture.patching import Patches
+from syncheck.instrument.patching import Patches
 from syncheck.cuda.eager import install_eager
 
 patches = Patches()

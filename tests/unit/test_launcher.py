@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from syncheck.errors import ScriptError
-from syncheck.launcher import Program, load
+from syncheck.run.launcher import Program, load
 
 REPOSITORY = Path(__file__).parents[2]
 
 # What a command line does with the launcher. The record tells a report from its absence.
 DRIVER = """
 import json, os, signal, sys
-from syncheck.launcher import Program, execute, load
+from syncheck.run.launcher import Program, execute, load
 
 record, kind, target, *arguments = sys.argv[1:]
 
@@ -630,7 +630,7 @@ def test_loading_a_module_runs_no_line_of_its_packages(twice, monkeypatch):
 RESTORED = """
 import atexit, os, signal, sys, threading, _signal
 from concurrent.futures import ThreadPoolExecutor
-from syncheck.launcher import Outcome, Program, execute, load
+from syncheck.run.launcher import Outcome, Program, execute, load
 
 def state():
     return (
@@ -677,7 +677,7 @@ sys.exit(3)
 
 IN_A_THREAD = """
 import threading
-from syncheck.launcher import Program, execute, load
+from syncheck.run.launcher import Program, execute, load
 def run(): print(execute(load(Program("x.py", (), False)), print))
 threading.Thread(target=run).start()
 """

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from syncheck.capture.steps import Window
+from syncheck.instrument.steps import Window
 
 
 class Watched:

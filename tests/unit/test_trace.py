@@ -8,8 +8,8 @@ import random
 import pytest
 
 from syncheck.errors import TraceError
+from syncheck.run.trace import codec
 from syncheck.sanitizer.session import Session
-from syncheck.trace import codec
 from tests.unit.test_cli import RACE, syncheck
 
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from syncheck.capture.plan import plan_of
-from syncheck.capture.waiting import Wait, wait_of
+from syncheck.instrument.plan import plan_of
+from syncheck.instrument.waiting import Wait, wait_of
 
 X = torch.ones(4, 4)
 MASK = X > 0

@@ -1,0 +1,98 @@
+"""What the user sees of a command: where reports go, how errors read, and progress."""
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from syncheck import app
+from syncheck.config.options import Options
+from syncheck.findings import Report
+from syncheck.run.process import completed
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+_PATIENCE = 2.0
+"""Seconds until a progress bar is shown."""
+
+
+class Outlet:
+    """Where reports go: copies of the descriptors that this process was started with.
+
+    Args:
+        data: descriptor for reports that programs read.
+        people: descriptor for reports that people read.
+    """
+
+    def __init__(self, data: int, people: int) -> None:
+        self._data = os.dup(data)
+        self._people = os.dup(people)
+
+    def write(self, text: str, *, is_data: bool) -> None:
+        """Write a report; a reader that is gone is no error."""
+        with (
+            contextlib.suppress(BrokenPipeError),
+            os.fdopen(os.dup(self._pick(is_data=is_data)), "w", encoding="utf-8") as file,
+        ):
+            file.write(text)
+
+    def is_colored(self, *, is_data: bool) -> bool:
+        """Tell whether a report may use colours."""
+        return os.isatty(self._pick(is_data=is_data)) and "NO_COLOR" not in os.environ
+
+    def _pick(self, *, is_data: bool) -> int:
+        return self._data if is_data else self._people
+
+
+def deliver(report: Report, options: Options, outlet: Outlet) -> int:
+    """Print a report where the user wants it; return the exit status that it calls for.
+
+    A report that cannot be written to its file is printed all the same, so that no finding is lost.
+    """
+    report = completed(report)
+    status = app.status_of(report, options)
+    is_data = options.output_format not in {"text", "concise"}
+    if options.output is not None:
+        try:
+            options.output.write_text(app.render(report, options, color=False), encoding="utf-8")
+        except OSError as error:
+            reason = error.strerror or str(error)
+            outlet.write(
+                error_text(f"cannot write the report to {options.output}: {reason}", "it follows here"), is_data=False
+            )
+            outlet.write(app.render(report, options, color=False), is_data=False)
+            return 3
+        return status
+    outlet.write(app.render(report, options, color=outlet.is_colored(is_data=is_data)), is_data=is_data)
+    return status
+
+
+def error_text(message: str, hint: str = "") -> str:
+    """Return an error, and what to do about it, for people."""
+    return f"syncheck: error: {message}\n" + (f"  hint: {hint}\n" if hint else "")
+
+
+def progress() -> Callable[[int, int], None]:
+    """Return what shows a bar on a terminal once linting has taken two seconds."""
+    began = time.monotonic()
+    bar: Progress | None = None
+
+    def show(done: int, of: int) -> None:
+        nonlocal bar
+        if bar is None:
+            if not sys.stderr.isatty() or time.monotonic() - began < _PATIENCE:
+                return
+            from rich.console import Console  # noqa: PLC0415
+            from rich.progress import Progress  # noqa: PLC0415
+
+            bar = Progress(console=Console(stderr=True), transient=True)
+            bar.add_task("files")
+            bar.start()
+        bar.update(bar.task_ids[0], completed=done, total=of)
+        if done >= of:
+            bar.stop()
+
+    return show

@@ -1,0 +1,189 @@
+"""What becomes of findings: which are left out, as settings, comments and the baseline say."""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from syncheck.config.options import Options
+from syncheck.errors import ConfigError
+from syncheck.filters import ignore_block
+from syncheck.filters.baseline import Baseline, Entry
+from syncheck.filters.comments import Comments
+from syncheck.findings import Finding, Report
+from syncheck.paths import shown
+
+
+class Policy:
+    """Leaves findings of a run out.
+
+    Args:
+        options: how.
+        is_linted_away: tells whether a comment, given by (path, line), silences what the linter finds.
+
+    Raises:
+        ConfigError: the baseline is missing or damaged.
+    """
+
+    def __init__(self, options: Options, is_linted_away: Callable[[str, int], bool] | None = None) -> None:
+        self._options = options
+        self._comments = Comments()
+        self._is_linted_away = is_linted_away
+        self._baseline = baseline_of(options)
+        self._rank = rank()
+
+    def applied(self, report: Report) -> Report:
+        """Return the report without what settings and comments silence."""
+        findings = (f if f.ranks else replace(f, rank=self._rank) for f in report.findings)
+        return replace(report, findings=tuple(filter(self._is_wanted, findings)))
+
+    def is_failing(self, report: Report) -> bool:
+        """Tell whether a report, as `applied` gave it, has anything that fails and is not known."""
+        new = report.findings if self._baseline is None else self._baseline.new(report.findings)
+        return replace(report, findings=new).failing(self._options.fail_on)
+
+    def concluded(self, report: Report, lines: Iterable[tuple[str, int]] = ()) -> Report:
+        """Return what is to be shown of a whole run's report, as `applied` gave it.
+
+        Args:
+            report: of the whole run.
+            lines: (path, line) of all the program's call sites: comments there that silenced nothing are told, and
+                what the baseline knows of other files is left as it is.
+
+        Raises:
+            ConfigError: the baseline cannot be written.
+        """
+        lines = list(lines)
+        return self.of_known(report.noted(*self.unused(lines)), {path for path, _ in lines})
+
+    def of_known(self, report: Report, ran: Iterable[str]) -> Report:
+        """Return what is to be shown of a report: without what the baseline knows, and not more than is wanted.
+
+        Args:
+            report: of a whole run, or of all ranks of a job.
+            ran: the files of its call sites.
+
+        Raises:
+            ConfigError: the baseline cannot be written.
+        """
+        if self._baseline is not None:
+            seen = set(map(self._baseline.relative, ran))
+            looked_at = looking_at("run", self._baseline, lambda _: self._options, seen.__contains__)
+            report = known_left_out(report, self._baseline, self._options, looked_at, is_certain=False)
+        return limited(report, self._options.max_findings)
+
+    def _is_wanted(self, finding: Finding) -> bool:
+        if finding.rule.code not in self._options.codes_for(finding.place.frame.path):
+            return False
+        if self._options.third_party == "off" and finding.package:
+            return False
+        return not self._comments.silence(finding)
+
+    def unused(self, lines: Iterable[tuple[str, int]]) -> list[str]:
+        """Return the comments and blocks at the program's call sites, given by path and line, that silenced nothing."""
+        by_path: dict[str, set[int]] = {}
+        for path, line in lines:
+            by_path.setdefault(path, set()).add(line)
+        notes = [
+            f"{path}:{comment.line}: {comment}"
+            for path, numbers in sorted(by_path.items())
+            for comment in self._comments.unused(path, numbers)
+            if comment.half
+            or comment.problem
+            or not (self._is_linted_away and self._is_linted_away(path, comment.line))
+        ]
+        blocks = sorted(ignore_block.entered - ignore_block.used, key=lambda block: (block.path, block.line))
+        return notes + [
+            f"{shown(b.path)}:{b.line}: unused `syncheck.ignore({', '.join(sorted(b.codes))})`" for b in blocks
+        ]
+
+
+def rank() -> int:
+    """Return this process's rank among those of its job, as torchrun and its like tell it; 0 if it is alone."""
+    number = os.environ.get("RANK", "0")
+    return int(number) if number.isdecimal() and is_distributed() else 0
+
+
+def is_distributed() -> bool:
+    """Tell whether this process is one of several of a job."""
+    size = os.environ.get("WORLD_SIZE", "1")
+    return size.isdecimal() and int(size) > 1
+
+
+def looking_at(
+    half: str, baseline: Baseline, options_of: Callable[[str], Options], is_seen: Callable[[str], bool]
+) -> Callable[[Entry], bool]:
+    """Return what tells whether an entry of a baseline would have been found, were it still there.
+
+    Args:
+        half: "run" or "lint".
+        baseline: the entry's.
+        options_of: the settings for a file.
+        is_seen: tells whether a file, by its path in the baseline, was looked at.
+    """
+
+    def would_be_found(entry: Entry) -> bool:
+        path = baseline.file_of(entry)
+        return entry.half == half and is_seen(entry.path) and entry.rule in options_of(path).codes_for(path)
+
+    return would_be_found
+
+
+def baseline_of(options: Options) -> Baseline | None:
+    """Return the baseline that the options name: an empty one if it is to be written; None if there is none.
+
+    Raises:
+        ConfigError: it is missing or damaged.
+    """
+    if options.baseline is None:
+        if options.write_baseline:
+            raise ConfigError(
+                "--write-baseline needs the name of a file", "add --baseline FILE, or set it in pyproject.toml"
+            )
+        return None
+    if options.write_baseline and not options.baseline.exists():
+        return Baseline(options.baseline)
+    return Baseline.read(options.baseline)
+
+
+def known_left_out(
+    report: Report, baseline: Baseline, options: Options, is_looked_at: Callable[[Entry], bool], *, is_certain: bool
+) -> Report:
+    """Return the report without what the baseline knows, and bring the baseline up to date.
+
+    Args:
+        report: what was found.
+        baseline: what is known.
+        options: whether the baseline is to be written anew.
+        is_looked_at: tells whether an entry would have been found, were it still there.
+        is_certain: what was looked at and not found is fixed, and vanishes from the baseline.
+
+    Raises:
+        ConfigError: it cannot be written.
+    """
+    if options.write_baseline and not (report.summary.operators or report.summary.files):
+        why = f"{shown(baseline.path)} is as it was: nothing was checked"
+        return replace(report, notes=(*report.notes, why))
+    gone = Counter({entry: n for entry, n in baseline.gone(report.findings).items() if is_looked_at(entry)})
+    notes = report.notes
+    if options.write_baseline:
+        baseline.replace(report.findings, is_looked_at)
+        baseline.write()
+    elif gone and is_certain:
+        baseline.known -= gone
+        baseline.write()
+        notes = (*notes, f"known findings that are fixed, and taken out of {shown(baseline.path)}: {gone.total()}")
+    elif gone:
+        hint = "if they are fixed, --write-baseline takes them out"
+        notes = (*notes, f"known findings of {shown(baseline.path)} that this run did not meet: {gone.total()}; {hint}")
+    new = baseline.new(report.findings)
+    return replace(report, findings=new, notes=notes, known=len(report.findings) - len(new))
+
+
+def limited(report: Report, most: int) -> Report:
+    """Return the report with at most some findings, 0 for all; the others are counted as hidden."""
+    if not most:
+        return report
+    hidden = report.findings[most:]
+    worst = min((finding.level for finding in hidden), key=lambda level: level.rank, default=None)
+    return replace(report, findings=report.findings[:most], hidden=len(hidden), worst_hidden=worst)

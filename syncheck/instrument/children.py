@@ -1,0 +1,119 @@
+"""Processes that the program starts: those that can be checked are, and the report names the others."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import wraps
+from multiprocessing import process, spawn
+from typing import Any
+
+from torch.utils.data import _utils
+
+from syncheck.instrument.patching import Patches
+from syncheck.ranks import rendezvous
+
+NOT_CHECKED = "a spawned process was not checked"
+_LAUNCHERS = re.compile(r"(python|pypy)[\d.]*|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun")
+_PLAIN_FLAGS = re.compile(r"-[bBdEiIOPqRsSuvx]+")
+"""Flags of Python that stand alone."""
+
+
+def install_children(patches: Patches, incomplete: Callable[[str], None], spawned: Callable[[], object]) -> None:
+    """Follow the programs and processes that the program starts.
+
+    Args:
+        patches: what to replace.
+        incomplete: says that something is not checked.
+        spawned: returns what a spawned child is sent if it is not checked: None for nothing.
+    """
+    _install_programs(patches, incomplete)
+    _install_spawn(patches, incomplete, spawned)
+
+
+def _install_programs(patches: Patches, incomplete: Callable[[str], None]) -> None:
+    start = subprocess.Popen.__init__
+
+    @wraps(start)
+    def start_noted(self: Any, args: Any, *more: Any, **kwargs: Any) -> None:
+        name = _program(args)
+        if _LAUNCHERS.fullmatch(name):
+            checked = _checked(args, kwargs.get("env"))
+            if checked is None:
+                incomplete(f"a program that was started with `{name}` was not checked")
+            else:
+                args, kwargs["env"] = checked
+        start(self, args, *more, **kwargs)
+
+    patches.set(subprocess.Popen, "__init__", start_noted)
+
+
+def _program(args: Any) -> str:
+    """Return the name of the program that a command starts; "" where that is not known."""
+    try:
+        words = shlex.split(args) if isinstance(args, str) else [os.fsdecode(word) for word in args]
+    except (TypeError, ValueError):
+        return ""
+    return os.path.basename(words[0]) if words else ""
+
+
+def _checked(args: Any, environment: Any) -> tuple[list[str], dict[str, str]] | None:
+    """Return command and environment of a rank that a launcher starts, such that it is checked; None for others.
+
+    Source:
+        torch/distributed/run.py, `config_from_args`: `python -u SCRIPT ARGS`, or `python -u -m MODULE ARGS`.
+    """
+    member = rendezvous.active
+    if member is None or isinstance(args, str) or not environment or not {"RANK", "WORLD_SIZE"} <= environment.keys():
+        return None
+    words = [os.fsdecode(word) for word in args]
+    at = next((i for i, word in enumerate(words[1:], 1) if not _PLAIN_FLAGS.fullmatch(word)), len(words))
+    if words[0] != sys.executable or at == len(words) or (words[at].startswith("-") and words[at] != "-m"):
+        return None
+    if "syncheck" in words[at : at + 2]:
+        return words, dict(environment)
+    is_whole = environment.get("LOCAL_WORLD_SIZE", "1") == environment["WORLD_SIZE"]
+    folder = member.folder_for_children() if is_whole else None  # of several machines, the ranks merge by themselves
+    environment = {**environment, **({rendezvous.PARTS: str(folder)} if folder is not None else {})}
+    member.has_children = True
+    return [*words[:at], "-m", "syncheck", "run", *member.arguments, *words[at:]], environment
+
+
+def _install_spawn(patches: Patches, incomplete: Callable[[str], None], spawned: Callable[[], object]) -> None:
+    """Send what makes a spawned child checked along with what it gets; workers of a DataLoader have no use for it.
+
+    Source:
+        multiprocessing/popen_spawn_posix.py and popen_forkserver.py, `_launch`; spawn.py: the child unpickles the
+        preparation data before it imports the program, and ignores what it does not know.
+    """
+    prepare, start = spawn.get_preparation_data, process.BaseProcess.start
+    starting: list[Any] = []
+
+    @wraps(start)
+    def start_noted(self: Any) -> None:
+        starting.append(self)
+        try:
+            start(self)
+        finally:
+            starting.remove(self)
+
+    @wraps(prepare)
+    def prepare_child(name: str) -> dict[str, Any]:
+        data = prepare(name)
+        if not any(_is_loader(child) for child in starting):
+            member = rendezvous.active
+            sent = member.for_spawned() if member is not None else None
+            if sent is None:
+                incomplete(NOT_CHECKED)
+                sent = spawned()
+            data["syncheck"] = sent
+        return data
+
+    patches.set(process.BaseProcess, "start", start_noted)
+    patches.set(spawn, "get_preparation_data", prepare_child)
+
+
+def _is_loader(child: Any) -> bool:
+    return getattr(child, "_target", None) is _utils.worker._worker_loop  # noqa: SLF001  what DataLoader starts

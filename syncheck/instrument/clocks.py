@@ -1,0 +1,124 @@
+"""Host clocks: a reading remembers when it was taken, and a difference of two readings is checked."""
+
+import sys
+import time
+import timeit
+from collections.abc import Callable
+from typing import Any
+
+from syncheck.instrument.patching import Patches
+from syncheck.sanitizer.monitor import Monitor
+from syncheck.source_lines import is_user_file
+
+_FLOAT_CLOCKS = ("time", "perf_counter", "monotonic")
+_INTEGER_CLOCKS = ("time_ns", "perf_counter_ns", "monotonic_ns")
+Difference = Callable[[int, int], None]
+
+
+class FloatReading(float):
+    """A reading in seconds; behaves as the float that it is, and pickles as one."""
+
+    __slots__ = ("ident", "report")
+    ident: int
+    report: Difference
+
+    def __sub__(self, other: Any) -> Any:
+        if isinstance(other, FloatReading):
+            self.report(other.ident, self.ident)
+        return float.__sub__(self, other)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._scaled(float.__mul__(self, other))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._scaled(float.__truediv__(self, other))
+
+    def _scaled(self, value: Any) -> Any:
+        """Return the same reading in another unit."""
+        if not isinstance(value, float):
+            return value
+        reading = FloatReading(value)
+        reading.ident, reading.report = self.ident, self.report
+        return reading
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return float, (float(self),)
+
+    def __copy__(self) -> "FloatReading":
+        return self
+
+    def __deepcopy__(self, memo: Any) -> "FloatReading":
+        return self
+
+
+class IntegerReading(int):
+    """A reading in nanoseconds; behaves as the int that it is, and pickles as one."""
+
+    ident: int
+    report: Difference
+
+    def __sub__(self, other: Any) -> Any:
+        if isinstance(other, IntegerReading):
+            self.report(other.ident, self.ident)
+        return int.__sub__(self, other)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return int, (int(self),)
+
+    def __copy__(self) -> "IntegerReading":
+        return self
+
+    def __deepcopy__(self, memo: Any) -> "IntegerReading":
+        return self
+
+
+class Clocks:
+    """Replaces the clocks of `time` and `timeit` for callers in the user's files; all others get plain numbers."""
+
+    def __init__(
+        self, monitor: Callable[[], Monitor], patches: Patches, next_reading: Callable[[], int], site: Callable[[], int]
+    ) -> None:
+        self._monitor = monitor
+        self._patches = patches
+        self._next = next_reading
+        self._site = site
+
+    def install(self) -> None:
+        """Replace the clocks."""
+        for name in _FLOAT_CLOCKS:
+            self._patches.set(time, name, self._wrap(getattr(time, name), FloatReading))
+        for name in _INTEGER_CLOCKS:
+            self._patches.set(time, name, self._wrap(getattr(time, name), IntegerReading))
+        self._patches.set(timeit, "default_timer", time.perf_counter)
+        self._patches.set(timeit.Timer, "timeit", self._watched(timeit.Timer.timeit))
+
+    def _watched(self, measure: Callable[..., float]) -> Callable[..., float]:
+        """Take a reading before and after `Timer.timeit`, whose own clock was bound before ours was in place."""
+
+        def timed(timer: timeit.Timer, number: int = timeit.default_number) -> float:  # type: ignore[attr-defined]
+            began, ended = self._next(), self._next()
+            self._monitor().clock(began, self._site())
+            spent = measure(timer, number)
+            self._monitor().clock(ended, self._site())
+            self._monitor().clock_difference(began, ended)
+            return spent
+
+        timed.__name__, timed.__doc__ = measure.__name__, measure.__doc__
+        return timed
+
+    def _wrap(self, clock: Callable[[], Any], kind: Any) -> Callable[[], Any]:
+        def read() -> Any:
+            value = clock()
+            if not is_user_file(sys._getframe(1).f_code.co_filename):  # noqa: SLF001  the caller's frame
+                return value
+            reading = kind(value)
+            reading.ident = self._next()
+            reading.report = self._monitor().clock_difference
+            self._monitor().clock(reading.ident, self._site())
+            return reading
+
+        read.__name__ = clock.__name__
+        read.__doc__ = clock.__doc__
+        return read

@@ -1,0 +1,322 @@
+"""What the collectives of torch.distributed read and write, and what ranks must agree on: their schemas do not say."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import wraps
+from math import prod
+from typing import Any
+
+import torch
+
+from syncheck.findings import Place
+from syncheck.instrument.patching import Patches
+from syncheck.instrument.plan import Argument, Plan, dtype_name, tensors_in
+from syncheck.instrument.plan import plan_of as plan_of_schema
+from syncheck.ranks import rendezvous, watchdog, writer
+from syncheck.ranks.signature import Group, Signature
+from syncheck.sanitizer.classify import collective_name
+
+# Collectives whose `tensors` are read and written, or only written, or only read.
+# Source: torch/csrc/distributed/c10d/Ops.cpp, the schemas and what each implementation does with its tensors.
+_WRITING = frozenset("allreduce_ allreduce_coalesced_ reduce_ broadcast_ recv_ recv_any_source_".split())
+_READING = frozenset({"send"})
+
+# Which tensors must have one type and one shape in all ranks. Those of lists differ where the ranks' parts do: the list
+# as a whole must be the same. Source: torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, the checks of each collective.
+_EQUAL = {
+    "allgather_": "output_tensors", "allgather_coalesced_": "output_lists", "scatter_": "output_tensors",
+    "_allgather_base_": "input_tensor", "_reduce_scatter_base_": "input_tensor", "reduce_scatter_": "input_tensors",
+    "gather_": "input_tensors", "allgather_into_tensor_coalesced_": "inputs",
+    "reduce_scatter_tensor_coalesced_": "inputs",
+}  # fmt: skip
+_SHOWN = 4
+"""Tensors of a list that are shown one by one."""
+
+METHODS = """allreduce allreduce_coalesced broadcast reduce allgather _allgather_base allgather_coalesced
+    allgather_into_tensor_coalesced reduce_scatter _reduce_scatter_base reduce_scatter_tensor_coalesced alltoall
+    alltoall_base gather scatter send recv recv_anysource barrier all_gather_single reduce_scatter_single
+    all_to_all_single all_gather_single_coalesced reduce_scatter_single_coalesced""".split()
+"""The methods of `ProcessGroup` that start a collective."""
+
+
+def plan_of(func: Any) -> Plan | None:
+    """Return the plan of an operator of torch.distributed; None for any other operator."""
+    schema = func._schema  # noqa: SLF001  torch offers no public name
+    namespace, _, base = schema.name.partition("::")
+    if namespace != "c10d":
+        return None
+    arguments = []
+    for index, argument in enumerate(schema.arguments):
+        kind = str(argument.type)
+        if "Tensor" not in kind or argument.name == "sparse_indices":
+            continue
+        is_output = argument.name.startswith("output")
+        writes = is_output or (base in _WRITING and argument.name == "tensors")
+        reads = argument.name.startswith("input") or base in _READING or writes
+        if reads or writes:
+            arguments.append(Argument(index, argument.name, "List" in kind or "[]" in kind, writes, reads))
+    return replace(plan_of_schema(func), tensors=tuple(arguments), touches=True, writes_outputs=False)
+
+
+def argument(func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return an argument of an operator by its name; None if it has none of that name."""
+    for index, known in enumerate(func._schema.arguments):  # noqa: SLF001  torch offers no public name
+        if known.name == name:
+            return args[index] if index < len(args) else kwargs.get(name, known.default_value)
+    return None
+
+
+def is_handed_out(operator: str) -> bool:
+    """Tell whether the program gets a handle, or a tensor that is one, of the operator that runs in this thread."""
+    return operator.startswith("_c10d_functional::") or (calls.depth > 0 and operator.startswith("c10d::"))
+
+
+class Calls(threading.local):
+    """The call of `ProcessGroup` that runs in a thread.
+
+    Attributes:
+        depth: how many run inside each other; 0: C++ code asks for a collective.
+        reduce: the reduce operation that was asked for, "" if none was: operators carry it as an object that cannot be
+            read.
+        event: what the backend has recorded at the end of the latest collective of this thread, 0 if nothing.
+    """
+
+    depth = 0
+    reduce = ""
+    event = 0
+
+
+calls = Calls()
+
+
+def makes_host_wait(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Tell whether `Work.wait`, called with these, lets the host wait, too.
+
+    Source:
+        torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, `WorkNCCL::synchronizeInternal`: with a time limit, or where
+        TORCH_NCCL_BLOCKING_WAIT asks for it.
+    """
+    timeout = args[0] if args else kwargs.get("timeout")
+    names = ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT")
+    return bool(timeout) or any(os.environ.get(name, "").upper() in {"1", "Y", "YES", "TRUE", "T"} for name in names)
+
+
+def install_calls(patches: Patches, handed_out: Callable[[Any, int], None] = lambda *_: None) -> None:
+    """Follow the methods of process groups: by them Python gets a handle.
+
+    Args:
+        patches: what to replace.
+        handed_out: called with each handle and the event at the end of its collective.
+    """
+    from torch._C._distributed_c10d import ProcessGroup  # noqa: PLC0415  not in every build
+
+    for name in METHODS:
+        if hasattr(ProcessGroup, name):
+            patches.set(ProcessGroup, name, _followed(getattr(ProcessGroup, name), handed_out))
+
+
+def _followed(function: Callable[..., Any], handed_out: Callable[[Any, int], None]) -> Callable[..., Any]:
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        before = calls.reduce
+        calls.depth += 1
+        calls.event = 0
+        calls.reduce = next((name for value in (*args[1:], *kwargs.values()) if (name := _reduce_name(value))), "")
+        try:
+            work = function(*args, **kwargs)
+        finally:
+            calls.depth -= 1
+            calls.reduce = before
+        if work is not None and calls.event:
+            handed_out(work, calls.event)
+        return work
+
+    return call
+
+
+def _reduce_name(value: Any) -> str:
+    """Return "sum" for what says `ReduceOp.SUM`: options, the operation itself; "" for anything else."""
+    operation = getattr(value, "reduceOp", value)
+    operation = getattr(operation, "op", operation)
+    text = str(operation) if type(operation).__name__ in {"RedOpType", "ReduceOp"} else ""
+    return text.rpartition(".")[2].lower()
+
+
+def joined() -> None:
+    """A process group has just been made: find the records of the other ranks."""
+    from torch.distributed import distributed_c10d as c10d  # noqa: PLC0415  not in every build
+
+    member = rendezvous.active
+    if member is not None and c10d.get_backend() not in _NO_PROCESSES:
+        member.join(c10d._get_default_store(), c10d.get_rank(), c10d.get_world_size())  # noqa: SLF001
+
+
+def install_joining(patches: Patches) -> None:
+    """Call `joined` whenever a process group has been made."""
+    from torch.distributed import distributed_c10d as c10d  # noqa: PLC0415  not in every build
+
+    original = c10d.init_process_group
+
+    @wraps(original)
+    def init_process_group(*args: Any, **kwargs: Any) -> None:
+        with watchdog.waiting("init_process_group"):
+            original(*args, **kwargs)
+        joined()
+
+    patches.everywhere({original: init_process_group})
+
+
+_NO_PROCESSES = frozenset({"fake", "threaded"})
+"""Backends whose ranks are no processes of their own."""
+
+
+# -- what the ranks must agree on
+
+_known: dict[tuple[Any, ...], tuple[Group, Signature]] = {}
+_groups: dict[str, tuple[Any, Group]] = {}
+
+
+def issue(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], site: int, place: Callable[[int], Place]) -> str:
+    """Tell the other ranks of a collective that is about to run.
+
+    Args:
+        func: an operator of `c10d` or `_c10d_functional`.
+        args: its arguments.
+        kwargs: more of them.
+        site: the call site.
+        place: turns a call site into a place.
+
+    Returns:
+        The name of its group in the records; "" if it is not recorded.
+    """
+    recorder = writer.current()
+    found = _described(func, args, kwargs) if recorder is not None else None
+    if recorder is None or found is None:
+        return ""
+    recorder.issue(*found, site, place)
+    return found[0].name
+
+
+def group_name(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """Return the name of a collective's group; "" if it is not known."""
+    group, _ = _group(func, args, kwargs)
+    return group.name if group is not None else ""
+
+
+def _described(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Group, Signature] | None:
+    base = func._schema.name.partition("::")[2]  # noqa: SLF001  torch offers no public name
+    group, me = _group(func, args, kwargs)
+    if group is None or len(group.ranks) < 2 or base in {"monitored_barrier_", "check_for_nan", "recv_any_source_"}:
+        return None
+    if base in {"send", "recv_"}:
+        return _message(func, base, group, me, args, kwargs)
+    name = collective_name(func._schema.name)  # noqa: SLF001
+    if base in {"alltoall_base_", "alltoall_", "all_to_all_single"}:
+        return group, _exchange(func, base, name, len(group.ranks), me, args, kwargs)
+    is_functional = func.namespace == "_c10d_functional"
+    tensors = list(_flat(args[0] if is_functional else argument(func, _EQUAL.get(base, "tensors"), args, kwargs)))
+    root = argument(func, "root_rank", args, kwargs)
+    root = argument(func, "src", args, kwargs) if root is None and base.startswith("broadcast") else root
+    given = argument(func, "reduce_op", args, kwargs)
+    reduce = given if isinstance(given, str) else calls.reduce  # that of C++ code cannot be read
+    key = (name, group, _shapes(tensors), root, reduce)
+    known = _known.get(key)
+    if known is None:
+        signature = Signature(name, _text(tensors), reduce, -1 if root is None else int(root))
+        known = _known[key] = group, signature
+    return known
+
+
+def _shapes(tensors: list[torch.Tensor]) -> tuple[Any, ...]:
+    return tuple((tensor.shape, tensor.dtype) for tensor in tensors)
+
+
+def _message(
+    func: Any, base: str, group: Group, me: int, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Group, Signature]:
+    """Return both ends of a message as one and the same: messages from one rank to another are matched by order."""
+    other = int(argument(func, "dst" if base == "send" else "src", args, kwargs))
+    sender, receiver = (me, other) if base == "send" else (other, me)
+    ends = (group.ranks[sender], group.ranks[receiver])
+    numbers = ", ".join(
+        f"{t.numel()} {dtype_name(t.dtype)}" for t in tensors_in(argument(func, "tensors", args, kwargs))
+    )
+    return Group(f"{group.name}: from rank {ends[0]} to rank {ends[1]}", ends), Signature("send or receive", numbers)
+
+
+def _exchange(  # noqa: PLR0913, PLR0917  what an operator was called with
+    func: Any, base: str, name: str, size: int, me: int, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Signature:
+    """Return what all ranks exchange with all others: each sends as much as the other makes room for."""
+    if base == "alltoall_":
+        sent, got = (list(_flat(argument(func, key, args, kwargs))) for key in ("input_tensors", "output_tensors"))
+        sizes = [t.numel() for t in sent], [t.numel() for t in got]
+        kinds = sorted({dtype_name(t.dtype) for t in (*sent, *got)})
+        return Signature(name, ", ".join(kinds), pairs=_pairs(me, *sizes))
+    source = argument(func, "input", args, kwargs)
+    target = argument(func, "output", args, kwargs)
+    splits = [list(argument(func, f"{key}_split_sizes", args, kwargs) or ()) for key in ("input", "output")]
+    if not any(splits):
+        return Signature(name, _text([source]))
+    target = source if target is None else target
+    even = [source.shape[0] // size] * size, [target.shape[0] // size] * size
+    row = prod(source.shape[1:])
+    sent_rows, got_rows = ([int(n) for n in rows] or same for rows, same in zip(splits, even, strict=True))
+    pairs = _pairs(me, [n * row for n in sent_rows], [n * row for n in got_rows])
+    return Signature(name, dtype_name(source.dtype), pairs=pairs)
+
+
+def _pairs(me: int, sent: list[int], got: list[int]) -> tuple[tuple[int, int, int], ...]:
+    """Return (from, to, elements) of what a rank exchanges with others."""
+    outward = [(me, other, number) for other, number in enumerate(sent) if other != me]
+    return (*outward, *((other, me, number) for other, number in enumerate(got) if other != me))
+
+
+def _group(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Group | None, int]:
+    """Return a collective's group, and this rank's place in it."""
+    from torch._C._distributed_c10d import ProcessGroup  # noqa: PLC0415  not in every build
+    from torch.distributed import distributed_c10d as c10d  # noqa: PLC0415
+
+    found = argument(func, "process_group", args, kwargs)
+    found = argument(func, "group_name", args, kwargs) if found is None else found
+    if isinstance(found, str):
+        resolve: Any = vars(c10d)["_resolve_process_group"]  # torch offers no public name
+        found = resolve(found)
+    elif isinstance(found, torch.ScriptObject):
+        found = ProcessGroup.unbox(found)
+    if found is None:
+        return None, -1
+    members = c10d._world.pg_group_ranks.get(found)  # noqa: SLF001
+    if members is None:
+        return None, -1
+    known = _groups.get(found.group_name)
+    if known is None or known[0] is not members:
+        ranks = tuple(sorted(members, key=members.__getitem__))
+        known = _groups[found.group_name] = members, Group(str(found.group_name), ranks)
+    return known[1], found.rank()
+
+
+def _flat(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for entry in value:
+            yield from _flat(entry)
+
+
+def _text(tensors: list[torch.Tensor]) -> str:
+    """Return types and shapes in words."""
+    shown = [f"{dtype_name(t.dtype)} {list(t.shape)}" for t in tensors]
+    if len(shown) <= _SHOWN:
+        return ", ".join(shown)
+    if len(set(shown)) == 1:
+        return f"{len(shown)} tensors {shown[0]}"
+    total = sum(tensor.numel() for tensor in tensors)
+    return f"{len(shown)} tensors of {total} elements: {', '.join(shown[:_SHOWN])}, ... {_mark(shown)}"
+
+
+def _mark(texts: list[str]) -> str:
+    """Return some letters that stand for all of a long list."""
+    return f"#{Signature('', '|'.join(texts)).digest & 0xFFFF:04x}"

@@ -1,0 +1,135 @@
+"""What the program calls its streams, events and tensors."""
+
+import ast
+import linecache
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from types import CodeType, FrameType
+from typing import Any
+
+from syncheck.source_lines import is_user_file, position
+
+_MAX_ITEMS = 64
+
+
+def bound_name(found: tuple[CodeType, int] | None) -> str:
+    """Return the target of the assignment whose value is made at an instruction, or what a `del` there deletes.
+
+    Args:
+        found: code object and instruction offset.
+
+    Returns:
+        "copy", "self.stream", "streams[...]"; "" where nothing is bound.
+    """
+    if found is None:
+        return ""
+    code, lasti = found
+    line, _, column, _ = position(code, lasti)
+    return _target(code.co_filename, line, -1 if column is None else column)
+
+
+def counted_name(name: str, turn: int) -> str:
+    """Return the name of the thing made in a comprehension's given turn, from 0: of "streams[...]", "streams[2]"."""
+    if not name.endswith("[...]"):
+        return name
+    base = name.removesuffix("[...]")
+    if not base.startswith("("):
+        return f"{base}[{turn}]"
+    targets = base.strip("()").split(", ")  # a, b = (make() for _ in range(2))
+    return targets[turn % len(targets)]
+
+
+@lru_cache(maxsize=256)
+def _tree(filename: str) -> ast.Module | None:
+    try:
+        return ast.parse("".join(linecache.getlines(filename)))
+    except (SyntaxError, ValueError):
+        return None
+
+
+@lru_cache(maxsize=4096)
+def _target(filename: str, line: int, column: int) -> str:
+    tree = _tree(filename)
+    return "" if tree is None else target_in(ast.walk(tree), line, column)
+
+
+def target_in(nodes: Iterable[ast.AST], line: int, column: int) -> str:
+    """Return the target of the assignment, among some nodes, whose value is made at a position."""
+    for node in nodes:
+        match node:
+            case ast.Assign(targets=[target, *_], value=ast.expr() as value) if _spans(node, line):
+                return _pair(target, value, line, column)
+            case ast.AnnAssign(target=target, value=ast.expr() as value) if _spans(node, line):
+                return _pair(target, value, line, column)
+            case ast.NamedExpr(target=target) | ast.Delete(targets=[target]) if _spans(node, line):
+                return ast.unparse(target)
+            case ast.withitem(context_expr=made, optional_vars=ast.Name(id=name)) if _spans(made, line):
+                return name
+    return ""
+
+
+def _spans(node: ast.stmt | ast.expr, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
+
+
+def _pair(target: ast.expr, value: ast.expr, line: int, column: int) -> str:
+    """Return the part of a target that stands for the value at a position: of `a, b = f(), g()`, "b" for `g()`."""
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        for one, made in zip(target.elts, value.elts, strict=True):
+            if _holds(made, line, column):
+                return _pair(one, made, line, column)
+    if isinstance(value, ast.List | ast.Tuple):
+        index = next((i for i, made in enumerate(value.elts) if _holds(made, line, column)), None)
+        return ast.unparse(target) + ("" if index is None else f"[{index}]")
+    if isinstance(value, ast.ListComp | ast.DictComp | ast.Dict | ast.GeneratorExp):
+        return f"{ast.unparse(target)}[...]" if isinstance(target, ast.Name | ast.Attribute | ast.Tuple) else ""
+    return ast.unparse(target) if isinstance(target, ast.Name | ast.Attribute | ast.Subscript) else ""
+
+
+def _holds(node: ast.expr, line: int, column: int) -> bool:
+    start, end = (node.lineno, node.col_offset), (node.end_lineno or node.lineno, node.end_col_offset or 0)
+    return start <= (line, column) < end
+
+
+def name_of_tensor(frame: FrameType | None, is_wanted: Callable[[Any], bool]) -> str:
+    """Return the variable that holds a tensor in the innermost user frames: "x", "self.weight", "batch['image']"."""
+    looked_at = 0
+    while frame is not None and looked_at < 3:
+        if is_user_file(frame.f_code.co_filename):
+            looked_at += 1
+            names = [name for name, value in _variables(frame) if is_wanted(value)]
+            if names:
+                return _best_name(names, frame)
+        frame = frame.f_back
+    return ""
+
+
+def _best_name(names: list[str], frame: FrameType) -> str:
+    """Return the name that the running line itself uses, else one that says where the value lives."""
+    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+    words = set(re.findall(r"\w+", line))
+    spoken = [name for name in names if set(re.findall(r"[A-Za-z_]\w*", name)) <= words]
+    return (spoken or [name for name in names if "." in name or "[" in name] or names)[0]
+
+
+def _variables(frame: FrameType) -> Iterator[tuple[str, Any]]:
+    """Yield names and values of a frame: variables, attributes of `self`, items of containers, one level deep."""
+    variables = [*list(frame.f_locals.items()), *list(frame.f_globals.items())]
+    shown = [(name, value) for name, value in variables if not name.startswith("__")]
+    yield from shown
+    for name, value in shown:
+        if name == "self" or hasattr(type(value), "named_parameters"):
+            yield from ((f"{name}.{key}", item) for key, item in list(getattr(value, "__dict__", {}).items()))
+            yield from _parameters(name, value)
+        elif isinstance(value, list | tuple):
+            yield from ((f"{name}[{index}]", item) for index, item in enumerate(value[:_MAX_ITEMS]))
+        elif isinstance(value, dict):
+            yield from ((f"{name}[{key!r}]", item) for key, item in list(value.items())[:_MAX_ITEMS])
+
+
+def _parameters(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if hasattr(type(value), "named_parameters"):
+        for key, parameter in value.named_parameters():
+            yield f"{name}.{key}", parameter
+            yield f"{name}.{key}.grad", getattr(parameter, "grad", None)

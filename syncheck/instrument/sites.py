@@ -1,0 +1,168 @@
+"""Call sites: captured as code objects and instruction offsets, turned into text only for a finding."""
+
+import os
+import sys
+from types import CodeType, FrameType
+
+from syncheck.filters.ignore_block import Ignored, covers, current, running
+from syncheck.findings import UNKNOWN, Frame, Place
+from syncheck.instrument.naming import bound_name
+from syncheck.rules.model import Rule
+from syncheck.source_lines import PACKAGE, column_of, excerpt, is_user_file, position, shown_path, source_line
+
+_MAX_FRAMES = 48
+_LAUNCHER = os.path.join(PACKAGE, "run", "launcher")
+
+
+class SiteTable:
+    """Interned call stacks.
+
+    Args:
+        roots: folders whose files are the user's even inside an installed package (the program's own folder).
+    """
+
+    def __init__(self, roots: tuple[str, ...] = ()) -> None:
+        self._roots = tuple(os.path.realpath(root) + os.sep for root in roots)
+        self._ids: dict[tuple[int, ...], int] = {}
+        self._stacks: list[list[tuple[CodeType, int]]] = [[]]  # keep the code objects, so that their ids stay theirs
+        self._kinds: dict[int, bool] = {}  # id of a code object -> it is the user's
+        self._codes: list[CodeType] = []  # keeps them, so that their ids stay theirs
+        self._ignored: dict[int, tuple[Ignored, ...]] = {}  # call site -> the `syncheck.ignore` blocks around it
+        self._twins: dict[tuple[int, tuple[Ignored, ...]], int] = {}  # the same place, inside of blocks
+
+    def capture(self, frame: FrameType | None) -> int:
+        """Return the id of the call stack that ends in `frame`, syncheck's own frames left out."""
+        while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+            frame = frame.f_back
+        key: list[int] = []
+        start = frame
+        while frame is not None and len(key) < 2 * _MAX_FRAMES and not _is_outside(frame.f_code):
+            key.append(id(frame.f_code))
+            key.append(frame.f_lasti)
+            frame = frame.f_back
+        wanted = tuple(key)
+        known = self._ids.get(wanted) or self._add(wanted, _stack(start))
+        return self._inside(known, 0) if running else known
+
+    def near(self, frame: FrameType | None, outer: int = 0) -> int:
+        """Return the id of the innermost user frame's running call, whoever called that: a tenth of `capture`'s cost.
+
+        The stack that belongs to the id is that of the first time; where no frame is the user's, it goes on with
+        that of `outer`.
+        """
+        start = frame
+        kinds = self._kinds
+        while frame is not None:
+            code = frame.f_code
+            kind = kinds.get(id(code))
+            if kind is None:
+                kind = self._learn(code)
+            if kind:
+                key = (id(code), frame.f_lasti)
+                known = self._ids.get(key) or self._add(key, _stack(start))
+                return self._inside(known, outer) if running else known
+            frame = frame.f_back
+        if start is None:
+            return outer
+        beyond = (id(start.f_code), start.f_lasti, outer)
+        known = self._ids.get(beyond) or self._add(beyond, _stack(start) + self._stacks[outer])
+        return self._inside(known, outer) if running else known
+
+    def _inside(self, site: int, outer: int) -> int:
+        """Return what stands for a call site in this thread's `syncheck.ignore` blocks, or in those of `outer`."""
+        blocks = current() or self._ignored.get(outer)
+        if not blocks or not site:
+            return site
+        twin = self._twins.get((site, blocks))
+        if twin is None:
+            twin = self._twins[site, blocks] = len(self._stacks)
+            self._stacks.append(self._stacks[site])
+            self._ignored[twin] = blocks
+        return twin
+
+    def ignored(self, ident: int, rule: Rule) -> bool:
+        """Tell whether the program ignores a rule at a call site."""
+        return covers(self._ignored.get(ident, ()), rule)
+
+    def ignored_codes(self, ident: int) -> list[str]:
+        """Return the codes of all rules that the program ignores at a call site."""
+        return sorted({code for block in self._ignored.get(ident, ()) for code in block.codes})
+
+    def lines(self) -> set[tuple[str, int]]:
+        """Return (path as shown, line) of all the user's call sites so far."""
+        found = {self.user_code(ident) for ident in range(1, len(self._stacks))}
+        return {(shown_path(code.co_filename), position(code, lasti)[0]) for code, lasti in found - {None}}  # type: ignore[misc]
+
+    def _learn(self, code: CodeType) -> bool:
+        self._codes.append(code)
+        kind = self._kinds[id(code)] = self._is_user(code.co_filename)
+        return kind
+
+    def _add(self, key: tuple[int, ...], stack: list[tuple[CodeType, int]]) -> int:
+        known = self._ids[key] = len(self._stacks)
+        self._stacks.append(stack)
+        return known
+
+    def here(self) -> int:
+        """Return the id of the caller's call stack."""
+        return self.capture(sys._getframe(1))  # noqa: SLF001  the documented way to get a frame
+
+    def place(self, ident: int) -> Place:
+        """Return the place of a call site, with its innermost user frame and an excerpt of the source."""
+        frames = tuple(
+            self._frame(code, lasti)
+            for code, lasti in self._stacks[ident]
+            if not code.co_filename.startswith((PACKAGE, "<frozen runpy"))
+        )
+        if not frames:
+            return UNKNOWN
+        codes = [code for code, _ in self._stacks[ident] if not code.co_filename.startswith((PACKAGE, "<frozen runpy"))]
+        chosen = next((index for index, frame in enumerate(frames) if frame.is_user), 0)
+        return Place(frames[chosen], "", excerpt(codes[chosen].co_filename, frames[chosen]), frames)
+
+    def bound(self, ident: int) -> str:
+        """Return the name that the program binds what is made at a call site to, or deletes there; "" if none."""
+        return bound_name(self.user_code(ident))
+
+    def bound_directly(self, ident: int) -> str:
+        """Return the name that is bound at a call site if the program itself makes the call, and no library for it."""
+        stack = self._stacks[ident]
+        code = next((code for code, _ in stack if not code.co_filename.startswith(PACKAGE)), None)
+        return self.bound(ident) if code is not None and self._is_user(code.co_filename) else ""
+
+    def user_code(self, ident: int) -> tuple[CodeType, int] | None:
+        """Return code object and instruction offset of a site's innermost user frame."""
+        for code, lasti in self._stacks[ident]:
+            if self._is_user(code.co_filename):
+                return code, lasti
+        return None
+
+    def _is_user(self, filename: str) -> bool:
+        return is_user_file(filename) or (bool(self._roots) and os.path.realpath(filename).startswith(self._roots))
+
+    def _frame(self, code: CodeType, lasti: int) -> Frame:
+        line, end_line, column, end_column = position(code, lasti)
+        source = source_line(code.co_filename, line)
+        return Frame(
+            path=shown_path(code.co_filename),
+            line=line,
+            column=column_of(source, column),
+            end_line=end_line,
+            end_column=column_of(source_line(code.co_filename, end_line), end_column),
+            function=code.co_qualname,
+            source=source,
+            is_user=self._is_user(code.co_filename),
+        )
+
+
+def _is_outside(code: CodeType) -> bool:
+    """Tell whether a frame is that of the launcher: what called it is no part of the program."""
+    return code.co_filename.startswith(_LAUNCHER)
+
+
+def _stack(frame: FrameType | None) -> list[tuple[CodeType, int]]:
+    stack: list[tuple[CodeType, int]] = []
+    while frame is not None and len(stack) < _MAX_FRAMES and not _is_outside(frame.f_code):
+        stack.append((frame.f_code, frame.f_lasti))
+        frame = frame.f_back
+    return stack

@@ -1,0 +1,198 @@
+"""Lints files: in parallel, with a cache, and says what could not be read."""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from syncheck.config.options import Options
+from syncheck.filters import comments
+from syncheck.findings import Finding, Frame, Place, Report, Summary
+from syncheck.lint import files
+from syncheck.lint.cache import Cache, digest_of
+from syncheck.lint.prefilter import can_matter
+from syncheck.paths import shown as shown_path
+
+_FEW = 16
+"""Files that are not worth other processes."""
+
+
+@dataclass(slots=True)
+class Result:
+    """What came of one file.
+
+    Attributes:
+        findings: those that no comment silences, of all rules.
+        unused: comments that silence nothing: (line, the comment).
+        problem: why it could not be linted; "" if it could.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    unused: tuple[tuple[int, str], ...] = ()
+    problem: str = ""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of all files.
+
+    Attributes:
+        results: path -> result, of the files that had anything to tell.
+    """
+
+    results: dict[str, Result] = field(default_factory=dict)
+    n_files: int = 0
+    seconds: float = 0.0
+
+
+def lint_source(path: str, text: files.Text) -> Result:
+    """Lint one file's text."""
+    from syncheck.lint.analysis import Analysis  # noqa: PLC0415  the sanitizer, which most files do not need
+
+    try:
+        found = Analysis(path, text.source).findings()
+    except SyntaxError as error:
+        return Result(problem=f"line {error.lineno or 1}: {error.msg}")
+    except (RecursionError, MemoryError):
+        return Result(problem="it is too deeply nested to be parsed")
+    except Exception as error:  # noqa: BLE001  the other files are linted all the same
+        return Result(problem=f"syncheck itself failed, please report it: {type(error).__name__}: {error}")
+    suppressions = comments.read(text.source)
+    kept = comments.apply(found, suppressions)
+    if text.cells:
+        kept = tuple(_in_cell(finding, path, text.cells) for finding in kept)
+    return Result(kept, tuple((c.line, str(c)) for c in suppressions if not c.is_used and _is_for_lint(c)))
+
+
+def _is_for_lint(comment: comments.Suppression) -> bool:
+    """Tell whether a comment could silence something that the linter finds."""
+    from syncheck.lint.analysis import RULES  # noqa: PLC0415  as above
+
+    return bool(comment.problem) or (comment.half != "run" and any(rule.code in comment.codes for rule in RULES))
+
+
+def _in_cell(finding: Finding, path: str, cells: tuple[tuple[int, int], ...]) -> Finding:
+    """Return a finding whose places are given as cell and line."""
+
+    def moved(place: Place) -> Place:
+        first, number = max(cell for cell in cells if cell[0] <= place.frame.line)
+        frame = place.frame
+        there = replace(
+            frame, path=f"{path}:cell {number}", line=frame.line - first + 1, end_line=frame.end_line - first + 1
+        )
+        excerpt = tuple((line - first + 1, text) for line, text in place.excerpt if line >= first)
+        return Place(there, place.message, excerpt)
+
+    related = tuple(moved(place) for place in finding.related)
+    return replace(finding, place=moved(finding.place), related=related)
+
+
+def lint_data(path: str, data: bytes) -> Result:
+    """Lint one file's content."""
+    if not can_matter(data):
+        return Result()
+    try:
+        return lint_source(path, files.decode(data, path))
+    except SyntaxError as error:
+        return Result(problem=str(error.msg))
+
+
+def _lint_file(path: str) -> tuple[str, Result]:
+    if os.path.isdir(path):
+        return path, Result(problem="the folder cannot be read")
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        return path, Result(problem=error.strerror or str(error))
+    return path, lint_data(path, data)
+
+
+def lint(paths: Iterable[str], cache: Cache, progress: Callable[[int, int], None]) -> Outcome:
+    """Lint files.
+
+    Args:
+        paths: the files.
+        cache: what is known of them.
+        progress: called with (done, all) now and then.
+    """
+    began = time.perf_counter()
+    outcome = Outcome()
+    waiting: list[str] = []
+    for path in paths:
+        outcome.n_files += 1
+        known = cache.find(path)
+        if known is None:
+            waiting.append(path)
+        elif known.findings or known.unused or known.problem:
+            outcome.results[path] = known
+    digests: dict[str, str] = {}
+    for done, (path, result) in enumerate(_results(waiting, digests), 1):
+        cache.keep(path, digests.pop(path, ""), result)
+        if result.findings or result.unused or result.problem:
+            outcome.results[path] = result
+        if not done % 16 or done == len(waiting):
+            progress(done, len(waiting))
+    cache.save()
+    outcome.seconds = time.perf_counter() - began
+    return outcome
+
+
+def _results(paths: list[str], digests: dict[str, str]) -> Iterator[tuple[str, Result]]:
+    """Yield the result of each file, and note the digest of what was read."""
+    workers = os.cpu_count() or 1
+    heavy: list[str] = []
+    for path in paths:
+        try:
+            with open(path, "rb") as file:
+                data = file.read()
+            digests[path] = digest_of(data)
+            matters = can_matter(data)
+        except OSError:
+            matters = True
+        if matters:
+            heavy.append(path)
+        else:
+            yield path, Result()
+    if len(heavy) <= _FEW or workers == 1:
+        yield from map(_lint_file, heavy)
+        return
+    heavy.sort(key=_size, reverse=True)  # the longest first, so that no process is left alone with one
+    with ProcessPoolExecutor(workers) as pool:
+        yield from pool.map(_lint_file, heavy, chunksize=4)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.path.getsize(path)
+    except OSError:
+        return 0
+
+
+def report_of(outcome: Outcome, options_of: Callable[[str], Options]) -> Report:
+    """Return the report on what the options of each file select."""
+    findings: list[Finding] = []
+    incomplete: list[str] = []
+    notes: list[str] = []
+    for path, result in sorted(outcome.results.items()):
+        shown = shown_path(path)
+        if result.problem:
+            incomplete.append(f"{shown}: {result.problem}")
+        options = options_of(path)
+        codes = options.codes_for(path)
+        findings += [_shown(finding, path, shown) for finding in result.findings if finding.rule.code in codes]
+        notes += [f"{shown}:{line}: {comment}" for line, comment in result.unused]
+    findings.sort(key=lambda f: (f.place.frame.path, f.place.frame.line, f.rule.code))
+    summary = Summary(files=outcome.n_files, seconds=outcome.seconds)
+    return Report(tuple(findings), tuple(incomplete), tuple(notes), summary)
+
+
+def _shown(finding: Finding, path: str, shown: str) -> Finding:
+    def moved(place: Place) -> Place:
+        frame: Frame = place.frame
+        return replace(place, frame=replace(frame, path=shown + frame.path.removeprefix(path)))
+
+    if path == shown:
+        return finding
+    return replace(finding, place=moved(finding.place), related=tuple(moved(place) for place in finding.related))

@@ -1,0 +1,1 @@
+"""Repairs of source files, and comments added to them."""

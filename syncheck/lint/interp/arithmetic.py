@@ -1,0 +1,81 @@
+"""What operators make of values that are known."""
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from syncheck.lint.interp.values import UNKNOWN, Attribute, Constant, Items, Name, Value
+
+_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Div: operator.truediv,
+}
+_COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_MOST_ITEMS = 64
+
+
+def computed(kind: ast.operator, left: Any, right: Any) -> Value:
+    """Return what a binary operator makes of two constants."""
+    compute = _BINARY.get(type(kind))
+    small = all(not isinstance(value, int) or abs(value) < 1 << 40 for value in (left, right))
+    if compute is None or not small or (isinstance(left, str | bytes) and isinstance(kind, ast.Mult | ast.Mod)):
+        return UNKNOWN
+    try:
+        return Constant(compute(left, right))
+    except (TypeError, ValueError, ArithmeticError):
+        return UNKNOWN
+
+
+def compared(kind: ast.cmpop, left: Any, right: Any) -> Value:
+    """Return what a comparison says of two constants."""
+    compare = _COMPARE.get(type(kind))
+    if compare is None:
+        return UNKNOWN
+    try:
+        return Constant(compare(left, right))
+    except TypeError:
+        return UNKNOWN
+
+
+def repeated(left: Value, right: Value) -> Value:
+    """Return what multiplication makes of a list and a number."""
+    if isinstance(left, Items) and isinstance(right, Constant) and isinstance(right.value, int):
+        return Items((left.items * max(0, min(right.value, _MOST_ITEMS)))[:_MOST_ITEMS], left.is_open)
+    return UNKNOWN
+
+
+def is_same(left: Value, right: Value) -> bool | None:
+    """Tell whether two values are the same object; None where nobody knows."""
+    if isinstance(left, Constant) and isinstance(right, Constant):
+        return left.value is right.value
+    if left is right:
+        return True
+    none = next((value for value in (left, right) if isinstance(value, Constant) and value.value is None), None)
+    other = right if none is left else left
+    if none is None or type(other) in {Value, Name, Attribute}:
+        return None
+    return False
+
+
+def picked(owner: Items, index: Any) -> Value:
+    """Return what an index, or a slice, selects of a list."""
+    if isinstance(index, slice):
+        try:
+            return Items(owner.items[index], owner.is_open)
+        except (TypeError, ValueError):
+            return UNKNOWN
+    if not isinstance(index, int) or (owner.is_open and index < 0):
+        return UNKNOWN
+    return owner.items[index] if -len(owner.items) <= index < len(owner.items) else UNKNOWN

@@ -1,0 +1,123 @@
+"""Binds names, attributes and items, and forgets them."""
+
+import ast
+
+from syncheck.lint.interp.expressions import Expressions
+from syncheck.lint.interp.scope import Scope
+from syncheck.lint.interp.values import (
+    UNKNOWN,
+    Constant,
+    Event,
+    Instance,
+    Items,
+    Running,
+    Stream,
+    Table,
+    Tensor,
+    Value,
+    is_key,
+)
+
+
+class Binding(Expressions):
+    """Binds targets to values."""
+
+    def assign(self, target: ast.expr, value: Value, scope: Scope, *, is_same: bool = False) -> None:
+        """Bind a target to a value; `is_same`: the value was changed in place and is there already."""
+        match target:
+            case ast.Name(id=name):
+                scope.set(name, value)
+                self.forget_decisions(name)
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                for part, item in zip(parts, self.unpack(value, parts), strict=True):
+                    self.assign(part, item, scope)
+            case ast.Starred(value=inner):
+                self.assign(inner, value, scope)
+            case ast.Attribute(value=owner, attr=name):
+                self.set_attribute(self.evaluate(owner, scope), name, value)
+                self.forget_decisions(name)
+            case ast.Subscript(value=owner, slice=index):
+                if not is_same:
+                    self.set_item(self.evaluate(owner, scope), self.evaluate(index, scope), value, target)
+            case _:
+                pass
+
+    def unpack(self, value: Value, parts: list[ast.expr]) -> list[Value]:
+        """Return one value for each part of a tuple that is assigned to."""
+        if any(isinstance(part, ast.Starred) for part in parts):
+            return [UNKNOWN] * len(parts)
+        if isinstance(value, Running):
+            value = Items([item for item, _ in zip(value.values, parts, strict=False)])
+        if isinstance(value, Items) and len(value.items) == len(parts):
+            return list(value.items)
+        if isinstance(value, Tensor):
+            return [self.operators.alias(value, value.part) for _ in parts]
+        return [UNKNOWN] * len(parts)
+
+    def set_attribute(self, owner: Value, name: str, value: Value) -> None:
+        """Bind an attribute."""
+        if self.machine.muted:
+            return
+        if isinstance(owner, Instance):
+            owner.attributes[name] = value
+        elif isinstance(owner, Tensor) and name == "grad":
+            owner.grad = value if isinstance(value, Tensor) else None
+        elif isinstance(owner, Tensor) and name == "data" and isinstance(value, Tensor):
+            owner.block, owner.part = value.block, value.part
+        else:
+            self.escape(value)
+
+    def set_item(self, owner: Value, index: Value, value: Value, node: ast.AST) -> None:
+        """Bind an item of a container, or write a part of a tensor."""
+        if isinstance(owner, Tensor):
+            self.write_part(owner, index, value, node)
+        elif self.machine.muted:
+            return
+        elif isinstance(owner, Table) and isinstance(index, Constant) and is_key(index.value):
+            owner.items[index.value] = value
+        elif isinstance(owner, Items) and isinstance(index, Constant) and isinstance(index.value, int):
+            if -len(owner.items) <= index.value < len(owner.items):
+                owner.items[index.value] = value
+        else:
+            self.escape(value)
+            if isinstance(owner, Items | Table):
+                self.blur(owner)
+
+    def blur(self, owner: Items | Table) -> None:
+        """Forget a container's items: one of them was replaced, and nobody knows which."""
+        for item in owner.items.values() if isinstance(owner, Table) else owner.items:
+            self.escape(item)
+        owner.is_open = True
+        if isinstance(owner, Table):
+            owner.items.clear()
+        else:
+            owner.items[:] = [item if isinstance(item, Stream | Event) else UNKNOWN for item in owner.items]
+
+    def delete(self, target: ast.expr, scope: Scope) -> None:
+        """Run `del`."""
+        if self.machine.muted:
+            return
+        match target:
+            case ast.Name(id=name):
+                scope.delete(name)
+            case ast.Tuple(elts=parts) | ast.List(elts=parts):
+                for part in parts:
+                    self.delete(part, scope)
+            case ast.Attribute(value=owner, attr=name):
+                found = self.evaluate(owner, scope)
+                if isinstance(found, Instance):
+                    found.attributes.pop(name, None)
+            case ast.Subscript(value=owner, slice=index):
+                self._delete_item(self.evaluate(owner, scope), self.evaluate(index, scope))
+            case _:
+                pass
+
+    def _delete_item(self, owner: Value, index: Value) -> None:
+        if not isinstance(owner, Items | Table):
+            return
+        if not isinstance(index, Constant) or isinstance(index.value, slice):
+            self.blur(owner)
+        elif isinstance(owner, Table):
+            owner.items.pop(index.value, None)
+        elif isinstance(index.value, int) and -len(owner.items) <= index.value < len(owner.items):
+            del owner.items[index.value]

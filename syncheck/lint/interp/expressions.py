@@ -1,0 +1,347 @@
+"""Evaluates expressions of a program: what they are, and what they make the GPUs do."""
+
+import ast
+from collections.abc import Iterator
+
+from syncheck.lint.interp.arithmetic import compared, computed, is_same, picked, repeated
+from syncheck.lint.interp.calls import Calls
+from syncheck.lint.interp.functions import defaults_of
+from syncheck.lint.interp.operators import is_list
+from syncheck.lint.interp.scope import Scope
+from syncheck.lint.interp.values import (
+    NONE,
+    UNKNOWN,
+    Attribute,
+    Bound,
+    Call,
+    Class,
+    Constant,
+    Device,
+    Function,
+    Instance,
+    Items,
+    Name,
+    Net,
+    Reading,
+    Running,
+    Stream,
+    Table,
+    Tensor,
+    Value,
+    is_key,
+    tensors_in,
+    truth,
+)
+
+_LIKE = {"List": "Tuple", "Set": "Tuple", "SetComp": "ListComp"}
+"""Expressions that are evaluated as another one is."""
+_MOST_MADE = 8
+
+
+class Expressions(Calls):
+    """Evaluates expressions."""
+
+    def evaluate(self, node: ast.expr | None, scope: Scope) -> Value:
+        """Return what an expression stands for."""
+        if node is None:
+            return NONE
+        kind = type(node).__name__
+        method = getattr(self, f"_of_{_LIKE.get(kind, kind)}", None)
+        if method is None:
+            for child in ast.iter_child_nodes(node):
+                if isinstance(child, ast.expr):
+                    self.evaluate(child, scope)
+            return UNKNOWN
+        value: Value = method(node, scope)
+        return value
+
+    def _of_Constant(self, node: ast.Constant, scope: Scope) -> Value:
+        del scope
+        return Constant(node.value)
+
+    def _of_JoinedStr(self, node: ast.JoinedStr, scope: Scope) -> Value:
+        parts: list[str] = []
+        is_known = True
+        for value in node.values:
+            if isinstance(value, ast.FormattedValue):
+                inner = self.evaluate(value.value, scope)
+                for tensor in tensors_in(inner):
+                    self.operators.read_by_host(tensor, value.value, "format")
+                is_known &= isinstance(inner, Constant)
+                parts.append(str(inner.value) if isinstance(inner, Constant) else "")
+            elif isinstance(value, ast.Constant):
+                parts.append(str(value.value))
+        return Constant("".join(parts)) if is_known else UNKNOWN
+
+    def _of_Name(self, node: ast.Name, scope: Scope) -> Value:
+        found = scope.find(node.id)
+        if found is not None:
+            return found
+        return Name(f"builtins.{node.id}")
+
+    def _of_NamedExpr(self, node: ast.NamedExpr, scope: Scope) -> Value:
+        value = self.evaluate(node.value, scope)
+        scope.set(node.target.id, value)
+        self.forget_decisions(node.target.id)
+        return value
+
+    def _of_Attribute(self, node: ast.Attribute, scope: Scope) -> Value:
+        return self.attribute(self.evaluate(node.value, scope), node.attr, node)
+
+    def _of_Call(self, node: ast.Call, scope: Scope) -> Value:
+        function = self.evaluate(node.func, scope)
+        args: list[Value] = []
+        is_complete = True
+        for argument in node.args:
+            if isinstance(argument, ast.Starred):
+                inner = self.evaluate(argument.value, scope)
+                is_complete &= isinstance(inner, Items) and not inner.is_open
+                args += inner.items if isinstance(inner, Items) else [inner]
+            else:
+                args.append(self.evaluate(argument, scope))
+        kwargs: dict[str, Value] = {}
+        for keyword in node.keywords:
+            value = self.evaluate(keyword.value, scope)
+            if keyword.arg is not None:
+                kwargs[keyword.arg] = value
+            elif isinstance(value, Table):
+                kwargs |= {str(key): item for key, item in value.items.items()}
+                is_complete &= not value.is_open
+            else:
+                is_complete = False
+        return self.call(function, Call(node, args, kwargs, is_complete), scope)
+
+    def _of_Await(self, node: ast.Await, scope: Scope) -> Value:
+        return self.evaluate(node.value, scope)
+
+    def _of_Lambda(self, node: ast.Lambda, scope: Scope) -> Value:
+        return Function(node, scope, defaults_of(node, lambda default: self.evaluate(default, scope)))
+
+    def _of_Starred(self, node: ast.Starred, scope: Scope) -> Value:
+        return self.evaluate(node.value, scope)
+
+    # -- containers
+
+    def _of_Tuple(self, node: ast.Tuple | ast.List | ast.Set, scope: Scope) -> Value:
+        items: list[Value] = []
+        is_open = False
+        for part in node.elts:
+            value = self.evaluate(part, scope)
+            if isinstance(part, ast.Starred):
+                is_open |= not isinstance(value, Items) or value.is_open
+                items += value.items if isinstance(value, Items) else []
+            else:
+                items.append(value)
+        return Items(items, is_open)
+
+    def _of_Dict(self, node: ast.Dict, scope: Scope) -> Value:
+        made = Table({})
+        for key_node, value_node in zip(node.keys, node.values, strict=True):
+            value = self.evaluate(value_node, scope)
+            key = self.evaluate(key_node, scope) if key_node is not None else value
+            if key_node is None and isinstance(value, Table):
+                made.items |= value.items
+            elif isinstance(key, Constant) and key_node is not None:
+                made.items[key.value] = value
+            else:
+                made.is_open = True
+        return made
+
+    def _of_ListComp(self, node: ast.ListComp | ast.SetComp, scope: Scope) -> Value:
+        return Items(list(self._made_by(node.elt, node.generators, scope)))
+
+    def _of_GeneratorExp(self, node: ast.GeneratorExp, scope: Scope) -> Value:
+        return Running(self._made_by(node.elt, node.generators, scope))
+
+    def _of_DictComp(self, node: ast.DictComp, scope: Scope) -> Value:
+        made = Table({})
+        pair = ast.Tuple(elts=[node.key, node.value], ctx=ast.Load())
+        for item in self._made_by(ast.copy_location(pair, node), node.generators, scope):
+            key, value = item.items if isinstance(item, Items) else (UNKNOWN, UNKNOWN)
+            if isinstance(key, Constant):
+                made.items[key.value] = value
+            else:
+                made.is_open = True
+        return made
+
+    def _made_by(self, element: ast.expr, generators: list[ast.comprehension], scope: Scope) -> Iterator[Value]:
+        if not generators:
+            yield self.evaluate(element, scope)
+            return
+        inside = Scope(scope)
+        first, *others = generators
+        for item in self.iteration.turns(self.evaluate(first.iter, scope), _MOST_MADE):
+            self.assign(first.target, item, inside)
+            if all(truth(self.evaluate(test, inside)) is not False for test in first.ifs):
+                yield from self._made_by(element, others, inside)
+
+    # -- operators
+
+    def _of_BinOp(self, node: ast.BinOp, scope: Scope) -> Value:
+        left, right = self.evaluate(node.left, scope), self.evaluate(node.right, scope)
+        return self.binary(node.op, left, right, node)
+
+    def binary(self, kind: ast.operator, left: Value, right: Value, node: ast.AST) -> Value:
+        """Return what a binary operator makes of two values."""
+        inputs = [value for value in (left, right) if isinstance(value, Tensor)]
+        if inputs:
+            return self.operators.run(
+                "aten::mm" if isinstance(kind, ast.MatMult) else f"aten::{type(kind).__name__.lower()}",
+                inputs,
+                Call(node, []),
+            )
+        if isinstance(left, Reading) or isinstance(right, Reading):
+            return self._clock_arithmetic(kind, left, right)
+        if isinstance(left, Constant) and isinstance(right, Constant):
+            return computed(kind, left.value, right.value)
+        if isinstance(kind, ast.Mult):
+            return repeated(left, right)
+        if isinstance(kind, ast.Add) and isinstance(left, Items) and isinstance(right, Items):
+            return Items([*left.items, *right.items], left.is_open or right.is_open)
+        return UNKNOWN
+
+    def _clock_arithmetic(self, kind: ast.operator, left: Value, right: Value) -> Value:
+        if isinstance(left, Reading) and isinstance(right, Reading) and isinstance(kind, ast.Sub):
+            return self.difference(left, right)
+        if isinstance(kind, ast.Mult | ast.Div | ast.FloorDiv) and (
+            isinstance(left, Constant) or isinstance(right, Constant)
+        ):
+            return left if isinstance(left, Reading) else right  # another unit
+        return UNKNOWN
+
+    def augmented(self, node: ast.AugAssign, before: Value, after: Value) -> Value:
+        """Return what an augmented assignment makes of two values."""
+        if isinstance(before, Tensor):
+            name = f"{type(node.op).__name__.lower()}_"
+            call = Call(node, [after])
+            return self.operators.in_place(name, before, tensors_in(after), call)
+        if isinstance(before, Items) and isinstance(node.op, ast.Add):
+            before.items += after.items if isinstance(after, Items) else []
+            before.is_open |= not isinstance(after, Items)
+            return before
+        return self.binary(node.op, before, after, node)
+
+    def _of_UnaryOp(self, node: ast.UnaryOp, scope: Scope) -> Value:
+        value = self.evaluate(node.operand, scope)
+        if isinstance(node.op, ast.Not):
+            if isinstance(value, Tensor):
+                self.operators.asked_by_host(value, node.operand)
+            self.asked(value)
+            known = truth(value)
+            return UNKNOWN if known is None else Constant(not known)
+        if isinstance(value, Tensor):
+            return self.operators.run(f"aten::{type(node.op).__name__.lower()}", [value], Call(node, []))
+        if isinstance(value, Constant) and isinstance(node.op, ast.USub) and isinstance(value.value, int | float):
+            return Constant(-value.value)
+        return UNKNOWN
+
+    def _of_Compare(self, node: ast.Compare, scope: Scope) -> Value:
+        values = [self.evaluate(part, scope) for part in (node.left, *node.comparators)]
+        if len(values) != 2:
+            return UNKNOWN
+        left, right = values
+        if isinstance(node.ops[0], ast.Is | ast.IsNot):
+            known = is_same(left, right)
+            return UNKNOWN if known is None else Constant(known == isinstance(node.ops[0], ast.Is))
+        inputs = [value for value in values if isinstance(value, Tensor)]
+        if inputs and not isinstance(node.ops[0], ast.In | ast.NotIn):
+            return self.operators.run(f"aten::{type(node.ops[0]).__name__.lower()}", inputs, Call(node, []))
+        if isinstance(left, Constant) and isinstance(right, Constant):
+            return compared(node.ops[0], left.value, right.value)
+        return UNKNOWN
+
+    def _of_BoolOp(self, node: ast.BoolOp, scope: Scope) -> Value:
+        is_or = isinstance(node.op, ast.Or)
+        value: Value = UNKNOWN
+        is_sure = True
+        for part in node.values:
+            value = self.evaluate(part, scope)
+            self.asked(value)
+            known = truth(value)
+            if known is is_or:
+                return value if is_sure else UNKNOWN
+            is_sure &= known is not None
+        return value if is_sure else UNKNOWN
+
+    def _of_IfExp(self, node: ast.IfExp, scope: Scope) -> Value:
+        known = self.condition(node.test, scope)
+        if known is None:
+            known = self.decide(node.test)
+        return self.evaluate(node.body if known else node.orelse, scope)
+
+    # -- parts
+
+    def _of_Slice(self, node: ast.Slice, scope: Scope) -> Value:
+        parts = [self.evaluate(part, scope) for part in (node.lower, node.upper, node.step)]
+        if all(isinstance(part, Constant) for part in parts):
+            return Constant(slice(*(part.value for part in parts if isinstance(part, Constant))))
+        return UNKNOWN
+
+    def _of_Subscript(self, node: ast.Subscript, scope: Scope) -> Value:
+        owner, index = self.evaluate(node.value, scope), self.evaluate(node.slice, scope)
+        return self.item(owner, index, node)
+
+    def item(self, owner: Value, index: Value, node: ast.AST) -> Value:
+        """Return an item of a container, or a part of a tensor."""
+        if isinstance(owner, Tensor):
+            picks = tensors_in(index)
+            if picks or is_list(node):
+                return self.operators.index(owner, picks, node)
+            return self.operators.alias(owner, self.operators.part_of(owner, index))
+        if isinstance(owner, Table) and isinstance(index, Constant):
+            return owner.items.get(index.value, UNKNOWN) if is_key(index.value) else UNKNOWN
+        if isinstance(owner, Items) and isinstance(index, Constant):
+            return picked(owner, index.value)
+        if isinstance(owner, Net):
+            return owner
+        return UNKNOWN
+
+    # -- attributes
+
+    def attribute(self, owner: Value, name: str, node: ast.AST) -> Value:
+        """Return an attribute of a value."""
+        match owner:
+            case Name(path=path):
+                found: Value = Name(f"{path}.{name}")
+            case Instance():
+                found = self.attribute_of_object(owner, name, node)
+            case Class():
+                found = owner.find(name) or UNKNOWN
+            case Tensor():
+                found = self._attribute_of_tensor(owner, name)
+            case Net() if name in {"weight", "bias"}:
+                found = owner.weight or UNKNOWN
+            case Stream() if name == "device":
+                found = Device(owner.device)
+            case _ if type(owner) is Value and name.startswith("__"):
+                found = UNKNOWN
+            case _:
+                found = Attribute(owner, name)
+        return found
+
+    def attribute_of_object(self, owner: Instance, name: str, node: ast.AST) -> Value:
+        """Return an attribute of an object of the program."""
+        if name in owner.attributes:
+            return owner.attributes[name]
+        member = owner.kind.find(name)
+        if isinstance(member, Function):
+            if not member.is_property:
+                return member if member.is_own else Bound(member, [owner])
+            value = self.call_function(member, Call(node, [owner]))
+            if member.is_cached:
+                owner.attributes[name] = value
+            return value
+        if isinstance(member, Bound):
+            return Bound(member.function, [*member.args, owner], member.kwargs)
+        if member is not None:
+            return member
+        return Attribute(owner, name)
+
+    def _attribute_of_tensor(self, owner: Tensor, name: str) -> Value:
+        if name == "grad":
+            return owner.grad or NONE
+        if name == "device":
+            return Device(owner.block.device)
+        if name in {"T", "mT", "H", "mH", "data", "real", "values", "indices"}:
+            return self.operators.alias(owner, owner.part)
+        return Attribute(owner, name)

@@ -1,0 +1,57 @@
+"""Calling functions of the program: which parameter gets which argument."""
+
+import ast
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+
+from syncheck.lint.interp.values import UNKNOWN, Call, Function, Items, Table, Value
+
+
+def defaults_of(
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, evaluate: Callable[[ast.expr], Value]
+) -> dict[str, Value]:
+    """Return the default arguments of a function by name, evaluated where it is defined."""
+    arguments = node.args
+    positional = [*arguments.posonlyargs, *arguments.args]
+    found = {
+        argument.arg: evaluate(default)
+        for argument, default in zip(reversed(positional), reversed(arguments.defaults), strict=False)
+    }
+    for argument, kw_default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
+        if kw_default is not None:
+            found[argument.arg] = evaluate(kw_default)
+    return found
+
+
+def bind(function: Function, call: Call) -> dict[str, Value]:
+    """Return the names that a call gives to a function's parameters; UNKNOWN where nobody knows."""
+    arguments = function.node.args
+    positional = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
+    bound: dict[str, Value] = dict(zip(positional, call.args, strict=False))
+    keyword_names = {*positional, *(argument.arg for argument in arguments.kwonlyargs)}
+    bound |= {name: value for name, value in call.kwargs.items() if name in keyword_names}
+    for name in (*positional, *(argument.arg for argument in arguments.kwonlyargs)):
+        if name not in bound:
+            bound[name] = function.defaults.get(name, UNKNOWN) if call.is_complete else UNKNOWN
+    if arguments.vararg is not None:
+        bound[arguments.vararg.arg] = Items(list(call.args[len(positional) :]), is_open=not call.is_complete)
+    if arguments.kwarg is not None:
+        extra = {name: value for name, value in call.kwargs.items() if name not in keyword_names}
+        bound[arguments.kwarg.arg] = Table(dict(extra), is_open=not call.is_complete)
+    return bound
+
+
+@lru_cache(maxsize=4096)
+def is_generator(node: ast.AST) -> bool:
+    """Tell whether a function yields."""
+    return any(isinstance(inner, ast.Yield | ast.YieldFrom) for inner in own_nodes(node))
+
+
+def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of a function, without those of functions inside it."""
+    waiting = list(ast.iter_child_nodes(node))
+    while waiting:
+        inner = waiting.pop()
+        yield inner
+        if not isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+            waiting.extend(ast.iter_child_nodes(inner))

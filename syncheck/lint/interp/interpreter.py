@@ -1,0 +1,279 @@
+"""Follows statements of a program in the order in which they would run."""
+
+import ast
+import contextlib
+from collections.abc import Iterator
+
+from syncheck.lint.interp.binding import Binding
+from syncheck.lint.interp.control_flow import Jump, LeftLoop, NextTurn, Raised, Returned, TooLongError
+from syncheck.lint.interp.functions import defaults_of
+from syncheck.lint.interp.iteration import MOST_TURNS
+from syncheck.lint.interp.scope import Scope
+from syncheck.lint.interp.values import (
+    NONE,
+    UNKNOWN,
+    Call,
+    Class,
+    Context,
+    Function,
+    Name,
+    Tensor,
+    Value,
+    Work,
+    truth,
+)
+
+_MOST_KNOWN_TURNS = 12
+"""Turns of a loop whose end is known."""
+_LIKE = {"AsyncFunctionDef": "FunctionDef", "TryStar": "Try", "AsyncFor": "For", "AsyncWith": "With"}
+"""Statements that are run as another one is."""
+
+
+class Interpreter(Binding):
+    """Runs statements. They are generators, so that a generator function of the program can be one."""
+
+    def run(self, body: list[ast.stmt], scope: Scope) -> None:
+        """Run statements that yield nothing."""
+        for _ in self.block(body, scope):
+            pass
+
+    def block(self, body: list[ast.stmt], scope: Scope) -> Iterator[Value]:
+        """Run statements one after the other."""
+        for statement in body:
+            self.steps -= 1
+            if self.steps < 0:
+                raise TooLongError
+            self.machine.current_node = statement
+            kind = type(statement).__name__
+            method = getattr(self, f"_run_{_LIKE.get(kind, kind)}", None)
+            if method is not None:
+                yield from method(statement, scope)
+            self.name_findings(scope, statement)
+
+    # -- simple statements
+
+    def _run_Expr(self, node: ast.Expr, scope: Scope) -> Iterator[Value]:
+        value = node.value
+        if isinstance(value, ast.Yield):
+            yield self.evaluate(value.value, scope) if value.value is not None else NONE
+        elif isinstance(value, ast.YieldFrom):
+            yield from self.iteration.items(self.evaluate(value.value, scope))
+        else:
+            made = self.evaluate(value, scope)
+            if isinstance(made, Work):
+                self.collectives.dropped(made)
+
+    def _run_Assign(self, node: ast.Assign, scope: Scope) -> Iterator[Value]:
+        if isinstance(node.value, ast.Yield):
+            yield self.evaluate(node.value.value, scope) if node.value.value is not None else NONE
+            value = UNKNOWN
+        else:
+            value = self.evaluate(node.value, scope)
+        for target in node.targets:
+            self.assign(target, value, scope)
+        if isinstance(value, Work) and isinstance(node.targets[0], ast.Name) and not self.is_used(node.targets[0].id):
+            self.collectives.dropped(value)
+
+    def _run_AnnAssign(self, node: ast.AnnAssign, scope: Scope) -> Iterator[Value]:
+        yield from ()
+        if node.value is not None:
+            self.assign(node.target, self.evaluate(node.value, scope), scope)
+
+    def _run_AugAssign(self, node: ast.AugAssign, scope: Scope) -> Iterator[Value]:
+        yield from ()
+        before = self.evaluate(node.target, scope)
+        after = self.evaluate(node.value, scope)
+        self.assign(node.target, self.augmented(node, before, after), scope, is_same=isinstance(before, Tensor))
+
+    def _run_Return(self, node: ast.Return, scope: Scope) -> Iterator[Value]:
+        yield from ()
+        raise Returned(self.evaluate(node.value, scope) if node.value is not None else NONE)
+
+    def _run_Raise(self, node: ast.Raise, scope: Scope) -> Iterator[Value]:
+        yield from ()
+        raise Raised
+
+    def _run_Break(self, node: ast.Break, scope: Scope) -> Iterator[Value]:
+        yield from ()
+        raise LeftLoop
+
+    def _run_Continue(self, node: ast.Continue, scope: Scope) -> Iterator[Value]:
+        yield from ()
+        raise NextTurn
+
+    def _run_Assert(self, node: ast.Assert, scope: Scope) -> Iterator[Value]:
+        yield from ()
+        self.condition(node.test, scope)
+
+    def _run_Delete(self, node: ast.Delete, scope: Scope) -> Iterator[Value]:
+        yield from ()
+        for target in node.targets:
+            self.delete(target, scope)
+
+    def _run_Global(self, node: ast.Global, scope: Scope) -> Iterator[Value]:
+        yield from ()
+        for name in node.names:
+            scope.share(name, is_global=True)
+
+    def _run_Nonlocal(self, node: ast.Nonlocal, scope: Scope) -> Iterator[Value]:
+        yield from ()
+        for name in node.names:
+            scope.share(name, is_global=False)
+
+    def _run_Import(self, node: ast.Import, scope: Scope) -> Iterator[Value]:
+        yield from ()
+        for alias in node.names:
+            if alias.asname:
+                scope.set(alias.asname, Name(alias.name))
+            else:
+                first = alias.name.partition(".")[0]
+                scope.set(first, Name(first))
+
+    def _run_ImportFrom(self, node: ast.ImportFrom, scope: Scope) -> Iterator[Value]:
+        yield from ()
+        for alias in node.names:
+            module = node.module if node.module and not node.level else f".{node.module or ''}"
+            scope.set(alias.asname or alias.name, Name(f"{module}.{alias.name}"))
+
+    # -- definitions
+
+    def _run_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> Iterator[Value]:
+        yield from ()
+        function: Value = Function(node, scope, defaults_of(node, lambda default: self.evaluate(default, scope)))
+        for decorator in reversed(node.decorator_list):
+            function = self.decorate(function, decorator, scope)
+        scope.set(node.name, function)
+
+    def _run_ClassDef(self, node: ast.ClassDef, scope: Scope) -> Iterator[Value]:
+        yield from ()
+        made = Class(node, scope, [self.evaluate(base, scope) for base in node.bases])
+        inside = Scope(scope)
+        self.run(node.body, inside)
+        made.members = inside.names
+        for member in made.members.values():
+            if isinstance(member, Function):
+                member.scope = scope  # methods do not see the names of the class
+        scope.set(node.name, self._decorated_class(made, scope))
+
+    def _decorated_class(self, made: Class, scope: Scope) -> Value:
+        """Return a class as its decorators and its metaclass leave it."""
+        node = made.node
+        metaclass = next((ast.unparse(word.value) for word in node.keywords if word.arg == "metaclass"), "ABCMeta")
+        known = metaclass.endswith("ABCMeta") and "__del__" not in made.members
+        begin = next((base.find("__init_subclass__") for base in made.bases if isinstance(base, Class)), None)
+        if isinstance(begin, Function):
+            self.call_function(begin, Call(node, [made], {}, is_complete=False))
+        value: Value = made if known else UNKNOWN
+        for decorator in reversed(node.decorator_list):
+            value = self.decorate(value, decorator, scope)
+        return value
+
+    # -- branches
+
+    def _run_If(self, node: ast.If, scope: Scope) -> Iterator[Value]:
+        known = self.condition(node.test, scope)
+        is_taken = self.decide(node.test) if known is None else known
+        taken, skipped = (node.body, node.orelse) if is_taken else (node.orelse, node.body)
+        if known is None:
+            self.look_through(skipped, scope)
+        yield from self.block(taken, scope)
+
+    def look_through(self, body: list[ast.stmt], scope: Scope) -> None:
+        """Take in what a branch that is not followed would order: it may have run."""
+        if not body:
+            return
+        machine = self.machine
+        inside = Scope(scope.parent)
+        inside.names, inside.shared = dict(scope.names), {}
+        thread = machine.thread
+        before = (dict(thread.streams), list(thread.contexts), thread.device)
+        machine.muted += 1
+        try:
+            with contextlib.suppress(Jump):
+                self.run(body, inside)
+        finally:
+            machine.muted -= 1
+            thread.streams, thread.contexts, thread.device = before
+
+    def _run_Match(self, node: ast.Match, scope: Scope) -> Iterator[Value]:
+        yield from ()
+        self.evaluate(node.subject, scope)
+        for case in node.cases:
+            self.look_through(case.body, scope)
+
+    def _run_Try(self, node: ast.Try, scope: Scope) -> Iterator[Value]:
+        try:
+            yield from self.block(node.body, scope)
+            yield from self.block(node.orelse, scope)
+        except Raised:
+            if not node.handlers:
+                raise
+            yield from self.block(node.handlers[0].body, scope)
+        else:
+            for handler in node.handlers:
+                self.look_through(handler.body, scope)
+        finally:
+            self.run(node.finalbody, scope)
+
+    # -- loops
+
+    def _run_For(self, node: ast.For | ast.AsyncFor, scope: Scope) -> Iterator[Value]:
+        source = self.evaluate(node.iter, scope)
+        try:
+            for item in self.iteration.turns(source):
+                self.assign(node.target, item, scope)
+                del item
+                try:
+                    yield from self.block(node.body, scope)
+                except NextTurn:
+                    continue
+            yield from self.block(node.orelse, scope)
+        except LeftLoop:
+            pass
+
+    def _run_While(self, node: ast.While, scope: Scope) -> Iterator[Value]:
+        turns = 0
+        known: bool | None = None
+        try:
+            while turns < _MOST_KNOWN_TURNS:
+                known = self.condition(node.test, scope)
+                if known is False or (turns >= MOST_TURNS and (known is None or isinstance(node.test, ast.Constant))):
+                    break
+                turns += 1
+                try:
+                    yield from self.block(node.body, scope)
+                except NextTurn:
+                    continue
+            if known is not False:
+                self.machine.havoc()  # it ends for a reason that is not known
+            yield from self.block(node.orelse, scope)
+        except LeftLoop:
+            pass
+
+    # -- contexts
+
+    def _run_With(self, node: ast.With | ast.AsyncWith, scope: Scope) -> Iterator[Value]:
+        entered: list[Context] = []
+        try:
+            for item in node.items:
+                self.machine.current_node = item.context_expr
+                context = self.contexts.of(self.evaluate(item.context_expr, scope), item.context_expr)
+                value = context.enter()
+                entered.append(context)
+                if item.optional_vars is not None:
+                    self.assign(item.optional_vars, value, scope)
+            yield from self.block(node.body, scope)
+        finally:
+            self.machine.current_node = node
+            for context in reversed(entered):
+                context.leave()
+
+    # -- conditions
+
+    def condition(self, test: ast.expr, scope: Scope) -> bool | None:
+        """Evaluate a condition; a tensor in it makes the host wait."""
+        value = self.evaluate(test, scope)
+        if isinstance(value, Tensor):
+            self.operators.asked_by_host(value, test)
+        self.asked(value)
+        return truth(value)

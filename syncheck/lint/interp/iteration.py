@@ -1,0 +1,96 @@
+"""What loops get. A value on its way to a loop is bound to no name here, which would keep it alive."""
+
+import itertools
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from syncheck.lint.interp.control_flow import Raised
+from syncheck.lint.interp.values import (
+    UNKNOWN,
+    Call,
+    Constant,
+    Function,
+    Instance,
+    Items,
+    Running,
+    Table,
+    Tensor,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from syncheck.lint.interp.calls import Calls
+
+MOST_TURNS = 3
+"""Turns of a loop that are followed: what is wrong from one turn to the next shows in the second, or of two buffers in
+the third."""
+_FULL_LENGTH = 12
+_MOST_LISTED = 16
+
+
+class Iteration:
+    """Takes values apart."""
+
+    def __init__(self, calls: "Calls") -> None:
+        self._calls = calls
+
+    def items(self, source: Value) -> Iterator[Value]:
+        """Yield the items of a value that are known."""
+        match source:
+            case Running(values=values):
+                yield from values
+            case Items(is_iterator=True):
+                while source.items:
+                    yield source.items.pop(0)
+            case Items():
+                yield from list(source.items)
+            case Table():
+                yield from [Constant(key) for key in source.items]
+            case Tensor():
+                operators = self._calls.operators
+                yield from (operators.alias(source, operators.part_of(source, Constant(row))) for row in range(3))
+            case Instance():
+                yield from self._items_of_object(source)
+            case _:
+                pass
+
+    def _items_of_object(self, source: Instance) -> Iterator[Value]:
+        begin = source.kind.find("__iter__")
+        if not isinstance(begin, Function):
+            return
+        iterator = self._calls.call_function(begin, Call(begin.node, [source]))
+        if not isinstance(iterator, Instance):
+            yield from self.items(iterator)
+            return
+        step = iterator.kind.find("__next__")
+        for _ in range(_FULL_LENGTH if isinstance(step, Function) else 0):
+            assert isinstance(step, Function)  # noqa: S101  else there is no turn
+            yield self._calls.call_function(step, Call(step.node, [iterator]))
+
+    def turns(self, source: Value, most: int = 0) -> Iterator[Value]:
+        """Yield what a loop over a value gets in the turns that are followed."""
+        most = most or (MOST_TURNS if isinstance(source, Items) and len(source.items) > _FULL_LENGTH else _FULL_LENGTH)
+        is_known = isinstance(source, Running | Table | Tensor) or (isinstance(source, Items) and not source.is_open)
+        is_known |= isinstance(source, Instance) and isinstance(source.kind.find("__iter__"), Function)
+        turn = 0
+        items = self.items(source)
+        while turn < most:
+            try:
+                yield next(items)
+            except (StopIteration, Raised):
+                break
+            turn += 1
+        if turn >= most:
+            return
+        while not is_known and turn < MOST_TURNS:
+            turn += 1
+            yield UNKNOWN
+
+    def listed(self, value: Value) -> Items:
+        """Return what `list` makes of a value."""
+        if isinstance(value, Running):
+            return Items(list(itertools.islice(value.values, _MOST_LISTED)))
+        if isinstance(value, Items | Table | Tensor | Instance):
+            items = list(self.items(value))
+            return Items(items, is_open=isinstance(value, Items | Table) and value.is_open)
+        return Items([], is_open=True)

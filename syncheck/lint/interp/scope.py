@@ -1,0 +1,118 @@
+"""Scopes: which names a function sees, and what they stand for."""
+
+import ast
+from collections.abc import Callable, Iterator
+
+from syncheck.lint.interp.values import UNKNOWN, Value
+
+
+class Scope:
+    """The names of a function or of a module.
+
+    Args:
+        parent: the scope around it.
+    """
+
+    def __init__(self, parent: "Scope | None" = None) -> None:
+        self.parent = parent
+        self.names: dict[str, Value] = {}
+        self.shared: dict[str, Scope] = {}  # names declared global or nonlocal -> where they live
+
+    @property
+    def module(self) -> "Scope":
+        """The outermost scope."""
+        scope = self
+        while scope.parent is not None:
+            scope = scope.parent
+        return scope
+
+    def find(self, name: str) -> Value | None:
+        """Return what a name stands for; None if it is not known."""
+        scope: Scope | None = self.shared.get(name, self)
+        while scope is not None:
+            if name in scope.names:
+                return scope.names[name]
+            found = scope.define(name)
+            if found is not None:
+                return found
+            scope = scope.parent
+        return None
+
+    def define(self, name: str) -> Value | None:
+        """Return what a name that was not met yet stands for; None if nothing defines it."""
+        del name
+        return None
+
+    def set(self, name: str, value: Value) -> None:
+        """Bind a name."""
+        self.shared.get(name, self).names[name] = value
+
+    def delete(self, name: str) -> None:
+        """Forget a name."""
+        self.shared.get(name, self).names.pop(name, None)
+
+    def share(self, name: str, *, is_global: bool) -> None:
+        """Declare a name global or nonlocal."""
+        scope: Scope | None = self.module if is_global else self.parent
+        while scope is not None and not is_global and name not in scope.names and scope.parent is not None:
+            scope = scope.parent
+        self.shared[name] = scope or self
+
+
+class LazyScope(Scope):
+    """A module's names where only one of its functions is followed: each is defined when it is first asked for.
+
+    Args:
+        definitions: name -> the statements that bind it.
+        run: runs a statement in this scope.
+    """
+
+    def __init__(self, definitions: dict[str, ast.stmt], run: Callable[[ast.stmt, Scope], None]) -> None:
+        super().__init__()
+        self._definitions = definitions
+        self._run = run
+        self._busy: set[str] = set()
+
+    def define(self, name: str) -> Value | None:
+        """See `Scope.define`."""
+        statement = self._definitions.get(name)
+        if statement is None or name in self._busy:
+            return None
+        self._busy.add(name)
+        self._run(statement, self)
+        return self.names.get(name, UNKNOWN)
+
+
+def definitions_in(body: list[ast.stmt]) -> dict[str, ast.stmt]:
+    """Return the statement that binds each name of a module; of several, the first."""
+    found: dict[str, ast.stmt] = {}
+    for statement in flat(body):
+        for name in _bound_by(statement):
+            found.setdefault(name, statement)
+    return found
+
+
+def flat(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the statements of a module, those in its branches in place of the branches."""
+    for statement in body:
+        if isinstance(statement, ast.If | ast.Try):
+            yield from flat(statement.body)
+            yield from flat(statement.orelse)
+        else:
+            yield statement
+
+
+def _bound_by(statement: ast.stmt) -> list[str]:
+    match statement:
+        case ast.Import(names=names):
+            return [alias.asname or alias.name.partition(".")[0] for alias in names]
+        case ast.ImportFrom(names=names):
+            return [alias.asname or alias.name for alias in names]
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return [name]
+        case ast.Assign(targets=targets):
+            return [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+        case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
+            return [name]
+        case _:
+            return []

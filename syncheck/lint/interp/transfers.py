@@ -1,0 +1,172 @@
+"""Copies between host and devices: which stream they run on, and who waits."""
+
+import ast
+
+from syncheck.lint.interp.machine import Machine
+from syncheck.lint.interp.operators import Operators
+from syncheck.lint.interp.values import UNKNOWN, Call, Constant, DeviceIndex, Name, Net, Tensor, Value, tensors_in
+from syncheck.rules import serialized_peer_copy
+from syncheck.sanitizer.collector import Draft
+from syncheck.sanitizer.messages import StreamRef, Text
+
+_OFTEN = 3
+"""Copies at one place that are worth a stream of their own."""
+RULES = (serialized_peer_copy.RULE,)
+
+
+class Transfers:
+    """Moves tensors, as `aten/src/ATen/native/cuda/Copy.cu` does it."""
+
+    def __init__(self, machine: Machine, operators: Operators) -> None:
+        self._machine = machine
+        self._operators = operators
+        self._peer_copies: dict[int, int] = {}  # call site -> copies made there on a stream that computes
+
+    def method(self, tensor: Tensor, name: str, call: Call) -> Value | None:
+        """Run a method that may copy between devices; None if it is no such method."""
+        if name == "copy_":
+            return self._copy(tensor, call)
+        if name == "pin_memory":
+            self._machine.touch_host("aten::_pin_memory", [(tensor, False)], call.node)
+            return Tensor(self._machine.allocate(None, call.node, is_pinned=True))
+        if name not in {"to", "cuda", "cpu"}:
+            return None
+        target = self._target(name, call)
+        position = 1 if name in {"to", "cuda"} else -1
+        non_blocking = call.flag("non_blocking", position if isinstance(call.get("", position), Constant) else -1)
+        if isinstance(target, Value):
+            return self._unknown_target(tensor, call)
+        if target == tensor.block.device and not call.flag("copy"):
+            return self._operators.run("aten::_to_copy", [tensor], call) if self._casts(name, call) else tensor
+        return self._new_copy(tensor, target, call, non_blocking=non_blocking)
+
+    def _target(self, name: str, call: Call) -> DeviceIndex:
+        if name == "cpu":
+            return None
+        wanted = call.get("device", 0)
+        if wanted is None or (isinstance(wanted, Constant) and wanted.value is None):
+            return self._machine.thread.device if name == "cuda" else UNKNOWN
+        if isinstance(wanted, Tensor):
+            return wanted.block.device
+        if isinstance(wanted, Name) and wanted.path.startswith("torch."):
+            return UNKNOWN
+        return self._operators.device_in(wanted)
+
+    def _casts(self, name: str, call: Call) -> bool:
+        return name == "to" and (len(call.args) > 1 or "dtype" in call.kwargs)
+
+    def _unknown_target(self, tensor: Tensor, call: Call) -> Value:
+        """Return a tensor cast to another type, or one somewhere else."""
+        values = call.values()
+        if values and all(_is_type(value) for value in values):
+            return self._operators.run("aten::_to_copy", [tensor], call)
+        return UNKNOWN
+
+    def move(self, call: Call, name: str) -> Value:
+        """Move a value of which nothing is known to a device: it is a tensor on that device then."""
+        target = self._target(name, call)
+        if not isinstance(target, int):
+            return UNKNOWN
+        machine = self._machine
+        made = Tensor(machine.allocate(target, call.node), stream=machine.current(target))
+        machine.launch(made.stream, "aten::_to_copy", [(made, True)], call.node)
+        if not call.flag("non_blocking", 1):
+            machine.sync_stream(made.stream, call.node, explicit=False)
+        return made
+
+    def _new_copy(self, source: Tensor, target: int | None, call: Call, *, non_blocking: bool | None) -> Value:
+        machine = self._machine
+        machine.n_events += bool(non_blocking)
+        is_pinned = target is None and bool(non_blocking)
+        made = Tensor(machine.allocate(target, call.node, is_pinned=is_pinned), leaves=source.leaves)
+        made.stream = 0 if target is None else machine.current(target)
+        if source.leaves:
+            made.keeps = (source,)
+        self._log(made, source, call.node, non_blocking=non_blocking)
+        return made
+
+    def _copy(self, target: Tensor, call: Call) -> Value:
+        source = call.get("src", 0)
+        if not isinstance(source, Tensor):
+            if target.block.device is not None:
+                machine = self._machine
+                machine.launch(machine.current(target.block.device), "aten::copy_", [(target, True)], call.node)
+            return target
+        if source.block.device == target.block.device:
+            return self._operators.in_place("copy_", target, tensors_in(source), call)
+        self._log(target, source, call.node, non_blocking=call.flag("non_blocking", 1))
+        return target
+
+    def _log(self, target: Tensor, source: Tensor, node: ast.AST, *, non_blocking: bool | None) -> None:
+        self._machine.n_events += bool(non_blocking)
+        here, there = target.block.device, source.block.device
+        if here is not None and there is not None:
+            self._peer(target, source, here, there, node)
+        elif here is not None:
+            self._to_device(target, source, here, node, non_blocking=non_blocking)
+        elif there is not None:
+            self._to_host(target, source, there, node, non_blocking=non_blocking)
+
+    def _to_device(
+        self, target: Tensor, source: Tensor, device: int, node: ast.AST, *, non_blocking: bool | None
+    ) -> None:
+        machine = self._machine
+        stream = machine.current(device)
+        is_pageable = non_blocking and not source.block.is_pinned and not source.block.is_lost
+        if is_pageable and not machine.muted and not (stream and machine.session.capturing(stream)):
+            machine.named += machine.session.pageable_copy(machine.ident(), -1, machine.site(node))
+        machine.launch(stream, "aten::copy_", [(source, False), (target, True)], node)
+        if not non_blocking:
+            machine.sync_stream(stream, node, explicit=False)
+
+    def _to_host(
+        self, target: Tensor, source: Tensor, device: int, node: ast.AST, *, non_blocking: bool | None
+    ) -> None:
+        machine = self._machine
+        stream = machine.current(device)
+        machine.launch(stream, "aten::copy_", [(source, False), (target, True)], node)
+        if not (non_blocking and target.block.is_pinned):
+            machine.sync_stream(stream, node, explicit=False)
+
+    def _peer(self, target: Tensor, source: Tensor, here: int, there: int, node: ast.AST) -> None:
+        """Copy on the source's current stream, with waits before and after.
+
+        Source:
+            aten/src/ATen/native/cuda/Copy.cu, `copy_device_to_device`: dst_ready and src_ready events.
+        """
+        machine = self._machine
+        sender, receiver = machine.current(there), machine.current(here)
+        machine.join(sender, receiver)
+        self._note_serialized(sender, here, there, node)
+        machine.launch(sender, "aten::copy_", [(source, False), (target, True)], node, here)
+        machine.join(receiver, sender)
+
+    def _note_serialized(self, sender: int, here: int, there: int, node: ast.AST) -> None:
+        """Tell of a copy, made again and again, that has to wait for its turn on a stream that computes."""
+        machine = self._machine
+        if machine.muted or sender not in machine.computing:
+            return
+        site = machine.site(node)
+        turns = self._peer_copies[site] = self._peer_copies.get(site, 0) + 1
+        if turns == _OFTEN:
+            facts: dict[str, Text] = {
+                "source": (f"cuda:{there}",), "destination": (f"cuda:{here}",), "stream": (StreamRef(sender),),
+            }  # fmt: skip
+            advice: Text = ("make it on a stream of its own, and let the users of its result wait for that",)
+            machine.session.ledger.add(Draft(serialized_peer_copy.RULE, site, facts, [], advice))
+
+    def move_net(self, net: Net, call: Call, name: str) -> Value:
+        """Move a layer's parameters."""
+        target = self._target(name, call)
+        weight = net.weight
+        if weight is None or isinstance(target, Value) or target == weight.block.device:
+            return net
+        moved = self._new_copy(weight, target, call, non_blocking=call.flag("non_blocking", 1))
+        if isinstance(moved, Tensor):
+            moved.is_leaf, moved.leaves, moved.keeps = True, (moved,), ()
+            net.weight = moved
+        return net
+
+
+def _is_type(value: Value) -> bool:
+    return (isinstance(value, Name) and value.path.startswith("torch.")) or isinstance(value, Constant)

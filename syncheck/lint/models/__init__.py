@@ -1,0 +1,1 @@
+"""What functions and methods of libraries do, for the interpreter."""

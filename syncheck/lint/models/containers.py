@@ -1,0 +1,83 @@
+"""Methods of lists, queues, dictionaries and generators."""
+
+from syncheck.lint.interp.machine import Machine
+from syncheck.lint.interp.values import NONE, UNKNOWN, Call, Constant, Items, Running, Table, Value
+
+_ADDING = frozenset("append add put appendleft put_nowait".split())
+_TAKING = frozenset("pop popleft get get_nowait".split())
+_TAKING_FIRST = _TAKING - {"pop"}
+_MIXING = frozenset("insert remove sort reverse extend rotate".split())
+_ASKING = frozenset("index count __len__ empty qsize".split())
+
+
+class Containers:
+    """Calls methods of containers; those that change one change nothing in a branch that is only looked through."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    def of_items(self, owner: Items, name: str, call: Call) -> Value | None:
+        """Call a method of a list, a set or a queue; None for one that is not known."""
+        if self._machine.muted or name in _ASKING:
+            return UNKNOWN
+        first = call.get("", 0)
+        if name in _TAKING:
+            return _popped(owner, name, first)
+        if name == "copy":
+            return Items(list(owner.items), owner.is_open)
+        if name in _ADDING and first is not None:
+            owner.items.insert(0 if name == "appendleft" else len(owner.items), first)
+        elif name == "extend" and isinstance(first, Items):
+            owner.items += first.items
+        elif name == "clear":
+            owner.items.clear()
+        else:
+            _mix(owner, name)
+            return None
+        return NONE
+
+    def of_table(self, owner: Table, name: str, call: Call) -> Value | None:
+        """Call a method of a dictionary; None for one that is not known."""
+        key = call.get("", 0)
+        if name in {"get", "pop", "setdefault"} and isinstance(key, Constant):
+            return self._entry(owner, name, key, call)
+        if name == "clear" and not self._machine.muted:
+            owner.items.clear()
+            return NONE
+        if name == "values":
+            return Items(list(owner.items.values()), owner.is_open)
+        if name == "keys":
+            return Items([Constant(key) for key in owner.items], owner.is_open)
+        if name == "items":
+            return Items([Items([Constant(key), value]) for key, value in owner.items.items()], owner.is_open)
+        return None
+
+    def _entry(self, owner: Table, name: str, key: Constant, call: Call) -> Value:
+        if key.value not in owner.items:
+            return UNKNOWN if owner.is_open else call.get("default", 1) or NONE
+        if name == "pop" and not self._machine.muted:
+            return owner.items.pop(key.value)
+        return owner.items[key.value]
+
+    def of_running(self, owner: Running, name: str, call: Call) -> Value | None:
+        """Call a method of a generator."""
+        del call
+        return next(owner.values, UNKNOWN) if name in {"send", "__next__"} else UNKNOWN
+
+
+def _popped(owner: Items, name: str, index: Value | None) -> Value:
+    position = 0 if name in _TAKING_FIRST else -1
+    if index is not None and name == "pop":
+        if not isinstance(index, Constant) or not isinstance(index.value, int):
+            return UNKNOWN
+        position = index.value
+    if owner.is_open or not -len(owner.items) <= position < len(owner.items):
+        return UNKNOWN
+    return owner.items.pop(position)
+
+
+def _mix(owner: Items, name: str) -> None:
+    """Forget items that a method puts in another order."""
+    if name in _MIXING:
+        owner.is_open = True
+        owner.items.clear()

@@ -1,0 +1,1 @@
+"""Rules that show in the shape of the source."""

@@ -1,0 +1,363 @@
+"""The pytest plugin: `pytest --syncheck` fails the tests whose GPU synchronization is wrong.
+
+Registered as `pytest11`, so it is imported in every test session: torch is not, unless it is asked for.
+"""
+
+import itertools
+import os
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from syncheck.pytest_plugin.settings import Settings, as_usage
+
+if TYPE_CHECKING:
+    from syncheck.api import BlockReport
+    from syncheck.config.options import Options
+    from syncheck.filters.baseline import Baseline
+    from syncheck.findings import Finding
+    from syncheck.run.run import Job
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options and settings."""
+    group = parser.getgroup("syncheck", "GPU synchronization")
+    group.addoption("--syncheck", action="store_true", help="run every test under the sanitizer")
+    group.addoption("--syncheck-backend", choices=("auto", "cuda", "sim"), help="real or simulated GPUs")
+    group.addoption("--syncheck-devices", type=int, help="number of simulated GPUs")
+    group.addoption("--syncheck-output", type=Path, help="write one report on all tests to this file")
+    group.addoption("--syncheck-output-format", help="its format: text, json, sarif, github, gitlab, junit, concise")
+    group.addoption("--syncheck-baseline", type=Path, help="file of known findings, which fail no test")
+    group.addoption("--syncheck-write-baseline", action="store_true", help="make the findings of now the known ones")
+    parser.addini("syncheck", "run every test under the sanitizer", type="bool", default=False)
+    parser.addini("syncheck_backend", "auto, cuda or sim", default="")
+    parser.addini("syncheck_devices", "number of simulated GPUs", default="")
+    parser.addini("syncheck_ignore", "rules not to report", type="args", default=[])
+    parser.addini("syncheck_fail_on", "the mildest level that fails a test", default="")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin to check, where every test is to be."""
+    config.addinivalue_line(
+        "markers", "syncheck(ignore=(), select=(), devices=2, disable=False): check this test's GPU synchronization"
+    )
+    if config.getoption("--syncheck") or config.getini("syncheck"):
+        _checker(config, is_for_all=True).begin_session()
+    elif config.getoption("--syncheck-output") or config.getoption("--syncheck-write-baseline"):
+        _checker(config)
+    elif _is_controller(config):
+        config.pluginmanager.register(Collector(config), "syncheck-collector")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Watch the tests, where some are to be checked: the others should not pay for it."""
+    if any(item.get_closest_marker("syncheck") for item in items):
+        _checker(config)
+
+
+def _is_controller(config: pytest.Config) -> bool:
+    """Tell whether this process hands the tests out to others (xdist)."""
+    return getattr(config.option, "dist", "no") != "no" and not hasattr(config, "workerinput")
+
+
+class Collector:
+    """In a process that runs no test itself: notices whether any of the others checks."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """The first report with findings makes a checker, which then gets them all."""
+        if hasattr(report, "syncheck") and not self._config.pluginmanager.has_plugin("syncheck-checker"):
+            _checker(self._config).pytest_runtest_logreport(report)
+
+
+def _checker(config: pytest.Config, *, is_for_all: bool = False) -> "Checker":
+    """Return the session's checker, made when it is first needed."""
+    checker = config.pluginmanager.get_plugin("syncheck-checker")
+    if not isinstance(checker, Checker):
+        checker = Checker(config, is_for_all=is_for_all)
+        config.pluginmanager.register(checker, "syncheck-checker")
+    return checker
+
+
+class Checker:
+    """Runs tests under the sanitizer, and fails those with findings."""
+
+    def __init__(self, config: pytest.Config, *, is_for_all: bool) -> None:
+        from syncheck.pytest_plugin.summary import Tally  # noqa: PLC0415  not for sessions that do not use it
+
+        self._config = config
+        self._is_for_all = is_for_all
+        self._pid = os.getpid()
+        self._session = ExitStack()
+        self._mark: Any = None
+        self._expected: set[tuple[str, str, int]] = set()
+        self._operators = 0
+        self._counted: Job | None = None
+        self._refused = ""
+        self._collected: list[Finding] = []
+        self._has_collected = False
+        self._problems: list[str] = []
+        self._tally = Tally()
+
+    @cached_property
+    def _baseline(self) -> "Baseline | None":
+        from syncheck.filters.policy import baseline_of  # noqa: PLC0415  not for sessions that do not use it
+
+        with as_usage():
+            return baseline_of(Settings(self._config).options)
+
+    def begin_session(self) -> None:
+        """Check from now on, so that what is made at import or by a fixture of a wide scope is known.
+
+        Not in the process that only hands tests out (xdist), or forks one for each (pytest-forked).
+        """
+        _ = self._baseline  # a wrong one is told before any test runs
+        if _is_controller(self._config) or getattr(self._config.option, "forked", False):
+            return
+        everything = replace(
+            Settings(self._config).options, select=(), extend_select=(), ignore=(), per_file_ignores=()
+        )
+        self._session.enter_context(Settings(self._config, options=everything).check())  # each test has its own choice
+
+    def pytest_collection_finish(self) -> None:
+        """What modules did wrong when they were imported belongs to no test: it fails the session."""
+        running = _running_job()
+        if running is not None and not self._has_collected:
+            self._has_collected = True
+            self._collected = self._new_findings(running, Settings(self._config).options)
+            self._note_collected(self._collected, running)
+
+    def _note_collected(self, findings: "list[Finding]", running: "Job") -> None:
+        noted = self._noted(running, findings, sum(map(self._is_known, findings)))
+        if hasattr(self._config, "workeroutput"):
+            self._config.workeroutput["syncheck"] = noted
+        else:
+            self._tally.add("imports", noted)
+
+    def pytest_testnodedown(self, node: Any) -> None:
+        """A worker of xdist has ended: every one imports all modules, and all found the same."""
+        noted = getattr(node, "workeroutput", {}).get("syncheck")
+        if noted is not None and not self._collected:
+            from syncheck import serialization  # noqa: PLC0415  not for sessions that do not use it
+
+            self._collected = [serialization.to_finding(data) for data in noted["findings"]]
+            self._tally.add("imports", noted)
+
+    def pytest_unconfigure(self) -> None:
+        """End the check."""
+        self._session.close()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        """Check one test, its fixtures included."""
+        settings = Settings(self._config, item)
+        with ExitStack() as stack:
+            self._refused = ""
+            if _running_job() is None and settings.is_marked and not settings.is_disabled:
+                try:
+                    stack.enter_context(settings.check())
+                except pytest.UsageError as error:
+                    self._refused = str(error)
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
+        """Take it that all earlier work is complete: each attempt at a test is a program of its own."""
+        if os.getpid() != self._pid:
+            self._begin_in_child(item)
+        running = _running_job()
+        self._expected.clear()
+        if running is not None:
+            self._refuse_wrong_marker(item)
+            running.begin_anew()
+            self._mark = running.session.ledger.mark()
+        yield
+        if self._refused:
+            pytest.fail(self._refused, pytrace=False)
+
+    def _refuse_wrong_marker(self, item: pytest.Item) -> None:
+        """Say why a test's marker cannot be obeyed, if that is so."""
+        settings = Settings(self._config, item)
+        try:
+            wanted, there = settings.options.devices, Settings(self._config).options.devices
+        except pytest.UsageError as error:
+            self._refused = str(error)
+        else:
+            if self._is_for_all and wanted != there:
+                self._refused = (
+                    f"the session has {there} simulated GPUs for all tests; {wanted} need --syncheck-devices"
+                )
+
+    def _begin_in_child(self, item: pytest.Item) -> None:
+        """Check in a process that was forked for this one test, and ends with it."""
+        settings = Settings(self._config, item)
+        if self._is_for_all or (settings.is_marked and not settings.is_disabled):
+            from syncheck.run import run  # noqa: PLC0415  not for sessions that do not use it
+
+            run.leave_to_parent()
+            self._session.enter_context(settings.check())
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Fail a test, or its teardown, with what was found in it."""
+        report = yield
+        running, settings = _running_job(), Settings(self._config, item)
+        if running is None or self._refused or settings.is_disabled or (call.when == "setup" and report.passed):
+            return report
+        findings = self._new_findings(running, settings.options)
+        new = [finding for finding in findings if not self._is_known(finding)]
+        report.syncheck = self._noted(running, findings, len(findings) - len(new))  # type: ignore[attr-defined]  # pytest keeps and sends any attribute
+        if not new or settings.options.write_baseline:
+            return report
+        text = _text(new, settings.options)
+        if report.passed and any(finding.level.rank <= settings.options.fail_on.rank for finding in new):
+            report.outcome = "failed"
+            report.longrepr = text
+        else:
+            report.sections.append(("syncheck", text))
+        return report
+
+    def _new_findings(self, running: "Job", options: "Options") -> "list[Finding]":
+        found = running.report(since=self._mark).findings
+        self._mark = running.session.ledger.mark()
+        return [
+            finding
+            for finding in found
+            if finding.rule.code in options.codes_for(finding.place.frame.path)
+            and _key(finding) not in self._expected
+            and not _is_of_pytest(finding)
+        ]
+
+    def _is_known(self, finding: "Finding") -> bool:
+        return self._baseline is not None and self._baseline.knows(finding)
+
+    def _noted(self, running: "Job", findings: "list[Finding]", known: int) -> dict[str, Any]:
+        """Return what the end of the session tells, as plain data: xdist brings it to the controller."""
+        from syncheck import serialization  # noqa: PLC0415  not for sessions that do not use it
+
+        seen = running.report(since=self._mark)
+        before = self._operators if running is self._counted else 0
+        self._operators, self._counted = seen.summary.operators, running
+        return {
+            "findings": [serialization.of_finding(finding) for finding in findings],
+            "known": known,
+            "operators": seen.summary.operators - before,
+            "backend": seen.summary.backend,
+            "incomplete": list(seen.incomplete),
+        }
+
+    def expect(self, findings: "tuple[Finding, ...]") -> None:
+        """These findings were expected: they fail no test."""
+        self._expected |= {_key(finding) for finding in findings}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Count what was found, also by xdist's workers."""
+        self._tally.add(report.nodeid, getattr(report, "syncheck", None))
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write the baseline and the report, if they are asked for."""
+        if hasattr(self._config, "workerinput"):
+            return
+        options = Settings(self._config).options
+        failing = [f for f in self._collected if f.level.rank <= options.fail_on.rank and not self._is_known(f)]
+        if failing and not options.write_baseline:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        try:
+            self._write(options)
+        except (OSError, pytest.UsageError) as error:
+            self._problems.append(str(error))
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+
+    def _write(self, options: "Options") -> None:
+        from syncheck import app  # noqa: PLC0415  not for sessions that do not use it
+
+        if self._baseline is not None and options.write_baseline:
+            with as_usage():
+                self._baseline.replace(self._tally.findings, lambda entry: entry.half == "run")
+                self._baseline.write()
+        file = self._config.getoption("--syncheck-output")
+        if file is not None:
+            text = app.render(self._tally.report(self._baseline), options, color=False)
+            (self._config.invocation_params.dir / file).write_text(text, encoding="utf-8")
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Count rules and tests, and say what was not checked."""
+        if self._is_for_all or self._tally.findings or self._problems:
+            terminalreporter.section("syncheck")
+            if self._collected:
+                terminalreporter.line(_text(self._collected, Settings(self._config).options))
+                terminalreporter.line("(found when the test modules were imported)")
+            for line in (*self._tally.lines(), *self._problems):
+                terminalreporter.line(line)
+
+
+class Syncheck:
+    """What the fixture `syncheck` offers to a test."""
+
+    def __init__(self, checker: Checker, settings: Settings) -> None:
+        self._checker = checker
+        self._settings = settings
+
+    def check(self) -> "AbstractContextManager[BlockReport]":
+        """Check a block; see `syncheck.check`. What is found in it does not fail the test by itself."""
+        return self._checked(())
+
+    def expect(self, *codes: str) -> "AbstractContextManager[BlockReport]":
+        """Fail the test if one of these rules does not report anything in the block."""
+        return self._checked(codes)
+
+    @contextmanager
+    def _checked(self, codes: tuple[str, ...]) -> "Iterator[BlockReport]":
+        with self._settings.check() as report:
+            yield report
+        from syncheck.rules import catalogue  # noqa: PLC0415  not for sessions that do not use it
+
+        with as_usage():
+            expected = {code: {rule.code for rule in catalogue.matching(code)} for code in codes}
+        wanted = set[str]().union(*expected.values())
+        self._checker.expect(tuple(f for f in report.findings if not codes or f.rule.code in wanted))
+        missing = [code for code in codes if not expected[code].intersection(report.codes)]
+        if missing:
+            pytest.fail(f"{', '.join(missing)} reported nothing; found: {', '.join(report.codes) or 'nothing'}")
+
+
+@pytest.fixture
+def syncheck(request: pytest.FixtureRequest) -> Syncheck:
+    """Check blocks of a test: `with syncheck.check() as report`, `with syncheck.expect("SYN201")`."""
+    return Syncheck(_checker(request.config), Settings(request.config, request.node))
+
+
+def _running_job() -> "Job | None":
+    """Return what checks this process now; nothing does as long as nobody has imported it."""
+    module = sys.modules.get("syncheck.run.run")
+    return module.active() if module is not None else None
+
+
+def _is_of_pytest(finding: "Finding") -> bool:
+    """Tell whether pytest itself looked at a tensor, to print it in the explanation of a failure."""
+    inner = itertools.takewhile(lambda frame: not frame.is_user, finding.place.stack)
+    return any(frame.package == "_pytest" for frame in inner)
+
+
+def _key(finding: "Finding") -> tuple[str, str, int]:
+    frame = finding.place.frame
+    return finding.rule.code, frame.path, frame.line
+
+
+def _text(findings: "list[Finding]", options: "Options") -> str:
+    from syncheck import app  # noqa: PLC0415  not for sessions that do not use it
+    from syncheck.findings import Report, Summary  # noqa: PLC0415
+
+    report = Report(tuple(findings), summary=Summary(operators=1))
+    lines = app.render(report, replace(options, output_format="text"), color=False).splitlines()
+    return "\n".join(line for line in lines if not line.startswith(("checked: ", "syncheck: ")))

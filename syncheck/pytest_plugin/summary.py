@@ -1,0 +1,72 @@
+"""What the pytest plugin found in all tests of a session, whatever process ran them."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from syncheck import serialization
+from syncheck.filters.baseline import Baseline
+from syncheck.findings import Finding, Report, Summary, merge_equal
+from syncheck.report.style import counted
+
+_MOST_PLACES = 20
+
+
+class Tally:
+    """What was found in all tests.
+
+    Attributes:
+        findings: a finding for each test that has it.
+    """
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+        self._tests: set[str] = set()
+        self._places: dict[str, set[str]] = {}
+        self._known = 0
+        self._operators = 0
+        self._backend = ""
+        self._incomplete: dict[str, None] = {}
+
+    def add(self, test: str, noted: dict[str, Any] | None) -> None:
+        """Add what one report of a test brought."""
+        if noted is None:
+            return
+        findings = [serialization.to_finding(data) for data in noted["findings"]]
+        self.findings += findings
+        for finding in findings:
+            frame, rule = finding.place.frame, finding.rule
+            self._places.setdefault(f"{frame.path}:{frame.line}: {rule.code} {rule.name}", set()).add(test)
+        self._known += noted["known"]
+        self._operators += noted["operators"]
+        self._backend = noted["backend"]
+        self._incomplete.update(dict.fromkeys(noted["incomplete"]))
+        if noted["findings"]:
+            self._tests.add(test)
+
+    def report(self, baseline: Baseline | None) -> Report:
+        """Return one report on all tests, without what is known."""
+        new = [finding for finding in self.findings if baseline is None or not baseline.knows(finding)]
+        summary = Summary(self._backend, self._operators)
+        known = len(self.findings) - len(new)
+        return Report(merge_equal(new), tuple(self._incomplete), summary=summary, known=known)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines of the summary."""
+        if self.findings:
+            rules = Counter(finding.rule.code for finding in self.findings)
+            counts = ", ".join(f"{code} {number}" for code, number in sorted(rules.items()))
+            yield f"{counted(rules.total(), 'finding')} in {counted(len(self._tests), 'test')}: {counts}"
+            places = sorted(self._places.items(), key=lambda entry: -len(entry[1]))
+            for place, tests in places[:_MOST_PLACES]:
+                yield f"  {place}" + (f" ({len(tests)} tests)" if len(tests) > 1 else "")
+            if len(places) > _MOST_PLACES:
+                yield f"  and {len(places) - _MOST_PLACES} other places"
+        elif self._operators:
+            yield f"no findings in {self._operators:,} operators"
+        else:
+            yield "no GPU operator was seen: nothing was checked"
+        if self._known:
+            yield f"{self._known} of them are known: the baseline has them"
+        for reason in self._incomplete:
+            yield f"incomplete: {reason}"

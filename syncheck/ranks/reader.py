@@ -1,0 +1,231 @@
+"""Reads the parts that the processes of a job have written, whole ones and those that were cut off."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from syncheck import serialization
+from syncheck.errors import ConfigError, RecordError
+from syncheck.findings import Finding, Place
+from syncheck.ranks.signature import Digest, Group, Signature
+from syncheck.ranks.stacks import main_thread
+from syncheck.ranks.writer import BLOCK, ENTRY, FORMAT, Process
+
+_CHUNK = 4096 * ENTRY.size
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A number of a group's collectives that follow each other.
+
+    Attributes:
+        start: where the first one is among all of the process.
+    """
+
+    start: int
+    digest: Digest
+
+
+@dataclass(slots=True)
+class Part:
+    """What one process has written.
+
+    Attributes:
+        path: the text file.
+        header: as it is in the file.
+        process: who it was.
+        numbers: group -> its number in this part.
+        blocks: of each group, in order; only the last one may be shorter than `BLOCK`.
+        hung: what the process waited for when the job hung; None if it did not.
+        ending: how it ended; None if it was cut off.
+    """
+
+    path: Path
+    header: dict[str, Any]
+    process: Process
+    numbers: dict[Group, int] = field(default_factory=dict)
+    blocks: dict[Group, list[Block]] = field(default_factory=dict)
+    hung: dict[str, Any] | None = None
+    ending: dict[str, Any] | None = None
+    _signatures: list[Signature] = field(default_factory=list)
+    _sites: list[Any] = field(default_factory=list)
+    _tails: list[list[int]] = field(default_factory=list)
+
+    @property
+    def is_done(self) -> bool:
+        """Tell whether the program ran to its end without an error."""
+        return self.ending is not None and self.ending["status"] == 0
+
+    def place(self, number: int) -> Place:
+        """Return the place of a call site."""
+        return serialization.to_place(self._sites[number])
+
+    def stuck(self) -> Place | None:
+        """Return where the process was when the job hung, or was killed while native code kept Python from running."""
+        if self.hung is not None:
+            return serialization.to_place(self.hung["place"])
+        return main_thread(self.path.with_suffix(".stack")) if self.ending is None else None
+
+    def entries(self, group: Group, block: int) -> Iterator[tuple[Signature, int]]:
+        """Return signature and number of the call site of each collective of a block."""
+        known = self.blocks.get(group, [])
+        if block < len(known):
+            found = self._from(group, known[block].start)
+            for _, entry in zip(range(known[block].digest.count), found, strict=False):
+                yield self._signatures[entry[0]], entry[1]
+
+    def last(self) -> Place | None:
+        """Return the call site of the process's last collective; None if it had none."""
+        with self._ops() as file:
+            whole = file.seek(0, os.SEEK_END) // ENTRY.size
+            if not whole:
+                return None
+            file.seek((whole - 1) * ENTRY.size)
+            _, _, site = ENTRY.unpack(file.read(ENTRY.size))
+        return self.place(site) if site < len(self._sites) else None
+
+    def _from(self, group: Group, start: int) -> Iterator[tuple[int, int]]:
+        number = self.numbers[group]
+        with self._ops() as file:
+            file.seek(start * ENTRY.size)
+            while chunk := file.read(_CHUNK):
+                whole = len(chunk) - len(chunk) % ENTRY.size  # the last entry may be cut
+                for which, signature, site in ENTRY.iter_unpack(chunk[:whole]):
+                    if which == number and signature < len(self._signatures):
+                        yield signature, site
+
+    def _ops(self) -> Any:
+        try:
+            return self.path.with_suffix(".ops").open("rb")
+        except OSError as error:
+            raise RecordError(f"cannot read {error.filename}: {error.strerror}", _COPY) from error
+
+    def complete(self) -> None:
+        """Add the blocks that are not full: from the last line, or worked out if the process was cut off."""
+        if self.ending is not None:
+            groups = {number: group for group, number in self.numbers.items()}
+            for number, start, *digest in self._tails:
+                self.blocks[groups[number]].append(Block(start, Digest(*digest)))
+            return
+        for group in self.numbers:
+            self._work_out_tail(group)
+
+    def _work_out_tail(self, group: Group) -> None:
+        known = self.blocks[group]
+        me = group.ranks.index(self.process.rank) if self.process.rank in group.ranks else -1
+        digest, start, number = Digest(), -1, self.numbers[group]
+        skipped = 0 if not known else -BLOCK  # the last full block is read again: where it ends is not known
+        at = known[-1].start if known else 0
+        with self._ops() as file:
+            file.seek(at * ENTRY.size)
+            while chunk := file.read(_CHUNK):
+                whole = len(chunk) - len(chunk) % ENTRY.size
+                for which, signature, _ in ENTRY.iter_unpack(chunk[:whole]):
+                    if which == number:
+                        skipped += 1
+                        if skipped > 0 and signature < len(self._signatures):
+                            start = at if start < 0 else start
+                            digest.add(self._signatures[signature], me)
+                    at += 1
+        if digest.count:
+            known.append(Block(start, digest))
+
+    # -- lines
+
+    def take(self, record: list[Any]) -> Finding | None:
+        """Take in a line; return the finding that it holds, if it does."""
+        kind, *data = record
+        if kind == "finding":
+            return serialization.to_finding(data[0])
+        takers: dict[str, Callable[..., None]] = {
+            "group": self._take_group, "signature": self._take_signature, "site": self._take_site,
+            "block": self._take_block, "tails": self._take_tails, "rank": self._take_rank, "hung": self._take_hung,
+            "end": self._take_end,
+        }  # fmt: skip
+        takers[kind](*data)
+        return None
+
+    def _take_group(self, number: int, name: str, ranks: list[int]) -> None:
+        group = Group(str(name), tuple(int(rank) for rank in ranks))
+        self.numbers[group], self.blocks[group] = int(number), []
+
+    def _take_signature(self, number: int, data: list[Any]) -> None:
+        del number  # they come in order
+        self._signatures.append(Signature.of(data))
+
+    def _take_site(self, number: int, data: dict[str, Any]) -> None:
+        del number  # as above
+        self._sites.append(data)
+
+    def _take_block(self, number: int, index: int, start: int, same: int, balance: int) -> None:
+        group = next(group for group, known in self.numbers.items() if known == number)
+        if index != len(self.blocks[group]):
+            raise ValueError(f"block {index} of group {group.name} is out of order")
+        self.blocks[group].append(Block(start, Digest(BLOCK, same, balance)))
+
+    def _take_tails(self, tails: list[list[int]]) -> None:
+        self._tails = tails
+
+    def _take_rank(self, process: list[int]) -> None:
+        self.process = Process(*process)
+
+    def _take_hung(self, data: dict[str, Any]) -> None:
+        self.hung = data
+
+    def _take_end(self, data: dict[str, Any]) -> None:
+        self.ending = data
+
+
+_COPY = "copy the whole folder of the job, and merge again"
+
+
+def read(path: Path) -> tuple[Part, list[Finding]]:
+    """Read a part; its last line may be cut off.
+
+    Raises:
+        RecordError: it cannot be read, or is damaged.
+    """
+    try:
+        lines = path.read_bytes().splitlines(keepends=True)
+    except OSError as error:
+        raise RecordError(f"cannot read {path}: {error.strerror}", _COPY) from error
+    if lines and not lines[-1].endswith(b"\n"):
+        lines.pop()
+    try:
+        part = _begun(path, json.loads(lines[0]) if lines else None)
+        found = [finding for line in lines[1:] if (finding := part.take(json.loads(line))) is not None]
+        part.complete()
+    except RecordError:
+        raise
+    except (
+        ValueError,
+        TypeError,
+        KeyError,
+        IndexError,
+        StopIteration,
+        AssertionError,
+        AttributeError,
+        ConfigError,
+    ) as error:
+        raise RecordError(f"{path} is damaged: {type(error).__name__}: {error}", "run the job again") from error
+    return part, found
+
+
+def _begun(path: Path, header: Any) -> Part:
+    if header is None:
+        raise RecordError(f"{path} is empty: the process ended before it could write", "")
+    kind, data = header
+    if kind != "part" or not isinstance(data, dict):
+        raise RecordError(f"{path} is no part of a job", "name a folder that `syncheck run` has written")
+    if data["format"] != FORMAT:
+        hint = "use one version of syncheck in all ranks"
+        raise RecordError(f"{path} was written by syncheck {data['version']}, whose format this one cannot read", hint)
+    return Part(path, data, Process(int(data["rank"]), int(data["size"]), int(data["attempt"])))
+
+
+def paths(folder: Path) -> list[Path]:
+    """Return the text files of all parts in a folder, by rank."""
+    return sorted(path for pattern in ("rank-*.jsonl", "process-*.jsonl") for path in folder.glob(pattern))

@@ -1,0 +1,220 @@
+"""How the processes of a job find each other's parts, and which of them makes the report.
+
+A parent that is checked itself (`syncheck run --nproc`, one that spawns its ranks or starts them by
+`torch.distributed.run`) names a folder to its children and merges their parts when it ends. Ranks that somebody else
+has started (torchrun, srun) agree on a folder by the store of their process group, and the last one to end merges. No
+message is sent but those.
+
+Source:
+    torch/csrc/distributed/c10d/Store.hpp, `compareSet`: an empty expected value sets a key that does not exist.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import socket
+import tempfile
+import time
+import uuid
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from syncheck.findings import Report
+from syncheck.ranks import merging, watchdog, writer
+from syncheck.ranks.writer import Process
+
+PARTS = "SYNCHECK_PARTS"
+"""Environment variable: the folder that a parent wants the parts of its children in."""
+_KEY, _READY = "syncheck/folder", "syncheck/ready"
+_PATIENCE = timedelta(seconds=30)
+_SIGHT = 5.0
+"""Seconds in which a folder that was made on another machine must be seen."""
+_GRACE = 5.0
+"""Seconds that rank 0 of a job which fails waits for the others."""
+
+
+class Membership:
+    """This process's place among those of its job.
+
+    Attributes:
+        alone: why the ranks of this job are not merged; "" if they are, or there is but one.
+        has_children: ranks that this process has started are checked.
+        arguments: settings of the command line, as they are written there, for ranks that this process starts.
+        on_join: called when this process becomes a rank.
+        for_spawned: returns what a spawned child is sent so that it is checked; None if it cannot be.
+
+    Args:
+        wanted: where the user wants the folders of jobs; None: in `.syncheck`, and gone with the report.
+    """
+
+    def __init__(self, wanted: Path | None) -> None:
+        self.alone = ""
+        self._wanted = wanted
+        self._is_merger = False
+        parent = os.environ.get(PARTS)
+        self._has_parent = parent is not None
+        self.has_children = False
+        self.arguments: tuple[str, ...] = ()
+        self.on_join: Callable[[], None] = lambda: None
+        self.for_spawned: Callable[[], object | None] = lambda: None
+        if parent is not None:
+            self._begin(Path(parent), _process())
+
+    def _begin(self, folder: Path, process: Process) -> None:
+        try:
+            writer.begin(folder, process)
+        except OSError as error:
+            self.alone = f"cannot write into {folder}: {error.strerror}"
+
+    # -- as a parent
+
+    def folder_for_children(self) -> Path | None:
+        """Return where children must write their parts; None where nothing can be written."""
+        recorder = writer.current()
+        if recorder is None:
+            self._begin(Path(tempfile.mkdtemp(prefix="syncheck-")), Process())
+            self._is_merger = True
+            recorder = writer.current()
+        return recorder.folder if recorder is not None else None
+
+    # -- as a rank
+
+    def join(self, store: Any, rank: int, size: int) -> None:
+        """This process has become a rank.
+
+        Args:
+            store: the process group's `torch.distributed.Store`.
+            rank: in the job.
+            size: number of ranks.
+        """
+        if size < 2:
+            return
+        self.on_join()
+        recorder = writer.current()
+        if recorder is not None:
+            recorder.became(Process(rank, size, _attempt()))
+            return
+        try:
+            folder = self._agreed(store)
+        except Exception as error:  # noqa: BLE001  a store of any kind; the program has its own use for it
+            self.alone = f"the ranks could not agree on a folder: {type(error).__name__}: {error}"
+            return
+        if folder is not None:
+            self._begin(folder, Process(rank, size, _attempt()))
+            watchdog.arm()
+
+    def _agreed(self, store: Any) -> Path | None:
+        wanted = (self._wanted or Path(".syncheck")).absolute()
+        own = f"{wanted / 'job'}-{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:8]}"
+        mine = json.dumps([own, socket.gethostname()])
+        value = bytes(store.compare_set(_KEY, "", mine)).decode()
+        path, host = json.loads(value)
+        folder = Path(path)
+        if value == mine:
+            folder.mkdir(parents=True)
+            if self._wanted is None:
+                with contextlib.suppress(OSError):
+                    (wanted / ".gitignore").write_text("*\n", encoding="ascii")
+            store.set(_READY, "1")
+            return folder
+        store.wait([_READY], _PATIENCE)
+        deadline = time.monotonic() + _SIGHT
+        while not folder.is_dir():
+            if time.monotonic() > deadline:
+                here = socket.gethostname()
+                self.alone = (
+                    f"{here} does not see {folder}, which {host} has made: there is no shared file system. Each rank "
+                    "reports by itself, and ranks are not compared: name a shared folder with --ranks-dir"
+                )
+                return None
+            time.sleep(0.1)
+        return folder
+
+    # -- the end
+
+    def end(self, report: Report, status: int, ran: list[str], unused: list[str]) -> merging.Merged | None:
+        """Write the end of this process; return the job's report if it is this process that makes it.
+
+        Raises:
+            OSError: the end could not be written.
+        """
+        recorder = writer.current()
+        assert recorder is not None  # noqa: S101  who is alone does not come here
+        folder, process = recorder.folder, recorder.process
+        recorder.end(status, report, ran, unused)
+        writer.active = None
+        if self._is_merger:
+            merged = merging.merge([folder])
+            shutil.rmtree(folder, ignore_errors=True)
+            return merged
+        if self._has_parent and not (folder / watchdog.MARK).exists():
+            return None
+        is_last = self._is_last(folder, process, status)
+        if self._has_parent or not is_last or not merging.claim(folder):
+            return None
+        merged = merging.merge([folder])
+        if not merged.is_whole:
+            hint = f"the ranks' records are kept: syncheck merge {os.path.relpath(folder)}"
+            merged.report = merged.report.noted(hint)
+        elif self._wanted is None:
+            shutil.rmtree(folder, ignore_errors=True)
+        return merged
+
+    @staticmethod
+    def _is_last(folder: Path, process: Process, status: int) -> bool:
+        """Tell whether nobody else is there to merge.
+
+        A rank without a part is waited for a little: it may have joined this moment. In a job that fails, rank 0 does
+        not wait for long, and in one that hangs nobody does: what has not ended by itself then is ended.
+        """
+        began = time.monotonic()
+        while not merging.is_claimed(folder):
+            waited = time.monotonic() - began
+            are_over = merging.are_over(folder)
+            if are_over and (merging.count_ranks(folder) >= process.size or waited > _SIGHT):
+                return True
+            if waited > _GRACE and (folder / watchdog.MARK).exists():
+                merging.end_all(folder)
+                return True
+            if not are_over and (not status or waited > _GRACE):
+                return bool(status) and process.rank == 0
+            time.sleep(0.1)
+        return False
+
+
+def _attempt() -> int:
+    """Return how often torchrun has started this job again.
+
+    Source:
+        torch/distributed/elastic/agent/server/local_elastic_agent.py, `_start_workers`.
+    """
+    text = os.environ.get("TORCHELASTIC_RESTART_COUNT", "")
+    return int(text) if text.isdecimal() else 0
+
+
+def _process() -> Process:
+    """Return what the environment says of this process."""
+    rank, size = (os.environ.get(name, "") for name in ("RANK", "WORLD_SIZE"))
+    known = rank.isdecimal() and size.isdecimal()
+    return Process(int(rank), int(size), _attempt()) if known else Process()
+
+
+active: Membership | None = None
+"""That of this process; None where nobody asked for one."""
+
+
+def begin(wanted: Path | None) -> Membership:
+    """Find out whether this process is one of several."""
+    global active  # noqa: PLW0603  a process has one
+    active = Membership(wanted)
+    os.register_at_fork(after_in_child=_leave_to_parent)
+    return active
+
+
+def _leave_to_parent() -> None:
+    """This is a forked child: it is not checked, and no rank of its own."""
+    global active  # noqa: PLW0603  as above
+    active = None

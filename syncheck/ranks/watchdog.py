@@ -1,0 +1,196 @@
+"""Ends a job that hangs, with a report: also where the main thread is stuck in native code.
+
+A thread looks after the main thread, which cannot answer a signal, nor notice anything, while it waits inside C++. A
+rank whose collective takes longer than the user allows leaves a mark in the job's folder; all ranks that see it note
+where they are, and end. Where native code keeps the interpreter's lock, `faulthandler`, which needs none, notes the
+stack, and a neighbour ends the process.
+
+Source:
+    Python library reference: `signal.set_wakeup_fd`, `faulthandler.dump_traceback_later`.
+"""
+
+import contextlib
+import faulthandler
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any, NoReturn
+
+from syncheck import serialization
+from syncheck.findings import Place
+from syncheck.ranks import writer
+
+MARK = "hang"
+"""Name of the file by which a rank tells the others that the job hangs."""
+_TURN = 0.5
+_POLITENESS = 1.0
+"""Seconds that the main thread has to answer a signal by itself."""
+_DEADLY = {signal.SIGTERM, signal.SIGINT}
+
+
+class Watch:
+    """Looks after the main thread of a rank.
+
+    Attributes:
+        timeout: seconds that a collective may take; 0: for ever.
+        pending: group -> (what tells whether its latest collective is complete, when that was started).
+
+    Args:
+        timeout: seconds that a collective may take; 0: for ever.
+        place_of: turns a frame into a place.
+        end: delivers the report and ends this process, given its status and the reason; does not return.
+    """
+
+    def __init__(
+        self, timeout: float, place_of: Callable[[FrameType | None], Place], end: Callable[[int, str], NoReturn]
+    ) -> None:
+        self.pending: dict[str, tuple[Callable[[], bool], float]] = {}
+        self.timeout = timeout
+        self._place_of = place_of
+        self._end = end
+        self._waits: list[tuple[str, str, float]] = []
+        self._main = threading.main_thread().ident or 0
+        self._stack: Any = None
+        self._signals = -1
+
+    def start(self) -> None:
+        """Begin to look; signals are followed if this is the main thread."""
+        if threading.current_thread() is threading.main_thread():
+            self._signals, writing = os.pipe()
+            os.set_blocking(writing, False)
+            before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+            if before != -1:  # somebody else listens
+                signal.set_wakeup_fd(before)
+        threading.Thread(target=self._look, name="syncheck-watch", daemon=True).start()
+
+    @contextlib.contextmanager
+    def waits(self, what: str, group: str) -> Iterator[None]:
+        """The calling thread waits for other ranks for the time of a block."""
+        entry = (what, group, time.monotonic())
+        self._waits.append(entry)
+        try:
+            yield
+        finally:
+            self._waits.remove(entry)
+
+    # -- the thread
+
+    def _look(self) -> None:
+        while True:
+            self.arm()
+            for number in self._received():
+                self._answer(number)
+            if self.timeout and self._is_told():
+                self._give_up(1, "the job hangs")
+            stuck = self._stuck()
+            if stuck is not None and time.monotonic() - stuck[2] > self.timeout > 0:
+                self._tell()
+                self._give_up(1, f"the job hangs: {stuck[0]} took more than {self.timeout:g} seconds")
+
+    def _received(self) -> bytes:
+        if self._signals < 0:
+            time.sleep(_TURN)
+            return b""
+        ready, _, _ = select.select([self._signals], [], [], _TURN)
+        return os.read(self._signals, 64) if ready else b""
+
+    def _answer(self, number: int) -> None:
+        """Answer a signal for the main thread if that is stuck."""
+        if number not in _DEADLY:
+            return
+        before = self._position()
+        time.sleep(_POLITENESS)
+        if self._position() == before and self._stuck() is not None:
+            self._give_up(128 + number, "")
+
+    def _position(self) -> tuple[int, int]:
+        frame = sys._current_frames().get(self._main)  # noqa: SLF001  the documented way to see other threads
+        return (id(frame), frame.f_lasti) if frame is not None else (0, 0)
+
+    def _stuck(self) -> tuple[str, str, float] | None:
+        """Return what this rank waits for, its group, and since when; None if for nothing."""
+        if self._waits:
+            return self._waits[0]
+        for group, (is_complete, since) in sorted(self.pending.items(), key=lambda item: item[1][1]):
+            if not is_complete():
+                return "a collective", group, since
+            if self.pending.get(group, (None, 0.0))[1] == since:
+                self.pending.pop(group, None)
+        return None
+
+    def _is_told(self) -> bool:
+        recorder = writer.current()
+        return recorder is not None and (recorder.folder / MARK).exists()
+
+    def _tell(self) -> None:
+        recorder = writer.current()
+        if recorder is not None:
+            with contextlib.suppress(OSError):
+                (recorder.folder / MARK).touch()
+
+    def _give_up(self, status: int, reason: str) -> NoReturn:
+        stuck = self._stuck()
+        frame = sys._current_frames().get(self._main)  # noqa: SLF001  as above
+        recorder = writer.current()
+        if recorder is not None:
+            place = serialization.of_place(self._place_of(frame))
+            recorder.tell("hung", {"group": stuck and stuck[1], "what": stuck and stuck[0], "place": place})
+        self._end(status, reason)
+
+    def arm(self) -> None:
+        """Let faulthandler note the stacks if this thread cannot run for as long as a collective may take."""
+        recorder = writer.current()
+        if not self.timeout or recorder is None:
+            return
+        if self._stack is None:
+            self._stack = (recorder.folder / f"{recorder.name}.stack").open("w", encoding="utf-8")
+        faulthandler.dump_traceback_later(0.8 * self.timeout, file=self._stack)
+
+
+active: Watch | None = None
+"""That of this process, if it is a rank."""
+
+
+def begin(timeout: float, place_of: Callable[[FrameType | None], Place], end: Callable[[int, str], NoReturn]) -> None:
+    """Look after this process from now on; see `Watch`."""
+    global active  # noqa: PLW0603  a process has one
+    if active is None:
+        active = Watch(timeout, place_of, end)
+        active.start()
+        os.register_at_fork(after_in_child=_leave_to_parent)
+
+
+def _leave_to_parent() -> None:
+    """This is a forked child: its signals are none of those that the parent's thread answers."""
+    global active  # noqa: PLW0603  as above
+    if active is not None:
+        active = None
+        with contextlib.suppress(ValueError):  # forked by another thread, which is the main one here only later
+            signal.set_wakeup_fd(-1)
+
+
+def arm() -> None:
+    """There is a folder to note stacks in now."""
+    if active is not None:
+        active.arm()
+
+
+def waiting(what: str, group: str = "") -> contextlib.AbstractContextManager[None]:
+    """Return a block in which the calling thread waits for other ranks."""
+    return active.waits(what, group) if active is not None else contextlib.nullcontext()
+
+
+def wants(group: str) -> bool:
+    """Tell whether it is to be noticed when a collective of a group does not end."""
+    return active is not None and active.timeout > 0 and bool(group)
+
+
+def started(group: str, is_complete: Callable[[], bool]) -> None:
+    """A collective has been started that may not end."""
+    if active is not None:
+        active.pending[group] = (is_complete, time.monotonic())

@@ -1,0 +1,247 @@
+"""What a process tells the others of its job: the collectives that it issues, and in the end its report.
+
+A part is two files. `NAME.jsonl` has a JSON array a line: first the header, then what groups, signatures and call sites
+the numbers stand for, a digest for each block of a group's collectives, and at last the end. `NAME.ops` has 12 bytes
+for each collective, in the order of issue, written before it runs: numbers of its group, signature and call site. So a
+process that dies at any moment leaves all that it had done, and who compares ranks reads only blocks that differ.
+"""
+
+import json
+import os
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from syncheck import __version__, serialization
+from syncheck.findings import Place, Report
+from syncheck.ranks.signature import Digest, Group, Signature
+
+FORMAT = 1
+BLOCK = 1024
+"""Collectives of a group that have one digest."""
+ENTRY = struct.Struct("<III")
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """Who writes a part.
+
+    Attributes:
+        rank: in the job; -1 for a process that is none.
+        size: number of ranks of the job; 0 where it is not known.
+        attempt: how often the job has been started again.
+    """
+
+    rank: int = -1
+    size: int = 0
+    attempt: int = 0
+
+
+@dataclass(slots=True)
+class _Sequence:
+    """A group's collectives so far: the block that is not complete, and how many blocks are."""
+
+    number: int
+    me: int
+    blocks: int = 0
+    start: int = 0
+    digest: Digest = field(default_factory=Digest)
+
+
+class Recorder:
+    """Writes the part of this process.
+
+    Attributes:
+        folder: where the parts of the job are.
+        process: who this is.
+        issued: how many collectives there were.
+
+    Args:
+        folder: exists already.
+        process: who this is.
+
+    Raises:
+        OSError: nothing can be written there.
+    """
+
+    def __init__(self, folder: Path, process: Process) -> None:
+        self.folder = folder
+        self.process = process
+        self.issued = 0
+        self._pid = os.getpid()
+        who = f"rank-{process.rank:05}" if process.rank >= 0 else "process"
+        self.name = f"{who}-{_host()}-{self._pid}"
+        append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        self._text = os.open(folder / f"{self.name}.jsonl", append, 0o644)
+        self._ops = os.open(folder / f"{self.name}.ops", append, 0o644)
+        self._lock = threading.RLock()
+        self._sequences: dict[Group, _Sequence] = {}
+        self._signatures: dict[Signature, int] = {}
+        self._sites: dict[int, int] = {}
+        self._failure: OSError | None = None
+        self._is_over = False
+        self._line("part", {
+            "format": FORMAT, "version": __version__, "rank": process.rank, "size": process.size,
+            "attempt": process.attempt, "host": _host(), "pid": self._pid, "began": time.time(),
+            "program": sys.argv[:1],
+        })  # fmt: skip
+
+    @property
+    def is_own(self) -> bool:
+        """Tell whether this process is the one that the part is about, and no forked child of it."""
+        return os.getpid() == self._pid
+
+    def issue(self, group: Group, signature: Signature, site: int, place: Callable[[int], Place]) -> None:
+        """Note a collective that is about to run.
+
+        Args:
+            group: its group.
+            signature: what it is.
+            site: the call site.
+            place: turns a call site into a place.
+        """
+        if not self.is_own:
+            return
+        with self._lock:
+            sequence = self._sequences.get(group) or self._add_group(group)
+            number = self._signatures.get(signature)
+            if number is None:
+                number = self._signatures[signature] = len(self._signatures)
+                self._line("signature", number, signature.data())
+            where = self._sites.get(site)
+            if where is None:
+                where = self._sites[site] = len(self._sites)
+                self._line("site", where, serialization.of_place(place(site)))
+            self._write(self._ops, ENTRY.pack(sequence.number, number, where))
+            self._count(sequence, signature)
+            self.issued += 1
+
+    def _add_group(self, group: Group) -> _Sequence:
+        me = group.ranks.index(self.process.rank) if self.process.rank in group.ranks else -1
+        sequence = self._sequences[group] = _Sequence(len(self._sequences), me)
+        self._line("group", sequence.number, group.name, group.ranks)
+        return sequence
+
+    def _count(self, sequence: _Sequence, signature: Signature) -> None:
+        digest = sequence.digest
+        if digest.count == 0:
+            sequence.start = self.issued
+        digest.add(signature, sequence.me)
+        if digest.count == BLOCK:
+            self._line("block", sequence.number, sequence.blocks, sequence.start, digest.same, digest.balance)
+            sequence.blocks += 1
+            sequence.digest = Digest()
+
+    def became(self, process: Process) -> None:
+        """This process is known to be a rank now."""
+        if self.is_own and self.process != process:
+            self.process = process
+            self.tell("rank", [process.rank, process.size, process.attempt])
+
+    def tell(self, kind: str, data: object) -> None:
+        """Note something about the process, such as what it waits for."""
+        if self.is_own:
+            with self._lock:
+                self._line(kind, data)
+
+    def end(self, status: int, report: Report, ran: list[str], unused: list[str]) -> None:
+        """Note the end of the process.
+
+        Args:
+            status: the program's own exit status.
+            report: what was found.
+            ran: the files of the program's call sites.
+            unused: comments that silenced nothing.
+
+        Raises:
+            OSError: something could not be written.
+        """
+        with self._lock:
+            if self._is_over or not self.is_own:
+                return
+            for finding in report.findings:
+                self._line("finding", serialization.of_finding(finding))
+            self._line("tails", [
+                [s.number, s.start, s.digest.count, s.digest.same, s.digest.balance]
+                for s in self._sequences.values()
+                if s.digest.count
+            ])  # fmt: skip
+            self._line("end", {
+                "status": status, "incomplete": report.incomplete, "notes": report.notes, "ran": ran, "unused": unused,
+                "summary": serialization.of_summary(report.summary),
+            })  # fmt: skip
+            self._is_over = True
+            os.close(self._text)
+            os.close(self._ops)
+            with suppress(OSError):  # the end itself could be written
+                (self.folder / f"{self.name}.over").touch()
+        if self._failure is not None:
+            raise self._failure
+
+    def _line(self, *record: object) -> None:
+        self._write(self._text, json.dumps(record, separators=(",", ":")).encode() + b"\n")
+
+    def _write(self, descriptor: int, data: bytes) -> None:
+        if self._is_over or self._failure is not None:
+            return
+        try:
+            os.write(descriptor, data)
+        except OSError as error:  # the program under test must not see it
+            self._failure = error
+
+
+def _host() -> str:
+    return socket.gethostname() or "localhost"
+
+
+def is_over(path: Path) -> bool:
+    """Tell whether the process of a part, given by its text file, has ended or is known to be gone."""
+    pid = local_pid(path)
+    return path.with_suffix(".over").exists() or (pid > 0 and not _is_alive(pid))
+
+
+def local_pid(path: Path) -> int:
+    """Return the number of the process of a part, given by its text file; 0 if it was on another machine."""
+    _, _, rest = path.stem.partition("-")
+    host, _, pid = (rest.partition("-")[2] if path.stem.startswith("rank-") else rest).rpartition("-")
+    return int(pid) if host == _host() and pid.isdecimal() else 0
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    try:  # one that has ended, and that nobody has asked how, is still there
+        status = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return True
+    return status.rpartition(")")[2].split()[:1] != ["Z"]
+
+
+active: Recorder | None = None
+"""The recorder of this process; None as long as it is alone."""
+
+
+def begin(folder: Path, process: Process) -> Recorder:
+    """Open the part of this process.
+
+    Raises:
+        OSError: nothing can be written there.
+    """
+    global active  # noqa: PLW0603  a process has one part
+    active = Recorder(folder, process)
+    return active
+
+
+def current() -> Recorder | None:
+    """Return the recorder of this process; None while it is alone, and in a forked child."""
+    return active if active is not None and active.is_own else None

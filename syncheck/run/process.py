@@ -1,0 +1,123 @@
+"""One process of a program, and all of them together: what checks it, and which of them delivers the report."""
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from syncheck.config.options import Options
+from syncheck.errors import BackendError, RecordError
+from syncheck.filters.policy import Policy
+from syncheck.findings import Report
+from syncheck.ranks import merging, rendezvous, watchdog, writer
+
+if TYPE_CHECKING:
+    from syncheck.run.run import Job
+    from syncheck.sanitizer.session import Session
+
+NOTHING_SEEN = "no GPU operator was seen: nothing was checked"
+
+
+def new_session(options: Options, backend: str) -> "Session":
+    """Return a session that reports the selected rules.
+
+    Raises:
+        ConfigError: a rule name that does not exist.
+    """
+    from syncheck.sanitizer.session import Session  # noqa: PLC0415
+
+    codes = options.selected()
+    return Session(lambda rule: rule.code in codes, backend)
+
+
+def job_of(options: Options, deliver: Callable[[Report], int], policy: Policy | None = None) -> "Job":
+    """Return the job that checks this process, a member of those that `membership` knows.
+
+    Raises:
+        ConfigError: a rule name that does not exist.
+        BackendError: there is no torch, or no backend for it.
+    """
+    policy = policy or Policy(options)
+    try:
+        from syncheck.run import backends  # noqa: PLC0415  the first use of torch
+        from syncheck.run.run import Job  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise BackendError(
+            "torch is not installed in this environment",
+            f"install it for {sys.executable}: pip install 'torch>=2.8'",
+        ) from error
+
+    def ended(report: Report, status: int) -> int:
+        return conclude(report, status, job.sites.lines(), policy, deliver)
+
+    job = Job(options, lambda name: new_session(options, name), policy, ended, *backends.choose(options))
+    member = rendezvous.active or rendezvous.begin(options.ranks_dir)
+    member.on_join = lambda: watchdog.begin(
+        options.hang_timeout, lambda frame: job.sites.place(job.sites.capture(frame)), job.end_now
+    )
+    return job
+
+
+def run_ranks(options: Options, policy: Policy, deliver: Callable[[Report], int]) -> int:
+    """Run this very command in several ranks, and deliver one report of all."""
+    from syncheck.run.start_ranks import start_ranks  # noqa: PLC0415  it needs torch
+
+    with tempfile.TemporaryDirectory(prefix="syncheck-") as folder:
+        command = ["-m", "syncheck", *sys.argv[1:]]
+        status = start_ranks(options.nproc, command, {rendezvous.PARTS: folder})
+        try:
+            report = shown(merging.merge([Path(folder)]), policy)
+        except RecordError as error:
+            reason = f"no rank has written anything: {error}"
+            report = Report(incomplete=(reason,))
+        own = deliver(report)
+        return status or own
+
+
+def conclude(
+    report: Report, status: int, lines: Iterable[tuple[str, int]], policy: Policy, deliver: Callable[[Report], int]
+) -> int:
+    """Deliver the report of a process: by itself, or with those of the other ranks of its job by the last of them.
+
+    Args:
+        report: as the policy applied it.
+        status: the program's own exit status.
+        lines: (path, line) of all its call sites.
+        policy: what becomes of findings.
+        deliver: prints a report and returns the exit status that it calls for.
+
+    Returns:
+        The exit status that the report calls for; 0 where another process delivers.
+    """
+    member, lines = rendezvous.active, list(lines)
+    if member is None or writer.current() is None:
+        if member is not None and member.has_children and not report.summary.operators and not report.findings:
+            return 0  # it is the launcher of ranks on several machines, which report by themselves
+        alone = (member.alone,) if member is not None and member.alone else ()
+        report = replace(report, incomplete=(*report.incomplete, *alone))
+        return deliver(policy.concluded(report, lines))
+    try:
+        merged = member.end(completed(report), status, sorted({path for path, _ in lines}), policy.unused(lines))
+    except OSError as error:
+        report = replace(report, incomplete=(*report.incomplete, f"the ranks could not be merged: {error}"))
+        return deliver(policy.concluded(report, lines))
+    return deliver(shown(merged, policy)) if merged is not None else 0
+
+
+def shown(merged: merging.Merged, policy: Policy) -> Report:
+    """Return what is to be shown of a job's report; what only some ranks saw nothing of was checked by the others."""
+    report = merged.report
+    if report.summary.operators:
+        report = replace(report, incomplete=tuple(text for text in report.incomplete if NOTHING_SEEN not in text))
+    return policy.of_known(policy.applied(report), merged.ran)
+
+
+def completed(report: Report) -> Report:
+    """Return the report with the reason added why it may say too little: nothing was seen."""
+    if report.summary.operators or not report.summary.backend:
+        return report
+    return replace(report, incomplete=(*report.incomplete, NOTHING_SEEN))

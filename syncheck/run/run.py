@@ -1,0 +1,199 @@
+"""One run of a program under a backend: session, trace, report and exit status."""
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import NoReturn, Protocol
+
+from syncheck import paths
+from syncheck.config.options import Options
+from syncheck.errors import BackendError
+from syncheck.filters import ignore_block
+from syncheck.filters.policy import Policy
+from syncheck.findings import Report
+from syncheck.instrument.sites import SiteTable
+from syncheck.run.launcher import PreparedProgram, execute
+from syncheck.run.trace.codec import TraceWriter
+from syncheck.sanitizer.collector import Mark
+from syncheck.sanitizer.monitor import Monitor
+from syncheck.sanitizer.session import Session
+
+real_exit = os._exit
+
+
+class Backend(Protocol):
+    """What provides the GPUs and watches them."""
+
+    is_checking: bool
+
+    def watching(self) -> AbstractContextManager[None]:
+        """Watch the program for the time of a block; everything is as before afterwards."""
+        ...
+
+    def settle(self) -> None:
+        """Tell the monitor all that happened so far."""
+        ...
+
+    def finish(self) -> None:
+        """The program has ended: look at what is left, and listen no more."""
+        ...
+
+
+MakeBackend = Callable[[Monitor, SiteTable, Callable[[str], None], Callable[[], None]], Backend]
+"""Makes a backend of (monitor, table of call sites, how to tell the user something, what to call after a finding)."""
+
+
+class Job:
+    """One program, checked.
+
+    Args:
+        options: how.
+        make_session: makes the session that checks, given the backend in words.
+        policy: leaves out of a report what settings and comments silence.
+        deliver: prints a report, given the program's own exit status, and returns the one that it calls for.
+        backend_name: the backend in words.
+        make_backend: makes it.
+
+    Raises:
+        BackendError: the trace cannot be written.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        make_session: Callable[[str], Session],
+        policy: Policy,
+        deliver: Callable[[Report, int], int],
+        backend_name: str,
+        make_backend: MakeBackend,
+    ) -> None:
+        self._options = options
+        self._policy = policy
+        self._deliver = deliver
+        self.session = make_session(backend_name)
+        self.sites = SiteTable()
+        self._trace = None
+        if options.trace is not None:
+            try:
+                self._trace = TraceWriter(self.session, options.trace, self.sites, backend_name)
+            except OSError as error:
+                raise BackendError(f"cannot write the trace {options.trace}: {error.strerror}") from error
+        self._delivering = threading.RLock()
+        self._status: int | None = None  # of the report, once it has been delivered
+        self._monitor: Monitor = self._trace or self.session
+        self.backend = make_backend(self._monitor, self.sites, self.session.note, self._after_finding)
+
+    def run(self, prepared: PreparedProgram) -> int:
+        """Run the program and deliver the report; return the exit status."""
+        with self.watching():
+            outcome = execute(prepared, self.end)
+            if outcome.is_child:
+                return outcome.status
+        status = self._deliver_report(outcome.status)
+        if outcome.interrupted:
+            end_by_interrupt()
+        return outcome.status or status
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Watch the program for the time of a block, or for the steps of it that were asked for."""
+        if not _active:
+            ignore_block.begin()
+            paths.start_here()
+        _active.append(self)
+        try:
+            with self._window():
+                yield
+                self.backend.finish()
+        finally:
+            _active.remove(self)
+
+    def _window(self) -> AbstractContextManager[None]:
+        steps = self._options.steps
+        if steps is None:
+            return self.backend.watching()
+        from syncheck.instrument.steps import Window  # noqa: PLC0415  it needs torch
+
+        return Window(steps, self.backend, self.session).watching()
+
+    def report(self, since: Mark | None = None) -> Report:
+        """Return the findings so far, or those since a mark."""
+        self.backend.settle()
+        return self._policy.applied(self.session.report(self.sites, since))
+
+    def begin_anew(self) -> None:
+        """Take it that all work so far is complete: what comes is another program."""
+        self.backend.settle()
+        self.session.begin_anew()
+
+    def end(self, status: int) -> int:
+        """Deliver the report of a program that ends with a status; return the status to end with."""
+        self.backend.finish()
+        own = self._deliver_report(status)
+        return status or own
+
+    def end_now(self, status: int, reason: str) -> NoReturn:
+        """End this process with a report, from a thread that looks after the others.
+
+        Args:
+            status: the exit status if the report calls for none.
+            reason: why the report may say too little; "" if that is known.
+        """
+        if reason:
+            self.session.incomplete(reason)
+        self.backend.is_checking = False
+        own = self._deliver_report(status)
+        with contextlib.suppress(Exception):  # whatever the program has made of it
+            sys.stdout.flush()
+        real_exit(own or status)
+
+    def _deliver_report(self, program_status: int) -> int:
+        with self._delivering:
+            if self._status is None:
+                if program_status == 0 and self._options.steps is None:
+                    self._monitor.ended()
+                self._status = self._deliver(self.report(), program_status)
+                self._status = self._close_trace(self._status)
+            return self._status
+
+    def _close_trace(self, status: int) -> int:
+        if self._trace is not None:
+            try:
+                self._trace.close()
+            except OSError as error:
+                sys.stderr.write(f"syncheck: the trace is incomplete: {error}\n")
+                return status or 3
+        return status
+
+    def _after_finding(self) -> None:
+        if self._options.fail_fast and self._policy.is_failing(self.report()):
+            self.backend.is_checking = False
+            sys.stdout.flush()
+            status = self._deliver_report(0)
+            sys.stderr.flush()
+            real_exit(status or 1)  # of several ranks, another one may deliver
+
+
+_active: list[Job] = []
+
+
+def active() -> Job | None:
+    """Return the job that checks this process now, the innermost one; None if there is none."""
+    return _active[-1] if _active else None
+
+
+def leave_to_parent() -> None:
+    """This is a forked process: what checked its parent does not check it."""
+    _active.clear()
+
+
+def end_by_interrupt() -> None:
+    """End this process as python does after an unhandled KeyboardInterrupt: by the signal itself."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGINT)

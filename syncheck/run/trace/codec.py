@@ -1,0 +1,223 @@
+"""Trace files: gzip-compressed JSON lines, one call of `Monitor` each, after a header line.
+
+A call is `[name, [argument, ...], {keyword: value}]`; the call sites that it names come before it as
+`["site", id, place, bound name]`, with the rules that the program ignores there, if it does, at the end. The last line
+is `["end"]`: without it the program was cut off, and the replay says so.
+"""
+
+import gzip
+import inspect
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from syncheck import __version__, serialization
+from syncheck.errors import TraceError
+from syncheck.findings import UNKNOWN, Place, Report
+from syncheck.rules.model import Rule
+from syncheck.sanitizer.monitor import Monitor, Sites
+from syncheck.sanitizer.session import Session
+
+FORMAT = 1
+_QUESTIONS = frozenset({"is_pending", "capturing", "report"})  # calls that change nothing
+_SITE_ARGUMENTS = frozenset({"site", "context"})
+
+
+class TraceWriter:
+    """A monitor that writes each call down and passes it on.
+
+    Args:
+        session: the monitor that checks.
+        path: the file to write.
+        sites: turns call sites into places, which are stored with the trace.
+        backend: how the GPUs were provided, in words.
+
+    Raises:
+        OSError: the file cannot be written; also later, from any call.
+    """
+
+    def __init__(self, session: Session, path: Path, sites: Sites, backend: str) -> None:
+        self._session = session
+        self._sites = sites
+        self._known: set[int] = set()
+        self._file: TextIO | None = gzip.open(path, "wt", encoding="utf-8")  # noqa: SIM115  closed by close()
+        self._failure: OSError | None = None
+        self._pid = os.getpid()
+        self._write({"syncheck-trace": FORMAT, "version": __version__, "backend": backend})
+
+    def _write(self, record: object) -> None:
+        if self._file is None or os.getpid() != self._pid:  # a forked child shares the file, and must not touch it
+            return
+        try:
+            self._file.write(json.dumps(record, separators=(",", ":")) + "\n")
+        except OSError as error:  # the program under test must not see it
+            self._failure, self._file = error, None
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._session, name)
+        recorded = method if name in _QUESTIONS else self._recorded(name, method)
+        setattr(self, name, recorded)
+        return recorded
+
+    def _recorded(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        names = list(inspect.signature(method).parameters)
+        positions = [index for index, parameter in enumerate(names) if parameter in _SITE_ARGUMENTS]
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            for index in positions:
+                if index < len(args):
+                    self._store_site(max(0, args[index]) // 4096 if names[index] == "context" else args[index])
+            self._write([name, args, kwargs] if kwargs else [name, args])
+            return method(*args, **kwargs)
+
+        return call
+
+    def _store_site(self, site: int) -> None:
+        if site and site not in self._known:
+            self._known.add(site)
+            place = serialization.of_place(self._sites.place(site))
+            ignored = self._sites.ignored_codes(site)
+            self._write(["site", site, place, self._sites.bound(site), *([ignored] if ignored else [])])
+
+    def close(self) -> None:
+        """Finish the file.
+
+        Raises:
+            OSError: something could not be written.
+        """
+        self._write(["end"])
+        file, self._file = self._file, None
+        if self._failure is not None:
+            raise self._failure
+        if file is not None:
+            file.close()
+
+
+class StoredSites:
+    """The places that a trace brings along."""
+
+    def __init__(self) -> None:
+        self.places: dict[int, Place] = {}
+        self.names: dict[int, str] = {}
+        self.codes: dict[int, list[str]] = {}
+
+    def place(self, site: int) -> Place:
+        """Return the place of a call site."""
+        return self.places.get(site, UNKNOWN)
+
+    def bound(self, site: int) -> str:
+        """Return the name bound or deleted at a call site."""
+        return self.names.get(site, "")
+
+    def ignored(self, site: int, rule: Rule) -> bool:
+        """Tell whether the program ignored a rule at a call site."""
+        return rule.code in self.ignored_codes(site)
+
+    def ignored_codes(self, site: int) -> list[str]:
+        """Return the codes of all rules that the program ignored at a call site."""
+        return self.codes.get(site, [])
+
+
+def replay(path: Path, make_session: Callable[[str], Session]) -> Report:
+    """Make the calls of a trace on a new session, which `make_session` makes from the backend's description.
+
+    Raises:
+        TraceError: the file cannot be read, is no trace, is damaged, or is of a newer format.
+        ConfigError: from `make_session`.
+    """
+    lines = _lines(path)
+    try:
+        header = _header(path, next(lines, None))
+    except _CutOffError as error:
+        raise _UnreadableError(f"{path}: the trace is cut off before its first line", _HINT) from error
+    session, sites = make_session(f"a trace of {header.get('backend', 'unknown GPUs')}"), StoredSites()
+    is_whole = False
+    number = 1  # of the line that was read last
+    try:
+        for record in lines:
+            number += 1
+            is_whole = _apply(record, session, sites)
+    except _CutOffError:
+        is_whole = False
+    except _UnreadableError:
+        raise
+    except Exception as error:  # damaged calls can break anything
+        raise _damaged(path, number, error) from error
+    if not is_whole:
+        session.incomplete(f"the trace ends early, after record {number}: the program was cut off while recording")
+    try:
+        return session.report(sites)
+    except Exception as error:  # as above: names and places are put together here
+        raise _damaged(path, number, error) from error
+
+
+def _damaged(path: Path, number: int, error: Exception) -> TraceError:
+    reason = f"{type(error).__name__}: {error}"
+    return TraceError(f"{path}: the trace is damaged, seen at record {number} ({reason})", "record the trace again")
+
+
+class _UnreadableError(TraceError):
+    """The file is no trace, or its lines are none."""
+
+
+class _CutOffError(Exception):
+    """The compressed data ends in the middle."""
+
+
+def _apply(record: Any, session: Session, sites: StoredSites) -> bool:
+    """Make one call; tell whether it was the end mark."""
+    kind = record[0]
+    if kind == "end":
+        return True
+    if kind == "site":
+        sites.places[int(record[1])] = serialization.to_place(record[2])
+        sites.names[int(record[1])] = str(record[3])
+        sites.codes[int(record[1])] = [str(code) for code in record[4]] if len(record) > 4 else []
+        return False
+    if kind not in _CALLS:
+        raise ValueError(f"there is no call {kind!r}")
+    keywords = record[2] if len(record) > 2 else {}
+    getattr(session, kind)(*(_frozen(argument) for argument in record[1]), **keywords)
+    return False
+
+
+_CALLS = {name for name, _ in inspect.getmembers(Monitor, inspect.isfunction) if not name.startswith("_")} | {"note"}
+
+
+def _frozen(value: Any) -> Any:
+    """Return lists as tuples, as the calls were made."""
+    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
+
+
+def _lines(path: Path) -> Iterator[Any]:
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            for line in file:
+                yield json.loads(line)
+    except EOFError as error:
+        raise _CutOffError from error
+    except (gzip.BadGzipFile, UnicodeDecodeError, json.JSONDecodeError, RecursionError, ValueError) as error:
+        raise _UnreadableError(f"{path}: this is not a syncheck trace, or it is damaged: {error}", _HINT) from error
+    except OSError as error:
+        raise _UnreadableError(f"{path}: cannot be read: {error.strerror or error}", _HINT) from error
+    except Exception as error:
+        if type(error).__module__ == "zlib":
+            raise _UnreadableError(f"{path}: the trace is damaged: {error}", _HINT) from error
+        raise
+
+
+_HINT = "traces are written by `syncheck run --trace FILE`"
+
+
+def _header(path: Path, header: Any) -> dict[str, Any]:
+    if not isinstance(header, dict) or "syncheck-trace" not in header:
+        raise TraceError(f"{path}: this is not a syncheck trace", _HINT)
+    if header["syncheck-trace"] != FORMAT:
+        found = header["syncheck-trace"]
+        by = header.get("version", "another version")
+        raise TraceError(
+            f"{path}: trace format {found!r}, written by syncheck {by}", f"this version reads format {FORMAT}"
+        )
+    return header

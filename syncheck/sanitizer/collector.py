@@ -1,0 +1,127 @@
+"""Collects raw findings while the program runs, one for each cause, and words them at the end."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from syncheck.findings import Finding, Place, merge_equal
+from syncheck.rules.model import Rule, Severity
+from syncheck.sanitizer.messages import Names, Text
+from syncheck.sanitizer.monitor import Sites
+
+
+@dataclass(slots=True)
+class Draft:
+    """A finding whose words are not chosen yet.
+
+    Attributes:
+        site: the primary call site.
+        facts: the rule's facts.
+        related: other call sites, each with what happened there.
+        advice: the line to add.
+        allocation: the tensor it is about, 0 if none.
+        name_sites: call sites that may tell the tensor's name where it is gone: its allocation, its free.
+        superseded: asked at the end: True drops it, as a more specific finding stands for it.
+        is_about_call: it wants a call changed: where torch itself makes that, nobody can.
+    """
+
+    rule: Rule
+    site: int
+    facts: dict[str, Text]
+    related: list[tuple[int, Text]] = field(default_factory=list)
+    advice: Text = ()
+    allocation: int = 0
+    name_sites: tuple[int, ...] = ()
+    level: Severity | None = None
+    superseded: Callable[[], bool] | None = None
+    is_about_call: bool = False
+    count: int = 1
+
+    def mention(self, related: list[tuple[int, Text]]) -> None:
+        """Add call sites that a repetition brought, up to a number that people still read."""
+        known = {site for site, _ in self.related}
+        room = max(0, _MOST_RELATED - len(self.related))
+        self.related += [entry for entry in related if entry[0] not in known][:room]
+
+
+_MOST_RELATED = 5
+
+
+Mark: TypeAlias = dict[tuple[object, ...], int]
+"""How often each finding had been seen at some time."""
+
+
+class Ledger:
+    """Findings so far.
+
+    Attributes:
+        names: what the program calls its things.
+    """
+
+    def __init__(self, selected: Callable[[Rule], bool]) -> None:
+        self.names = Names()
+        self._selected = selected
+        self._drafts: dict[tuple[object, ...], Draft] = {}
+
+    def add(self, draft: Draft, *cause: object) -> Draft:
+        """Add a finding, or count one more of the same rule, sites and cause; return the one that is kept."""
+        key = (draft.rule.code, draft.site, *cause)
+        known = self._drafts.get(key)
+        if known is not None:
+            known.count += 1
+            known.mention(draft.related)
+            return known
+        self._drafts[key] = draft
+        return draft
+
+    def has(self, site: int) -> bool:
+        """Tell whether anything was reported at a site."""
+        return any(draft.site == site for draft in self._drafts.values())
+
+    def mark(self) -> Mark:
+        """Return how often each finding was seen so far."""
+        return {key: draft.count for key, draft in self._drafts.items()}
+
+    def findings(self, sites: Sites, since: Mark | None = None) -> tuple[Finding, ...]:
+        """Word all findings, or those seen since a mark; equal ones merged, in the order of place and code."""
+        self.names.sites = sites
+        drafts = [(draft, draft.count - (since or {}).get(key, 0)) for key, draft in self._drafts.items()]
+        kept = [(d, count) for d, count in drafts if count and self._selected(d.rule)]
+        kept = [(d, count) for d, count in kept if not (d.superseded and d.superseded())]
+        kept = [(d, count) for d, count in kept if not sites.ignored(d.site, d.rule)]
+        kept = [(d, count) for d, count in kept if not (d.is_about_call and _is_torchs(sites.place(d.site)))]
+        return merge_equal(self._word(draft, sites).counted(count) for draft, count in kept)
+
+    def _word(self, draft: Draft, sites: Sites) -> Finding:
+        self._name(draft, sites)
+        word = self.names.word
+        place = sites.place(draft.site)
+        facts = {name: word(value) for name, value in draft.facts.items()}
+        finding = Finding.of(draft.rule, place, **facts)
+        related = tuple(_with_message(sites.place(site), word(message)) for site, message in draft.related if site)
+        advice = word(draft.advice).replace("{line}", f"line {place.frame.line}")
+        return Finding(
+            rule=finding.rule,
+            place=place,
+            message=finding.message,
+            help=advice,
+            related=related,
+            count=draft.count,
+            level=draft.level or draft.rule.severity,
+        )
+
+    def _name(self, draft: Draft, sites: Sites) -> None:
+        key = ("allocation", draft.allocation)
+        names = (sites.bound(site) for site in draft.name_sites)
+        name = self.names.given.get(key) or next((name for name in names if name and not name.endswith("[...]")), "")
+        if name:
+            self.names.given[key] = name
+
+
+def _is_torchs(place: Place) -> bool:
+    """Tell whether torch's own code made a call, for whomever."""
+    return bool(place.stack) and place.stack[0].package == "torch"
+
+
+def _with_message(place: Place, message: str) -> Place:
+    return Place(place.frame, message, place.excerpt, place.stack)

@@ -1,0 +1,56 @@
+"""Asynchronous collectives that nobody ever waits for (SYN603)."""
+
+from dataclasses import dataclass
+
+from syncheck.hb.engine import Engine
+from syncheck.rules import dropped_work
+from syncheck.sanitizer.classify import collective_name
+from syncheck.sanitizer.collector import Draft, Ledger
+
+_MOST_KEPT = 256
+"""Collectives that are kept until it is seen which of them somebody has waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A collective: its stream, the op that it is there, and its call."""
+
+    stream: int
+    epoch: int
+    operator: str
+    site: int
+
+
+class Works:
+    """Follows collectives of which the program has a handle."""
+
+    def __init__(self, engine: Engine, ledger: Ledger) -> None:
+        self._engine = engine
+        self._ledger = ledger
+        self._works: list[_Work] = []
+
+    def add(self, stream: int, operator: str, site: int) -> None:
+        """The op that was launched last on a stream is a collective."""
+        self._works.append(_Work(stream, self._engine.now(stream), operator, site))
+        if len(self._works) > _MOST_KEPT:
+            waiting = [work for work in self._works if not self._is_awaited(work)]
+            self._works = waiting[-_MOST_KEPT // 2 :]
+
+    def _is_awaited(self, work: _Work) -> bool:
+        if self._engine.host_covers(work.epoch):
+            return True
+        others = (stream for stream in self._ledger.names.streams if stream != work.stream)
+        return any(self._engine.covers(stream, work.epoch) for stream in others)
+
+    def report(self) -> None:
+        """The program has ended: report what nobody has waited for."""
+        works, self._works = self._works, []
+        for work in works:
+            if not self._is_awaited(work):
+                name = (f"`{collective_name(work.operator)}`",)
+                advice = ("keep its handle, and call `wait()` on that before the tensors are used again",)
+                self._ledger.add(Draft(dropped_work.RULE, work.site, {"collective": name}, [], advice))
+
+
+RULES = (dropped_work.RULE,)
+"""The rules that this module reports."""

@@ -1,0 +1,63 @@
+"""What the decision table looks at: a race, what both sides did, and what is known around it."""
+
+from dataclasses import dataclass
+
+from syncheck.hb.clock import HOST
+from syncheck.hb.engine import Engine, Race
+from syncheck.sanitizer.messages import Names, StreamRef, TensorRef, Text
+from syncheck.sanitizer.sync_history import Evidence
+
+UNSEEN_WRITE = "a write through numpy or a pointer"
+"""The operator of a change that was noticed afterwards: the call site is where, not what changed it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What an engine label stands for.
+
+    Attributes:
+        site: the call site.
+        operator: the operator's name, as "aten::add".
+        is_replay: it is a graph replay.
+        is_escape: the host only got hold of the memory.
+    """
+
+    site: int
+    operator: str
+    is_replay: bool = False
+    is_escape: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """All that a row of the table may look at; `covering_event`: one that stands for the prior access, or 0."""
+
+    race: Race
+    prior: Label
+    current: Label
+    tensor: TensorRef
+    engine: Engine
+    evidence: Evidence
+    names: Names
+    covering_event: int = 0
+
+    @property
+    def is_host(self) -> bool:
+        """Tell whether the host completed the race."""
+        return self.race.current.actor == HOST
+
+    def device(self, stream: int) -> int:
+        """Return a stream's device."""
+        return self.names.streams[stream].device
+
+    def is_communication(self, stream: int) -> bool:
+        """Tell whether a stream is one that torch made for itself: no default stream, and none of the program's."""
+        info = self.names.streams[stream]
+        return info.handle != 0 and info.site == 0
+
+    @property
+    def did(self) -> Text:
+        """What the earlier access did, as a related message."""
+        verb = "wrote" if self.race.prior.is_write else "read"
+        what = "the replay" if self.prior.is_replay else self.prior.operator.removeprefix("aten::")
+        return (StreamRef(self.race.prior.actor), f" {verb} it here ({what})")

@@ -1,0 +1,151 @@
+"""CUDA graphs on virtual devices: a capture records operators and undoes their effect, a replay runs them again."""
+
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils._pytree import tree_map
+
+from syncheck.instrument.plan import Argument, Plan, tensors_in
+from syncheck.sim.errors import cuda_error
+
+if TYPE_CHECKING:
+    from syncheck.sim.simulator import Simulator
+
+TensorArguments = list[tuple[torch.Tensor, Argument]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Outside:
+    """A tensor that the graph uses and does not own: it keeps the address, not the memory."""
+
+    storage: "weakref.ref[torch.UntypedStorage]"
+    dtype: torch.dtype
+    offset: int
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+
+    def tensor(self) -> torch.Tensor:
+        """Return the tensor; other memory in its place if it was freed, as a GPU would go on with whatever is there."""
+        storage = self.storage()
+        if storage is None:
+            return torch.zeros(self.size, dtype=self.dtype)
+        return torch.empty(0, dtype=self.dtype).set_(storage, self.offset, self.size, self.stride)
+
+
+@dataclass(slots=True)
+class Tape:
+    """The operators of one graph: each a function that runs one of them again."""
+
+    ident: int
+    stream: int
+    steps: list[Callable[[], None]] = field(default_factory=list)
+    owned: dict[int, torch.UntypedStorage] = field(default_factory=dict)
+    before: dict[int, tuple[torch.UntypedStorage, torch.UntypedStorage]] = field(default_factory=dict)
+    is_valid: bool = True
+
+
+class Recorder:
+    """Records the capture in progress."""
+
+    def __init__(self, simulator: "Simulator") -> None:
+        self._simulator = simulator
+        self._tape: Tape | None = None
+
+    @property
+    def is_recording(self) -> bool:
+        """Tell whether a capture is in progress."""
+        return self._tape is not None
+
+    def begin(self, tape: Tape) -> None:
+        """Start recording."""
+        if self._tape is not None:
+            raise cuda_error("operation not permitted when stream is capturing")
+        self._tape = tape
+
+    def end(self) -> Tape:
+        """Stop recording; what the operators did to memory outside the graph is undone: a capture runs nothing."""
+        tape = self._tape
+        assert tape is not None  # noqa: S101  begin was called
+        self._tape = None
+        with self._simulator.raw():
+            for storage, saved in tape.before.values():
+                if storage.nbytes() == saved.nbytes():
+                    storage.copy_(saved)
+        tape.before.clear()
+        return tape
+
+    def invalidate(self) -> None:
+        """A forbidden call was made: the capture cannot succeed any more."""
+        if self._tape is not None:
+            self._tape.is_valid = False
+
+    def run(
+        self, func: Any, plan: Plan, tensors: TensorArguments, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """Run an operator for its result's shape, and record how to run it again."""
+        tape = self._tape
+        assert tape is not None  # noqa: S101  only called while recording
+        with self._simulator.raw():
+            for tensor, argument in tensors:
+                if argument.is_write:
+                    self._save(tape, tensor)
+        inputs = {t.untyped_storage()._cdata for t, _ in tensors}  # noqa: SLF001
+        result = self._simulator.dispatcher.compute(func, plan, args, kwargs, 0)
+        outputs = tensors_in(result)
+        fresh = [t for t in outputs if t.untyped_storage()._cdata not in inputs]  # noqa: SLF001
+        for tensor in fresh:
+            storage = tensor.untyped_storage()
+            tape.owned[storage._cdata] = storage  # noqa: SLF001
+        if plan.touches:
+            self._add_step(tape, func, args, kwargs, [self._slot(tape, t) for t in fresh], len(outputs))
+        return result
+
+    def _save(self, tape: Tape, tensor: torch.Tensor) -> None:
+        storage = tensor.untyped_storage()
+        key = storage._cdata  # noqa: SLF001
+        if key not in tape.owned and key not in tape.before:
+            copy = torch.UntypedStorage(storage.nbytes())  # type: ignore[no-untyped-call]  # torch leaves it untyped
+            copy.copy_(storage)
+            tape.before[key] = (storage, copy)
+
+    def _slot(self, tape: Tape, value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        with self._simulator.raw():
+            storage = value.untyped_storage()
+            if storage._cdata in tape.owned:  # noqa: SLF001
+                return value.detach()
+            return _Outside(
+                weakref.ref(storage), value.dtype, int(value.storage_offset()), tuple(value.shape), value.stride()
+            )
+
+    def _add_step(
+        self, tape: Tape, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], fresh: list[Any], n_outputs: int
+    ) -> None:
+        slots, named = tree_map(lambda v: self._slot(tape, v), (args, kwargs))
+
+        def step() -> None:
+            again, again_named = tree_map(lambda v: v.tensor() if isinstance(v, _Outside) else v, (slots, named))
+            results = tensors_in(func(*again, **again_named))
+            if len(fresh) == n_outputs:
+                for target, value in zip(fresh, results, strict=True):
+                    target.copy_(value)
+
+        tape.steps.append(step)
+
+    def note_copy(self, target: torch.Tensor, source: torch.Tensor) -> None:
+        """Record a copy between devices whose result is new."""
+        tape = self._tape
+        if tape is None:
+            return
+        storage = target.untyped_storage()
+        tape.owned[storage._cdata] = storage  # noqa: SLF001
+        to, origin = self._slot(tape, target), self._slot(tape, source)
+
+        def step() -> None:
+            to.copy_(origin.tensor() if isinstance(origin, _Outside) else origin)
+
+        tape.steps.append(step)

@@ -1,0 +1,87 @@
+"""`torch.cuda.FloatTensor` and its relatives: the old types, as classes that make and recognize tensors."""
+
+from typing import Any
+
+import torch
+
+from syncheck.instrument.methods import replace_method
+from syncheck.instrument.patching import Patches
+from syncheck.sim.simulator import Simulator
+
+_NAMES = {
+    "FloatTensor": torch.float32,
+    "DoubleTensor": torch.float64,
+    "HalfTensor": torch.float16,
+    "BFloat16Tensor": torch.bfloat16,
+    "ByteTensor": torch.uint8,
+    "CharTensor": torch.int8,
+    "ShortTensor": torch.int16,
+    "IntTensor": torch.int32,
+    "LongTensor": torch.int64,
+    "BoolTensor": torch.bool,
+}
+
+
+class _OldType(type):
+    """The class of an old tensor type."""
+
+    dtype: torch.dtype
+    is_cuda: bool
+    original: Any
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, torch.Tensor) and value.dtype == cls.dtype and value.is_cuda == cls.is_cuda
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> torch.Tensor:
+        if not cls.is_cuda:
+            return cls.original(*args, **kwargs)  # type: ignore[no-any-return]  # torch's own type
+        with torch.device("cpu"):
+            made: torch.Tensor = cls.original(*args, **kwargs)
+        return made.to(torch.device("cuda", torch.cuda.current_device()))
+
+
+class OldTypes:
+    """Replaces the old types, `Tensor.type` and `torch.set_default_tensor_type`."""
+
+    def __init__(self, simulator: Simulator, patches: Patches) -> None:
+        self._simulator = simulator
+        self._patches = patches
+
+    def install(self) -> None:
+        """Replace everything."""
+        for name, dtype in _NAMES.items():
+            original = getattr(torch, name)
+            for module, is_cuda in ((torch, False), (torch.cuda, True)):
+                members = {"dtype": dtype, "is_cuda": is_cuda, "original": original, "__module__": module.__name__}
+                self._patches.set(module, name, _OldType(name, (), members))
+        replace_method(self._patches, "type", lambda original: lambda t, *a, **k: _type(original, t, *a, **k))
+        set_default = torch.set_default_tensor_type
+
+        def set_default_tensor_type(t: Any) -> None:
+            name = t if isinstance(t, str) else f"{t.__module__}.{t.__name__}"
+            kind = getattr(torch, name.rpartition(".")[2])
+            if name.startswith("torch.cuda."):
+                torch.set_default_dtype(kind.dtype)
+                torch.set_default_device("cuda")
+                return
+            torch.set_default_device(None)
+            set_default(getattr(kind, "original", kind))
+
+        self._patches.set(torch, "set_default_tensor_type", set_default_tensor_type)
+
+
+def _type(original: Any, tensor: torch.Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:  # noqa: FBT001, FBT002  torch's own signature
+    """`Tensor.type`: the name of the old type, or a conversion to one."""
+    if dtype is None:
+        name = original(tensor)
+        return name.replace("torch.", "torch.cuda.", 1) if tensor.is_cuda else name
+    if isinstance(dtype, torch.dtype):
+        return tensor.to(dtype, non_blocking=non_blocking, **kwargs)
+    name = dtype if isinstance(dtype, str) else f"{dtype.__module__}.{dtype.__name__}"
+    plain = name.replace("torch.cuda.", "torch.", 1)
+    kind = getattr(getattr(torch, plain.rpartition(".")[2], None), "dtype", None)
+    if not isinstance(kind, torch.dtype):
+        return original(tensor, dtype, **kwargs)  # raises torch's own error
+    is_there = tensor.is_cuda == (plain != name)  # a type names no index: a tensor of any GPU stays where it is
+    moved = tensor if is_there else tensor.cuda(non_blocking=non_blocking) if plain != name else tensor.cpu()
+    return moved.to(kind)

@@ -1,0 +1,167 @@
+"""What surrounds CUDA in torch: compilation, profiling, NVTX, and C functions that only a CUDA build has."""
+
+from collections.abc import Callable
+from functools import wraps
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+import torch.cuda.nccl
+import torch.cuda.nvtx
+import torch.profiler
+
+from syncheck.instrument.patching import Patches
+from syncheck.sim.errors import refuse
+from syncheck.sim.simulator import Simulator
+
+_CUDA_ONLY = ("_cuda_", "_gds_")
+"""How the names of functions begin that only CUDA builds have."""
+EAGER = "torch.compile ran eagerly: the operators were checked, at eager speed"
+
+
+def install_services(simulator: Simulator, patches: Patches) -> None:
+    """Replace everything."""
+    _install_compile(simulator, patches)
+    _install_profiler(patches)
+    _install_nvtx(patches)
+    _install_ctc_loss(patches)
+    _install_one_hot(patches)
+    patches.set(torch._C, "__getattr__", _missing_function)  # noqa: SLF001  PEP 562 holds for extension modules too
+
+
+def hide_cuda(patches: Patches) -> None:
+    """Let a CUDA build of torch be as one for the CPU, so that one program takes the same ways under both.
+
+    What it has for real GPUs would look for a driver, or for kernels that virtual GPUs have not.
+    """
+    for name in [name for name in vars(torch._C) if name.startswith(_CUDA_ONLY)]:  # noqa: SLF001  no public name
+        patches.remove(torch._C, name)  # noqa: SLF001
+    patches.set(torch._C, "_has_cudnn", False)  # noqa: SLF001
+    patches.set(torch.backends.cudnn, "is_acceptable", lambda tensor: False)  # noqa: ARG005  torch's name
+    patches.set(torch.cuda.nccl, "is_available", lambda tensors: False)  # noqa: ARG005  torch's name
+
+
+def _install_ctc_loss(patches: Patches) -> None:
+    """Take lengths on the CPU as numbers, as torch does where no dispatch mode is active.
+
+    Source:
+        aten/src/ATen/native/LossCTC.cpp, `ctc_loss`: `areAnyTensorSubclassLike`.
+    """
+    original = torch.ctc_loss
+
+    @wraps(original)
+    def ctc_loss(
+        log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        return original(log_probs, targets, _as_numbers(input_lengths), _as_numbers(target_lengths), *args, **kwargs)
+
+    patches.set(torch, "ctc_loss", ctc_loss)
+
+
+def _install_one_hot(patches: Patches) -> None:
+    """Look at no value where the number of classes is given: the host does so for tensors of its own alone.
+
+    Source:
+        aten/src/ATen/native/Onehot.cpp: on a GPU the kernel looks.
+    """
+    original = torch.nn.functional.one_hot
+
+    @wraps(original)
+    def one_hot(tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
+        if num_classes < 1 or not tensor.is_cuda or tensor.dtype != torch.int64:
+            return original(tensor, num_classes)
+        hot = torch.zeros(*tensor.shape, num_classes, dtype=tensor.dtype, device=tensor.device)
+        return hot.scatter_(-1, tensor.unsqueeze(-1), 1)
+
+    patches.set(torch.nn.functional, "one_hot", one_hot)
+
+
+def _as_numbers(lengths: Any) -> Any:
+    return lengths.tolist() if isinstance(lengths, torch.Tensor) and lengths.is_cpu else lengths
+
+
+def _missing_function(name: str) -> Any:
+    """Answer for a C function that only CUDA builds of torch have."""
+    if name.startswith(_CUDA_ONLY):
+        return refuse(f"torch._C.{name}()")
+    raise AttributeError(f"module 'torch._C' has no attribute {name!r}")
+
+
+def _install_compile(simulator: Simulator, patches: Patches) -> None:
+    def compile_eagerly(model: Any = None, **kwargs: Any) -> Any:
+        simulator.note(EAGER)
+        if model is None:
+            return lambda function: compile_eagerly(function, **kwargs)
+        if isinstance(model, torch.nn.Module):
+            from torch._dynamo.eval_frame import OptimizedModule  # noqa: PLC0415  as slow as in real programs
+
+            return OptimizedModule(model, lambda function: function)  # type: ignore[arg-type]  # compiles nothing
+        return model
+
+    def compile_module(module: Any, *args: Any, **kwargs: Any) -> None:
+        del module, args, kwargs
+        simulator.note(EAGER)
+
+    patches.set(torch, "compile", compile_eagerly)
+    patches.set(torch.nn.Module, "compile", compile_module)
+    patches.set(torch.compiler, "reset", lambda: None)
+
+
+def _install_profiler(patches: Patches) -> None:
+    """Accept CUDA activities and leave them out: there is no GPU to profile."""
+    cuda = torch.profiler.ProfilerActivity.CUDA
+    profile = torch.profiler.profiler._KinetoProfile  # noqa: SLF001  the base of torch.profiler.profile
+    original = profile.__init__
+
+    @wraps(original)
+    def initialize(self: Any, *, activities: Any = None, **kwargs: Any) -> None:
+        kept = None if activities is None else [a for a in activities if a != cuda]
+        original(self, activities=kept or [torch.profiler.ProfilerActivity.CPU], **kwargs)
+
+    patches.set(profile, "__init__", initialize)
+    old = torch.autograd.profiler.profile
+    old_original = old.__init__
+
+    @wraps(old_original)
+    def initialize_old(
+        self: Any, enabled: Any = 1, *, use_cuda: bool = False, use_device: Any = None, **kwargs: Any
+    ) -> None:
+        del use_cuda
+        old_original(self, enabled, use_device=None if use_device == "cuda" else use_device, **kwargs)
+
+    patches.set(old, "__init__", initialize_old)
+    patches.set(torch.cuda.profiler, "start", lambda: None)
+    patches.set(torch.cuda.profiler, "stop", lambda: None)
+    patches.set(torch.cuda, "cudart", _cuda_runtime)
+
+
+def _install_nvtx(patches: Patches) -> None:
+    """Accept NVTX ranges: they have no effect on results."""
+    silent: dict[str, Callable[..., Any]] = {
+        name: lambda *args, **kwargs: 0  # noqa: ARG005  each takes what NVTX takes
+        for name in ("rangePushA", "rangePop", "rangeStartA", "rangeEnd", "markA", "deviceRangeStart", "deviceRangeEnd")
+    }
+    patches.set(torch.cuda.nvtx, "_nvtx", SimpleNamespace(**silent))
+
+
+def _cuda_runtime() -> Any:
+    return _CudaRuntime()
+
+
+class _CudaRuntime:
+    """What `torch.cuda.cudart()` returns: the profiler can be switched, all else is not simulated."""
+
+    cudaError = SimpleNamespace(success=0)  # noqa: N815  torch's name
+
+    def cudaProfilerStart(self) -> int:  # noqa: N802  torch's name
+        """There is no profiler to start."""
+        return 0
+
+    def cudaProfilerStop(self) -> int:  # noqa: N802  torch's name
+        """There is no profiler to stop."""
+        return 0
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return refuse(f"torch.cuda.cudart().{name}()")
