@@ -7,7 +7,7 @@ from dataclasses import replace
 from syncheck import app
 from syncheck.config.options import Options
 from syncheck.errors import ConfigError
-from syncheck.filters.policy import Policy, limited
+from syncheck.filters.policy import Policy, truncate
 from syncheck.findings import Finding, Report, Summary
 from syncheck.run import run
 from syncheck.run.process import completed, new_session
@@ -115,7 +115,7 @@ def checking(options: Options) -> Iterator[BlockReport]:
     block = BlockReport(options)
     outer = run.active()
     if outer is not None:
-        mark = outer.session.ledger.mark()
+        mark = outer.session.collector.checkpoint()
         try:
             yield block
         finally:
@@ -123,15 +123,15 @@ def checking(options: Options) -> Iterator[BlockReport]:
             if not outer.backend.is_checking:
                 report = replace(report, incomplete=(*report.incomplete, "the block lies outside of what is checked"))
             findings = tuple(finding for finding in report.findings if finding.rule.code in codes)
-            block.complete(limited(replace(report, findings=findings), options.max_findings))
+            block.complete(truncate(replace(report, findings=findings), options.max_findings))
         return
     from syncheck.run import backends  # noqa: PLC0415  the first use of torch
 
     policy = Policy(replace(options, baseline=None, write_baseline=False))
     make_session, backend_of = (lambda name: new_session(options, name)), backends.choose(options)
-    inner = run.Job(options, make_session, policy, lambda *_: 0, *backend_of)
+    inner = run.Run(options, make_session, policy, lambda *_: 0, *backend_of)
     try:
         with inner.watching():
             yield block
     finally:
-        block.complete(policy.concluded(inner.report(), inner.sites.lines()))
+        block.complete(policy.finalize(inner.report(), inner.sites.lines()))

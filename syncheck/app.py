@@ -16,12 +16,12 @@ from syncheck import __version__
 from syncheck.config.options import Options
 from syncheck.config.settings import Layer, options_for, options_in, origins
 from syncheck.errors import BackendError, ConfigError
-from syncheck.filters.policy import Policy, baseline_of, is_distributed, known_left_out, limited, looking_at
+from syncheck.filters.policy import Policy, baseline_of, is_distributed, known_left_out, looking_at, truncate
 from syncheck.findings import Report
 from syncheck.ranks import rendezvous
 from syncheck.ranks.merging import merge as merge_parts
 from syncheck.rules.model import Rule
-from syncheck.run.process import NOTHING_SEEN, job_of, new_session, run_ranks, shown
+from syncheck.run.process import NOTHING_SEEN, make_run, new_session, run_ranks, shown
 from syncheck.run.spawned import sender
 
 if TYPE_CHECKING:
@@ -66,10 +66,10 @@ def run(program: "Program", options: Options, deliver: Callable[[Report], int], 
         return run_ranks(options, policy, deliver)
     member = rendezvous.begin(options.ranks_dir)
     member.arguments, member.for_spawned = arguments, sender(member, options)
-    job = job_of(options, deliver, policy)
+    checked = make_run(options, deliver, policy)
     if options.hang_timeout and is_distributed():
         member.on_join()  # already the first call, which makes the process group, may hang
-    return job.run(prepared)
+    return checked.run(prepared)
 
 
 def _silences_lint(path: str, line: int) -> bool:
@@ -104,7 +104,7 @@ def replay(path: Path, options: Options) -> Report:
     from syncheck.run.trace import codec  # noqa: PLC0415
 
     policy = Policy(options)
-    return policy.concluded(policy.applied(codec.replay(path, lambda backend: new_session(options, backend))))
+    return policy.finalize(policy.filter(codec.replay(path, lambda backend: new_session(options, backend))))
 
 
 def _unseen(done: int, of: int) -> None:
@@ -142,7 +142,7 @@ def lint_files(request: LintRequest) -> list[str]:
     """
     from syncheck.lint import files  # noqa: PLC0415
 
-    return list(files.found(request.paths, lambda path: options_for(path, request.given)))
+    return list(files.discover(request.paths, lambda path: options_for(path, request.given)))
 
 
 def lint(request: LintRequest) -> tuple[Report, str]:
@@ -181,7 +181,7 @@ def lint(request: LintRequest) -> tuple[Report, str]:
 
         looked_at = looking_at("lint", baseline, options_of, is_seen)
         report = known_left_out(report, baseline, options, looked_at, is_certain=True)
-    report = limited(report, options.max_findings)
+    report = truncate(report, options.max_findings)
     return report if paths else replace(report, incomplete=(_NO_FILES,)), diff
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from syncheck import __version__, app
-from syncheck.cli.terminal import Outlet, deliver, error_text, progress
+from syncheck.cli.terminal import OutputStreams, deliver, error_text, progress
 from syncheck.config.options import Options
 from syncheck.config.settings import (
     BACKENDS,
@@ -91,9 +91,11 @@ def run(
     from syncheck.run.launcher import Program  # noqa: PLC0415  not needed by the other commands
 
     program = Program(script, tuple(args or ()), module)
-    outlet = Outlet(sys.stdout.fileno(), sys.stderr.fileno())  # the program may redirect or close its own
+    streams = OutputStreams(sys.stdout.fileno(), sys.stderr.fileno())  # the program may redirect or close its own
     own = as_arguments(layer)
-    raise typer.Exit(app.run(program, options, lambda report: deliver(report, _for_rank(options, report), outlet), own))
+    raise typer.Exit(
+        app.run(program, options, lambda report: deliver(report, _for_rank(options, report), streams), own)
+    )
 
 
 def _for_rank(options: Options, report: Report) -> Options:
@@ -127,8 +129,8 @@ def merge(
         write_baseline=write_baseline, fail_on=fail_on, max_findings=max_findings, output_format=output_format,
         output=output, stacks=stacks,
     ), command="merge")  # fmt: skip
-    outlet = Outlet(sys.stdout.fileno(), sys.stdout.fileno())
-    raise typer.Exit(deliver(app.merge(tuple(folders), options), options, outlet))
+    streams = OutputStreams(sys.stdout.fileno(), sys.stdout.fileno())
+    raise typer.Exit(deliver(app.merge(tuple(folders), options), options, streams))
 
 
 @cli.command()
@@ -152,8 +154,8 @@ def replay(
         write_baseline=write_baseline, fail_on=fail_on, max_findings=max_findings, output_format=output_format,
         output=output, stacks=stacks,
     ), command="replay")  # fmt: skip
-    outlet = Outlet(sys.stdout.fileno(), sys.stdout.fileno())
-    raise typer.Exit(deliver(app.replay(trace, options), options, outlet))
+    streams = OutputStreams(sys.stdout.fileno(), sys.stdout.fileno())
+    raise typer.Exit(deliver(app.replay(trace, options), options, streams))
 
 
 @cli.command()
@@ -214,7 +216,7 @@ def _lint_once(request: app.LintRequest, options: Options, *, statistics: bool) 
             typer.echo(line)
         status = app.status_of(report, options)
     else:
-        status = deliver(report, options, Outlet(sys.stdout.fileno(), sys.stdout.fileno()))
+        status = deliver(report, options, OutputStreams(sys.stdout.fileno(), sys.stdout.fileno()))
     if status == 0 and report.incomplete:
         return 3 if len(report.incomplete) >= report.summary.files else 1
     return status

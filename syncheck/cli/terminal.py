@@ -15,11 +15,11 @@ from syncheck.run.process import completed
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-_PATIENCE = 2.0
+_PROGRESS_TIMEOUT = 2.0
 """Seconds until a progress bar is shown."""
 
 
-class Outlet:
+class OutputStreams:
     """Where reports go: copies of the descriptors that this process was started with.
 
     Args:
@@ -47,7 +47,7 @@ class Outlet:
         return self._data if is_data else self._people
 
 
-def deliver(report: Report, options: Options, outlet: Outlet) -> int:
+def deliver(report: Report, options: Options, streams: OutputStreams) -> int:
     """Print a report where the user wants it; return the exit status that it calls for.
 
     A report that cannot be written to its file is printed all the same, so that no finding is lost.
@@ -60,13 +60,13 @@ def deliver(report: Report, options: Options, outlet: Outlet) -> int:
             options.output.write_text(app.render(report, options, color=False), encoding="utf-8")
         except OSError as error:
             reason = error.strerror or str(error)
-            outlet.write(
+            streams.write(
                 error_text(f"cannot write the report to {options.output}: {reason}", "it follows here"), is_data=False
             )
-            outlet.write(app.render(report, options, color=False), is_data=False)
+            streams.write(app.render(report, options, color=False), is_data=False)
             return 3
         return status
-    outlet.write(app.render(report, options, color=outlet.is_colored(is_data=is_data)), is_data=is_data)
+    streams.write(app.render(report, options, color=streams.is_colored(is_data=is_data)), is_data=is_data)
     return status
 
 
@@ -83,7 +83,7 @@ def progress() -> Callable[[int, int], None]:
     def show(done: int, of: int) -> None:
         nonlocal bar
         if bar is None:
-            if not sys.stderr.isatty() or time.monotonic() - began < _PATIENCE:
+            if not sys.stderr.isatty() or time.monotonic() - began < _PROGRESS_TIMEOUT:
                 return
             from rich.console import Console  # noqa: PLC0415
             from rich.progress import Progress  # noqa: PLC0415

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 
 from syncheck.cuda import devices
-from syncheck.cuda.call_buffer import Backlog
+from syncheck.cuda.call_buffer import CallBuffer
 from syncheck.cuda.events import Events
-from syncheck.cuda.gpu_trace import Trace
+from syncheck.cuda.gpu_trace import GpuTrace
 from syncheck.cuda.host import HostMemory
 from syncheck.cuda.memory import Memory
 from syncheck.cuda.streams import Streams
@@ -31,7 +31,7 @@ _SYNCHRONIZING = frozenset({"_to_copy", "copy_", "_foreach_copy_"})
 """Operators that synchronize between host and device."""
 
 
-_MOST_MISREAD = 20
+_MAX_FAILURES = 20
 """Operators that may fail to be logged before the check ends."""
 
 
@@ -70,7 +70,7 @@ class Cuda:
         from syncheck.cuda.operators import Operators  # noqa: PLC0415  it knows this class
 
         self.token = object()  # marks the program's objects as known to this check
-        self.backlog = Backlog(monitor, self.misread)
+        self.call_buffer = CallBuffer(monitor, self.report_failure)
         self.sites = sites
         self.note = note
         self.lock = threading.RLock()
@@ -82,7 +82,7 @@ class Cuda:
         self.n_devices = torch.cuda.device_count()
         self._ids = {"event": 0, "graph": 0, "reading": 0}
         self._local = _Local()
-        self.trace = Trace()
+        self.gpu_trace = GpuTrace()
         self.streams = Streams(self)
         self.memory = Memory(self)
         self.host = HostMemory(self)
@@ -90,7 +90,7 @@ class Cuda:
         self.operators = Operators(self)
         self.gradients = Gradients()
         self.on_first_thread: Callable[[], None] | None = None  # called when a thread may lose its starter's device
-        self._n_misread = 0
+        self._n_failures = 0
         self.captures: list[int] = []  # the thread of each graph capture in progress
         self.streams_gone: deque[int] = deque()  # stream objects that are gone, told at the next call
         self._namer = Namer(lambda: self.monitor, sites, self.memory.allocation_of, after_finding)
@@ -102,16 +102,16 @@ class Cuda:
     @property
     def monitor(self) -> Monitor:
         """The monitor, which has been told all that happened so far."""
-        self.settle()
-        return self.backlog.monitor
+        self.flush_calls()
+        return self.call_buffer.monitor
 
-    def settle(self) -> None:
+    def flush_calls(self) -> None:
         """Tell the monitor what it has not been told yet."""
         if self.memory.dead:
-            self.memory.bury()
-        if self.backlog.calls:
+            self.memory.release_dead()
+        if self.call_buffer.calls:
             with self.lock:
-                self.backlog.tell()
+                self.call_buffer.flush()
 
     def next_id(self, kind: str) -> int:
         """Return a new id, from 1."""
@@ -119,13 +119,13 @@ class Cuda:
         return self._ids[kind]
 
     @contextmanager
-    def feeding(self) -> Iterator[Monitor]:
+    def locked_monitor(self) -> Iterator[Monitor]:
         """Give access to the monitor, which knows of all frees so far."""
         with self.lock:
             monitor = self.monitor
             self.events.flush()
             while self.streams_gone:
-                monitor.dropped("stream", self.streams_gone.popleft())
+                monitor.object_destroyed("stream", self.streams_gone.popleft())
             yield monitor
 
     def site(self) -> int:
@@ -166,15 +166,15 @@ class Cuda:
     def mode_left(self) -> None:
         """The calling thread ends."""
         state = self._local.state
-        self.n_special -= bool(state.inherited is not None or state.lost)
-        state.inherited, state.lost = None, 0
+        self.n_special -= bool(state.inherited is not None or state.expected_stream)
+        state.inherited, state.expected_stream = None, 0
 
     def check_thread(self, stream: int, device: int, other: int, site: int) -> int:
         """Return the context of an operator, as `Monitor.launch` takes it; look at what its thread has lost."""
         state = self._local.state
         if state.inherited is not None:
             threads.check_inherited(state, stream, site, self.streams, self.monitor)
-            self.n_special -= not state.lost
+            self.n_special -= not state.expected_stream
         return threads.mismatch(state, device, device if other < 0 else other, self.streams)
 
     def pool(self, home: int) -> int:
@@ -192,7 +192,7 @@ class Cuda:
             local.suppressed -= 1
 
     @property
-    def is_deaf(self) -> bool:
+    def callbacks_suppressed(self) -> bool:
         """Tell whether callbacks in this thread are to be ignored."""
         return not self.is_checking or self._local.suppressed > 0
 
@@ -219,7 +219,7 @@ class Cuda:
         for tensor in tensors:
             allocation = self.memory.allocation_of(tensor) if tensor.is_cuda else 0
             if allocation in named:
-                self.monitor.shown(allocation, self.memory.exact_view(tensor))
+                self.monitor.describe_allocation(allocation, self.memory.exact_view(tensor))
         self._namer.after_call(named)
 
     def after_call(self, named: Ids) -> None:
@@ -237,29 +237,29 @@ class Cuda:
         self.operators.n_inner -= len(inner)
         if plan is None or not self.captures:
             return
-        with self.feeding() as monitor:
+        with self.locked_monitor() as monitor:
             may_wait = (plan.base in MASKED or plan.numbers) and "captur" in str(error)
             if plan.synchronizes or plan.base in _SYNCHRONIZING or may_wait:
                 monitor.sync_in_capture(plan.name, self.site())
             else:  # a library that sets itself up at first use: the warm-up is missing
                 monitor.launch(self.streams.current(devices.current_device()), plan.name, (), self.site())
 
-    def misread(self, what: str, error: BaseException) -> None:
+    def report_failure(self, what: str, error: BaseException) -> None:
         """An operator could not be logged: say so, and stop only if it goes on like this."""
-        self._n_misread += 1
-        if self._n_misread > _MOST_MISREAD:
-            self.give_up(error)
+        self._n_failures += 1
+        if self._n_failures > _MAX_FAILURES:
+            self.disable_after_error(error)
         else:
-            self.backlog.monitor.incomplete(f"{what} could not be logged: {type(error).__name__}: {error}")
+            self.call_buffer.monitor.incomplete(f"{what} could not be logged: {type(error).__name__}: {error}")
 
-    def give_up(self, error: BaseException) -> None:
+    def disable_after_error(self, error: BaseException) -> None:
         """Syncheck itself failed: stop checking, and let the program run on."""
         self.is_checking = False
         where = error.__traceback__
         while where is not None and where.tb_next is not None:
             where = where.tb_next
         place = f" at {os.path.basename(where.tb_frame.f_code.co_filename)}:{where.tb_lineno}" if where else ""
-        self.backlog.monitor.incomplete(
+        self.call_buffer.monitor.incomplete(
             f"syncheck itself failed, and stopped checking: {type(error).__name__}: {error}{place}"
         )
 
@@ -268,7 +268,7 @@ class Cuda:
     def become_child(self) -> None:
         """This process is a forked child: it cannot use CUDA, and is left alone."""
         self.is_checking = False
-        self.backlog.calls.clear()  # a thread that does not exist here may have held the lock
+        self.call_buffer.calls.clear()  # a thread that does not exist here may have held the lock
 
     # -- start and end
 
@@ -281,8 +281,8 @@ class Cuda:
     def finish(self) -> None:
         """The program has ended: look at what is left, and listen no more."""
         if self.is_checking and os.getpid() == self.pid:
-            self.host.check_all_sent()
-            with self.feeding():
+            self.host.verify_all_unmodified()
+            with self.locked_monitor():
                 self.is_checking = False
 
 

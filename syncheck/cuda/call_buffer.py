@@ -13,7 +13,7 @@ _ENOUGH = 2048
 """This many calls are told at once: most memory of a training step was freed by then, and nobody need hear of it."""
 
 
-class Backlog:
+class CallBuffer:
     """Calls of the monitor that nobody waits for, in their order: they complete no finding.
 
     A call is added without a lock, at any moment and from any thread: also while the monitor works.
@@ -45,7 +45,7 @@ class Backlog:
         self.add(("launch", stream, operator, accesses, site))
         return len(self.calls) >= _ENOUGH
 
-    def tell(self) -> None:
+    def flush(self) -> None:
         """Make the calls; the caller holds the lock of the monitor."""
         calls = self.calls
         while calls:
@@ -78,10 +78,10 @@ class Backlog:
                     again.update(last)
                     self._told.add(operator)
                     kept.append(("launch", stream, operator, last, site))
-                elif kept and kept[-1][0] == "passed":
-                    kept[-1] = ("passed", stream, kept[-1][2] + 1, kept[-1][3])
+                elif kept and kept[-1][0] == "launches_elided":
+                    kept[-1] = ("launches_elided", stream, kept[-1][2] + 1, kept[-1][3])
                 else:
-                    kept.append(("passed", stream, 1, site))
+                    kept.append(("launches_elided", stream, 1, site))
             elif call[0] == "free":
                 dead.add(call[1])
                 kept.append(call)

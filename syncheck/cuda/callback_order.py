@@ -17,7 +17,7 @@ class Kind(Enum):
 SYNCS = {Kind.SYNC_STREAM, Kind.SYNC_EVENT, Kind.SYNC_DEVICE}
 
 
-class Inner(NamedTuple):
+class Callback(NamedTuple):
     """A callback that came while an operator ran.
 
     Attributes:
@@ -31,7 +31,7 @@ class Inner(NamedTuple):
     stream: int
 
 
-def working_stream(inner: list[Inner], current: int, *, waits_first: bool = False) -> int:
+def working_stream(inner: list[Callback], current: int, *, waits_first: bool = False) -> int:
     """Return the stream that an operator worked on, by the callbacks that came while it ran.
 
     One that works on a stream of its own makes it wait for the current stream, and records an event on it afterwards.
@@ -61,7 +61,7 @@ def working_stream(inner: list[Inner], current: int, *, waits_first: bool = Fals
     return current if waits_first else last or current
 
 
-def place_of_work(inner: list[Inner], stream: int) -> int:
+def place_of_work(inner: list[Callback], stream: int) -> int:
     """Return the index of the callback before which an operator's work on its stream belongs.
 
     It comes after the waits at its start, and before the first record after them: `Work.wait` waits for that one. It

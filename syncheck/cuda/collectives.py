@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from syncheck.cuda import devices
-from syncheck.cuda.callback_order import Inner, Kind
-from syncheck.cuda.dispatch_plan import Compiled
+from syncheck.cuda.callback_order import Callback, Kind
+from syncheck.cuda.dispatch_plan import DispatchPlan
 from syncheck.instrument import collectives
 from syncheck.instrument.collectives import calls, install_calls, install_joining, makes_host_wait
 from syncheck.instrument.patching import Patches
@@ -43,13 +43,13 @@ class Collectives:
 
     def launched(  # noqa: PLR0913, PLR0917  what one operator was
         self,
-        compiled: Compiled,
+        dispatch: DispatchPlan,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         stream: int,
         device: int,
         accesses: list[tuple[int, int, bool]],
-        inner: list[Inner],
+        inner: list[Callback],
     ) -> None:
         """A collective has been launched on a stream, with callbacks inside.
 
@@ -57,10 +57,10 @@ class Collectives:
             torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, `pointToPoint`: it calls `recordStream` for the tensor of
             a message, so that nobody has to wait before it is freed.
         """
-        cuda, name = self._cuda, compiled.plan.name
+        cuda, name = self._cuda, dispatch.plan.name
         is_own = stream != cuda.streams.current(device)
-        group = collectives.group_name(compiled.func, args, kwargs) if is_own or watchdog.active is not None else ""
-        with cuda.feeding() as monitor:
+        group = collectives.group_name(dispatch.func, args, kwargs) if is_own or watchdog.active is not None else ""
+        with cuda.locked_monitor() as monitor:
             if is_own and stream not in self._named:
                 self._named.add(stream)
                 monitor.name("stream", stream, "nccl" if group in {"", "0"} else f"nccl, group {group}")
@@ -123,6 +123,6 @@ class Handles:
     def _host_knows(self, work: Any) -> None:
         """The host knows that a collective is complete."""
         cuda, known = self._cuda, self._events.get(id(work))
-        if known is not None and not cuda.is_deaf:
-            with cuda.feeding() as monitor:
+        if known is not None and not cuda.callbacks_suppressed:
+            with cuda.locked_monitor() as monitor:
                 monitor.sync_event(known[1], cuda.sites.here())

@@ -32,49 +32,49 @@ class Copies:
             "_pin_memory": (_always, self._pin),
         }
 
-    def _run(self, compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _run(self, dispatch: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
-            return compiled.call(*args, **kwargs)
+            return dispatch.call(*args, **kwargs)
         except BaseException as error:
-            self._cuda.operator_failed(compiled.plan, error, sys._getframe())  # noqa: SLF001
+            self._cuda.operator_failed(dispatch.plan, error, sys._getframe())  # noqa: SLF001
             raise
 
     def _guarded(self, action: Callable[[], None]) -> None:
         try:
             action()
         except Exception as error:  # noqa: BLE001  the border to the user's program
-            self._cuda.give_up(error)
+            self._cuda.disable_after_error(error)
 
-    def _run_aside(self, compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _run_aside(self, dispatch: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operator; the callbacks that come meanwhile say what is known here already."""
         with self._cuda.suppressed():
-            return self._run(compiled, args, kwargs)
+            return self._run(dispatch, args, kwargs)
 
-    def _to_copy(self, compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        result = self._run_aside(compiled, args, kwargs)
+    def _to_copy(self, dispatch: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        result = self._run_aside(dispatch, args, kwargs)
         non_blocking = bool(kwargs.get("non_blocking"))
         self._guarded(lambda: self._log(result, args[0], non_blocking=non_blocking, is_new=True))
         return result
 
-    def _copy(self, compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        result = self._run_aside(compiled, args, kwargs)
+    def _copy(self, dispatch: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        result = self._run_aside(dispatch, args, kwargs)
         self._guarded(lambda: self._log(args[0], args[1], non_blocking=_non_blocking(args, kwargs)))
         return result
 
-    def _foreach_copy(self, compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        result = self._run_aside(compiled, args, kwargs)
+    def _foreach_copy(self, dispatch: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        result = self._run_aside(dispatch, args, kwargs)
         non_blocking = _non_blocking(args, kwargs)
         for target, source in zip(args[0], args[1], strict=True):
             self._guarded(lambda t=target, s=source: self._log(t, s, non_blocking=non_blocking))  # type: ignore[misc]
         return result
 
-    def _pin(self, compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _pin(self, dispatch: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self._guarded(lambda: self._cuda.host.touch("aten::_pin_memory", args[0]))
-        return self._run(compiled, args, kwargs)
+        return self._run(dispatch, args, kwargs)
 
-    def _record_stream(self, compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        result = self._run(compiled, args, kwargs)
-        if not self._cuda.is_deaf:  # the hook of the method knows it better
+    def _record_stream(self, dispatch: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        result = self._run(dispatch, args, kwargs)
+        if not self._cuda.callbacks_suppressed:  # the hook of the method knows it better
             self._guarded(lambda: self.note_record(args[0], args[1]))
         return result
 
@@ -82,7 +82,7 @@ class Copies:
         """Tell the monitor of `Tensor.record_stream`."""
         cuda = self._cuda
         ident = cuda.stream_of(stream)
-        with cuda.feeding() as monitor:
+        with cuda.locked_monitor() as monitor:
             access = cuda.memory.access(tensor, is_write=False)
             if access is not None:
                 view = cuda.memory.exact_view(tensor)
@@ -95,7 +95,7 @@ class Copies:
         if not target.numel():
             return
         if target.is_cuda and is_new:
-            with self._cuda.feeding():
+            with self._cuda.locked_monitor():
                 home = self._cuda.streams.current(target.get_device())
                 self._cuda.memory.begin_storage(target, home, self._cuda.site())
         if target.is_cuda and source.is_cuda:
@@ -107,7 +107,7 @@ class Copies:
 
     def _access(self, tensor: torch.Tensor, *, is_write: bool) -> list[tuple[int, int, bool]]:
         """Return the access to a tensor on a GPU."""
-        with self._cuda.feeding():
+        with self._cuda.locked_monitor():
             access = self._cuda.memory.access(tensor, is_write=is_write)
         return [] if access is None else [access]
 
@@ -119,7 +119,7 @@ class Copies:
         buffer = cuda.host.tag(source) if non_blocking else cuda.host.of(source)
         read = cuda.host.access(source, is_write=False)
         if buffer is not None and read is not None:
-            cuda.host.check_sent(buffer, extent(source))
+            cuda.host.verify_unmodified(buffer, extent(source))
             accesses.append(read)
         elif non_blocking and not cuda.monitor.capturing(stream):
             self._report_pageable(source)
@@ -127,12 +127,12 @@ class Copies:
         if not non_blocking:
             self._synchronize(stream)
         elif buffer is not None:
-            cuda.host.sent(source)
+            cuda.host.note_async_copy(source)
 
     def _report_pageable(self, source: torch.Tensor) -> None:
         cuda = self._cuda
         ident = cuda.memory.next_ident()  # plain host memory has no id of its own
-        with cuda.feeding() as monitor:
+        with cuda.locked_monitor() as monitor:
             if monitor.pageable_copy(ident, cuda.memory.exact_view(source), cuda.site()):
                 name = name_of_tensor(sys._getframe(1), lambda value: value is source)  # noqa: SLF001  to get a frame
                 monitor.name("allocation", ident, name)
@@ -162,15 +162,15 @@ class Copies:
         accesses = self._access(source, is_write=False)
         accesses += self._access(target, is_write=True)
         site = cuda.site()
-        with cuda.feeding() as monitor:
+        with cuda.locked_monitor() as monitor:
             monitor.wait_stream(source_stream, target_stream, site, ("torch", ""))
         self._operators.launch("aten::copy_", source_stream, there, accesses, [target, source], here)
-        with cuda.feeding() as monitor:
+        with cuda.locked_monitor() as monitor:
             monitor.wait_stream(target_stream, source_stream, site, ("torch", ""))
 
     def _synchronize(self, stream: int) -> None:
         cuda = self._cuda
-        with cuda.feeding() as monitor:
+        with cuda.locked_monitor() as monitor:
             monitor.sync_stream(stream, cuda.site(), explicit=False)
 
 

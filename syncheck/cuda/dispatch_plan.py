@@ -33,7 +33,7 @@ _WANTS_NUMBER = frozenset(
 _ALLOCATING = frozenset("empty empty_like empty_strided new_empty new_empty_strided empty_permuted".split())
 
 
-class Compiled:
+class DispatchPlan:
     """What the hot path needs of a plan."""
 
     __slots__ = (
@@ -60,7 +60,7 @@ class Compiled:
 
 
 class HigherOrder:
-    """Stands for an operator whose parts come to the mode by themselves, such as a conditional or a compiled graph."""
+    """Stands for an operator whose parts come to the mode by themselves, such as a conditional or a dispatch graph."""
 
     is_composite = False
     is_item = False

@@ -39,7 +39,7 @@ def _be_eager(patches: Patches) -> None:
     set_stance = frames._set_stance  # noqa: SLF001  all of torch's own ways to set it end there
     try:
         wanted = set_stance(frames.DynamoStance("force_eager"))
-    except RuntimeError:  # inside of a compiled function, which is compiled to its end
+    except RuntimeError:  # inside of a compiled function, which runs compiled to its end
         return
 
     @wraps(set_stance)

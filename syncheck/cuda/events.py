@@ -38,7 +38,7 @@ class _Life:
             action(*self._args)
 
 
-def when_gone(thing: Any, action: "weakref.WeakMethod[Callable[..., None]]", *args: Any) -> None:
+def on_finalize(thing: Any, action: "weakref.WeakMethod[Callable[..., None]]", *args: Any) -> None:
     """Call a method, if its owner is still there, when a stream or an event object is gone."""
     thing.__dict__["_syncheck_life"] = _Life(action, args)
 
@@ -65,7 +65,7 @@ class Events:
         known = self._by_handle.get(handle)
         if known is None:
             known = self._by_handle[handle] = self._cuda.next_id("event")
-            with self._cuda.feeding() as monitor:
+            with self._cuda.locked_monitor() as monitor:
                 monitor.event(known, 0, timing=False)
         return known
 
@@ -83,24 +83,24 @@ class Events:
         while self._gone:
             ident, timing = self._gone.popleft()
             if timing:
-                monitor.dropped("timing event", ident)
+                monitor.object_destroyed("timing event", ident)
             monitor.drop_event(ident)
 
     def made(self, event: Any, *, timing: bool) -> int:
         """Announce an event object that the program made."""
         cuda = self._cuda
         ident = cuda.next_id("event")
-        with cuda.feeding() as monitor:
+        with cuda.locked_monitor() as monitor:
             site = cuda.sites.here()
             monitor.event(ident, site, timing=timing)
             cuda.name_new("event", ident, site)
             if timing:
-                monitor.made("timing event", ident, site)
+                monitor.object_created("timing event", ident, site)
         setattr(event, _IDENT, (cuda.token, ident))
         self._timing[ident] = timing
 
         self._alive.add(ident)
-        when_gone(event, weakref.WeakMethod(self._forget), ident, timing)
+        on_finalize(event, weakref.WeakMethod(self._forget), ident, timing)
         return ident
 
     def _forget(self, ident: int, timing: bool) -> None:  # noqa: FBT001  called by position
@@ -143,7 +143,7 @@ class Events:
         @wraps(original)
         def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
             event = original(cls, *args, **kwargs)
-            if not cuda.is_deaf:
+            if not cuda.callbacks_suppressed:
                 timing = kwargs.get("enable_timing", bool(args) and args[0] is True)
                 self.made(event, timing=bool(timing))
             return event
@@ -155,7 +155,7 @@ class Events:
 
         @wraps(original)
         def record(event: Any, stream: Any = None) -> None:
-            if cuda.is_deaf:
+            if cuda.callbacks_suppressed:
                 original(event, stream)
                 return
             ident = self.of(event) or self.made(event, timing=True)
@@ -165,7 +165,7 @@ class Events:
             handle = self._handles[ident] = _handle(event)
             self._by_handle[handle] = ident
             looked_up = getattr(stream, LOOKED_UP, "")
-            with cuda.feeding() as monitor:
+            with cuda.locked_monitor() as monitor:
                 current = cuda.streams.current(cuda.streams.device_of(target))
                 monitor.record(ident, target, cuda.sites.here(), looked_up, current)
 
@@ -181,7 +181,7 @@ class Events:
     def wait(self, event: Any, stream: Any, via: str, original: Any) -> None:
         """Make a stream wait for an event."""
         cuda = self._cuda
-        if cuda.is_deaf:
+        if cuda.callbacks_suppressed:
             original(event, stream)
             return
         ident = self.of(event)
@@ -191,7 +191,7 @@ class Events:
             return
         target = cuda.stream_of(stream)
         looked_up = getattr(stream, LOOKED_UP, "")
-        with cuda.feeding() as monitor:
+        with cuda.locked_monitor() as monitor:
             current = cuda.streams.current(cuda.streams.device_of(target))
             monitor.wait(ident, target, cuda.sites.here(), via, looked_up, current)
 
@@ -201,10 +201,10 @@ class Events:
         @wraps(original)
         def query(event: Any) -> Any:
             done = original(event)
-            if done and not cuda.is_deaf and _handle(event):
+            if done and not cuda.callbacks_suppressed and _handle(event):
                 ident = self.of(event)
                 if ident:
-                    with cuda.feeding() as monitor:
+                    with cuda.locked_monitor() as monitor:
                         monitor.sync_event(ident, cuda.sites.here())
             return done
 
@@ -215,7 +215,7 @@ class Events:
 
         @wraps(original)
         def synchronize(event: Any) -> None:
-            if cuda.is_deaf:
+            if cuda.callbacks_suppressed:
                 original(event)
                 return
             ident = self.of(event)
@@ -232,13 +232,13 @@ class Events:
                     self._refuse_in_capture()
                 raise
             if ident:
-                with cuda.feeding() as monitor:
+                with cuda.locked_monitor() as monitor:
                     monitor.sync_event(ident, cuda.sites.here())
 
         return synchronize
 
     def _refuse_in_capture(self) -> None:
-        with self._cuda.feeding() as monitor:
+        with self._cuda.locked_monitor() as monitor:
             monitor.sync_in_capture("Event.synchronize()", self._cuda.sites.here())
 
     def _generic_elapsed(self, event: Any, end_event: Any) -> float:
@@ -261,10 +261,10 @@ class Events:
 
         @wraps(original)
         def elapsed_time(event: Any, end_event: Any) -> Any:
-            if not cuda.is_deaf:
+            if not cuda.callbacks_suppressed:
                 start, end = self.of(event), self.of(end_event)
                 if start and end:
-                    with cuda.feeding() as monitor:
+                    with cuda.locked_monitor() as monitor:
                         monitor.elapsed(start, end, cuda.sites.here())
             return original(event, end_event) if exact else self._generic_elapsed(event, end_event)
 

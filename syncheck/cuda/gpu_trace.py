@@ -13,7 +13,7 @@ from syncheck.instrument.patching import Patches
 # What waits or records in C++ outside of operators, by class or module.
 # Source: torch/csrc/distributed/c10d/init.cpp and ProcessGroupNCCL.cpp (`synchronizeStream`, `endCoalescing`);
 # aten/src/ATen/cuda/CUDAFuture.h; torch/csrc/cuda/Module.cpp; torch/csrc/DeviceAccelerator.cpp.
-_DOORS = {
+_TRACED_CALLS = {
     "torch._C": ("_cuda_synchronize", "_accelerator_synchronizeDevice"),
     "torch._C.Future": ("wait", "value", "then", "add_done_callback", "set_result"),
     "torch._C._distributed_c10d": ("_broadcast_coalesced", "_verify_params_across_processes"),
@@ -24,7 +24,7 @@ _DOORS = {
 }
 
 
-class Trace:
+class GpuTrace:
     """The switch of torch's GPU trace.
 
     A callback that comes while a Python error is set replaces the error: torch imports a module for it. So nobody
@@ -45,13 +45,13 @@ class Trace:
     def __init__(self) -> None:
         self.inside: list[None] = []
         self.switch: Any = devices.NoSwitch()
-        self._dozing: list[object] = []  # one entry for each call that is not listened to yet
-        self._is_awake = False
-        self._falling_asleep = threading.RLock()  # a finalizer may bring up the second stream at any moment
+        self._deferred: list[object] = []  # one entry for each call that is not listened to yet
+        self._is_enabled = False
+        self._enabling = threading.RLock()  # a finalizer may bring up the second stream at any moment
 
     def install(self, patches: Patches) -> None:
         """Let torch call back, and listen to everything that waits or records outside of operators."""
-        for owner, names in _DOORS.items():
+        for owner, names in _TRACED_CALLS.items():
             found = _find(owner)
             for name in names:
                 original = getattr(found, name, None)
@@ -69,31 +69,31 @@ class Trace:
         switch, self.switch = self.switch, devices.NoSwitch()
         switch.value = False
 
-    def wake(self) -> None:
+    def enable(self) -> None:
         """From now on there may be something to hear also in calls that run already."""
-        with self._falling_asleep:
-            self._is_awake = True
-            count = len(self._dozing)
-            self._dozing.clear()
+        with self._enabling:
+            self._is_enabled = True
+            count = len(self._deferred)
+            self._deferred.clear()
             self.inside += [None] * count
         if self.inside:
             self.switch.value = True
 
-    def doze(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def defer(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call a function, listened to from `wake` on."""
         call = object()
-        with self._falling_asleep:
-            if self._is_awake:
+        with self._enabling:
+            if self._is_enabled:
                 self.inside.append(None)
                 self.switch.value = True
             else:
-                self._dozing.append(call)
+                self._deferred.append(call)
         try:
             return function(*args, **kwargs)
         finally:
-            with self._falling_asleep:
-                if call in self._dozing:
-                    self._dozing.remove(call)
+            with self._enabling:
+                if call in self._deferred:
+                    self._deferred.remove(call)
                 else:
                     self.inside.pop()
             if not self.inside:

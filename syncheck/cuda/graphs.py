@@ -29,20 +29,20 @@ def install_graphs(cuda: "Cuda", patches: Patches) -> None:
     @wraps(begin)
     def capture_begin(graph: Any, *args: Any, **kwargs: Any) -> Any:
         result = begin(graph, *args, **kwargs)
-        if not cuda.is_deaf:
+        if not cuda.callbacks_suppressed:
             ident = cuda.next_id("graph")
             setattr(graph, _IDENT, (cuda.token, ident, devices.current_device()))
             cuda.captures.append(get_ident())
-            with cuda.feeding() as monitor:
+            with cuda.locked_monitor() as monitor:
                 monitor.capture_begin(ident, cuda.streams.current(devices.current_device()), cuda.site())
         return result
 
     @wraps(end)
     def capture_end(graph: Any) -> Any:
         ident = _ident(cuda, graph)
-        if ident and not cuda.is_deaf and cuda.captures:
+        if ident and not cuda.callbacks_suppressed and cuda.captures:
             cuda.captures.remove(get_ident()) if get_ident() in cuda.captures else cuda.captures.pop()
-            with cuda.feeding() as monitor:
+            with cuda.locked_monitor() as monitor:
                 monitor.capture_end(ident)
         return end(graph)
 
@@ -50,12 +50,12 @@ def install_graphs(cuda: "Cuda", patches: Patches) -> None:
     def replayed(graph: Any) -> Any:
         result = replay(graph)
         ident = _ident(cuda, graph)
-        if cuda.is_deaf:
+        if cuda.callbacks_suppressed:
             return result
         if not ident:
             cuda.monitor.incomplete("a CUDA graph was replayed that was captured before the check began")
             return result
-        with cuda.feeding() as monitor:
+        with cuda.locked_monitor() as monitor:
             device = getattr(graph, _IDENT)[2]  # it runs where it was captured, whatever device is current
             named = monitor.replay(ident, cuda.streams.current(device), cuda.site())
         cuda.after_call(named)

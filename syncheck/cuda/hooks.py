@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from syncheck.cuda import devices
-from syncheck.cuda.events import LOOKED_UP, when_gone
+from syncheck.cuda.events import LOOKED_UP, on_finalize
 from syncheck.cuda.host import PLAIN
 from syncheck.instrument.patching import Patches
 
@@ -43,7 +43,7 @@ class Hooks:
             "wait_event": self._wait_event,
             "wait_stream": self._wait_stream,
             "query": self._query,
-            "synchronize": cuda.trace.around,
+            "synchronize": cuda.gpu_trace.around,
             "__enter__": self._enter_stream,
             "__exit__": self._exit,
         }
@@ -56,8 +56,8 @@ class Hooks:
         @wraps(new)
         def new_external(cls: Any, *args: Any, **kwargs: Any) -> Any:
             stream = new(cls, *args, **kwargs)
-            if not cuda.is_deaf:
-                with cuda.feeding():
+            if not cuda.callbacks_suppressed:
+                with cuda.locked_monitor():
                     cuda.name_new("stream", cuda.stream_of(stream), cuda.sites.here())
             return stream
 
@@ -69,7 +69,7 @@ class Hooks:
 
         @wraps(original)
         def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
-            if cuda.is_deaf:
+            if cuda.callbacks_suppressed:
                 return original(cls, *args, **kwargs)
             with cuda.suppressed():
                 stream = original(cls, *args, **kwargs)
@@ -82,12 +82,12 @@ class Hooks:
 
     def _stream_made(self, stream: Any) -> None:
         cuda = self._cuda
-        with cuda.feeding() as monitor:
+        with cuda.locked_monitor() as monitor:
             site = cuda.sites.here()
             cuda.name_new("stream", cuda.stream_of(stream), site)
             ident = cuda.next_id("event")
-            monitor.made("stream", ident, site)
-        when_gone(stream, weakref.WeakMethod(self._stream_gone), ident)
+            monitor.object_created("stream", ident, site)
+        on_finalize(stream, weakref.WeakMethod(self._stream_gone), ident)
 
     def _stream_gone(self, ident: int) -> None:
         if self._cuda.is_checking:
@@ -107,7 +107,7 @@ class Hooks:
 
         @wraps(original)
         def wait_stream(self: Any, stream: Any) -> None:
-            if cuda.is_deaf:
+            if cuda.callbacks_suppressed:
                 original(self, stream)
                 return
             with cuda.suppressed():
@@ -116,7 +116,7 @@ class Hooks:
             waiter, awaited = cuda.stream_of(self), cuda.stream_of(stream)
             # the stream whose wait is at stake: on the waiter's device if that was looked up, else on the other's
             device = cuda.streams.device_of(waiter if looked_up[0] else awaited)
-            with cuda.feeding() as monitor:
+            with cuda.locked_monitor() as monitor:
                 site = cuda.sites.here()
                 monitor.wait_stream(waiter, awaited, site, looked_up, cuda.streams.current(device))
 
@@ -128,8 +128,8 @@ class Hooks:
         @wraps(original)
         def query(stream: Any) -> Any:
             done = original(stream)
-            if done and not cuda.is_deaf:
-                with cuda.feeding() as monitor:
+            if done and not cuda.callbacks_suppressed:
+                with cuda.locked_monitor() as monitor:
                     monitor.sync_stream(cuda.stream_of(stream), cuda.sites.here(), explicit=False)
             return done
 
@@ -162,8 +162,8 @@ class Hooks:
     def _entered(self, owner: Any, stream: Any) -> None:
         """Remember an entered stream; on one GPU it applies to everything, and nobody will ask."""
         cuda = self._cuda
-        cuda.thread.chose = True
-        if cuda.n_devices < 2 or stream is None or cuda.is_deaf:
+        cuda.thread.set_explicitly = True
+        if cuda.n_devices < 2 or stream is None or cuda.callbacks_suppressed:
             return
         with cuda.lock:
             entry = (cuda.stream_of(stream), cuda.sites.here())
@@ -205,7 +205,7 @@ class Hooks:
 
         @wraps(original)
         def record_stream(tensor: torch.Tensor, stream: Any) -> Any:
-            if cuda.is_deaf or type(tensor) not in PLAIN:
+            if cuda.callbacks_suppressed or type(tensor) not in PLAIN:
                 return original(tensor, stream)
             with cuda.suppressed():
                 original(tensor, stream)
@@ -252,7 +252,7 @@ class Hooks:
         @wraps(original)
         def look_up(*args: Any, **kwargs: Any) -> Any:
             stream = original(*args, **kwargs)
-            if not cuda.is_deaf:
+            if not cuda.callbacks_suppressed:
                 setattr(stream, LOOKED_UP, name)
             return stream
 
@@ -264,7 +264,7 @@ class Hooks:
         @wraps(original)
         def current_stream(*args: Any, **kwargs: Any) -> Any:
             stream = original(*args, **kwargs)
-            if cuda.is_deaf or stream.device.type != "cuda":
+            if cuda.callbacks_suppressed or stream.device.type != "cuda":
                 return stream
             stream = torch.Stream(
                 stream_id=stream.stream_id, device_index=stream.device_index, device_type=stream.device_type
@@ -279,7 +279,7 @@ class Hooks:
 
         @wraps(original)
         def choose(*args: Any, **kwargs: Any) -> Any:
-            cuda.thread.chose = True
+            cuda.thread.set_explicitly = True
             return original(*args, **kwargs)
 
         return choose
@@ -318,11 +318,11 @@ class Hooks:
         @wraps(original)
         def sleep(cycles: int) -> None:
             original(cycles)
-            if not cuda.is_deaf:
+            if not cuda.callbacks_suppressed:
                 device = devices.current_device()
                 cuda.thread.implicit_device = True
                 stream = cuda.streams.current(device)
-                with cuda.feeding() as monitor:
+                with cuda.locked_monitor() as monitor:
                     site = cuda.site()
                     context = cuda.check_thread(stream, device, -1, site) if cuda.n_special else 0
                     monitor.launch(stream, "torch.cuda._sleep", [], site, context)

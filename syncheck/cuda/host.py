@@ -71,7 +71,7 @@ class HostMemory:
         if buffer is not None and buffer.ident == ident:
             del self.buffers[key]
             if self._cuda.is_checking:
-                self._cuda.backlog.add(("free", ident, 0))
+                self._cuda.call_buffer.add(("free", ident, 0))
 
     def access(self, tensor: torch.Tensor, *, is_write: bool) -> tuple[int, int, bool] | None:
         """Return the access to all of a host tensor; None where no stream has touched its memory."""
@@ -89,13 +89,13 @@ class HostMemory:
     def touched(self, operator: str, accesses: list[tuple[int, int, bool]], *, escape: bool = False) -> None:
         """Tell the monitor of accesses by the host."""
         cuda = self._cuda
-        with cuda.feeding() as monitor:
+        with cuda.locked_monitor() as monitor:
             named = monitor.host_access(operator, accesses, cuda.site(), escape=escape)
         cuda.after_call(named)
 
     # -- buffers whose address was handed out
 
-    def export(self, tensor: torch.Tensor) -> None:
+    def mark_exported(self, tensor: torch.Tensor) -> None:
         """Note that a host tensor's address was handed out."""
         storage = tensor.untyped_storage()
         self._exported.add(storage)
@@ -103,14 +103,14 @@ class HostMemory:
         if buffer is not None:
             buffer.exported = True
 
-    def sent(self, tensor: torch.Tensor) -> None:
+    def note_async_copy(self, tensor: torch.Tensor) -> None:
         """An asynchronous copy from a pinned tensor was submitted."""
         buffer = self.of(tensor)
         if buffer is not None and buffer.exported:
             sent = extent(tensor)
             buffer.in_flight[sent] = _checksum(tensor.untyped_storage(), *sent)
 
-    def check_sent(self, buffer: HostBuffer, within: tuple[int, int] | None = None) -> None:
+    def verify_unmodified(self, buffer: HostBuffer, within: tuple[int, int] | None = None) -> None:
         """Report changes of an exported buffer, or of a part of it, since copies from it were submitted."""
         storage = buffer.storage() if buffer.in_flight else None
         if storage is None:
@@ -123,15 +123,15 @@ class HostMemory:
             if _checksum(storage, start, stop) == before:
                 continue
             view = cuda.monitor.view(start, (stop - start,), (1,), 1, "")
-            with cuda.feeding() as monitor:
+            with cuda.locked_monitor() as monitor:
                 named = monitor.host_access(UNSEEN_WRITE, [(buffer.ident, view, True)], cuda.site())
             cuda.after_call(named)
 
-    def check_all_sent(self) -> None:
+    def verify_all_unmodified(self) -> None:
         """Look at all exported buffers with copies in flight, before the host waits."""
         if self._exported:
             for buffer in list(self.buffers.values()):
-                self.check_sent(buffer)
+                self.verify_unmodified(buffer)
 
     # -- hooks
 
@@ -143,10 +143,10 @@ class HostMemory:
         reads = {"tolist": "Tensor.tolist()", "__reduce_ex__": "pickling", "__repr__": "printing"}
         for name, call in reads.items():
             self._hook(patches, name, partial(self.touch, call))
-        self._hook(patches, "data_ptr", self.export)
+        self._hook(patches, "data_ptr", self.mark_exported)
 
     def _escape(self, call: str, tensor: torch.Tensor) -> None:
-        self.export(tensor)
+        self.mark_exported(tensor)
         self.touch(call, tensor, escape=True)
 
     def _hook(self, patches: Patches, name: str, note: Callable[[torch.Tensor], None]) -> None:

@@ -66,7 +66,7 @@ def _install(cuda: "Cuda", patches: Patches) -> None:
     Clocks(lambda: cuda.monitor, patches, lambda: cuda.next_id("reading"), cuda.sites.here).install()
     _keep_recomputing(patches)
     Callbacks(cuda).install(patches)
-    cuda.trace.install(patches)
+    cuda.gpu_trace.install(patches)
 
 
 def _keep_recomputing(patches: Patches) -> None:
@@ -84,7 +84,7 @@ def _keep_recomputing(patches: Patches) -> None:
 def _install_backward(cuda: "Cuda", patches: Patches) -> None:
     """Remember where backward() was called: the engine's threads have no Python frames."""
     original = torch.autograd.graph._engine_run_backward  # noqa: SLF001  the one door to the engine
-    listened = cuda.trace.around(original)
+    listened = cuda.gpu_trace.around(original)
     running: list[int] = []  # call sites of the calls that run now, of all threads
     passes = count()
 
@@ -96,9 +96,9 @@ def _install_backward(cuda: "Cuda", patches: Patches) -> None:
         running.append(site)
         cuda.backward_site = running[0]
         try:
-            if cuda.streams.only < 0 or cuda.host.buffers or next(passes) < _FIRST_PASSES:
+            if cuda.streams.sole_stream < 0 or cuda.host.buffers or next(passes) < _FIRST_PASSES:
                 return listened(*args, **kwargs)
-            return cuda.trace.doze(original, *args, **kwargs)
+            return cuda.gpu_trace.defer(original, *args, **kwargs)
         finally:
             running.remove(site)
             cuda.backward_site = running[0] if running else 0

@@ -97,11 +97,11 @@ class Memory:
         entry.ident = ident = next(self._idents)
         entry.offset = 0
         entry.views = self._first_views
-        if home != cuda.streams.only >= 0:
+        if home != cuda.streams.sole_stream >= 0:
             cuda.streams.used(home)
         if cuda.pools_in_use and not pool:
             pool = cuda.pool(home)
-        cuda.backlog.add(("allocate", ident, home, n_bytes, pool, site))
+        cuda.call_buffer.add(("allocate", ident, home, n_bytes, pool, site))
         return entry
 
     def begin_storage(self, tensor: torch.Tensor, home: int, site: int) -> None:
@@ -128,18 +128,18 @@ class Memory:
         access = self.access(tensor, is_write=True)
         return [] if access is None else [access]
 
-    def adopt(self, tensor: torch.Tensor, address: int) -> Entry:
+    def register_unknown(self, tensor: torch.Tensor, address: int) -> Entry:
         """A tensor turned up in memory whose allocation was not seen."""
         storage = tensor.untyped_storage()
         home = self._cuda.streams.current(tensor.get_device())
         entry = self.begin(storage, address, storage.nbytes(), home, 0, UNKNOWN_POOL)
-        self._cuda.settle()
+        self._cuda.flush_calls()
         return entry
 
-    def bury(self) -> None:
+    def release_dead(self) -> None:
         """Free what is gone. Called before any address is looked up, and before the monitor is told anything."""
         dead, live, cuda = self.dead, self.live, self._cuda
-        inside, in_lists, add = self._inside, self._in_lists, cuda.backlog.add
+        inside, in_lists, add = self._inside, self._in_lists, cuda.call_buffer.add
         while dead:
             try:
                 entry = dead.popleft()
@@ -155,15 +155,15 @@ class Memory:
             elif there is not None:  # another thread got the address since
                 live.setdefault(address, there)
 
-    def _died(self, entry: Entry) -> None:
+    def _on_storage_freed(self, entry: Entry) -> None:
         """The last owner of a storage is gone. Called from any thread at any moment, also while an error is set."""
         if self.live.get(entry.address) is entry:
             self.freed(entry.address)
 
     def watch_frees(self) -> None:
         """From now on it matters where the program frees: look at the moment itself."""
-        self._on_death = self._died
-        self.bury()
+        self._on_death = self._on_storage_freed
+        self.release_dead()
         for address, entry in list(self.live.items()):
             storage = entry()
             if storage is not None and not entry.offset:
@@ -178,7 +178,7 @@ class Memory:
         self._forget(address)
         cuda = self._cuda
         if cuda.is_checking:
-            cuda.backlog.add(("free", entry.ident, cuda.site() if cuda.streams.has_side else 0))
+            cuda.call_buffer.add(("free", entry.ident, cuda.site() if cuda.streams.saw_side_stream else 0))
 
     def _forget(self, address: int) -> None:
         """Forget what else is known of a block at an address."""
@@ -228,7 +228,7 @@ class Memory:
         base = storage.data_ptr()
         entry = self.live.get(base)
         if entry is None:
-            entry = self.adopt(tensor, base)
+            entry = self.register_unknown(tensor, base)
         address = data_ptr(tensor)
         if address == base:
             return entry
@@ -266,7 +266,7 @@ class Memory:
             view = self.exact_view(tensor)
         else:
             with self._cuda.lock:
-                view = self._cuda.backlog.monitor.view(entry.offset, (key,), (1,), 1, "")
+                view = self._cuda.call_buffer.monitor.view(entry.offset, (key,), (1,), 1, "")
         entry.views[key] = view
         return view
 
@@ -275,5 +275,5 @@ class Memory:
         item = tensor.element_size()
         start = int(tensor.storage_offset()) * item
         with self._cuda.lock:
-            monitor = self._cuda.backlog.monitor
+            monitor = self._cuda.call_buffer.monitor
             return monitor.view(start, tuple(tensor.shape), tensor.stride(), item, dtype_name(tensor.dtype))

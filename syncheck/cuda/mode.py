@@ -7,7 +7,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from syncheck.cuda.dispatch_plan import Compiled, HigherOrder
+from syncheck.cuda.dispatch_plan import DispatchPlan, HigherOrder
 
 if TYPE_CHECKING:
     from syncheck.cuda.backend import Cuda
@@ -26,22 +26,22 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
         self._cuda = cuda
         self._operators = cuda.operators
         self._plans = cuda.operators.plans
-        self._trace = cuda.trace
+        self._trace = cuda.gpu_trace
         self._takes: set[Any] = {torch.Tensor, torch.nn.Parameter}
 
     def _hand_on(
-        self, compiled: Compiled | HigherOrder, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, dispatch: DispatchPlan | HigherOrder, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Leave an operator to whoever takes it apart: its parts come here again."""
         if any(issubclass(kind, FakeTensor) for kind in types):
-            return compiled.func(*args, **kwargs)  # it has no memory
+            return dispatch.func(*args, **kwargs)  # it has no memory
         if any(kind.__torch_dispatch__ is not _PLAIN for kind in types):
             return NotImplemented
         self._takes.update(types)
-        if compiled.is_composite:
+        if dispatch.is_composite:
             super().__enter__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
             try:
-                return compiled.func.decompose(*args, **kwargs)
+                return dispatch.func.decompose(*args, **kwargs)
             finally:
                 super().__exit__(None, None, None)  # type: ignore[no-untyped-call]  # torch leaves it untyped
         return _NOT_HANDLED
@@ -63,39 +63,39 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Run one operator."""
-        compiled = self._plans.get(id(func)) or self._operators.plan(func)
-        if compiled.is_composite or (types and not self._takes.issuperset(types)):
-            handled = self._hand_on(compiled, types, args, kwargs or {})
+        dispatch = self._plans.get(id(func)) or self._operators.plan(func)
+        if dispatch.is_composite or (types and not self._takes.issuperset(types)):
+            handled = self._hand_on(dispatch, types, args, kwargs or {})
             if handled is not _NOT_HANDLED:
                 return handled
         cuda = self._cuda
-        if compiled.is_item and args[0].is_cpu and not cuda.host.buffers:  # an optimizer makes hundreds of them
-            return compiled.call(*args)
-        special = compiled.special
+        if dispatch.is_item and args[0].is_cpu and not cuda.host.buffers:  # an optimizer makes hundreds of them
+            return dispatch.call(*args)
+        special = dispatch.special
         if special is not None and special[0](args, kwargs or {}) and cuda.is_checking:
-            return special[1](compiled, args, kwargs or {})
-        listens = compiled.listens
+            return special[1](dispatch, args, kwargs or {})
+        listens = dispatch.listens
         inside, switch = self._trace.inside, self._trace.switch
         if listens:
             inside.append(None)
             switch.value = True
         try:
-            result = compiled.call(*args, **kwargs) if kwargs else compiled.call(*args)
+            result = dispatch.call(*args, **kwargs) if kwargs else dispatch.call(*args)
         except BaseException as error:
             if listens:
                 inside.pop()
             switch.value = False  # also inside a backward pass: the error goes up through C++ code
-            cuda.operator_failed(compiled.plan, error, sys._getframe())  # noqa: SLF001  by it callbacks find us
+            cuda.operator_failed(dispatch.plan, error, sys._getframe())  # noqa: SLF001  by it callbacks find us
             raise
         if listens:
             inside.pop()
             if not inside:
                 switch.value = False
-        if cuda.is_checking and compiled.is_seen and type(result) is not FakeTensor:
+        if cuda.is_checking and dispatch.is_seen and type(result) is not FakeTensor:
             try:
-                self._operators.log(compiled, args, kwargs, result)  # type: ignore[arg-type]  # no higher-order one
+                self._operators.log(dispatch, args, kwargs, result)  # type: ignore[arg-type]  # no higher-order one
             except Exception as error:  # noqa: BLE001  the border to the user's program
-                cuda.misread(compiled.plan.name, error)  # type: ignore[union-attr]  # no higher-order one
+                cuda.report_failure(dispatch.plan.name, error)  # type: ignore[union-attr]  # no higher-order one
         return result
 
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from syncheck.cuda import devices
-from syncheck.cuda.callback_order import Inner, Kind, place_of_work, working_stream
+from syncheck.cuda.callback_order import Callback, Kind, place_of_work, working_stream
 from syncheck.cuda.collectives import COLLECTIVES, Collectives
 from syncheck.cuda.copies import Copies
-from syncheck.cuda.dispatch_plan import Compiled, HigherOrder
+from syncheck.cuda.dispatch_plan import DispatchPlan, HigherOrder
 from syncheck.cuda.memory import data_ptr, is_contiguous
 from syncheck.instrument import collectives
 from syncheck.instrument.plan import Plan, plan_of, tensors_in, tensors_of, unique
@@ -40,12 +40,12 @@ class Operators:
         self._memory = cuda.memory
         self._copies = Copies(cuda, self)
         self._collectives = Collectives(cuda)
-        self.plans: dict[int, Compiled | HigherOrder] = {}
+        self.plans: dict[int, DispatchPlan | HigherOrder] = {}
         self._listens_always = False
-        self.inner: dict[int, list[Inner]] = {}  # id of an operator's frame -> callbacks that came while it ran
+        self.inner: dict[int, list[Callback]] = {}  # id of an operator's frame -> callbacks that came while it ran
         self.n_inner = 0  # callbacks that are kept: their events must not be forgotten yet
 
-    def plan(self, func: Any) -> Compiled | HigherOrder:
+    def plan(self, func: Any) -> DispatchPlan | HigherOrder:
         """Work out an operator's plan, once."""
         if not isinstance(func, torch._ops.OpOverload):  # noqa: SLF001  torch has no public name
             other = self.plans[id(func)] = HigherOrder(func)
@@ -53,34 +53,34 @@ class Operators:
         plan = collectives.plan_of(func) or plan_of(func)
         is_collective = func.namespace in COLLECTIVES
         special = self._collectives.issuing(func) if is_collective else self._copies.specials.get(plan.base)
-        compiled = self.plans[id(func)] = Compiled(func, plan, special)
+        dispatch = self.plans[id(func)] = DispatchPlan(func, plan, special)
         if "sparse" in plan.base or "nested" in plan.base:
             self._listen_always()
-        compiled.listens |= self._listens_always
-        return compiled
+        dispatch.listens |= self._listens_always
+        return dispatch
 
     def _listen_always(self) -> None:
         """There are tensors whose parts the host must count: operators that are silent on others wait for them."""
         self._listens_always = True
-        for compiled in list(self.plans.values()):
-            compiled.listens = True
+        for dispatch in list(self.plans.values()):
+            dispatch.listens = True
 
     def recorded(self, tensor: torch.Tensor, stream: Any) -> None:
         """Log `Tensor.record_stream`, called outside of any operator."""
         try:
             self._copies.note_record(tensor, stream)
         except Exception as error:  # noqa: BLE001  the border to the user's program
-            self._cuda.give_up(error)
+            self._cuda.disable_after_error(error)
 
     # -- the hot path
 
-    def log(self, compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any] | None, result: Any) -> None:  # noqa: C901, PLR0912, PLR0915  the hot path: see the module's text
+    def log(self, dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any] | None, result: Any) -> None:  # noqa: C901, PLR0912, PLR0915  the hot path: see the module's text
         """Log an operator that has just run in the calling frame."""
         cuda, memory = self._cuda, self._memory
         live, buffers = memory.live, cuda.host.buffers
         if memory.dead:
-            memory.bury()
-        plan = compiled.plan
+            memory.release_dead()
+        plan = dispatch.plan
         frame = sys._getframe(1)  # noqa: SLF001  the frame that the operator ran in
         inner = self.inner.pop(id(frame), None) if self.inner else None
         if plan.synchronizes and not (inner or buffers or getattr(args[0], "is_cuda", False)):
@@ -89,7 +89,7 @@ class Operators:
         device = -1
         is_plain = not (inner or plan.synchronizes)
         try:
-            for position, name, is_list, is_write in compiled.arguments if is_plain else ():
+            for position, name, is_list, is_write in dispatch.arguments if is_plain else ():
                 value = args[position] if position < len(args) else (kwargs.get(name) if kwargs else None)
                 if value is None:
                     continue
@@ -124,15 +124,15 @@ class Operators:
         except (RuntimeError, TypeError, AttributeError):  # no storage, an optional tensor in a list
             is_plain = False
         if not is_plain:
-            self.log_slowly(compiled, args, kwargs or {}, result, inner or [])
+            self.log_slowly(dispatch, args, kwargs or {}, result, inner or [])
             self.n_inner -= len(inner or ())
             return
         made: Any = ()
-        if compiled.fresh:
+        if dispatch.fresh:
             if isinstance(result, torch.Tensor):
                 made = (result,)
             else:
-                made = [t for t in result if isinstance(t, torch.Tensor)] if compiled.is_flat else tensors_in(result)
+                made = [t for t in result if isinstance(t, torch.Tensor)] if dispatch.is_flat else tensors_in(result)
             if device < 0:
                 device = next((tensor.get_device() for tensor in made if tensor.is_cuda), -1)
         if device < 0:
@@ -163,15 +163,15 @@ class Operators:
                 accesses.append((entry.ident, view, True))
         if not accesses:
             return
-        only = cuda.streams.only
+        only = cuda.streams.sole_stream
         if (stream == only or (only >= 0 and cuda.streams.used(stream))) and not cuda.n_special:
-            if cuda.backlog.launch(stream, plan.name, accesses, site):  # nothing to race with
-                cuda.settle()
+            if cuda.call_buffer.launch(stream, plan.name, accesses, site):  # nothing to race with
+                cuda.flush_calls()
             return
         with cuda.lock:
             if cuda.backward_site:
                 self._protect_gradients(stream, accesses)
-            context = self._context(compiled, kwargs, stream, device, site) if cuda.n_special else 0
+            context = self._context(dispatch, kwargs, stream, device, site) if cuda.n_special else 0
             named = cuda.monitor.launch(stream, plan.name, accesses, site, context)
         if named:
             cuda.describe(named, [*(tensor for tensor, _ in tensors_of(plan, args, kwargs or {})), *made])
@@ -189,9 +189,11 @@ class Operators:
                 return None
         return known.writes if is_write else known.reads
 
-    def _context(self, compiled: Compiled, kwargs: dict[str, Any] | None, stream: int, device: int, site: int) -> int:
+    def _context(
+        self, dispatch: DispatchPlan, kwargs: dict[str, Any] | None, stream: int, device: int, site: int
+    ) -> int:
         """Return the context of an operator in a thread with something to note."""
-        wanted = kwargs.get("device") if kwargs and compiled.plan.has_device else None
+        wanted = kwargs.get("device") if kwargs and dispatch.plan.has_device else None
         if wanted is not None and wanted.index is None:
             self._cuda.thread.implicit_device = True
         return self._cuda.check_thread(stream, device, -1, site)
@@ -200,16 +202,16 @@ class Operators:
 
     def log_slowly(
         self,
-        compiled: Compiled,
+        dispatch: DispatchPlan,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         result: Any,
-        inner: list[Inner],
+        inner: list[Callback],
     ) -> None:
         """Log an operator with pinned or unknown memory, callbacks inside, or in a thread with something to note."""
-        cuda, plan = self._cuda, compiled.plan
+        cuda, plan = self._cuda, dispatch.plan
         tensors = tensors_of(plan, args, kwargs) if plan.touches else []
-        made = tensors_in(result) if compiled.fresh else []
+        made = tensors_in(result) if dispatch.fresh else []
         if any(tensor.layout is not torch.strided or tensor.is_nested for tensor, _ in tensors):
             self._listen_always()
         parts = [
@@ -227,12 +229,12 @@ class Operators:
             return
         stream = cuda.streams.current(device)
         if inner:
-            stream = working_stream(inner, stream, waits_first=compiled.func.namespace in COLLECTIVES)
+            stream = working_stream(inner, stream, waits_first=dispatch.func.namespace in COLLECTIVES)
         accesses = [a for t, is_write in parts if (a := self._memory.access(t, is_write=is_write))]
         made_accesses = self._begin_made(plan, made)
         self._submit(plan, args, kwargs, stream, device, accesses, made_accesses, inner, [t for t, _ in tensors] + made)
-        if compiled.func.namespace in COLLECTIVES:
-            self._collectives.launched(compiled, args, kwargs, stream, device, accesses, inner)
+        if dispatch.func.namespace in COLLECTIVES:
+            self._collectives.launched(dispatch, args, kwargs, stream, device, accesses, inner)
 
     def _touch_host(self, plan: Plan, parts: list[tuple[torch.Tensor, bool]]) -> None:
         host = self._cuda.host
@@ -245,7 +247,7 @@ class Operators:
         """Announce new results; return the writes that fill them."""
         cuda, memory = self._cuda, self._memory
         accesses: Accesses = []
-        with cuda.feeding():
+        with cuda.locked_monitor():
             for tensor in (part for result in made for part in dense_parts(result)):
                 address = data_ptr(tensor)
                 if not tensor.is_cuda or not address:
@@ -267,7 +269,7 @@ class Operators:
         device: int,
         accesses: Accesses,
         made: Accesses,
-        inner: list[Inner],
+        inner: list[Callback],
         tensors: list[torch.Tensor],
     ) -> None:
         """Put the launch where it belongs among the callbacks that came while the operator ran.
@@ -278,7 +280,7 @@ class Operators:
         syncs = [index for index, entry in enumerate(inner) if entry.kind is Kind.SYNC_STREAM]
         if wait is not Wait.NEVER and not syncs:
             syncs = [len(inner)]
-            inner = [*inner, Inner(Kind.SYNC_STREAM, 0, stream)]
+            inner = [*inner, Callback(Kind.SYNC_STREAM, 0, stream)]
         if syncs and wait is Wait.BEFORE:
             self.replay_inner(inner[: syncs[0]])
             self.launch(plan.name, stream, device, [a for a in accesses if not a[2]], tensors)
@@ -298,7 +300,7 @@ class Operators:
             return
         cuda = self._cuda
         cuda.streams.used(stream)
-        with cuda.feeding() as monitor:
+        with cuda.locked_monitor() as monitor:
             if cuda.backward_site:
                 self._protect_gradients(stream, accesses)
             site = cuda.site()
@@ -314,12 +316,12 @@ class Operators:
             number = node._sequence_nr()  # noqa: SLF001  torch has no public name
             self._cuda.gradients.protect(self._cuda.monitor, number, stream, accesses)
 
-    def replay_inner(self, inner: list[Inner]) -> None:
+    def replay_inner(self, inner: list[Callback]) -> None:
         """Tell the monitor of callbacks that came while an operator ran."""
         if not inner:
             return
         cuda = self._cuda
-        with cuda.feeding() as monitor:
+        with cuda.locked_monitor() as monitor:
             site = cuda.site()
             for entry in inner:
                 match entry.kind:

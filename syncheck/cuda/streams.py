@@ -16,7 +16,7 @@ class Streams:
     """Gives each stream its id, and announces it at first sight.
 
     Attributes:
-        has_side: a stream other than the default ones was seen.
+        saw_side_stream: a stream other than the default ones was seen.
         only: the stream that all work and all memory was on so far; 0 before any, -1 once there may be others.
     """
 
@@ -24,8 +24,8 @@ class Streams:
         self._cuda = cuda
         self._known: list[tuple[int, int]] = [(-1, 0)]  # id -> (device, handle)
         self._by_key: dict[tuple[int, int], int] = {}
-        self.has_side = False
-        self.only = 0
+        self.saw_side_stream = False
+        self.sole_stream = 0
         self.by_handle: dict[int, dict[int, int]] = {}  # device -> handle -> id, for the hot path
 
     def of(self, device: int, handle: int, *, is_torchs: bool = False) -> int:
@@ -59,27 +59,27 @@ class Streams:
         ident = len(self._known)
         self._known.append((device, handle))
         if handle:
-            self._alone(-1)
-            if not self.has_side:
+            self._set_sole_stream(-1)
+            if not self.saw_side_stream:
                 self._cuda.memory.watch_frees()
-                self.has_side = True
+                self.saw_side_stream = True
         blocking = handle == _PER_THREAD or (handle != 0 and devices.is_blocking(handle))
         self._cuda.monitor.stream(ident, device, handle, site, legacy=handle == 0, blocking=blocking)
         return ident
 
     def used(self, stream: int) -> bool:
         """Note that there is work or memory on a stream; tell whether all was on it so far."""
-        if self.only != stream:
-            self._alone(-1 if self.only else stream)
-        return self.only == stream
+        if self.sole_stream != stream:
+            self._set_sole_stream(-1 if self.sole_stream else stream)
+        return self.sole_stream == stream
 
-    def _alone(self, stream: int) -> None:
+    def _set_sole_stream(self, stream: int) -> None:
         """From now on, all was on a stream so far; -1, for good, if there are others."""
-        if self.only < 0:
+        if self.sole_stream < 0:
             return
-        self.only = stream
+        self.sole_stream = stream
         if stream < 0:
-            self._cuda.trace.wake()
+            self._cuda.gpu_trace.enable()
 
     def current(self, device: int) -> int:
         """Return the calling thread's current stream of a device."""

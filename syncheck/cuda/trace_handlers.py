@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch.cuda._gpu_trace as gpu_trace
 
 from syncheck.cuda import devices
-from syncheck.cuda.callback_order import Inner, Kind
+from syncheck.cuda.callback_order import Callback, Kind
 from syncheck.cuda.mode import DISPATCH
 from syncheck.instrument.patching import Patches
 
@@ -59,27 +59,27 @@ class Callbacks:
             return False
         operators = self._cuda.operators
         operators.n_inner += 1
-        operators.inner.setdefault(id(frame), []).append(Inner(kind, event, stream))
+        operators.inner.setdefault(id(frame), []).append(Callback(kind, event, stream))
         return True
 
     def _recorded(self, handle: int, stream_handle: int) -> None:
         cuda = self._cuda
-        if cuda.is_deaf:
+        if cuda.callbacks_suppressed:
             return
         stream = cuda.streams.of(devices.current_device(), stream_handle, is_torchs=True)
         event = cuda.events.of_handle(handle)
         if not self._note(_caller(), Kind.RECORD, event, stream):
-            with cuda.feeding() as monitor:
+            with cuda.locked_monitor() as monitor:
                 monitor.record(event, stream, cuda.site())
 
     def _waited(self, handle: int, stream_handle: int) -> None:
         cuda = self._cuda
-        if cuda.is_deaf or not cuda.events.is_known(handle):
+        if cuda.callbacks_suppressed or not cuda.events.is_known(handle):
             return  # an event from before the check: what it stands for is unknown
         stream = cuda.streams.of(devices.current_device(), stream_handle, is_torchs=True)
         event = cuda.events.of_handle(handle)
         if not self._note(_caller(), Kind.WAIT, event, stream):
-            with cuda.feeding() as monitor:
+            with cuda.locked_monitor() as monitor:
                 monitor.wait(event, stream, cuda.site(), "")
 
     def _event_deleted(self, handle: int) -> None:
@@ -87,34 +87,34 @@ class Callbacks:
 
     def _device_synchronized(self) -> None:
         cuda = self._cuda
-        if cuda.is_deaf:
+        if cuda.callbacks_suppressed:
             return
         device = devices.current_device()
         if self._note(_caller(), Kind.SYNC_DEVICE, 0, device) or self._refused("torch.cuda.synchronize()"):
             return
-        cuda.host.check_all_sent()
-        with cuda.feeding() as monitor:
+        cuda.host.verify_all_unmodified()
+        with cuda.locked_monitor() as monitor:
             monitor.sync_device(device, cuda.site())
 
     def _stream_synchronized(self, stream_handle: int) -> None:
         cuda = self._cuda
-        if cuda.is_deaf:
+        if cuda.callbacks_suppressed:
             return
         stream = cuda.streams.of(devices.current_device(), stream_handle)
         if self._note(_caller(), Kind.SYNC_STREAM, 0, stream):
             return
         if cuda.monitor.capturing(stream) and self._refused("Stream.synchronize()"):
             return
-        with cuda.feeding() as monitor:
+        with cuda.locked_monitor() as monitor:
             monitor.sync_stream(stream, cuda.site(), explicit=True)
 
     def _event_synchronized(self, handle: int) -> None:
         cuda = self._cuda
-        if cuda.is_deaf or not cuda.events.is_known(handle):
+        if cuda.callbacks_suppressed or not cuda.events.is_known(handle):
             return
         event = cuda.events.of_handle(handle)
         if not self._note(_caller(), Kind.SYNC_EVENT, event, 0):
-            with cuda.feeding() as monitor:
+            with cuda.locked_monitor() as monitor:
                 monitor.sync_event(event, cuda.site())
 
     def _refused(self, call: str) -> bool:
@@ -122,7 +122,7 @@ class Callbacks:
         cuda = self._cuda
         if not cuda.captures:
             return False
-        with cuda.feeding() as monitor:
+        with cuda.locked_monitor() as monitor:
             monitor.sync_in_capture(call, cuda.site())
         return True
 

@@ -33,11 +33,11 @@ class Triton:
         @wraps(original)
         def run(function: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(function, *args, **kwargs)
-            if not cuda.is_deaf and not kwargs.get("warmup"):
+            if not cuda.callbacks_suppressed and not kwargs.get("warmup"):
                 try:
                     self._log(function, args, kwargs)
                 except Exception as error:  # noqa: BLE001  the border to the user's program
-                    cuda.give_up(error)
+                    cuda.disable_after_error(error)
             return result
 
         self._patches.set(JITFunction, "run", run)
@@ -52,7 +52,7 @@ class Triton:
         written = self._written_arguments(function, given, tensors)
         device = devices.current_device()
         stream = cuda.streams.current(device)
-        with cuda.feeding():
+        with cuda.locked_monitor():
             accesses = [
                 access
                 for name, tensor in tensors.items()

@@ -32,7 +32,7 @@ class Policy:
         self._baseline = baseline_of(options)
         self._rank = rank()
 
-    def applied(self, report: Report) -> Report:
+    def filter(self, report: Report) -> Report:
         """Return the report without what settings and comments silence."""
         findings = (f if f.ranks else replace(f, rank=self._rank) for f in report.findings)
         return replace(report, findings=tuple(filter(self._is_wanted, findings)))
@@ -42,7 +42,7 @@ class Policy:
         new = report.findings if self._baseline is None else self._baseline.new(report.findings)
         return replace(report, findings=new).failing(self._options.fail_on)
 
-    def concluded(self, report: Report, lines: Iterable[tuple[str, int]] = ()) -> Report:
+    def finalize(self, report: Report, lines: Iterable[tuple[str, int]] = ()) -> Report:
         """Return what is to be shown of a whole run's report, as `applied` gave it.
 
         Args:
@@ -70,7 +70,7 @@ class Policy:
             seen = set(map(self._baseline.relative, ran))
             looked_at = looking_at("run", self._baseline, lambda _: self._options, seen.__contains__)
             report = known_left_out(report, self._baseline, self._options, looked_at, is_certain=False)
-        return limited(report, self._options.max_findings)
+        return truncate(report, self._options.max_findings)
 
     def _is_wanted(self, finding: Finding) -> bool:
         if finding.rule.code not in self._options.codes_for(finding.place.frame.path):
@@ -180,7 +180,7 @@ def known_left_out(
     return replace(report, findings=new, notes=notes, known=len(report.findings) - len(new))
 
 
-def limited(report: Report, most: int) -> Report:
+def truncate(report: Report, most: int) -> Report:
     """Return the report with at most some findings, 0 for all; the others are counted as hidden."""
     if not most:
         return report

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 from syncheck.errors import TraceError
 from syncheck.hb.clock import ACTOR_MASK, HOST, TICK, VectorClock, covers
 from syncheck.hb.footprint import Footprint
-from syncheck.hb.memory import BORN, Block, Cell, FreedUse, Pool, Use, supersede
+from syncheck.hb.memory import ALLOCATION, AccessRecord, Block, Cell, FreedAccess, Pool, supersede
 from syncheck.hb.order import Order
 
 Access: TypeAlias = tuple[int, int, bool]
@@ -23,7 +23,7 @@ HOST_POOL = -1
 Source: CachingHostAllocator records an event a stream at the free, aten/src/ATen/core/CachingHostAllocator.h.
 """
 
-_SOMETIMES = 31 * TICK
+_PRUNE_MASK = 31 * TICK
 """At launches whose time has none of these bits, every 32nd of a stream, the logs of private memory are pruned."""
 
 
@@ -38,8 +38,8 @@ class Race(NamedTuple):
     """
 
     allocation: int
-    prior: Use
-    current: Use
+    prior: AccessRecord
+    current: AccessRecord
     is_first_use: bool = False
 
 
@@ -89,7 +89,7 @@ class Engine(Order):
         self._key_of.append(key)
         return len(self._key_of) - 1
 
-    def allocate(self, allocation: int, home: int, n_bytes: int, pool: int, label: int) -> list[FreedUse]:
+    def allocate(self, allocation: int, home: int, n_bytes: int, pool: int, label: int) -> list[FreedAccess]:
         """Begin an allocation's life on stream `home`; return the uses of freed memory that it may run into.
 
         Args:
@@ -157,17 +157,19 @@ class Engine(Order):
             return Freed((), ())
         clock = self._now(block.home)
         joined: set[int] = set()
-        pending: dict[int, Use] = {}
+        pending: dict[int, AccessRecord] = {}
         for epoch, use_label, footprint, is_write in block.uses():
             actor = epoch & ACTOR_MASK
             if clock[actor] >= epoch:
                 if not self.host_covers(epoch):
                     joined.add(actor)
             elif actor not in pending or pending[actor].epoch < epoch:
-                pending[actor] = Use(actor, epoch, use_label, footprint, is_write)
+                pending[actor] = AccessRecord(actor, epoch, use_label, footprint, is_write)
         return self._protect(allocation, block, pending, joined, label)
 
-    def _protect(self, allocation: int, block: Block, pending: dict[int, Use], joined: set[int], label: int) -> Freed:
+    def _protect(
+        self, allocation: int, block: Block, pending: dict[int, AccessRecord], joined: set[int], label: int
+    ) -> Freed:
         """Put the pending uses of a freed block into its pool, but for those that `record_stream` protects."""
         recorded = block.recorded or {}
         useful: set[int] = set()  # recorded streams that have a pending use behind them, their own or another's
@@ -175,7 +177,7 @@ class Engine(Order):
             protectors = {stream for stream in recorded if covers(self._ahead(stream), use.epoch)}
             useful |= protectors
             if not protectors:
-                freed = FreedUse(allocation, block.home, use, label, block.label, block.n_bytes)
+                freed = FreedAccess(allocation, block.home, use, label, block.label, block.n_bytes)
                 self._pools.setdefault((block.home, block.pool), Pool()).add(freed)
         useless = tuple(sorted((recorded.keys() & joined) - useful))
         return Freed(useless, tuple(sorted(recorded.keys() - set(useless))))
@@ -214,7 +216,7 @@ class Engine(Order):
         races: list[Race] = []
         blocks = self._blocks
         stamp = (now, label)
-        is_time = not now & _SOMETIMES
+        is_time = not now & _PRUNE_MASK
         for allocation, view, is_write in accesses:
             try:
                 block = blocks[allocation]
@@ -241,7 +243,7 @@ class Engine(Order):
                 or (is_write and (cell.reads is not None or clock[read & ACTOR_MASK] < read))
                 or (cell.overlaps and _may_conflict(cell.overlaps, clock, is_write=is_write))
             ):
-                current = Use(stream, now, label, cell.footprint, is_write)
+                current = AccessRecord(stream, now, label, cell.footprint, is_write)
                 races.extend(_conflicts(allocation, block, cell, current, clock))
             if is_write:
                 cell.write, cell.write_label, cell.read, cell.reads = now, label, 0, None
@@ -268,12 +270,12 @@ class Engine(Order):
         if block is None or not block.is_touched:
             return []
         cell = self._cell(block, view)
-        current = Use(HOST, 0, label, cell.footprint, is_write)
+        current = AccessRecord(HOST, 0, label, cell.footprint, is_write)
         return _conflicts(allocation, block, cell, current, self._host)
 
     # -- reported races
 
-    def heal(self, race: Race) -> None:
+    def assume_ordered(self, race: Race) -> None:
         """Add the edge that a reported race lacks, so that it is reported once and not at every later use."""
         knowledge = self._clocks[race.prior.actor]
         if race.current.actor == HOST:
@@ -281,7 +283,7 @@ class Engine(Order):
         else:
             self._acquire(race.current.actor, knowledge)
 
-    def by_reach(self, races: list[Race]) -> list[Race]:
+    def order_root_causes_first(self, races: list[Race]) -> list[Race]:
         """Return races of one op, first those whose prior actor has seen most of the other priors."""
 
         def seen(race: Race) -> int:
@@ -301,34 +303,34 @@ def _may_conflict(overlaps: list[Cell], clock: VectorClock, *, is_write: bool) -
     return False
 
 
-def _conflicts(allocation: int, block: Block, cell: Cell, current: Use, clock: VectorClock) -> list[Race]:
+def _conflicts(allocation: int, block: Block, cell: Cell, current: AccessRecord, clock: VectorClock) -> list[Race]:
     """Return the races of one access with the history of its bytes: of each cell and actor, the latest."""
     races = []
     is_early = False
     for other in (cell, *cell.overlaps):
         for prior in _uncovered(other, clock, is_write=current.is_write):
-            if prior.label == BORN:
+            if prior.label == ALLOCATION:
                 is_early = True
             else:
                 races.append(Race(allocation, prior, current))
     if is_early:
         if not races:
-            prior = Use(block.home, block.born, block.label, current.footprint, is_write=True)
+            prior = AccessRecord(block.home, block.born, block.label, current.footprint, is_write=True)
             races.append(Race(allocation, prior, current, is_first_use=True))
-        block.touched_early()
+        block.mark_first_use_reported()
     return races
 
 
-def _uncovered(cell: Cell, clock: VectorClock, *, is_write: bool) -> list[Use]:
+def _uncovered(cell: Cell, clock: VectorClock, *, is_write: bool) -> list[AccessRecord]:
     """Return the accesses in a cell's history that a new access races with, the latest of each actor."""
-    found: dict[int, Use] = {}
+    found: dict[int, AccessRecord] = {}
     write = cell.write
     if clock[write & ACTOR_MASK] < write:
         actor = write & ACTOR_MASK
-        found[actor] = Use(actor, write, cell.write_label, cell.footprint, is_write=True)
+        found[actor] = AccessRecord(actor, write, cell.write_label, cell.footprint, is_write=True)
     if is_write:
         for epoch, label in cell.all_reads():  # all later than the write
             actor = epoch & ACTOR_MASK
             if clock[actor] < epoch:
-                found[actor] = Use(actor, epoch, label, cell.footprint, is_write=False)
+                found[actor] = AccessRecord(actor, epoch, label, cell.footprint, is_write=False)
     return list(found.values())

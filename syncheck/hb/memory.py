@@ -14,7 +14,7 @@ _FIRST_PRUNE = 64
 Stamp = tuple[Epoch, int]
 """(epoch, label) of an access."""
 
-BORN = -1
+ALLOCATION = -1
 """Label of the write that stands for the allocation: the previous tenant's last use of the bytes."""
 
 
@@ -54,7 +54,7 @@ class Cell:
         self.write = self.read = 0
         self.reads = None
 
-    def settled(self, clock: VectorClock) -> bool:
+    def is_covered_by(self, clock: VectorClock) -> bool:
         """Tell whether all history is covered by `clock`."""
         return covers(clock, self.write) and all(covers(clock, epoch) for epoch, _ in self.all_reads())
 
@@ -93,7 +93,7 @@ class Block:
     def add_cell(self, key: int, footprint: Footprint) -> Cell:
         """Make the cell of a footprint that was not seen before in this allocation."""
         cell = Cell(footprint)
-        cell.write, cell.write_label = self.born, BORN
+        cell.write, cell.write_label = self.born, ALLOCATION
         for other in self.cells.values():
             if overlap(footprint, other.footprint):
                 cell.overlaps.append(other)
@@ -142,16 +142,16 @@ class Block:
             else:
                 cell.read, cell.read_label = epoch, label
 
-    def touched_early(self) -> None:
+    def mark_first_use_reported(self) -> None:
         """The first use was out of order and is reported: once is enough for the whole allocation."""
         self.born = 0
         for cell in self.cells.values():
-            if cell.write_label == BORN:
+            if cell.write_label == ALLOCATION:
                 cell.write = 0
 
     def prune(self, host: VectorClock) -> None:
         """Drop cells whose history the host knows to be complete: every later op comes after it."""
-        kept = {key: cell for key, cell in self.cells.items() if not cell.settled(host)}
+        kept = {key: cell for key, cell in self.cells.items() if not cell.is_covered_by(host)}
         alive = {id(cell) for cell in kept.values()}
         for cell in kept.values():
             cell.overlaps = [other for other in cell.overlaps if id(other) in alive]
@@ -161,7 +161,7 @@ class Block:
     def uses(self) -> Iterator[tuple[Epoch, int, Footprint, bool]]:
         """Yield (epoch, label, footprint, is_write) of every remembered access."""
         for cell in self.cells.values():
-            if cell.write and cell.write_label != BORN:
+            if cell.write and cell.write_label != ALLOCATION:
                 yield cell.write, cell.write_label, cell.footprint, True
             for epoch, label in cell.all_reads():
                 yield epoch, label, cell.footprint, False
@@ -174,7 +174,7 @@ def supersede(writer: Cell) -> None:
             other.forget()
 
 
-class Use(NamedTuple):
+class AccessRecord(NamedTuple):
     """One access, as a race reports it.
 
     Attributes:
@@ -193,12 +193,12 @@ class Use(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class FreedUse:
+class FreedAccess:
     """A use of a freed block that the block's home stream had not waited for at the free."""
 
     allocation: int
     home: int
-    use: Use
+    use: AccessRecord
     free_label: int
     allocation_label: int
     n_bytes: int
@@ -208,17 +208,17 @@ class FreedUse:
 class Pool:
     """Freed blocks of one home stream that another stream may still be using."""
 
-    pending: dict[tuple[int, int, int, bool], FreedUse] = field(default_factory=dict)
+    pending: dict[tuple[int, int, int, bool], FreedAccess] = field(default_factory=dict)
 
-    def add(self, freed: FreedUse) -> None:
+    def add(self, freed: FreedAccess) -> None:
         """Remember a use; of several with one cause, the one that is joined last, so that the pool stays bounded."""
         key = (freed.use.actor, freed.use.label, freed.allocation_label, freed.n_bytes <= SMALL_BYTES)
         known = self.pending.pop(key, None)
         self.pending[key] = freed if known is None or known.use.epoch < freed.use.epoch else known
 
-    def take(self, n_bytes: int, clock: VectorClock) -> list[FreedUse]:
+    def take(self, n_bytes: int, clock: VectorClock) -> list[FreedAccess]:
         """Return and forget the uses that an allocation of `n_bytes` now may run into."""
-        hit: list[FreedUse] = []
+        hit: list[FreedAccess] = []
         for key, freed in list(self.pending.items()):
             if clock[freed.use.epoch & ACTOR_MASK] >= freed.use.epoch:
                 del self.pending[key]  # joined in the meantime

@@ -11,26 +11,26 @@ from syncheck.sanitizer.monitor import Monitor
 
 @dataclass(slots=True)
 class ThreadState:
-    """What is current in one Python thread.
+    r"""What is current in one Python thread.
 
     Attributes:
-        device: the current device.
-        streams: device -> current stream, where it is not the default one.
-        contexts: (stream, call site) of the entered `torch.cuda.stream` blocks, innermost last.
-        implicit_device: an index was left out, so that the current device decided.
-        chose: the thread has set a device or a stream itself.
-        lost: the starter's stream that this thread should have made current and did not; 0 if none.
-        inherited: (device, its current stream) of the thread that started this one; None once looked at.
-        pools: device -> the memory pool in use, where it is not the allocator's own.
+            device: the current device.
+            streams: device -> current stream, where it is not the default one.
+            contexts: (stream, call site) of the entered `torch.cuda.stream` blocks, innermost last.
+            implicit_device: an index was left out, so that the current device decided.
+    \        set_explicitly: the thread has set a device or a stream itself.
+    \        expected_stream: the starter's stream that this thread should have made current and did not; 0 if none.
+            inherited: (device, its current stream) of the thread that started this one; None once looked at.
+            pools: device -> the memory pool in use, where it is not the allocator's own.
     """
 
     device: int = 0
     streams: dict[int, int] = field(default_factory=dict)
     contexts: list[tuple[int, int]] = field(default_factory=list)
     implicit_device: bool = False
-    chose: bool = False
+    set_explicitly: bool = False
     inherited: tuple[int, dict[int, int]] | None = None
-    lost: int = 0
+    expected_stream: int = 0
     pools: dict[int, int] = field(default_factory=dict)
 
 
@@ -55,8 +55,8 @@ def mismatch(state: ThreadState, device: int, other: int, table: StreamTable) ->
 
     In a thread that lost its starter's stream: that stream, negative. The code is that of `Monitor.launch`.
     """
-    if state.lost:
-        return -state.lost
+    if state.expected_stream:
+        return -state.expected_stream
     if not state.contexts or any(table.device_of(stream) in {device, other} for stream, _ in state.contexts):
         return 0
     stream, site = state.contexts[-1]
@@ -66,7 +66,7 @@ def mismatch(state: ThreadState, device: int, other: int, table: StreamTable) ->
 def check_inherited(state: ThreadState, stream: int, site: int, table: StreamTable, monitor: Monitor) -> None:
     """On a thread's first op, given to `stream`: report that it lost its starter's device or stream."""
     inherited, state.inherited = state.inherited, None
-    if inherited is None or state.chose:
+    if inherited is None or state.set_explicitly:
         return
     device, streams = inherited
     own = table.device_of(stream)
@@ -76,7 +76,7 @@ def check_inherited(state: ThreadState, stream: int, site: int, table: StreamTab
         expected = streams[own]
     else:
         return
-    state.lost = expected
+    state.expected_stream = expected
     monitor.lost_context(stream, expected, site)
 
 

@@ -25,9 +25,9 @@ from syncheck.lint.interp.values import (
     Event,
     Function,
     Instance,
-    Items,
+    Mapping,
+    Sequence,
     Stream,
-    Table,
     Value,
 )
 from syncheck.lint.prefilter import anchor_lines, has_anchor
@@ -82,7 +82,7 @@ class Analysis:
         """Return all findings."""
         found: list[Finding] = list(self._paths(self._run_script, is_script=True)) if self._is_script() else []
         for function, kind in self._functions():
-            if function not in self._followed and self._is_near(function) and has_anchor(function):
+            if function not in self._followed and self._has_anchor_word(function) and has_anchor(function):
                 found += self._paths(partial(self._run_function, function, kind), is_script=False)
         if any(word in self._source for word in habits.WORDS):
             found += habits.findings(self._tree, Places(self._path, self._lines, self._bindings))
@@ -95,11 +95,11 @@ class Analysis:
                 isinstance(statement, ast.Expr | ast.For | ast.While | ast.With | ast.If | ast.Try)
                 and not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
             )
-            or (self._is_near(statement) and not isinstance(statement, _DEFINITIONS))
+            or (self._has_anchor_word(statement) and not isinstance(statement, _DEFINITIONS))
             for statement in self._tree.body
         )
 
-    def _is_near(self, node: ast.stmt) -> bool:
+    def _has_anchor_word(self, node: ast.stmt) -> bool:
         """Tell whether a word that a rule can begin with stands in a statement."""
         first = bisect_left(self._anchors, node.lineno)
         return first < len(self._anchors) and self._anchors[first] <= (node.end_lineno or node.lineno)
@@ -141,8 +141,8 @@ class Analysis:
                 raise
         report = session.report(places)
         self._followed |= interpreter.followed
-        n_open = interpreter.n_decisions if machine.n_events else 0
-        found = [_as_seen_in_source(finding) for finding in report.findings if not _is_far_fetched(finding)]
+        n_open = interpreter.n_decisions if machine.n_relevant else 0
+        found = [_as_seen_in_source(finding) for finding in report.findings if not _is_cross_function_timing(finding)]
         return found, n_open
 
     # -- what is followed
@@ -170,10 +170,10 @@ class Analysis:
         member = made.members.get(function.name)
         if not isinstance(member, Function):  # a decorator that nobody knows has made something of it
             member = Function(function, made.scope)
-        self._call(interpreter, member, [] if member.is_own else [self._instance(interpreter, made, function)])
+        self._call(interpreter, member, [] if member.is_static else [self._instance(interpreter, made, function)])
 
     def _call(self, interpreter: Interpreter, function: Function, args: list[Value]) -> None:
-        interpreter.machine.havoc()
+        interpreter.machine.assume_synchronized()
         result = interpreter.call_function(function, Call(function.node, list(args), {}, is_complete=False))
         for item in interpreter.iteration.turns(result):
             del item
@@ -220,7 +220,7 @@ def _as_seen_in_source(finding: Finding) -> Finding:
     return replace(finding, place=replace(block, message=""), related=(inside, *others))
 
 
-def _is_far_fetched(finding: Finding) -> bool:
+def _is_cross_function_timing(finding: Finding) -> bool:
     """Tell whether a clock is said to miss work on a side stream that another function submitted: a prefetcher's."""
     if finding.rule.code != "SYN701" or not finding.related or "default stream" in finding.message:
         return False
@@ -230,9 +230,9 @@ def _is_far_fetched(finding: Finding) -> bool:
 def _forget(value: Value) -> Value:
     """Forget what other code may have changed; streams stay what they are."""
     if isinstance(value, Event):
-        value.is_lost = True
-    if isinstance(value, Items | Table):
-        items = list(value.items.values() if isinstance(value, Table) else value.items)
+        value.escaped = True
+    if isinstance(value, Sequence | Mapping):
+        items = list(value.items.values() if isinstance(value, Mapping) else value.items)
         for item in items:
             _forget(item)
         if not all(isinstance(item, Stream | Event) for item in items):

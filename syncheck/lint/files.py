@@ -33,7 +33,7 @@ class Text:
     cells: tuple[tuple[int, int], ...] = ()
 
 
-def found(paths: tuple[str, ...], options_of: Callable[[str], Options]) -> Iterator[str]:
+def discover(paths: tuple[str, ...], options_of: Callable[[str], Options]) -> Iterator[str]:
     """Yield the files to lint, in order, each once.
 
     Args:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from syncheck.config.options import Options
     from syncheck.filters.baseline import Baseline
     from syncheck.findings import Finding
-    from syncheck.run.run import Job
+    from syncheck.run.run import Run
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -91,7 +91,7 @@ class Checker:
     """Runs tests under the sanitizer, and fails those with findings."""
 
     def __init__(self, config: pytest.Config, *, is_for_all: bool) -> None:
-        from syncheck.pytest_plugin.summary import Tally  # noqa: PLC0415  not for sessions that do not use it
+        from syncheck.pytest_plugin.summary import SessionSummary  # noqa: PLC0415  not for sessions that do not use it
 
         self._config = config
         self._is_for_all = is_for_all
@@ -100,12 +100,12 @@ class Checker:
         self._mark: Any = None
         self._expected: set[tuple[str, str, int]] = set()
         self._operators = 0
-        self._counted: Job | None = None
+        self._counted: Run | None = None
         self._refused = ""
         self._collected: list[Finding] = []
         self._has_collected = False
         self._problems: list[str] = []
-        self._tally = Tally()
+        self._summary = SessionSummary()
 
     @cached_property
     def _baseline(self) -> "Baseline | None":
@@ -135,12 +135,12 @@ class Checker:
             self._collected = self._new_findings(running, Settings(self._config).options)
             self._note_collected(self._collected, running)
 
-    def _note_collected(self, findings: "list[Finding]", running: "Job") -> None:
+    def _note_collected(self, findings: "list[Finding]", running: "Run") -> None:
         noted = self._noted(running, findings, sum(map(self._is_known, findings)))
         if hasattr(self._config, "workeroutput"):
             self._config.workeroutput["syncheck"] = noted
         else:
-            self._tally.add("imports", noted)
+            self._summary.add("imports", noted)
 
     def pytest_testnodedown(self, node: Any) -> None:
         """A worker of xdist has ended: every one imports all modules, and all found the same."""
@@ -149,7 +149,7 @@ class Checker:
             from syncheck import serialization  # noqa: PLC0415  not for sessions that do not use it
 
             self._collected = [serialization.to_finding(data) for data in noted["findings"]]
-            self._tally.add("imports", noted)
+            self._summary.add("imports", noted)
 
     def pytest_unconfigure(self) -> None:
         """End the check."""
@@ -177,8 +177,8 @@ class Checker:
         self._expected.clear()
         if running is not None:
             self._refuse_wrong_marker(item)
-            running.begin_anew()
-            self._mark = running.session.ledger.mark()
+            running.reset()
+            self._mark = running.session.collector.checkpoint()
         yield
         if self._refused:
             pytest.fail(self._refused, pytrace=False)
@@ -227,9 +227,9 @@ class Checker:
             report.sections.append(("syncheck", text))
         return report
 
-    def _new_findings(self, running: "Job", options: "Options") -> "list[Finding]":
+    def _new_findings(self, running: "Run", options: "Options") -> "list[Finding]":
         found = running.report(since=self._mark).findings
-        self._mark = running.session.ledger.mark()
+        self._mark = running.session.collector.checkpoint()
         return [
             finding
             for finding in found
@@ -241,7 +241,7 @@ class Checker:
     def _is_known(self, finding: "Finding") -> bool:
         return self._baseline is not None and self._baseline.knows(finding)
 
-    def _noted(self, running: "Job", findings: "list[Finding]", known: int) -> dict[str, Any]:
+    def _noted(self, running: "Run", findings: "list[Finding]", known: int) -> dict[str, Any]:
         """Return what the end of the session tells, as plain data: xdist brings it to the controller."""
         from syncheck import serialization  # noqa: PLC0415  not for sessions that do not use it
 
@@ -262,7 +262,7 @@ class Checker:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count what was found, also by xdist's workers."""
-        self._tally.add(report.nodeid, getattr(report, "syncheck", None))
+        self._summary.add(report.nodeid, getattr(report, "syncheck", None))
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the baseline and the report, if they are asked for."""
@@ -283,21 +283,21 @@ class Checker:
 
         if self._baseline is not None and options.write_baseline:
             with as_usage():
-                self._baseline.replace(self._tally.findings, lambda entry: entry.half == "run")
+                self._baseline.replace(self._summary.findings, lambda entry: entry.half == "run")
                 self._baseline.write()
         file = self._config.getoption("--syncheck-output")
         if file is not None:
-            text = app.render(self._tally.report(self._baseline), options, color=False)
+            text = app.render(self._summary.report(self._baseline), options, color=False)
             (self._config.invocation_params.dir / file).write_text(text, encoding="utf-8")
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Count rules and tests, and say what was not checked."""
-        if self._is_for_all or self._tally.findings or self._problems:
+        if self._is_for_all or self._summary.findings or self._problems:
             terminalreporter.section("syncheck")
             if self._collected:
                 terminalreporter.line(_text(self._collected, Settings(self._config).options))
                 terminalreporter.line("(found when the test modules were imported)")
-            for line in (*self._tally.lines(), *self._problems):
+            for line in (*self._summary.lines(), *self._problems):
                 terminalreporter.line(line)
 
 
@@ -337,7 +337,7 @@ def syncheck(request: pytest.FixtureRequest) -> Syncheck:
     return Syncheck(_checker(request.config), Settings(request.config, request.node))
 
 
-def _running_job() -> "Job | None":
+def _running_job() -> "Run | None":
     """Return what checks this process now; nothing does as long as nobody has imported it."""
     module = sys.modules.get("syncheck.run.run")
     return module.active() if module is not None else None

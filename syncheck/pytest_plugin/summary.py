@@ -12,7 +12,7 @@ from syncheck.report.style import counted
 _MOST_PLACES = 20
 
 
-class Tally:
+class SessionSummary:
     """What was found in all tests.
 
     Attributes:

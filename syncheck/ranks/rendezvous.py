@@ -29,10 +29,10 @@ from syncheck.ranks.writer import Process
 PARTS = "SYNCHECK_PARTS"
 """Environment variable: the folder that a parent wants the parts of its children in."""
 _KEY, _READY = "syncheck/folder", "syncheck/ready"
-_PATIENCE = timedelta(seconds=30)
-_SIGHT = 5.0
+_END_TIMEOUT = timedelta(seconds=30)
+_VISIBILITY_TIMEOUT = 5.0
 """Seconds in which a folder that was made on another machine must be seen."""
-_GRACE = 5.0
+_GRACE_TIMEOUT = 5.0
 """Seconds that rank 0 of a job which fails waits for the others."""
 
 
@@ -120,8 +120,8 @@ class Membership:
                     (wanted / ".gitignore").write_text("*\n", encoding="ascii")
             store.set(_READY, "1")
             return folder
-        store.wait([_READY], _PATIENCE)
-        deadline = time.monotonic() + _SIGHT
+        store.wait([_READY], _END_TIMEOUT)
+        deadline = time.monotonic() + _VISIBILITY_TIMEOUT
         while not folder.is_dir():
             if time.monotonic() > deadline:
                 here = socket.gethostname()
@@ -174,12 +174,12 @@ class Membership:
         while not merging.is_claimed(folder):
             waited = time.monotonic() - began
             are_over = merging.are_over(folder)
-            if are_over and (merging.count_ranks(folder) >= process.size or waited > _SIGHT):
+            if are_over and (merging.count_ranks(folder) >= process.size or waited > _VISIBILITY_TIMEOUT):
                 return True
-            if waited > _GRACE and (folder / watchdog.MARK).exists():
+            if waited > _GRACE_TIMEOUT and (folder / watchdog.MARK).exists():
                 merging.end_all(folder)
                 return True
-            if not are_over and (not status or waited > _GRACE):
+            if not are_over and (not status or waited > _GRACE_TIMEOUT):
                 return bool(status) and process.rank == 0
             time.sleep(0.1)
         return False

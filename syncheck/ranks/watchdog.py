@@ -28,7 +28,7 @@ from syncheck.ranks import writer
 MARK = "hang"
 """Name of the file by which a rank tells the others that the job hangs."""
 _TURN = 0.5
-_POLITENESS = 1.0
+_POLITENESS_TIMEOUT = 1.0
 """Seconds that the main thread has to answer a signal by itself."""
 _DEADLY = {signal.SIGTERM, signal.SIGINT}
 
@@ -104,7 +104,7 @@ class Watch:
         if number not in _DEADLY:
             return
         before = self._position()
-        time.sleep(_POLITENESS)
+        time.sleep(_POLITENESS_TIMEOUT)
         if self._position() == before and self._stuck() is not None:
             self._give_up(128 + number, "")
 

@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 
 from syncheck.findings import Frame, Place
-from syncheck.report.style import Ink, Pen, cut, hang, one_line, visible, where, wrap
+from syncheck.report.style import Painter, Style, cut, hang, one_line, visible, where, wrap
 
 _TAB = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class Checkpoint:
     """An underline: the offsets `[start, stop)` of the shown text of one line."""
 
     start: int
     stop: int
     stroke: str
-    ink: Ink
+    ink: Style
     label: str
 
 
@@ -37,7 +37,7 @@ class Snippet:
 
     places: tuple[Place, ...]
     primary: Place | None
-    ink: Ink
+    ink: Style
 
     @property
     def lines(self) -> dict[int, str]:
@@ -47,24 +47,24 @@ class Snippet:
         worth = [n for n, text in lines.items() if text.strip() or n in marked]
         return {n: lines[n] for n in sorted(lines) if min(worth, default=n) <= n <= max(worth, default=0)}
 
-    def draw(self, gutter: int, pen: Pen) -> Iterator[str]:
+    def draw(self, gutter: int, pen: Painter) -> Iterator[str]:
         """Yield the header, the source lines and the marks; `gutter` is the width of a line number."""
         arrow = "-->" if self.primary else ":::"
-        yield f"{' ' * gutter}{pen.paint(arrow, Ink.GUTTER)} {where(self.places[0].frame)}"
+        yield f"{' ' * gutter}{pen.paint(arrow, Style.GUTTER)} {where(self.places[0].frame)}"
         yield from self._source(gutter, pen)
         for place in self.places:
             if place.message and place.frame.line not in self.lines:
                 yield from note(place.message, gutter, pen)
 
-    def _source(self, gutter: int, pen: Pen) -> Iterator[str]:
+    def _source(self, gutter: int, pen: Painter) -> Iterator[str]:
         before = 0
         for number, text in self.lines.items():
             if number != before + 1 or not before:
-                yield pen.paint("...", Ink.GUTTER) if before else bar("", gutter, pen)
+                yield pen.paint("...", Style.GUTTER) if before else bar("", gutter, pen)
             yield from self._line(number, text, gutter, pen)
             before = number
 
-    def _line(self, number: int, text: str, gutter: int, pen: Pen) -> Iterator[str]:
+    def _line(self, number: int, text: str, gutter: int, pen: Painter) -> Iterator[str]:
         shown = _shown(text)
         marks = [self._mark(place, text) for place in self.places if place.frame.line == number]
         room = pen.width - gutter - 3
@@ -74,11 +74,11 @@ class Snippet:
         for mark in marks:
             yield from _underline(mark, shown, shift, bar("", gutter, pen), room, pen)
 
-    def _mark(self, place: Place, text: str) -> Mark:
+    def _mark(self, place: Place, text: str) -> Checkpoint:
         start, stop = (len(_shown(text[:offset], strip=False)) for offset in _span(place.frame, text))
         first = place is self.primary
-        stroke, ink = ("^", self.ink) if first else ("-", Ink.RELATED)
-        return Mark(start, stop, stroke, ink, one_line(place.message))
+        stroke, ink = ("^", self.ink) if first else ("-", Style.RELATED)
+        return Checkpoint(start, stop, stroke, ink, one_line(place.message))
 
 
 def known_lines(place: Place) -> dict[int, str]:
@@ -89,7 +89,7 @@ def known_lines(place: Place) -> dict[int, str]:
     return dict(sorted(lines.items()))
 
 
-def snippets(primary: Place, related: Sequence[Place], ink: Ink) -> list[Snippet]:
+def snippets(primary: Place, related: Sequence[Place], ink: Style) -> list[Snippet]:
     """Return the excerpts to show; places of one file whose source lines overlap or touch share one."""
     groups: list[list[Place]] = [[primary]]
     for place in related:
@@ -101,16 +101,16 @@ def snippets(primary: Place, related: Sequence[Place], ink: Ink) -> list[Snippet
     return [Snippet(tuple(group), None if i else primary, ink) for i, group in enumerate(groups)]
 
 
-def note(text: str, gutter: int, pen: Pen) -> Iterator[str]:
+def note(text: str, gutter: int, pen: Painter) -> Iterator[str]:
     """Yield the lines of a remark below an excerpt."""
     first, *rest = hang(f"{' ' * gutter} = ", text, pen.width)
-    yield first.replace("=", pen.paint("=", Ink.GUTTER), 1)
+    yield first.replace("=", pen.paint("=", Style.GUTTER), 1)
     yield from rest
 
 
-def bar(number: str, gutter: int, pen: Pen) -> str:
+def bar(number: str, gutter: int, pen: Painter) -> str:
     """Return the left edge of a line of an excerpt, with its number or blanks."""
-    return pen.paint(f"{number:>{gutter}} |", Ink.GUTTER)
+    return pen.paint(f"{number:>{gutter}} |", Style.GUTTER)
 
 
 def _belongs(place: Place, group: Sequence[Place]) -> bool:
@@ -144,14 +144,14 @@ def _span(frame: Frame, text: str) -> tuple[int, int]:
     return start, max(stop, start + 1)
 
 
-def _shift(shown: str, marks: Sequence[Mark], room: int) -> int:
+def _shift(shown: str, marks: Sequence[Checkpoint], room: int) -> int:
     """Return how many characters of a line that is too long to skip, so that its first mark can be seen."""
     first = min((mark.start for mark in marks), default=0)
     too_far = cell_len(shown) > room and cell_len(shown[:first]) > room * 2 // 3
     return first - room // 3 if too_far else 0
 
 
-def _underline(mark: Mark, shown: str, shift: int, edge: str, room: int, pen: Pen) -> Iterator[str]:
+def _underline(mark: Checkpoint, shown: str, shift: int, edge: str, room: int, pen: Painter) -> Iterator[str]:
     start = min(mark.start - shift, len(shown))
     stop = min(mark.stop - shift, len(shown))
     pad = cell_len(shown[:start])

@@ -21,7 +21,7 @@ _VISIBLE = _C0 | {code: 0xFFFD for codes in _UNSAFE for code in codes}
 _WORD = re.compile(r"(?:`[^`]*`|\S)+")
 
 
-class Ink(StrEnum):
+class Style(StrEnum):
     """Meanings that have a colour, as the parameters of ANSI's "select graphic rendition"."""
 
     ERROR = "1;31"
@@ -35,17 +35,17 @@ class Ink(StrEnum):
     GUTTER = "34"
 
 
-INK_OF = {Severity.ERROR: Ink.ERROR, Severity.WARNING: Ink.WARNING, Severity.ADVICE: Ink.ADVICE}
+INK_OF = {Severity.ERROR: Style.ERROR, Severity.WARNING: Style.WARNING, Severity.ADVICE: Style.ADVICE}
 
 
 @dataclass(frozen=True, slots=True)
-class Pen:
+class Painter:
     """How to write: with colour or not, and how many terminal cells a line may have."""
 
     color: bool
     width: int
 
-    def paint(self, text: str, ink: Ink) -> str:
+    def paint(self, text: str, ink: Style) -> str:
         """Return `text` in the colour of `ink`, or unchanged where there is no colour."""
         return f"\x1b[{ink}m{text}\x1b[0m" if self.color and ink and text else text
 

@@ -7,8 +7,8 @@ from syncheck.findings import Finding, Frame, Place, Report, named_ranks
 from syncheck.report.snippet import Snippet, bar, note, snippets
 from syncheck.report.style import (
     INK_OF,
-    Ink,
-    Pen,
+    Painter,
+    Style,
     counted,
     cut,
     hang,
@@ -33,7 +33,7 @@ def render(report: Report, *, color: bool, stacks: bool, width: int = 100, full:
         width: terminal cells of a line; prose is wrapped, longer source lines are cut around their marks.
         full: whether to show in full, too, what lies in installed packages alone.
     """
-    pen = Pen(color, max(width, _NARROWEST))
+    pen = Painter(color, max(width, _NARROWEST))
     lines: list[str] = []
     short = [finding for finding in report.findings if finding.package and not full]
     for finding in report.findings:
@@ -44,7 +44,7 @@ def render(report: Report, *, color: bool, stacks: bool, width: int = 100, full:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _finding(finding: Finding, pen: Pen, *, stacks: bool) -> Iterator[str]:
+def _finding(finding: Finding, pen: Painter, *, stacks: bool) -> Iterator[str]:
     parts = snippets(finding.place, finding.related, INK_OF[finding.level])
     gutter = _gutter(parts)
     yield from _head(finding, pen)
@@ -57,7 +57,7 @@ def _finding(finding: Finding, pen: Pen, *, stacks: bool) -> Iterator[str]:
     yield from _advise(finding, gutter, pen)
 
 
-def _in_packages(findings: list[Finding], pen: Pen) -> Iterator[str]:
+def _in_packages(findings: list[Finding], pen: Painter) -> Iterator[str]:
     """Yield one paragraph for each rule and line of an installed package, and what to do about it."""
     counts = Counter((f.rule, f.level, location(f.place.author or f.place.frame)) for f in findings)
     first = {(f.rule, location(f.place.author or f.place.frame)): f for f in reversed(findings)}
@@ -79,12 +79,12 @@ def _gutter(parts: list[Snippet]) -> int:
     return max((len(str(number)) for number in numbers), default=1)
 
 
-def _head(finding: Finding, pen: Pen) -> Iterator[str]:
+def _head(finding: Finding, pen: Painter) -> Iterator[str]:
     label = f"{finding.level}[{finding.rule.code}]"
     sentence = f"{finding.rule.name}: {one_line(finding.message)}{_extent(finding)}"
     first, *rest = hang(f"{label} ", sentence, pen.width)
-    yield pen.paint(label, INK_OF[finding.level]) + pen.paint(first.removeprefix(label), Ink.STRONG)
-    yield from (pen.paint(line, Ink.STRONG) for line in rest)
+    yield pen.paint(label, INK_OF[finding.level]) + pen.paint(first.removeprefix(label), Style.STRONG)
+    yield from (pen.paint(line, Style.STRONG) for line in rest)
 
 
 def _extent(finding: Finding) -> str:
@@ -95,7 +95,7 @@ def _extent(finding: Finding) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _stack(place: Place, gutter: int, pen: Pen) -> Iterator[str]:
+def _stack(place: Place, gutter: int, pen: Painter) -> Iterator[str]:
     """Yield the frames around the place's own, innermost first."""
     own = place.stack.index(place.frame) if place.frame in place.stack else -1
     if len(place.stack) > (own >= 0):
@@ -103,7 +103,7 @@ def _stack(place: Place, gutter: int, pen: Pen) -> Iterator[str]:
     for i, frame in enumerate(place.stack):
         if i != own:
             step = f"{' ' * (gutter + 5)}{'into' if i < own else 'from'} {_frame(frame)}"
-            yield pen.paint(cut(step, pen.width), Ink.PLAIN if frame.is_user else Ink.FAINT)
+            yield pen.paint(cut(step, pen.width), Style.PLAIN if frame.is_user else Style.FAINT)
 
 
 def _frame(frame: Frame) -> str:
@@ -111,29 +111,29 @@ def _frame(frame: Frame) -> str:
     return where(frame) + (f": {source}" if source else "")
 
 
-def _advise(finding: Finding, gutter: int, pen: Pen) -> Iterator[str]:
+def _advise(finding: Finding, gutter: int, pen: Painter) -> Iterator[str]:
     if finding.help:
         first, *rest = hang(f"{' ' * gutter} = help: ", finding.help, pen.width)
-        yield first.replace("= help:", f"{pen.paint('=', Ink.GUTTER)} {pen.paint('help:', Ink.HELP)}", 1)
+        yield first.replace("= help:", f"{pen.paint('=', Style.GUTTER)} {pen.paint('help:', Style.HELP)}", 1)
         yield from rest
-    yield pen.paint(f"{' ' * gutter} = explain: syncheck explain {finding.rule.code}", Ink.FAINT)
+    yield pen.paint(f"{' ' * gutter} = explain: syncheck explain {finding.rule.code}", Style.FAINT)
 
 
-def _summary(report: Report, pen: Pen) -> Iterator[str]:
+def _summary(report: Report, pen: Painter) -> Iterator[str]:
     worst = min((finding.level for finding in report.findings), key=lambda level: level.rank, default=None)
     doubt = bool(report.incomplete or report.hidden or not (report.summary.operators or report.summary.files))
-    ink = INK_OF[worst] if worst else Ink.WARNING if doubt else Ink.HELP
-    yield pen.paint("syncheck:", ink) + pen.paint(f" {_verdict(report)}", Ink.STRONG)
+    ink = INK_OF[worst] if worst else Style.WARNING if doubt else Style.HELP
+    yield pen.paint("syncheck:", ink) + pen.paint(f" {_verdict(report)}", Style.STRONG)
     if report.summary.files:
         yield f"checked: {counted(report.summary.files, 'file')} in {report.summary.seconds:.1f} s"
     elif report.summary.operators or report.summary.backend:
         yield from hang("checked: ", _checked(report), pen.width)
     for reason in report.incomplete:
-        yield from (pen.paint(line, Ink.WARNING) for line in hang("incomplete: ", reason, pen.width))
+        yield from (pen.paint(line, Style.WARNING) for line in hang("incomplete: ", reason, pen.width))
     for remark in report.notes:
         yield from hang("note: ", remark, pen.width)
     if report.hidden:
-        yield pen.paint(hidden_line(report.hidden), Ink.STRONG)
+        yield pen.paint(hidden_line(report.hidden), Style.STRONG)
     if report.known:
         yield f"{counted(report.known, 'known finding')} of the baseline not shown"
 

@@ -14,7 +14,7 @@ from syncheck.findings import Report
 from syncheck.ranks import merging, rendezvous, watchdog, writer
 
 if TYPE_CHECKING:
-    from syncheck.run.run import Job
+    from syncheck.run.run import Run
     from syncheck.sanitizer.session import Session
 
 NOTHING_SEEN = "no GPU operator was seen: nothing was checked"
@@ -32,7 +32,7 @@ def new_session(options: Options, backend: str) -> "Session":
     return Session(lambda rule: rule.code in codes, backend)
 
 
-def job_of(options: Options, deliver: Callable[[Report], int], policy: Policy | None = None) -> "Job":
+def make_run(options: Options, deliver: Callable[[Report], int], policy: Policy | None = None) -> "Run":
     """Return the job that checks this process, a member of those that `membership` knows.
 
     Raises:
@@ -42,7 +42,7 @@ def job_of(options: Options, deliver: Callable[[Report], int], policy: Policy | 
     policy = policy or Policy(options)
     try:
         from syncheck.run import backends  # noqa: PLC0415  the first use of torch
-        from syncheck.run.run import Job  # noqa: PLC0415
+        from syncheck.run.run import Run  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
@@ -52,14 +52,14 @@ def job_of(options: Options, deliver: Callable[[Report], int], policy: Policy | 
         ) from error
 
     def ended(report: Report, status: int) -> int:
-        return conclude(report, status, job.sites.lines(), policy, deliver)
+        return conclude(report, status, run.sites.lines(), policy, deliver)
 
-    job = Job(options, lambda name: new_session(options, name), policy, ended, *backends.choose(options))
+    run = Run(options, lambda name: new_session(options, name), policy, ended, *backends.choose(options))
     member = rendezvous.active or rendezvous.begin(options.ranks_dir)
     member.on_join = lambda: watchdog.begin(
-        options.hang_timeout, lambda frame: job.sites.place(job.sites.capture(frame)), job.end_now
+        options.hang_timeout, lambda frame: run.sites.place(run.sites.capture(frame)), run.end_now
     )
-    return job
+    return run
 
 
 def run_ranks(options: Options, policy: Policy, deliver: Callable[[Report], int]) -> int:
@@ -99,12 +99,12 @@ def conclude(
             return 0  # it is the launcher of ranks on several machines, which report by themselves
         alone = (member.alone,) if member is not None and member.alone else ()
         report = replace(report, incomplete=(*report.incomplete, *alone))
-        return deliver(policy.concluded(report, lines))
+        return deliver(policy.finalize(report, lines))
     try:
         merged = member.end(completed(report), status, sorted({path for path, _ in lines}), policy.unused(lines))
     except OSError as error:
         report = replace(report, incomplete=(*report.incomplete, f"the ranks could not be merged: {error}"))
-        return deliver(policy.concluded(report, lines))
+        return deliver(policy.finalize(report, lines))
     return deliver(shown(merged, policy)) if merged is not None else 0
 
 
@@ -113,7 +113,7 @@ def shown(merged: merging.Merged, policy: Policy) -> Report:
     report = merged.report
     if report.summary.operators:
         report = replace(report, incomplete=tuple(text for text in report.incomplete if NOTHING_SEEN not in text))
-    return policy.of_known(policy.applied(report), merged.ran)
+    return policy.of_known(policy.filter(report), merged.ran)
 
 
 def completed(report: Report) -> Report:

@@ -18,7 +18,7 @@ from syncheck.findings import Report
 from syncheck.instrument.sites import SiteTable
 from syncheck.run.launcher import PreparedProgram, execute
 from syncheck.run.trace.codec import TraceWriter
-from syncheck.sanitizer.collector import Mark
+from syncheck.sanitizer.collector import Checkpoint
 from syncheck.sanitizer.monitor import Monitor
 from syncheck.sanitizer.session import Session
 
@@ -34,7 +34,7 @@ class Backend(Protocol):
         """Watch the program for the time of a block; everything is as before afterwards."""
         ...
 
-    def settle(self) -> None:
+    def flush_calls(self) -> None:
         """Tell the monitor all that happened so far."""
         ...
 
@@ -47,7 +47,7 @@ MakeBackend = Callable[[Monitor, SiteTable, Callable[[str], None], Callable[[], 
 """Makes a backend of (monitor, table of call sites, how to tell the user something, what to call after a finding)."""
 
 
-class Job:
+class Run:
     """One program, checked.
 
     Args:
@@ -120,15 +120,15 @@ class Job:
 
         return Window(steps, self.backend, self.session).watching()
 
-    def report(self, since: Mark | None = None) -> Report:
+    def report(self, since: Checkpoint | None = None) -> Report:
         """Return the findings so far, or those since a mark."""
-        self.backend.settle()
-        return self._policy.applied(self.session.report(self.sites, since))
+        self.backend.flush_calls()
+        return self._policy.filter(self.session.report(self.sites, since))
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Take it that all work so far is complete: what comes is another program."""
-        self.backend.settle()
-        self.session.begin_anew()
+        self.backend.flush_calls()
+        self.session.reset()
 
     def end(self, status: int) -> int:
         """Deliver the report of a program that ends with a status; return the status to end with."""
@@ -178,10 +178,10 @@ class Job:
             real_exit(status or 1)  # of several ranks, another one may deliver
 
 
-_active: list[Job] = []
+_active: list[Run] = []
 
 
-def active() -> Job | None:
+def active() -> Run | None:
     """Return the job that checks this process now, the innermost one; None if there is none."""
     return _active[-1] if _active else None
 

@@ -59,13 +59,13 @@ class _Child:
 
     def begin(self) -> None:
         """Torch is there."""
-        from syncheck.run.process import job_of  # noqa: PLC0415  a child without torch needs none of it
+        from syncheck.run.process import make_run  # noqa: PLC0415  a child without torch needs none of it
 
         member = rendezvous.begin(None)
         member.for_spawned = sender(member, self._options)
-        job = job_of(self._options, lambda _: 0)
-        self._stack.enter_context(job.watching())
-        self._ended = job.end
+        run = make_run(self._options, lambda _: 0)
+        self._stack.enter_context(run.watching())
+        self._ended = run.end
 
     def follow(self) -> None:
         """Report when the process is through, however it ends.
@@ -73,7 +73,7 @@ class _Child:
         Source:
             multiprocessing/spawn.py, `_main`: unpickles this, then calls `_bootstrap` and ends with what it returns.
         """
-        from syncheck.run.launcher.exit_hook import LastWords  # noqa: PLC0415  as above
+        from syncheck.run.launcher.exit_hook import ExitHook  # noqa: PLC0415  as above
 
         original = process.BaseProcess._bootstrap  # type: ignore[attr-defined]  # noqa: SLF001  as above
 
@@ -81,7 +81,7 @@ class _Child:
         def bootstrap(*args: Any, **kwargs: Any) -> int:
             if os.getpid() != self._pid:  # a forked child of this one
                 return int(original(*args, **kwargs))
-            with LastWords(self._end) as words:
+            with ExitHook(self._end) as words:
                 status = int(original(*args, **kwargs))
                 self._stack.close()
                 return words.speak(status)  # inside: a pool ends its workers by SIGTERM as they end by themselves

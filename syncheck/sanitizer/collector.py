@@ -11,7 +11,7 @@ from syncheck.sanitizer.monitor import Sites
 
 
 @dataclass(slots=True)
-class Draft:
+class PendingFinding:
     """A finding whose words are not chosen yet.
 
     Attributes:
@@ -47,11 +47,11 @@ class Draft:
 _MOST_RELATED = 5
 
 
-Mark: TypeAlias = dict[tuple[object, ...], int]
+Checkpoint: TypeAlias = dict[tuple[object, ...], int]
 """How often each finding had been seen at some time."""
 
 
-class Ledger:
+class Collector:
     """Findings so far.
 
     Attributes:
@@ -61,58 +61,60 @@ class Ledger:
     def __init__(self, selected: Callable[[Rule], bool]) -> None:
         self.names = Names()
         self._selected = selected
-        self._drafts: dict[tuple[object, ...], Draft] = {}
+        self._pending_findings: dict[tuple[object, ...], PendingFinding] = {}
 
-    def add(self, draft: Draft, *cause: object) -> Draft:
+    def add(self, pending: PendingFinding, *cause: object) -> PendingFinding:
         """Add a finding, or count one more of the same rule, sites and cause; return the one that is kept."""
-        key = (draft.rule.code, draft.site, *cause)
-        known = self._drafts.get(key)
+        key = (pending.rule.code, pending.site, *cause)
+        known = self._pending_findings.get(key)
         if known is not None:
             known.count += 1
-            known.mention(draft.related)
+            known.mention(pending.related)
             return known
-        self._drafts[key] = draft
-        return draft
+        self._pending_findings[key] = pending
+        return pending
 
     def has(self, site: int) -> bool:
         """Tell whether anything was reported at a site."""
-        return any(draft.site == site for draft in self._drafts.values())
+        return any(pending.site == site for pending in self._pending_findings.values())
 
-    def mark(self) -> Mark:
+    def checkpoint(self) -> Checkpoint:
         """Return how often each finding was seen so far."""
-        return {key: draft.count for key, draft in self._drafts.items()}
+        return {key: pending.count for key, pending in self._pending_findings.items()}
 
-    def findings(self, sites: Sites, since: Mark | None = None) -> tuple[Finding, ...]:
+    def findings(self, sites: Sites, since: Checkpoint | None = None) -> tuple[Finding, ...]:
         """Word all findings, or those seen since a mark; equal ones merged, in the order of place and code."""
         self.names.sites = sites
-        drafts = [(draft, draft.count - (since or {}).get(key, 0)) for key, draft in self._drafts.items()]
-        kept = [(d, count) for d, count in drafts if count and self._selected(d.rule)]
+        pending_findings = [
+            (pending, pending.count - (since or {}).get(key, 0)) for key, pending in self._pending_findings.items()
+        ]
+        kept = [(d, count) for d, count in pending_findings if count and self._selected(d.rule)]
         kept = [(d, count) for d, count in kept if not (d.superseded and d.superseded())]
         kept = [(d, count) for d, count in kept if not sites.ignored(d.site, d.rule)]
         kept = [(d, count) for d, count in kept if not (d.is_about_call and _is_torchs(sites.place(d.site)))]
-        return merge_equal(self._word(draft, sites).counted(count) for draft, count in kept)
+        return merge_equal(self._word(pending, sites).counted(count) for pending, count in kept)
 
-    def _word(self, draft: Draft, sites: Sites) -> Finding:
-        self._name(draft, sites)
-        word = self.names.word
-        place = sites.place(draft.site)
-        facts = {name: word(value) for name, value in draft.facts.items()}
-        finding = Finding.of(draft.rule, place, **facts)
-        related = tuple(_with_message(sites.place(site), word(message)) for site, message in draft.related if site)
-        advice = word(draft.advice).replace("{line}", f"line {place.frame.line}")
+    def _word(self, pending: PendingFinding, sites: Sites) -> Finding:
+        self._name(pending, sites)
+        word = self.names.format
+        place = sites.place(pending.site)
+        facts = {name: word(value) for name, value in pending.facts.items()}
+        finding = Finding.of(pending.rule, place, **facts)
+        related = tuple(_with_message(sites.place(site), word(message)) for site, message in pending.related if site)
+        advice = word(pending.advice).replace("{line}", f"line {place.frame.line}")
         return Finding(
             rule=finding.rule,
             place=place,
             message=finding.message,
             help=advice,
             related=related,
-            count=draft.count,
-            level=draft.level or draft.rule.severity,
+            count=pending.count,
+            level=pending.level or pending.rule.severity,
         )
 
-    def _name(self, draft: Draft, sites: Sites) -> None:
-        key = ("allocation", draft.allocation)
-        names = (sites.bound(site) for site in draft.name_sites)
+    def _name(self, pending: PendingFinding, sites: Sites) -> None:
+        key = ("allocation", pending.allocation)
+        names = (sites.bound(site) for site in pending.name_sites)
         name = self.names.given.get(key) or next((name for name in names if name and not name.endswith("[...]")), "")
         if name:
             self.names.given[key] = name

@@ -16,10 +16,10 @@ from syncheck.rules import (
     wrong_device_sync,
 )
 from syncheck.sanitizer.classify import sync_instead, wait_instead_of_sync
-from syncheck.sanitizer.collector import Draft, Ledger
+from syncheck.sanitizer.collector import Collector, PendingFinding
 from syncheck.sanitizer.messages import EventCode, EventRef, StreamCode, StreamRef, Text
 from syncheck.sanitizer.monitor import Sites
-from syncheck.sanitizer.sync_history import Evidence, LostRecord, Wait
+from syncheck.sanitizer.sync_history import LostRecord, SyncHistory, Wait
 
 
 @dataclass(slots=True)
@@ -57,12 +57,12 @@ class EventState:
 class Events:
     """Follows every event of the program."""
 
-    def __init__(self, engine: Engine, evidence: Evidence, ledger: Ledger) -> None:
+    def __init__(self, engine: Engine, sync_history: SyncHistory, collector: Collector) -> None:
         self._engine = engine
-        self._evidence = evidence
-        self._ledger = ledger
+        self._sync_history = sync_history
+        self._collector = collector
         self._states: dict[int, EventState] = {}
-        self.healed: set[int] = set()  # actors that got a missing edge when their race was reported
+        self.assumed_ordered: set[int] = set()  # actors that got a missing edge when their race was reported
         self._effective_sites: set[int] = set()  # wait calls that waited for something at least once
         self._redundant: dict[int, bool] = {}  # wait call -> every turn of it added nothing
 
@@ -83,7 +83,7 @@ class Events:
         snapshot = self._engine.snapshot(event)
         assert snapshot is not None  # noqa: S101  it was just recorded
         if last is not None and not last.used and last.stream != stream:
-            self._evidence.add_lost(LostRecord(event, last.stream, last.site, site, last.snapshot))
+            self._sync_history.add_lost(LostRecord(event, last.stream, last.site, site, last.snapshot))
         state.last = Record(stream, site, self._engine.submitted(), snapshot, looked_up, current)
 
     def wait(self, event: int, stream: int, site: int, via: str, looked_up: str, current: int) -> None:
@@ -99,7 +99,7 @@ class Events:
         recorded = (last.stream, last.site, last.looked_up, last.current) if last is not None else (0, 0, "", 0)
         submitted = self._engine.submitted()
         wait = Wait(site, stream, 0, event, submitted, acquired, via == "event", (looked_up, ""), current, recorded)
-        self._evidence.add_wait(wait)
+        self._sync_history.add_wait(wait)
         if result is WaitResult.NEVER_RECORDED:
             self._report_unrecorded(event, site, (StreamRef(stream),))
         else:
@@ -118,7 +118,7 @@ class Events:
         It is no use complaining where the host happened to know that the work was complete, as it does after a
         blocking copy; nor after a race, whose missing edge was added for it.
         """
-        redundant = redundant and waiter not in self.healed and self._engine.is_pending(acquired, waiter)
+        redundant = redundant and waiter not in self.assumed_ordered and self._engine.is_pending(acquired, waiter)
         self._note_redundant(site, redundant=redundant)
 
     def _note_redundant(self, site: int, *, redundant: bool) -> None:
@@ -129,7 +129,7 @@ class Events:
         state = self._states[event]
         if self._engine.sync_event(event) is WaitResult.NEVER_RECORDED:
             submitted = self._engine.submitted()
-            self._evidence.add_wait(Wait(site, HOST, 0, event, submitted, None, by_event=False, looked_up=("", "")))
+            self._sync_history.add_wait(Wait(site, HOST, 0, event, submitted, None, by_event=False, looked_up=("", "")))
             self._report_unrecorded(event, site, ("the host",))
             return
         self._effective_sites.add(site)
@@ -150,13 +150,13 @@ class Events:
     def device(self, event: int) -> int | None:
         """Return the device of an event's last record; None before the first."""
         last = self._states[event].last
-        return self._ledger.names.streams[last.stream].device if last is not None else None
+        return self._collector.names.streams[last.stream].device if last is not None else None
 
     def _report_unrecorded(self, event: int, site: int, waiter: Text) -> None:
         # The first turn of a loop over a ring of events waits for nothing and is right: only a call that never
         # waits for anything is reported. Whatever the first turn got wrong, the race itself shows.
         advice: Text = ("call `", EventCode(event), ".record()` after the work to wait for, and before {line}")
-        draft = Draft(
+        pending = PendingFinding(
             wait_before_record.RULE,
             site,
             {"waiter": waiter, "event": (EventRef(event),)},
@@ -164,7 +164,7 @@ class Events:
             advice,
             superseded=lambda: site in self._effective_sites,
         )
-        self._ledger.add(draft)
+        self._collector.add(pending)
 
     # -- elapsed time
 
@@ -189,35 +189,39 @@ class Events:
         made = (self._states[event].site, ("the event was made here, without timing",))
         advice: Text = ("make it with `torch.cuda.Event(enable_timing=True)`",)
         facts: dict[str, Text] = {"event": (EventRef(event),)}
-        self._ledger.add(Draft(event_without_timing.RULE, site, facts, [made], advice))
+        self._collector.add(PendingFinding(event_without_timing.RULE, site, facts, [made], advice))
 
     def _report_pending(self, event: int, site: int) -> None:
         last = self._states[event].last
         assert last is not None  # noqa: S101  a pending event was recorded
-        pending = self._pending(last)
-        own = next((epoch for epoch in pending if epoch & ACTOR_MASK == last.stream), pending[0])
-        wait = wait_instead_of_sync(self._evidence, self._engine, own)
+        unknown = self._pending(last)
+        own = next((epoch for epoch in unknown if epoch & ACTOR_MASK == last.stream), unknown[0])
+        wait = wait_instead_of_sync(self._sync_history, self._engine, own)
         recorded: tuple[int, Text] = (last.site, ("it was recorded here",))
         called: tuple[int, Text] = (site, ("elapsed_time() is called here",))
-        device = self._ledger.names.streams[last.stream].device
-        sync = next(self._evidence.syncs_after(own), None)
+        device = self._collector.names.streams[last.stream].device
+        sync = next(self._sync_history.syncs_after(own), None)
         if wait is not None and wait.event == event:
             facts: dict[str, Text] = {
                 "event": (EventCode(event),),
                 "consequence": ("elapsed_time() is then called before it is known to be complete",),
             }
-            draft = Draft(event_wait_is_not_host_sync.RULE, wait.site, facts, [called, recorded], sync_instead(wait))
+            pending = PendingFinding(
+                event_wait_is_not_host_sync.RULE, wait.site, facts, [called, recorded], sync_instead(wait)
+            )
         elif sync is not None and sync.device != device:
             facts = {
                 "synchronized": (f"cuda:{sync.device}",),
                 "consequence": ("elapsed_time() then needs ", EventRef(event), f" of cuda:{device}"),
             }
             cure: Text = (f"call `torch.cuda.synchronize({device})` at {{line}}",)
-            draft = Draft(wrong_device_sync.RULE, sync.site, facts, [called, recorded], cure)
+            pending = PendingFinding(wrong_device_sync.RULE, sync.site, facts, [called, recorded], cure)
         else:
             advice: Text = ("call `", EventCode(event), ".synchronize()` before {line}")
-            draft = Draft(elapsed_time_before_sync.RULE, site, {"event": (EventRef(event),)}, [recorded], advice)
-        self._ledger.add(draft)
+            pending = PendingFinding(
+                elapsed_time_before_sync.RULE, site, {"event": (EventRef(event),)}, [recorded], advice
+            )
+        self._collector.add(pending)
 
     def _pending(self, record: Record) -> list[int]:
         """Return the ops that a record stands for and that the host does not know to be complete."""
@@ -239,7 +243,7 @@ class Events:
         second_call: Text = (EventCode(end), ".record(", StreamCode(worker), ")")
         advice: Text = ("record both on the stream that works: `", *first_call, "` and `", *second_call, "`")
         related: list[tuple[int, Text]] = [(first.site, ("the first timing event is recorded here",))]
-        self._ledger.add(Draft(timing_on_wrong_stream.RULE, last.site, facts, related, advice))
+        self._collector.add(PendingFinding(timing_on_wrong_stream.RULE, last.site, facts, related, advice))
 
     def report_redundant(self, sites: Sites) -> None:
         """Report the lines whose waits never added order, at the end, unless they are blamed already."""
@@ -248,9 +252,11 @@ class Events:
             lines.setdefault(sites.place(site).frame, []).append(site)
         for calls in lines.values():  # one line may wait in vain for one caller and be needed by another
             site = calls[0]
-            if all(self._redundant[call] and not self._ledger.has(call) for call in calls):
+            if all(self._redundant[call] and not self._collector.has(call) for call in calls):
                 facts: dict[str, Text] = {"reason": ("what it waits for was ordered before it already",)}
-                self._ledger.add(Draft(redundant_wait.RULE, site, facts, [], ("remove the wait at {line}",)))
+                self._collector.add(
+                    PendingFinding(redundant_wait.RULE, site, facts, [], ("remove the wait at {line}",))
+                )
 
 
 RULES = (

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from syncheck.hb.clock import HOST, TICK
 from syncheck.hb.engine import Access, Engine, Race
 from syncheck.rules import capture_without_warmup, graph_uses_freed_memory, sync_in_capture
-from syncheck.sanitizer.collector import Draft, Ledger
+from syncheck.sanitizer.collector import Collector, PendingFinding
 from syncheck.sanitizer.messages import TensorCode, TensorRef, Text
 
 GRAPH_POOLS = -2
@@ -68,8 +68,8 @@ class Graphs:
         capture: the capture in progress, if any.
     """
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self, collector: Collector) -> None:
+        self._collector = collector
         self._graphs: dict[int, Graph] = {}
         self.exist = False
         self.capture: Capture | None = None
@@ -123,7 +123,7 @@ class Graphs:
                 "run it a few times on a side stream before {line}: `side.wait_stream(torch.cuda.current_stream())`, "
                 "the runs under `torch.cuda.stream(side)`, `torch.cuda.current_stream().wait_stream(side)`",
             )
-            self._ledger.add(Draft(capture_without_warmup.RULE, graph.site, facts, [], advice), id(graph))
+            self._collector.add(PendingFinding(capture_without_warmup.RULE, graph.site, facts, [], advice), id(graph))
 
     def ran(self, operator: str) -> None:
         """An operator ran outside of a capture: that warms it up."""
@@ -154,8 +154,8 @@ class Graphs:
         related: list[tuple[int, Text]] = []
         if self.capture is not None:
             related.append((self.capture.graph.site, ("the capture began here",)))
-        self._ledger.add(
-            Draft(
+        self._collector.add(
+            PendingFinding(
                 sync_in_capture.RULE,
                 site,
                 facts,
@@ -182,8 +182,8 @@ class Graphs:
             ]
             advice: Text = ("keep `", TensorCode(allocation), "` alive as long as the graph is replayed")
             names = (state.freed[allocation], state.made.get(allocation, 0))
-            draft = Draft(graph_uses_freed_memory.RULE, site, facts, related, advice, allocation, names)
-            self._ledger.add(draft, state.freed[allocation])
+            pending = PendingFinding(graph_uses_freed_memory.RULE, site, facts, related, advice, allocation, names)
+            self._collector.add(pending, state.freed[allocation])
         return [access for access in state.accesses if access[0] not in gone]
 
 

@@ -84,7 +84,7 @@ class Names:
     shown: dict[int, int] = field(default_factory=dict)
     sites: Sites | None = None
 
-    def word(self, text: Text) -> str:
+    def format(self, text: Text) -> str:
         """Put a text with references into words."""
         return "".join(part if isinstance(part, str) else self._part(part) for part in text)
 

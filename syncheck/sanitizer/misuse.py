@@ -1,6 +1,6 @@
 """Findings that are no race: memory given back too early, work on the wrong device, things made in loops."""
 
-from syncheck.hb.memory import FreedUse
+from syncheck.hb.memory import FreedAccess
 from syncheck.rules import (
     missing_record_stream,
     pageable_non_blocking,
@@ -9,11 +9,13 @@ from syncheck.rules import (
     thread_loses_device,
     useless_record_stream,
 )
-from syncheck.sanitizer.collector import Draft
+from syncheck.sanitizer.collector import PendingFinding
 from syncheck.sanitizer.messages import StreamCode, StreamRef, TensorCode, TensorRef, Text
 
 
-def reuse(freed: FreedUse, view: int, use_site: int, sites: tuple[int, int, int], *, is_default: bool) -> Draft:
+def reuse(
+    freed: FreedAccess, view: int, use_site: int, sites: tuple[int, int, int], *, is_default: bool
+) -> PendingFinding:
     """Word a use of freed memory that may get a new owner.
 
     Args:
@@ -38,17 +40,21 @@ def reuse(freed: FreedUse, view: int, use_site: int, sites: tuple[int, int, int]
     cure: Text = (TensorCode(freed.allocation), ".record_stream(", *user, ")")
     other: Text = (StreamRef(freed.home), ", or the host, wait for ", StreamRef(freed.use.actor))
     advice: Text = ("add `", *cure, "` before {line}; or let ", *other, " before the tensor is freed")
-    return Draft(missing_record_stream.RULE, use_site, facts, related, advice, freed.allocation, (free, allocated))
+    return PendingFinding(
+        missing_record_stream.RULE, use_site, facts, related, advice, freed.allocation, (free, allocated)
+    )
 
 
-def useless_record(allocation: int, view: int, site: int, reason: Text, name_sites: tuple[int, ...]) -> Draft:
+def useless_record(allocation: int, view: int, site: int, reason: Text, name_sites: tuple[int, ...]) -> PendingFinding:
     """Word a `record_stream` that protects nothing; `name_sites`: where the tensor's name may be found."""
     facts: dict[str, Text] = {"tensor": (TensorRef(allocation, view),), "reason": reason}
     advice: Text = ("remove the call at {line}",)
-    return Draft(useless_record_stream.RULE, site, facts, [], advice, allocation, name_sites, is_about_call=True)
+    return PendingFinding(
+        useless_record_stream.RULE, site, facts, [], advice, allocation, name_sites, is_about_call=True
+    )
 
 
-def mismatch(operator: str, device: int, context_stream: int, site: int, entered: int) -> Draft:
+def mismatch(operator: str, device: int, context_stream: int, site: int, entered: int) -> PendingFinding:
     """Word work that runs on another device than that of the entered stream; `entered`: where that was."""
     facts: dict[str, Text] = {
         "operator": (operator.removeprefix("aten::"),),
@@ -57,28 +63,28 @@ def mismatch(operator: str, device: int, context_stream: int, site: int, entered
     }
     related: list[tuple[int, Text]] = [(entered, ("the stream context is entered here",))]
     advice: Text = (f"use a stream of cuda:{device}: `torch.cuda.Stream(device={device})`",)
-    return Draft(stream_device_mismatch.RULE, site, facts, related, advice)
+    return PendingFinding(stream_device_mismatch.RULE, site, facts, related, advice)
 
 
-def pageable(allocation: int, view: int, site: int) -> Draft:
+def pageable(allocation: int, view: int, site: int) -> PendingFinding:
     """Word a non_blocking copy from memory that is not pinned."""
     facts: dict[str, Text] = {"tensor": (TensorRef(allocation, view),)}
     advice: Text = ("pin the source once (`pin_memory()`), or drop `non_blocking=True` at {line}",)
-    return Draft(pageable_non_blocking.RULE, site, facts, [], advice, allocation)
+    return PendingFinding(pageable_non_blocking.RULE, site, facts, [], advice, allocation)
 
 
-def made_in_loop(thing: str, site: int) -> Draft:
+def made_in_loop(thing: str, site: int) -> PendingFinding:
     """Word a stream or event that is made in every turn of a loop."""
     advice: Text = ("make it once, before the loop around {line}",)
-    return Draft(stream_in_loop.RULE, site, {"thing": (thing,)}, [], advice)
+    return PendingFinding(stream_in_loop.RULE, site, {"thing": (thing,)}, [], advice)
 
 
-def lost_context(actual: int, expected: int, site: int) -> Draft:
+def lost_context(actual: int, expected: int, site: int) -> PendingFinding:
     """Word a thread that works on the default device or stream because the starter's does not carry over."""
     facts: dict[str, Text] = {"actual": (StreamRef(actual),), "expected": (StreamRef(expected),)}
     call: Text = ("torch.cuda.set_stream(", StreamCode(expected), ")")
     advice: Text = ("call `", *call, "` in the thread, before {line}: it sets the device too")
-    return Draft(thread_loses_device.RULE, site, facts, [], advice)
+    return PendingFinding(thread_loses_device.RULE, site, facts, [], advice)
 
 
 RULES = (

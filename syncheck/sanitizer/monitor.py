@@ -47,13 +47,13 @@ class Monitor(Protocol):
         """Return the id of a view, equal for views of equal bytes; `start` in bytes, sizes and strides in elements."""
         ...
 
-    def shown(self, allocation: int, view: int) -> None:
+    def describe_allocation(self, allocation: int, view: int) -> None:
         """Describe an allocation by this view in findings: what a launch was given may only tell how many bytes."""
 
-    def made(self, thing: str, ident: int, site: int) -> None:
+    def object_created(self, thing: str, ident: int, site: int) -> None:
         """A "stream" or "timing event" object was made by the program."""
 
-    def dropped(self, thing: str, ident: int) -> None:
+    def object_destroyed(self, thing: str, ident: int) -> None:
         """An object announced by `made` is gone."""
 
     def allocate(self, allocation: int, home: int, n_bytes: int, pool: int, site: int) -> Ids:
@@ -82,7 +82,7 @@ class Monitor(Protocol):
         """
         ...
 
-    def passed(self, stream: int, count: int, site: int) -> None:
+    def launches_elided(self, stream: int, count: int, site: int) -> None:
         """Operators ran on a stream, the last at `site`, whose accesses nothing can depend on any more."""
 
     def collective(self, stream: int, operator: str, site: int) -> None:

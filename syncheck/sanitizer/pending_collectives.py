@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from syncheck.hb.engine import Engine
 from syncheck.rules import dropped_work
 from syncheck.sanitizer.classify import collective_name
-from syncheck.sanitizer.collector import Draft, Ledger
+from syncheck.sanitizer.collector import Collector, PendingFinding
 
 _MOST_KEPT = 256
 """Collectives that are kept until it is seen which of them somebody has waited for."""
@@ -21,12 +21,12 @@ class _Work:
     site: int
 
 
-class Works:
+class PendingCollectives:
     """Follows collectives of which the program has a handle."""
 
-    def __init__(self, engine: Engine, ledger: Ledger) -> None:
+    def __init__(self, engine: Engine, collector: Collector) -> None:
         self._engine = engine
-        self._ledger = ledger
+        self._collector = collector
         self._works: list[_Work] = []
 
     def add(self, stream: int, operator: str, site: int) -> None:
@@ -39,7 +39,7 @@ class Works:
     def _is_awaited(self, work: _Work) -> bool:
         if self._engine.host_covers(work.epoch):
             return True
-        others = (stream for stream in self._ledger.names.streams if stream != work.stream)
+        others = (stream for stream in self._collector.names.streams if stream != work.stream)
         return any(self._engine.covers(stream, work.epoch) for stream in others)
 
     def report(self) -> None:
@@ -49,7 +49,7 @@ class Works:
             if not self._is_awaited(work):
                 name = (f"`{collective_name(work.operator)}`",)
                 advice = ("keep its handle, and call `wait()` on that before the tensors are used again",)
-                self._ledger.add(Draft(dropped_work.RULE, work.site, {"collective": name}, [], advice))
+                self._collector.add(PendingFinding(dropped_work.RULE, work.site, {"collective": name}, [], advice))
 
 
 RULES = (dropped_work.RULE,)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from syncheck.hb.clock import HOST
 from syncheck.hb.engine import Engine, Race
 from syncheck.sanitizer.messages import Names, StreamRef, TensorRef, Text
-from syncheck.sanitizer.sync_history import Evidence
+from syncheck.sanitizer.sync_history import SyncHistory
 
 UNSEEN_WRITE = "a write through numpy or a pointer"
 """The operator of a change that was noticed afterwards: the call site is where, not what changed it."""
@@ -29,7 +29,7 @@ class Label:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class RaceContext:
     """All that a row of the table may look at; `covering_event`: one that stands for the prior access, or 0."""
 
     race: Race
@@ -37,7 +37,7 @@ class Scene:
     current: Label
     tensor: TensorRef
     engine: Engine
-    evidence: Evidence
+    sync_history: SyncHistory
     names: Names
     covering_event: int = 0
 

@@ -1,4 +1,4 @@
-"""The monitor that checks: feeds the engine, keeps the evidence, collects the findings."""
+"""The monitor that checks: feeds the engine, keeps the sync_history, collects the findings."""
 
 import time
 from collections.abc import Callable
@@ -7,16 +7,16 @@ from syncheck.findings import Report, Summary
 from syncheck.hb.clock import HOST
 from syncheck.hb.engine import HOST_POOL, Engine, Race
 from syncheck.hb.footprint import strided
-from syncheck.hb.memory import FreedUse
+from syncheck.hb.memory import FreedAccess
 from syncheck.hb.order import WaitResult
 from syncheck.rules.model import Rule
 from syncheck.sanitizer import classify, events, graphs, misuse, pending_collectives, timing
-from syncheck.sanitizer.collector import Draft, Ledger, Mark
-from syncheck.sanitizer.created_in_loop import Loops
+from syncheck.sanitizer.collector import Checkpoint, Collector, PendingFinding
+from syncheck.sanitizer.created_in_loop import CreatedInLoop
 from syncheck.sanitizer.messages import StreamInfo, StreamRef, TensorRef, Text, View
 from syncheck.sanitizer.monitor import Ids, Sites
-from syncheck.sanitizer.race_context import Label, Scene
-from syncheck.sanitizer.sync_history import Evidence, HostSync, Wait
+from syncheck.sanitizer.race_context import Label, RaceContext
+from syncheck.sanitizer.sync_history import HostSync, SyncHistory, Wait
 from syncheck.sanitizer.views import Accesses, Views, as_writes
 
 _KEPT_RECORDS = 4096
@@ -32,29 +32,29 @@ class Session:
     """
 
     def __init__(self, selected: Callable[[Rule], bool], backend: str) -> None:
-        self.ledger = Ledger(selected)
+        self.collector = Collector(selected)
         self._backend = backend
         self._engine = Engine()
-        self._evidence = Evidence()
-        self._graphs = graphs.Graphs(self.ledger)
-        self._events = events.Events(self._engine, self._evidence, self.ledger)
-        self._timing = timing.Timing(self._engine, self._evidence, self.ledger)
-        following = pending_collectives.Works(self._engine, self.ledger)
+        self._sync_history = SyncHistory()
+        self._graphs = graphs.Graphs(self.collector)
+        self._events = events.Events(self._engine, self._sync_history, self.collector)
+        self._timing = timing.Timing(self._engine, self._sync_history, self.collector)
+        following = pending_collectives.PendingCollectives(self._engine, self.collector)
         self.collective, self.ended = following.add, following.report  # see `Monitor`
         self.elapsed, self.clock_difference = self._events.elapsed, self._timing.difference
         self._labels: list[Label] = [Label(0, "")]
         self._label_ids: dict[tuple[int, str, bool, bool], int] = {}
         self._allocation_labels: dict[int, int] = {}  # call site -> label
         self._launch_labels: dict[tuple[int, str], int] = {}  # those of launches outside of captures
-        self._views = Views(self._engine, self.ledger.names.views)
-        self._last_site = self.ledger.names.last_site
-        self._contexts: dict[tuple[int, int], Draft] = {}  # (entered at, device of the work) -> finding
-        self._lost: dict[tuple[int, int], Draft] = {}  # (stream used, stream expected) -> finding of a thread
-        self._mismatched: dict[int, Draft] = {}  # label of work outside its context's device -> its finding
+        self._views = Views(self._engine, self.collector.names.views)
+        self._last_site = self.collector.names.last_site
+        self._contexts: dict[tuple[int, int], PendingFinding] = {}  # (entered at, device of the work) -> finding
+        self._lost: dict[tuple[int, int], PendingFinding] = {}  # (stream used, stream expected) -> finding of a thread
+        self._mismatched: dict[int, PendingFinding] = {}  # label of work outside its context's device -> its finding
         self._self_recorded: dict[int, int] = {}  # allocation -> call site of a record_stream of its own stream
         self._useful_records: set[int] = set()  # call sites of record_stream that protected something at least once
         self._blamed_records: set[int] = set()  # those of them that were meant to prevent a SYN201
-        self._loops = Loops(self.ledger)
+        self._loops = CreatedInLoop(self.collector)
         self._operators = 0
         self._incomplete: dict[str, None] = {}
         self._notes: dict[str, None] = {}
@@ -66,29 +66,29 @@ class Session:
         """See `Monitor`."""
         given = self._engine.add_stream(device, is_legacy=legacy, is_blocking=blocking)
         assert given == stream, "streams are numbered in order"  # noqa: S101
-        self.ledger.names.streams[stream] = StreamInfo(device, handle, site)
+        self.collector.names.streams[stream] = StreamInfo(device, handle, site)
         if self._graphs.capture is not None:
             self._graphs.capture.engine.add_stream(device)
 
     def name(self, kind: str, ident: int, text: str) -> None:
         """See `Monitor`."""
-        self.ledger.names.given[kind, ident] = text
+        self.collector.names.given[kind, ident] = text
 
     def view(self, start: int, sizes: Ids, strides: Ids, item_size: int, dtype: str) -> int:
         """See `Monitor`."""
         return self._views.intern(strided(start, sizes, strides, item_size), View(sizes, item_size, dtype))
 
-    def shown(self, allocation: int, view: int) -> None:
+    def describe_allocation(self, allocation: int, view: int) -> None:
         """See `Monitor`."""
-        self.ledger.names.shown[allocation] = view
+        self.collector.names.shown[allocation] = view
 
-    def made(self, thing: str, ident: int, site: int) -> None:
+    def object_created(self, thing: str, ident: int, site: int) -> None:
         """See `Monitor`."""
-        self._loops.made(thing, ident, site)
+        self._loops.object_created(thing, ident, site)
 
-    def dropped(self, thing: str, ident: int) -> None:
+    def object_destroyed(self, thing: str, ident: int) -> None:
         """See `Monitor`."""
-        self._loops.dropped(thing, ident)
+        self._loops.object_destroyed(thing, ident)
 
     # -- memory
 
@@ -105,13 +105,13 @@ class Session:
         reuses = self._engine.allocate(allocation, home, n_bytes, pool, label)
         return tuple(self._report_reuse(reuse, site) for reuse in reuses) if reuses else ()
 
-    def _report_reuse(self, freed: FreedUse, site: int) -> int:
+    def _report_reuse(self, freed: FreedAccess, site: int) -> int:
         labels = self._labels
         sites = (labels[freed.allocation_label].site, labels[freed.free_label].site, site)
         view = self._views.of(freed.use.footprint)
-        is_default = self.ledger.names.streams[freed.use.actor].handle == 0
-        draft = misuse.reuse(freed, view, labels[freed.use.label].site, sites, is_default=is_default)
-        self.ledger.add(draft, sites[0])
+        is_default = self.collector.names.streams[freed.use.actor].handle == 0
+        pending = misuse.reuse(freed, view, labels[freed.use.label].site, sites, is_default=is_default)
+        self.collector.add(pending, sites[0])
         if freed.allocation in self._self_recorded:
             self._blamed_records.add(self._self_recorded[freed.allocation])
         return freed.allocation
@@ -132,9 +132,9 @@ class Session:
             if not record_site:
                 continue  # torch does it for a message
             reason: Text = (StreamRef(stream), " is waited for before it is freed, so that it only delays the reuse")
-            draft = misuse.useless_record(allocation, view, record_site, reason, (site, allocated))
-            draft.superseded = lambda site=record_site: site in self._useful_records
-            self.ledger.add(draft)
+            pending = misuse.useless_record(allocation, view, record_site, reason, (site, allocated))
+            pending.superseded = lambda site=record_site: site in self._useful_records
+            self.collector.add(pending)
         return (allocation,) if freed.useless_records else ()
 
     def record_stream(self, allocation: int, view: int, stream: int, site: int) -> None:
@@ -145,9 +145,9 @@ class Session:
             self._self_recorded[allocation] = site
             reason: Text = ("it names the stream that the tensor was allocated on",)
             allocated = self._labels[self._engine.allocation_label(allocation)].site
-            draft = misuse.useless_record(allocation, view, site, reason, (allocated,))
-            draft.superseded = lambda: site in self._blamed_records or site in self._useful_records
-            self.ledger.add(draft)
+            pending = misuse.useless_record(allocation, view, site, reason, (allocated,))
+            pending.superseded = lambda: site in self._blamed_records or site in self._useful_records
+            self.collector.add(pending)
 
     # -- accesses
 
@@ -167,7 +167,7 @@ class Session:
         races = self._engine.launch(stream, accesses, label)
         return self._explain(races, accesses) if races else ()
 
-    def passed(self, stream: int, count: int, site: int) -> None:
+    def launches_elided(self, stream: int, count: int, site: int) -> None:
         """See `Monitor`."""
         self._operators += count
         self._last_site[stream] = site
@@ -181,15 +181,15 @@ class Session:
 
     def _report_mismatch(self, stream: int, operator: str, site: int, context: int, label: int) -> None:
         entered, context_stream = divmod(context, 4096)
-        device = self.ledger.names.streams[stream].device
-        draft = self._contexts.get((entered, device))
-        if draft is None:
-            draft = self._contexts[entered, device] = self.ledger.add(
+        device = self.collector.names.streams[stream].device
+        pending = self._contexts.get((entered, device))
+        if pending is None:
+            pending = self._contexts[entered, device] = self.collector.add(
                 misuse.mismatch(operator, device, context_stream, site, entered), entered
             )
         else:
-            draft.count += draft.site == site
-        self._mismatched[label] = draft
+            pending.count += pending.site == site
+        self._mismatched[label] = pending
 
     def _explain(self, races: list[Race], accesses: Accesses, *, inside_graph: bool = False) -> Ids:
         """Report each missing edge once: the one that brings most of the others with it comes first."""
@@ -197,13 +197,13 @@ class Session:
         capture = self._graphs.capture
         engine = capture.engine if inside_graph and capture else self._engine
         named: list[int] = []
-        for race in engine.by_reach(races):
+        for race in engine.order_root_causes_first(races):
             if engine.covers(race.current.actor, race.prior.epoch):
                 continue  # an edge added for an earlier one orders it too
             named.append(race.allocation)
             self._report_race(race, self._views.used(race, accesses))
-            engine.heal(race)  # so that it is not reported again at every later use
-            self._events.healed.add(race.current.actor)
+            engine.assume_ordered(race)  # so that it is not reported again at every later use
+            self._events.assumed_ordered.add(race.current.actor)
         return tuple(named)
 
     def _report_race(self, race: Race, view: int) -> None:
@@ -213,21 +213,21 @@ class Session:
             if consequence != mismatch.site and all(site != consequence for site, _ in mismatch.related):
                 mismatch.related.append((consequence, ("this relies on the order that the context does not give",)))
             return
-        scene = Scene(
+        context = RaceContext(
             race,
             self._labels[race.prior.label],
             self._labels[race.current.label],
             TensorRef(race.allocation, view),
             self._engine,
-            self._evidence,
-            self.ledger.names,
+            self._sync_history,
+            self.collector.names,
             self._events.covering(race.prior.epoch) if race.current.actor == HOST else 0,
         )
-        draft = classify.explain(scene)
-        idle = self._evidence.idle_wait(race.current.actor, race.prior.epoch)
+        pending = classify.explain(context)
+        idle = self._sync_history.idle_wait(race.current.actor, race.prior.epoch)
         if idle is not None:  # one cause: the wait that waited for nothing
-            draft.superseded = lambda: self._events.is_reported_as_unrecorded(idle.site)
-        self.ledger.add(draft, race.prior.actor)
+            pending.superseded = lambda: self._events.is_reported_as_unrecorded(idle.site)
+        self.collector.add(pending, race.prior.actor)
 
     def host_access(self, operator: str, accesses: Accesses, site: int, *, escape: bool = False) -> Ids:
         """See `Monitor`."""
@@ -239,8 +239,8 @@ class Session:
 
     def pageable_copy(self, allocation: int, view: int, site: int) -> Ids:
         """See `Monitor`."""
-        draft = misuse.pageable(allocation, view, site)
-        return (allocation,) if self.ledger.add(draft) is draft else ()
+        pending = misuse.pageable(allocation, view, site)
+        return (allocation,) if self.collector.add(pending) is pending else ()
 
     def _label(self, site: int, operator: str, *, is_replay: bool = False, is_escape: bool = False) -> int:
         key = (site, operator, is_replay, is_escape)
@@ -293,7 +293,7 @@ class Session:
         acquired = self._engine.clock(other)
         submitted = self._engine.submitted()
         wait = Wait(site, stream, other, 0, submitted, acquired, by_event=False, looked_up=looked_up, current=current)
-        self._evidence.add_wait(wait)
+        self._sync_history.add_wait(wait)
         self._events.count_redundant(site, stream, acquired, redundant=result is WaitResult.REDUNDANT)
 
     def sync_event(self, event: int, site: int) -> None:
@@ -307,7 +307,7 @@ class Session:
         """See `Monitor`."""
         self._engine.sync_stream(stream)
         if explicit:
-            self._add_sync(site, self.ledger.names.streams[stream].device)
+            self._add_sync(site, self.collector.names.streams[stream].device)
 
     def sync_device(self, device: int, site: int) -> None:
         """See `Monitor`."""
@@ -315,7 +315,7 @@ class Session:
         self._add_sync(site, device)
 
     def _add_sync(self, site: int, device: int, event: int = 0) -> None:
-        self._evidence.add_sync(HostSync(site, device, self._engine.submitted(), event))
+        self._sync_history.add_sync(HostSync(site, device, self._engine.submitted(), event))
 
     def is_pending(self, kind: str, ident: int) -> bool:
         """See `Monitor`."""
@@ -329,7 +329,7 @@ class Session:
 
     def lost_context(self, actual: int, expected: int, site: int) -> None:
         """See `Monitor`."""
-        self._lost[actual, expected] = self.ledger.add(misuse.lost_context(actual, expected, site))
+        self._lost[actual, expected] = self.collector.add(misuse.lost_context(actual, expected, site))
 
     # -- graphs
 
@@ -361,11 +361,11 @@ class Session:
 
     # -- the end
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """What comes is another program: all work so far is complete, and no loop goes on."""
-        for stream in self.ledger.names.streams:
+        for stream in self.collector.names.streams:
             self._engine.sync_stream(stream)
-        self._loops = Loops(self.ledger)
+        self._loops = CreatedInLoop(self.collector)
 
     def incomplete(self, reason: str) -> None:
         """See `Monitor`."""
@@ -375,18 +375,18 @@ class Session:
         """Tell the user something about the run, once."""
         self._notes[text] = None
 
-    def report(self, sites: Sites, since: Mark | None = None) -> Report:
+    def report(self, sites: Sites, since: Checkpoint | None = None) -> Report:
         """Word all findings.
 
         With a mark, only those since: waits that never add order are told at the end, when that is known.
         """
         if since is None:
             self._events.report_redundant(sites)
-        busy = [stream for stream in self.ledger.names.streams if stream in self._last_site]
-        devices = {self.ledger.names.streams[stream].device for stream in busy}
+        busy = [stream for stream in self.collector.names.streams if stream in self._last_site]
+        devices = {self.collector.names.streams[stream].device for stream in busy}
         seconds = time.perf_counter() - self._started
         return Report(
-            findings=self.ledger.findings(sites, since),
+            findings=self.collector.findings(sites, since),
             incomplete=tuple(self._incomplete),
             notes=tuple(self._notes),
             summary=Summary(self._backend, self._operators, len(busy), len(devices), seconds),

@@ -79,7 +79,7 @@ def _at(clock: VectorClock, epoch: Epoch) -> Epoch:
     return clock[actor] if actor < len(clock) else 0
 
 
-class Evidence:
+class SyncHistory:
     """The latest ordering calls."""
 
     def __init__(self) -> None:

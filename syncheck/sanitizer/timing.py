@@ -7,9 +7,9 @@ from syncheck.hb.clock import Epoch, VectorClock
 from syncheck.hb.engine import Engine
 from syncheck.rules import event_wait_is_not_host_sync, unsynchronized_timing, wrong_device_sync
 from syncheck.sanitizer.classify import sync_instead, wait_instead_of_sync
-from syncheck.sanitizer.collector import Draft, Ledger
+from syncheck.sanitizer.collector import Collector, PendingFinding
 from syncheck.sanitizer.messages import EventCode, StreamCode, StreamRef, Text
-from syncheck.sanitizer.sync_history import Evidence, HostSync, Wait
+from syncheck.sanitizer.sync_history import HostSync, SyncHistory, Wait
 
 _KEPT = 4096
 
@@ -33,10 +33,10 @@ class Reading:
 class Timing:
     """Follows host clock readings; the oldest are forgotten."""
 
-    def __init__(self, engine: Engine, evidence: Evidence, ledger: Ledger) -> None:
+    def __init__(self, engine: Engine, sync_history: SyncHistory, collector: Collector) -> None:
         self._engine = engine
-        self._evidence = evidence
-        self._ledger = ledger
+        self._sync_history = sync_history
+        self._collector = collector
         self._readings: OrderedDict[int, Reading] = OrderedDict()
 
     def read(self, reading: int, site: int, launched_at: dict[int, int]) -> None:
@@ -70,45 +70,45 @@ class Timing:
         return first.launched_at.get(stream) == second.launched_at.get(stream)
 
     def _report(self, first: Reading, second: Reading, stream: int, epoch: Epoch) -> None:
-        device = self._ledger.names.streams[stream].device
+        device = self._collector.names.streams[stream].device
         running: tuple[int, Text] = (
             second.launched_at.get(stream, 0),
             ("this work may still be running on ", StreamRef(stream)),
         )
         related: list[tuple[int, Text]] = [running, (first.site, ("the first reading",))]
         read_here: tuple[int, Text] = (second.site, ("the clock is read here",))
-        wait = wait_instead_of_sync(self._evidence, self._engine, epoch)
-        sync = next(self._evidence.syncs_after(epoch), None)
+        wait = wait_instead_of_sync(self._sync_history, self._engine, epoch)
+        sync = next(self._sync_history.syncs_after(epoch), None)
         if wait is not None:
-            draft = _believed_wait(wait, stream, [read_here, *related])
+            pending = _believed_wait(wait, stream, [read_here, *related])
         elif sync is not None and sync.device != device:
-            draft = _wrong_device(sync, stream, device, [read_here, *related])
+            pending = _wrong_device(sync, stream, device, [read_here, *related])
         else:
-            draft = _unsynchronized(second.site, stream, device, related)
-        self._ledger.add(draft)
+            pending = _unsynchronized(second.site, stream, device, related)
+        self._collector.add(pending)
 
 
 Related = list[tuple[int, Text]]
 
 
-def _believed_wait(wait: Wait, stream: int, related: Related) -> Draft:
+def _believed_wait(wait: Wait, stream: int, related: Related) -> PendingFinding:
     consequence: Text = ("the clock is then read while ", StreamRef(stream), " may still be working")
     facts: dict[str, Text] = {"event": (EventCode(wait.event),), "consequence": consequence}
-    return Draft(event_wait_is_not_host_sync.RULE, wait.site, facts, related, sync_instead(wait))
+    return PendingFinding(event_wait_is_not_host_sync.RULE, wait.site, facts, related, sync_instead(wait))
 
 
-def _wrong_device(sync: HostSync, stream: int, device: int, related: Related) -> Draft:
+def _wrong_device(sync: HostSync, stream: int, device: int, related: Related) -> PendingFinding:
     consequence: Text = ("the time then read spans work of ", StreamRef(stream), " that may still be running")
     facts: dict[str, Text] = {"synchronized": (f"cuda:{sync.device}",), "consequence": consequence}
     advice: Text = (f"call `torch.cuda.synchronize({device})` at {{line}}",)
-    return Draft(wrong_device_sync.RULE, sync.site, facts, related, advice)
+    return PendingFinding(wrong_device_sync.RULE, sync.site, facts, related, advice)
 
 
-def _unsynchronized(site: int, stream: int, device: int, related: Related) -> Draft:
+def _unsynchronized(site: int, stream: int, device: int, related: Related) -> PendingFinding:
     call = f"torch.cuda.synchronize({device or ''})"
     own: Text = (StreamCode(stream, is_current=True), ".synchronize()")
     advice: Text = (f"call `{call}` (or `", *own, "`) before {line}, and before the first reading")
-    return Draft(unsynchronized_timing.RULE, site, {"stream": (StreamRef(stream),)}, related, advice)
+    return PendingFinding(unsynchronized_timing.RULE, site, {"stream": (StreamRef(stream),)}, related, advice)
 
 
 RULES = (unsynchronized_timing.RULE, event_wait_is_not_host_sync.RULE, wrong_device_sync.RULE)

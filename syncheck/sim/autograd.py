@@ -42,7 +42,7 @@ class _ThreadLog:
     streams: list[dict[int, int]] = field(default_factory=list)
     made: list["weakref.ref[torch.Tensor]"] = field(default_factory=list)
 
-    def sign(self) -> None:
+    def tag_nodes(self) -> None:
         """Write in the nodes of the last results that this thread has made them: sequence numbers do not tell."""
         for reference in self.made:
             tensor = reference()
@@ -92,7 +92,7 @@ class Backward:
     """Follows autograd."""
 
     def __init__(self, simulator: "Simulator") -> None:
-        self._machine = simulator.machine
+        self._gpus = simulator.gpus
         self._local = threading.local()
         self._logs: list[_ThreadLog] = []
 
@@ -102,7 +102,7 @@ class Backward:
         """Remember that other streams are current from here on."""
         log = self._log
         number = _sequence_number()
-        streams = dict(self._machine.thread.streams)
+        streams = dict(self._gpus.thread.streams)
         if log.numbers and log.numbers[-1] == number:
             log.streams[-1] = streams
         elif not log.streams or log.streams[-1] != streams:
@@ -122,7 +122,7 @@ class Backward:
         """An operator returns: where several threads make nodes, each signs its own."""
         log = self._log
         if len(self._logs) > 1 and self._run is None:
-            log.sign()
+            log.tag_nodes()
             log.made += [weakref.ref(tensor) for tensor in tensors_in(result)]
 
     def note_leaf(self, tensor: torch.Tensor) -> None:
@@ -139,7 +139,7 @@ class Backward:
         if is_noted and tensor.layout is torch.strided:  # a sparse one has no view, by which its node is found
             with torch._C._SetExcludeDispatchKeyGuard(_AUTOGRAD, False):  # noqa: SLF001  off below our dispatch mode
                 node: Any = torch.autograd.graph.get_gradient_edge(tensor).node
-            node.metadata.setdefault("syncheck", dict(self._machine.thread.streams))
+            node.metadata.setdefault("syncheck", dict(self._gpus.thread.streams))
 
     def note_function(self, outputs: Any, device: Callable[[torch.Tensor], int]) -> None:
         """A custom autograd.Function was applied: remember the device of its outputs, where missing gradients go."""
@@ -171,13 +171,13 @@ class Backward:
         if outer is not None:  # nested, as checkpointing does: it belongs to the node that runs
             yield
             return
-        machine = self._machine
-        state = machine.thread
-        caller = {device.index: machine.current_stream(device.index) for device in machine.devices}
+        gpus = self._gpus
+        state = gpus.thread
+        caller = {device.index: gpus.current_stream(device.index) for device in gpus.devices}
         for log in self._logs:
-            log.sign()
+            log.tag_nodes()
         self._local.run = _Run(caller, dict(state.streams), state.device, log=self._log)
-        self._local.run.gradients.begin(machine.next_id("allocation"))
+        self._local.run.gradients.begin(gpus.next_id("allocation"))
         try:
             yield
         finally:
@@ -194,11 +194,11 @@ class Backward:
         for leaf in list(run.arrived_leaves):  # those that launched nothing
             self._pass_on(run, leaf)
         for stream in sorted(run.leaves):
-            target = run.caller[self._machine.device_of(stream)]
+            target = run.caller[self._gpus.device_of(stream)]
             if target != stream:
-                self._machine.monitor.wait_stream(target, stream, 0, ("torch", ""))
+                self._gpus.monitor.wait_stream(target, stream, 0, ("torch", ""))
 
-    def refresh(self) -> None:
+    def sync_current_node(self) -> None:
         """Make the streams of the autograd node that runs now current."""
         run = self._run
         if run is None:
@@ -210,7 +210,7 @@ class Backward:
         self._pass_through(run, node)
         run.node = node
         run.turn += 1
-        state = self._machine.thread
+        state = self._gpus.thread
         if node is None:
             state.streams = dict(run.saved)
             return
@@ -221,11 +221,11 @@ class Backward:
     def _wait_for_gradients(self, run: _Run, node: Any, own: dict[int, int]) -> None:
         """Let a node's streams wait for those that produced its gradients; without any, for the caller's."""
         arrived = (run.arrived_leaves if _is_leaf(node) else run.arrived).pop(node, None)
-        for device in {self._machine.device_of(s) for s in arrived or ()} | set(own):
-            waiting = own.get(device, self._machine.devices[device].default_stream)
+        for device in {self._gpus.device_of(s) for s in arrived or ()} | set(own):
+            waiting = own.get(device, self._gpus.devices[device].default_stream)
             for stream in sorted(arrived or {run.caller[device]}):
-                if stream != waiting and self._machine.device_of(stream) == device:
-                    self._machine.monitor.wait_stream(waiting, stream, 0, ("torch", ""))
+                if stream != waiting and self._gpus.device_of(stream) == device:
+                    self._gpus.monitor.wait_stream(waiting, stream, 0, ("torch", ""))
 
     def _pass_through(self, run: _Run, node: Any) -> None:
         """Pass gradients on through the nodes before this one that launched nothing: nobody has seen them run."""
@@ -238,18 +238,18 @@ class Backward:
         """A node ran that launched nothing: its streams waited all the same."""
         own = self._streams_of(run, node)
         arrived = (run.arrived_leaves if _is_leaf(node) else run.arrived).get(node, set())
-        devices = {self._machine.device_of(stream) for stream in arrived}
+        devices = {self._gpus.device_of(stream) for stream in arrived}
         self._wait_for_gradients(run, node, own)
-        produced = {own.get(device, self._machine.devices[device].default_stream) for device in devices}
+        produced = {own.get(device, self._gpus.devices[device].default_stream) for device in devices}
         self._produced(run, node, produced)
 
     def enter_node(self, device: int) -> None:
         """An operator is about to run on a device: bring the current stream up to date."""
-        self.refresh()
+        self.sync_current_node()
         run = self._run
         if run is not None and run.node is not None:
             # the node's own stream, also while a hook of the program has made another one current
-            stream = run.node_streams.get(device, self._machine.devices[device].default_stream)
+            stream = run.node_streams.get(device, self._gpus.devices[device].default_stream)
             run.used.add(stream)
             if _is_leaf(run.node):
                 run.leaves.add(stream)
@@ -263,18 +263,18 @@ class Backward:
         run = self._run
         if run is None or run.node is None:
             return
-        own = self._machine.current_stream(device)
+        own = self._gpus.current_stream(device)
         for follower, _ in run.node.next_functions:
             arrived = run.arrived_leaves if follower is not None and _is_leaf(follower) else run.arrived
             for stream in sorted(arrived.get(follower, ())):
-                if stream != own and self._machine.device_of(stream) == device:
-                    self._machine.monitor.wait_stream(own, stream, 0, ("torch", ""))
+                if stream != own and self._gpus.device_of(stream) == device:
+                    self._gpus.monitor.wait_stream(own, stream, 0, ("torch", ""))
 
     def protect_gradients(self, stream: int, accesses: list[tuple[int, int, bool]]) -> None:
         """An operator is about to run."""
         run = self._run
         if run is not None and run.node is not None:
-            run.gradients.protect(self._machine.monitor, run.turn, stream, accesses)
+            run.gradients.protect(self._gpus.monitor, run.turn, stream, accesses)
 
     def _leave_node(self, run: _Run) -> None:
         node = run.node
@@ -284,7 +284,7 @@ class Backward:
         run.used.clear()
         if not produced:
             streams = self._streams_of(run, node)
-            produced = {streams.get(d.index, d.default_stream) for d in self._machine.devices}
+            produced = {streams.get(d.index, d.default_stream) for d in self._gpus.devices}
         self._produced(run, node, produced)
 
     def _produced(self, run: _Run, node: Any, streams: set[int]) -> None:

@@ -26,7 +26,7 @@ class Copies:
 
     def __init__(self, simulator: "Simulator") -> None:
         self._simulator = simulator
-        self._machine = simulator.machine
+        self._gpus = simulator.gpus
         self._memory = simulator.memory
         self.specials: dict[str, Callable[..., Any]] = {
             "_to_copy": self._run_to_copy,
@@ -109,7 +109,7 @@ class Copies:
             raise RuntimeError(f"cannot pin '{tensor.type()}' only dense CPU tensors can be pinned")
         if not tensor.is_sparse:
             self._simulator.dispatcher.host_touch("aten::_pin_memory", _read(tensor))
-        with self._simulator.raw():
+        with self._simulator.unmonitored():
             pinned = _ops.clone.default(tensor.detach())
         self._memory.tag(pinned.untyped_storage(), HOST_DEVICE, 0, pinned=True)
         return pinned  # type: ignore[no-any-return]  # an operator
@@ -125,12 +125,12 @@ class Copies:
         here = self._memory.device(source)
         # a conversion runs on the device it starts from, for a copy to the host after it: values are the same
         recorder = self._recorder(here, target)
-        with self._simulator.raw():
+        with self._simulator.unmonitored():
             result: torch.Tensor = _ops._to_copy.default(source.detach(), **kwargs)  # noqa: SLF001  torch's own name
         storage = result.untyped_storage()
         if target != HOST_DEVICE:
             self._simulator.backward.enter_node(target)
-            self._memory.tag(storage, target, self._machine.site())
+            self._memory.tag(storage, target, self._gpus.site())
         elif non_blocking:
             self._memory.tag(storage, HOST_DEVICE, 0, pinned=True)
         if recorder is not None:
@@ -140,9 +140,9 @@ class Copies:
 
     def _recorder(self, *devices: int) -> Any:
         """Return the recorder of a graph capture in progress on one of the devices' current streams, if any."""
-        machine = self._machine
-        used = [machine.current_stream(device) for device in devices if device != HOST_DEVICE]
-        return self._simulator.recorder if any(machine.monitor.capturing(stream) for stream in used) else None
+        gpus = self._gpus
+        used = [gpus.current_stream(device) for device in devices if device != HOST_DEVICE]
+        return self._simulator.recorder if any(gpus.monitor.capturing(stream) for stream in used) else None
 
     # -- ordering
 
@@ -171,29 +171,29 @@ class Copies:
         non_blocking: bool,
     ) -> None:
         assert to is not None  # noqa: S101  it is on a device
-        machine, dispatcher = self._machine, self._simulator.dispatcher
+        gpus, dispatcher = self._gpus, self._simulator.dispatcher
         self._simulator.backward.enter_node(device)
-        stream = machine.current_stream(device)
+        stream = gpus.current_stream(device)
         accesses = [(to.ident, self._memory.view(target), True)]
         if origin is not None:
             dispatcher.host_touch("aten::copy_", _read(source)) if not origin.pinned else None
         if origin is not None and origin.pinned:
-            self._simulator.check_exported(source)
+            self._simulator.verify_unmodified(source)
             accesses.append((origin.ident, self._memory.view(source), False))
-        elif non_blocking and not machine.monitor.capturing(stream):
+        elif non_blocking and not gpus.monitor.capturing(stream):
             self._report_pageable(source)
-        dispatcher.launch(stream, "aten::copy_", accesses, machine.mismatch(device, device))
+        dispatcher.launch(stream, "aten::copy_", accesses, gpus.mismatch(device, device))
         if not non_blocking:
             self._synchronize(stream, "a blocking copy")
         elif origin is not None and origin.pinned and origin.exported:
             origin.in_flight = self._memory.checksum(source.untyped_storage())
 
     def _report_pageable(self, source: torch.Tensor) -> None:
-        machine = self._machine
-        ident = machine.next_id("allocation")  # plain host memory has no id of its own
-        if machine.monitor.pageable_copy(ident, self._memory.view(source), machine.site()):
+        gpus = self._gpus
+        ident = gpus.next_id("allocation")  # plain host memory has no id of its own
+        if gpus.monitor.pageable_copy(ident, self._memory.view(source), gpus.site()):
             name = name_of_tensor(sys._getframe(1), lambda value: value is source)  # noqa: SLF001  to get a frame
-            machine.monitor.name("allocation", ident, name)
+            gpus.monitor.name("allocation", ident, name)
 
     def _device_to_host(
         self,
@@ -206,14 +206,14 @@ class Copies:
         non_blocking: bool,
     ) -> None:
         assert origin is not None  # noqa: S101  it is on a device
-        machine = self._machine
+        gpus = self._gpus
         self._simulator.backward.enter_node(device)
-        stream = machine.current_stream(device)
+        stream = gpus.current_stream(device)
         accesses = [(origin.ident, self._memory.view(source), False)]
         is_pinned = to is not None and to.pinned
         if to is not None and is_pinned:
             accesses.append((to.ident, self._memory.view(target), True))
-        self._simulator.dispatcher.launch(stream, "aten::copy_", accesses, machine.mismatch(device, device))
+        self._simulator.dispatcher.launch(stream, "aten::copy_", accesses, gpus.mismatch(device, device))
         if not (non_blocking and is_pinned):
             self._synchronize(stream, "a copy to the host")
 
@@ -223,25 +223,25 @@ class Copies:
         Source:
             aten/src/ATen/native/cuda/Copy.cu, `copy_device_to_device`: dst_ready and src_ready events.
         """
-        machine, memory = self._machine, self._memory
+        gpus, memory = self._gpus, self._memory
         self._simulator.backward.enter_node(there)
-        source_stream, target_stream = machine.current_stream(there), machine.current_stream(here)
+        source_stream, target_stream = gpus.current_stream(there), gpus.current_stream(here)
         to, origin = memory.of(target), memory.of(source)
         assert to is not None and origin is not None  # noqa: S101, PT018  both are on devices
-        site = machine.site()
+        site = gpus.site()
         memory.flush()
-        machine.monitor.wait_stream(source_stream, target_stream, site, ("torch", ""))
+        gpus.monitor.wait_stream(source_stream, target_stream, site, ("torch", ""))
         accesses = [(origin.ident, memory.view(source), False), (to.ident, memory.view(target), True)]
-        context = machine.mismatch(there, here)
+        context = gpus.mismatch(there, here)
         self._simulator.dispatcher.launch(source_stream, "aten::copy_", accesses, context)
-        machine.monitor.wait_stream(target_stream, source_stream, site, ("torch", ""))
+        gpus.monitor.wait_stream(target_stream, source_stream, site, ("torch", ""))
 
     def _synchronize(self, stream: int, what: str) -> None:
-        machine = self._machine
-        if machine.monitor.capturing(stream):
+        gpus = self._gpus
+        if gpus.monitor.capturing(stream):
             self._simulator.refuse_in_capture(what)
         self._memory.flush()
-        machine.monitor.sync_stream(stream, machine.site(), explicit=False)
+        gpus.monitor.sync_stream(stream, gpus.site(), explicit=False)
 
 
 def _read(tensor: torch.Tensor) -> list[Any]:

@@ -127,7 +127,7 @@ class Creation:
 
     def _stand_in(self, tensor: torch.Tensor, *, is_new: bool) -> torch.Tensor:
         """Return a tensor in host memory with the properties that the new one takes over."""
-        with self._simulator.raw():
+        with self._simulator.unmonitored():
             if is_new:
                 return torch.empty(0, dtype=tensor.dtype)
             return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
@@ -146,7 +146,7 @@ class Creation:
             device = as_device(kwargs.pop("device", None)) or tensor.device
             if tensor.is_sparse and args and isinstance(args[0], torch.Tensor):
                 return torch.sparse_coo_tensor(*args, **kwargs)
-            with self._simulator.raw():
+            with self._simulator.unmonitored():
                 plain = torch.empty(0, dtype=tensor.dtype)
                 made = original(plain, *args, **kwargs)
             return made.to(device)  # type: ignore[no-any-return]  # torch's own function

@@ -29,30 +29,30 @@ class CudaApi:
 
     def __init__(self, simulator: Simulator) -> None:
         self._simulator = simulator
-        self._machine = simulator.machine
+        self._gpus = simulator.gpus
 
     # -- devices
 
     def _basic(self) -> dict[str, Callable[..., Any]]:
-        machine, simulator = self._machine, self._simulator
+        gpus, simulator = self._gpus, self._simulator
 
         def set_device(device: Any) -> None:
             if device is None or (isinstance(device, int) and device < 0):
                 return
             index = simulator.index_of(device)
-            machine.thread.device = index
-            machine.thread.chose = True
+            gpus.thread.device = index
+            gpus.thread.set_explicitly = True
 
         def exchange(index: int) -> int:
-            before = machine.thread.device
+            before = gpus.thread.device
             if index >= 0:
-                machine.thread.device = simulator.index_of(int(index))
-                machine.thread.chose = True
+                gpus.thread.device = simulator.index_of(int(index))
+                gpus.thread.set_explicitly = True
             return before
 
         return {
             "is_available": lambda: True,
-            "device_count": lambda: len(machine.devices),
+            "device_count": lambda: len(gpus.devices),
             "init": lambda: None,
             "_lazy_init": simulator.check_process,
             "_lazy_call": lambda call, **_: call(),
@@ -69,7 +69,7 @@ class CudaApi:
         }
 
     def _properties(self) -> dict[str, Callable[..., Any]]:
-        machine, simulator = self._machine, self._simulator
+        gpus, simulator = self._gpus, self._simulator
         return {
             "get_device_name": lambda device=None: NAME,  # noqa: ARG005  torch names
             "get_device_capability": lambda device=None: (9, 0),  # noqa: ARG005  torch names
@@ -83,25 +83,23 @@ class CudaApi:
             "set_sync_debug_mode": lambda mode: None,  # noqa: ARG005  torch names
             "utilization": lambda *_, **__: 0,
             "check_error": lambda res: None,  # noqa: ARG005  torch's name
-            "is_current_stream_capturing": lambda: machine.monitor.capturing(
-                machine.current_stream(machine.thread.device)
-            ),
+            "is_current_stream_capturing": lambda: gpus.monitor.capturing(gpus.current_stream(gpus.thread.device)),
         }
 
     def _current_device(self) -> int:
-        self._machine.thread.implicit_device = True
-        return self._machine.thread.device
+        self._gpus.thread.implicit_device = True
+        return self._gpus.thread.device
 
     def _peers(self, device: Any, peer_device: Any) -> bool:
         return self._simulator.index_of(device) != self._simulator.index_of(peer_device)
 
     def _sleep(self, cycles: int) -> None:
         del cycles
-        simulator, machine = self._simulator, self._machine
+        simulator, gpus = self._simulator, self._gpus
         simulator.enter()
-        device = machine.thread.device
-        machine.thread.implicit_device = True
-        simulator.dispatcher.launch(machine.current_stream(device), "torch.cuda._sleep", [])
+        device = gpus.thread.device
+        gpus.thread.implicit_device = True
+        simulator.dispatcher.launch(gpus.current_stream(device), "torch.cuda._sleep", [])
 
     def _device_index(self, device: Any, optional: bool = False, allow_cpu: bool = False) -> int:  # noqa: FBT001, FBT002
         if isinstance(device, torch.device | str) and allow_cpu and torch.device(device).type == "cpu":
@@ -113,24 +111,24 @@ class CudaApi:
     # -- streams
 
     def _streams(self) -> dict[str, Callable[..., Any]]:
-        simulator, machine = self._simulator, self._machine
+        simulator, gpus = self._simulator, self._gpus
 
         def current_stream(device: Any = None) -> Any:
             simulator.enter()
             index = simulator.index_of(device)
-            return CudaStream.of(simulator, machine.current_stream(index), "current_stream")
+            return CudaStream.of(simulator, gpus.current_stream(index), "current_stream")
 
         def default_stream(device: Any = None) -> Any:
             index = simulator.index_of(device)
-            return CudaStream.of(simulator, machine.devices[index].default_stream, "default_stream")
+            return CudaStream.of(simulator, gpus.devices[index].default_stream, "default_stream")
 
         def set_stream(stream: Any) -> None:
             if stream is not None:
                 simulator.enter()
-                machine.set_stream(stream.ident)
+                gpus.set_stream(stream.ident)
 
         def external(handle: int, device: Any = None) -> Any:
-            stream = machine.external_stream(simulator.index_of(device), handle, machine.site())
+            stream = gpus.external_stream(simulator.index_of(device), handle, gpus.site())
             return CudaStream.of(simulator, stream)
 
         return {
@@ -230,7 +228,7 @@ def _install_refused_modules(patches: Patches) -> None:
 
 def _install_low_level(simulator: Simulator, patches: Patches) -> None:
     exchange = CudaApi(simulator).functions()["_exchange_device"]
-    machine, functions = simulator.machine, torch._C  # noqa: SLF001  torch's own Python code calls them
+    gpus, functions = simulator.gpus, torch._C  # noqa: SLF001  torch's own Python code calls them
     for name, function in {
         "_get_accelerator": lambda check=None: torch.device("cuda"),  # noqa: ARG005  torch's name
         "_accelerator_getAccelerator": lambda: torch.device("cuda"),
@@ -238,10 +236,10 @@ def _install_low_level(simulator: Simulator, patches: Patches) -> None:
         "_accelerator_maybeExchangeDevice": exchange,
         "_host_emptyCache": lambda: None,
         "_cuda_setStream": _low_level_set_stream(simulator),
-        "_cuda_getDevice": lambda: machine.thread.device,
-        "_cuda_getDeviceCount": lambda: len(machine.devices),
+        "_cuda_getDevice": lambda: gpus.thread.device,
+        "_cuda_getDeviceCount": lambda: len(gpus.devices),
         "_cuda_isInBadFork": lambda: simulator.is_forked,
-        "_cuda_getCurrentRawStream": lambda device: machine.handle_of(machine.current_stream(device)),
+        "_cuda_getCurrentRawStream": lambda device: gpus.handle_of(gpus.current_stream(device)),
     }.items():
         patches.set(functions, name, function)
     patches.set(torch.cuda, "_initialized", True)
@@ -267,8 +265,8 @@ def _named(function: Callable[..., Any], name: str, original: Any) -> Any:
 def _low_level_set_stream(simulator: Simulator) -> Callable[..., None]:
     def set_stream(stream_id: int, device_index: int, device_type: int) -> None:
         del device_type
-        machine = simulator.machine
-        machine.set_stream(machine.external_stream(device_index, stream_id, machine.site()))
+        gpus = simulator.gpus
+        gpus.set_stream(gpus.external_stream(device_index, stream_id, gpus.site()))
 
     return set_stream
 

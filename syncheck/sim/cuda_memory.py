@@ -15,7 +15,7 @@ class MemPool:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if args or kwargs.get("allocator") is not None:
             raise NotSimulatedError("MemPool with an allocator of its own")
-        self.id = (0, active().machine.next_id("pool"))
+        self.id = (0, active().gpus.next_id("pool"))
 
     def use_count(self) -> int:
         """Return how many owners the pool has: here always one."""
@@ -31,7 +31,7 @@ class CudaMemory:
 
     def __init__(self, simulator: Simulator) -> None:
         self._simulator = simulator
-        self._machine = simulator.machine
+        self._gpus = simulator.gpus
 
     def functions(self) -> dict[str, Callable[..., Any]]:
         """Return the functions, by name."""
@@ -85,12 +85,12 @@ class CudaMemory:
                 f"GPU:{self._simulator.index_of(device)}\nno processes are running"
             ),
             "use_mem_pool": self._use_mem_pool,
-            "graph_pool_handle": lambda: (0, self._machine.next_id("pool")),
+            "graph_pool_handle": lambda: (0, self._gpus.next_id("pool")),
         }
 
     def _virtual(self, device: Any) -> VirtualDevice:
         self._simulator.memory.flush()
-        return self._machine.devices[self._simulator.index_of(device)]
+        return self._gpus.devices[self._simulator.index_of(device)]
 
     def _nested_stats(self, device: Any = None) -> dict[str, Any]:
         virtual = self._virtual(device)
@@ -123,7 +123,7 @@ class CudaMemory:
     @contextlib.contextmanager
     def _use_mem_pool(self, pool: MemPool, device: Any = None) -> Iterator[None]:
         index = self._simulator.index_of(device)
-        pools = self._machine.thread.pools
+        pools = self._gpus.thread.pools
         before = pools.get(index, 0)
         pools[index] = pool.id[1]
         try:

@@ -95,7 +95,7 @@ class Dispatcher:
 
     def __init__(self, simulator: "Simulator") -> None:
         self._simulator = simulator
-        self._machine = simulator.machine
+        self._gpus = simulator.gpus
         self._memory = simulator.memory
         self.placement = Placement(simulator)
         self._plans: dict[Any, Plan] = {}
@@ -145,8 +145,8 @@ class Dispatcher:
                 self._add(accesses, tensor, is_write=argument.is_write)
         if accesses:
             self._memory.flush()
-            site = self._machine.site()
-            named = self._machine.monitor.host_access(operator, accesses, site)
+            site = self._gpus.site()
+            named = self._gpus.monitor.host_access(operator, accesses, site)
             self._simulator.after_call(named)
 
     # -- on a device
@@ -160,14 +160,14 @@ class Dispatcher:
         kwargs: dict[str, Any],
         device: int,
     ) -> Any:
-        simulator, machine = self._simulator, self._machine
+        simulator, gpus = self._simulator, self._gpus
         simulator.backward.enter_node(device)
         if plan.base in {"add", "add_"}:
             simulator.backward.wait_for_other_gradients(device)
         for tensor, _ in tensors:
             simulator.backward.note_leaf(tensor)
-        stream = machine.current_stream(device)
-        capturing = machine.monitor.capturing(stream)
+        stream = gpus.current_stream(device)
+        capturing = gpus.monitor.capturing(stream)
         wait = wait_of(plan, args, kwargs, self._is_on_device)
         if capturing and wait is not Wait.NEVER:
             simulator.refuse_in_capture(plan.name)
@@ -181,11 +181,11 @@ class Dispatcher:
         accesses = self._accesses(plan, tensors)
         if wait is Wait.BEFORE:  # the host learns a size or a number, then the kernel is launched
             self._log(plan, [access for access in accesses if not access[2]], device, stream)
-            machine.monitor.sync_stream(stream, machine.site(), explicit=False)
+            gpus.monitor.sync_stream(stream, gpus.site(), explicit=False)
         accesses += self._outputs(plan, result, device)
         self._log(plan, accesses, device, stream)
         if wait is Wait.AFTER:
-            machine.monitor.sync_stream(stream, machine.site(), explicit=False)
+            gpus.monitor.sync_stream(stream, gpus.site(), explicit=False)
         return result
 
     def _is_on_device(self, tensor: torch.Tensor) -> bool:
@@ -248,11 +248,11 @@ class Dispatcher:
                 continue
             tag = self._memory.of_storage(storage)
             if tag is None:
-                tag = self._memory.tag(storage, device, self._machine.site())
+                tag = self._memory.tag(storage, device, self._gpus.site())
                 if plan.writes_outputs and tensor.numel():
                     accesses.append((tag.ident, self._memory.view(tensor), True))
             elif tag.n_bytes != storage.nbytes():
-                self._memory.resized(storage, self._machine.site())
+                self._memory.resized(storage, self._gpus.site())
         return accesses
 
     def _sparse_output(self, plan: Plan, tensor: torch.Tensor, device: int) -> Accesses:
@@ -262,22 +262,22 @@ class Dispatcher:
     def _log(self, plan: Plan, accesses: Accesses, device: int, stream: int) -> None:
         if not plan.touches or not accesses:
             return
-        self.launch(stream, plan.name, accesses, self._machine.mismatch(device, device))
+        self.launch(stream, plan.name, accesses, self._gpus.mismatch(device, device))
 
     def launch(self, stream: int, operator: str, accesses: Accesses, context: int = 0) -> None:
         """Tell the monitor of one launch."""
         self._memory.flush()
-        machine = self._machine
-        if self._simulator.distributed.trusted:
-            self._simulator.distributed.join_trusted(ident for ident, _, _ in accesses)
-        site = machine.site()
+        gpus = self._gpus
+        if self._simulator.distributed.ddp_pending:
+            self._simulator.distributed.join_ddp_pending(ident for ident, _, _ in accesses)
+        site = gpus.site()
         if context and self._simulator.backward.is_running:
             context = 0  # nodes run on the streams of their forward, whatever the caller has entered
-        if machine.thread.inherited is not None:
-            machine.check_inherited(stream, site)
-            context = -machine.thread.lost or context
+        if gpus.thread.inherited is not None:
+            gpus.check_inherited(stream, site)
+            context = -gpus.thread.expected_stream or context
         self._simulator.backward.protect_gradients(stream, accesses)
-        named = machine.monitor.launch(stream, operator, unique(accesses), site, context)
+        named = gpus.monitor.launch(stream, operator, unique(accesses), site, context)
         self._simulator.after_call(named)
 
 

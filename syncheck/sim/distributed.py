@@ -61,22 +61,22 @@ class Distributed:
 
     Attributes:
         nccl_groups: names of the groups that the program has asked NCCL for.
-        trusted: allocation -> collective that C++ code (DDP's reducer) has started in a backward pass: it waits before
-            it uses the result, unseen.
+        ddp_pending: allocation -> collective that DDP's reducer has started in a backward pass: it waits before it
+            uses the result, unseen.
     """
 
     def __init__(self, simulator: "Simulator") -> None:
         self._simulator = simulator
-        self._machine = simulator.machine
+        self._gpus = simulator.gpus
         self._streams: dict[tuple[str, int], int] = {}
         self._started: OrderedDict[int, Started] = OrderedDict()
         self._functional: dict[int, Started] = {}  # allocation -> the functional collective that fills it
         self._plans: dict[Any, Plan | None] = {}
         self._coalesced: list[Any] | None = None  # what has been started since a coalescing manager was entered
         self._together: dict[int, list[Any]] = {}  # the last handle of a coalescing manager -> the others
-        self.futures = Futures(self, self._machine)
+        self.futures = Futures(self, self._gpus)
         self.nccl_groups: set[str] = set()
-        self.trusted: dict[int, Started] = {}
+        self.ddp_pending: dict[int, Started] = {}
 
     # -- operators
 
@@ -88,7 +88,7 @@ class Distributed:
 
     def run(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a collective; one of tensors in host memory is gloo's own."""
-        group = issue(func, args, kwargs, self._machine.site(), self._place)
+        group = issue(func, args, kwargs, self._gpus.site(), self._place)
         with watchdog.waiting(collective_name(plan.name), group):
             return self._run(func, plan, args, kwargs, group)
 
@@ -100,11 +100,11 @@ class Distributed:
         if not devices:
             return func(*args, **kwargs)
         device = min(devices)  # torch refuses tensors of several
-        current = self._machine.current_stream(device)
+        current = self._gpus.current_stream(device)
         is_async = _is_async(func, args, kwargs)
         stream = self._stream(_group_name(args), device) if is_async else current
         if stream != current:
-            self._machine.monitor.wait_stream(stream, current, 0, ("torch", ""))
+            self._gpus.monitor.wait_stream(stream, current, 0, ("torch", ""))
         if is_async and calls.depth:
             args, kwargs = _with_own_inputs(plan, args, kwargs)
         result = func(*args, **kwargs)
@@ -120,7 +120,7 @@ class Distributed:
 
     def _hand_out(self, plan: Plan, work: Any, stream: int, tensors: list[torch.Tensor], group: str) -> None:
         if calls.depth:
-            self._machine.monitor.collective(stream, plan.name, self._machine.site())
+            self._gpus.monitor.collective(stream, plan.name, self._gpus.site())
         if plan.base in _POINT_TO_POINT:
             self._record(tensors, stream)
             tensors = []
@@ -132,10 +132,10 @@ class Distributed:
             tag = self._simulator.memory.of(tensor)
             if tag is not None and tensor.numel():
                 view = self._simulator.memory.view(tensor)
-                self._machine.monitor.record_stream(tag.ident, view, stream, 0)
+                self._gpus.monitor.record_stream(tag.ident, view, stream, 0)
 
     def _place(self, site: int) -> Place:
-        return self._machine.sites.place(site)
+        return self._gpus.sites.place(site)
 
     def _launch(self, plan: Plan, tensors: Any, stream: int) -> None:
         accesses = []
@@ -153,7 +153,7 @@ class Distributed:
             if len(self._started) > _MOST_STARTED:
                 self._started.popitem(last=False)
         elif self._simulator.backward.is_running:
-            self.trust(started, self._idents(tensors))
+            self.add_ddp_pending(started, self._idents(tensors))
         else:
             self.join(started)
 
@@ -161,23 +161,23 @@ class Distributed:
         memory = self._simulator.memory
         return frozenset(tag.ident for tensor in tensors if (tag := memory.of(tensor)) is not None)
 
-    def trust(self, started: Started, idents: Iterable[int]) -> None:
+    def add_ddp_pending(self, started: Started, idents: Iterable[int]) -> None:
         """In a backward pass, C++ code waits for what has been started before it uses these allocations."""
         if self._simulator.backward.is_running:
-            self.trusted |= dict.fromkeys(idents, started)
+            self.ddp_pending |= dict.fromkeys(idents, started)
 
     def _recorded(self, work: Any, stream: int, tensors: list[torch.Tensor], group: str = "") -> Started:
         """Record an event at the end of a collective that has just been launched."""
-        started = Started(work, self._machine.next_id("event"), stream, tensors, group)
-        self._machine.monitor.event(started.event, 0, timing=False)
-        self._machine.monitor.record(started.event, stream, self._machine.site())
+        started = Started(work, self._gpus.next_id("event"), stream, tensors, group)
+        self._gpus.monitor.event(started.event, 0, timing=False)
+        self._gpus.monitor.record(started.event, stream, self._gpus.site())
         return started
 
     def _stream(self, group: str, device: int) -> int:
         known = self._streams.get((group, device))
         if known is None:
-            known = self._streams[group, device] = self._machine.new_stream(device, 0, high_priority=False)
-            self._machine.monitor.name("stream", known, "nccl" if group in {"", "0"} else f"nccl, group {group}")
+            known = self._streams[group, device] = self._gpus.new_stream(device, 0, high_priority=False)
+            self._gpus.monitor.name("stream", known, "nccl" if group in {"", "0"} else f"nccl, group {group}")
         return known
 
     def _barrier(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], group: str) -> Any:
@@ -191,14 +191,14 @@ class Distributed:
         work.wait()
         if _group_name(args) not in self.nccl_groups:
             return result
-        current = self._machine.current_stream(self._machine.thread.device)
+        current = self._gpus.current_stream(self._gpus.thread.device)
         if not (calls.depth and _is_async(func, args, kwargs)):
-            self._machine.monitor.sync_stream(current, self._machine.site(), explicit=True)
+            self._gpus.monitor.sync_stream(current, self._gpus.site(), explicit=True)
             return result
-        stream = self._stream(_group_name(args), self._machine.thread.device)
-        self._machine.monitor.wait_stream(stream, current, 0, ("torch", ""))
-        self._machine.monitor.launch(stream, plan.name, (), self._machine.site())
-        self._machine.monitor.collective(stream, plan.name, self._machine.site())
+        stream = self._stream(_group_name(args), self._gpus.thread.device)
+        self._gpus.monitor.wait_stream(stream, current, 0, ("torch", ""))
+        self._gpus.monitor.launch(stream, plan.name, (), self._gpus.site())
+        self._gpus.monitor.collective(stream, plan.name, self._gpus.site())
         self._start(work, stream, [], group)
         self._started[id(work)].is_barrier = True
         return result
@@ -213,17 +213,17 @@ class Distributed:
         inputs = [tensor for tensor in tensors_in(args[0]) if self._simulator.memory.of(tensor) is not None]
         if not inputs or base.startswith("_wrap"):
             return func(*args, **kwargs)
-        group = issue(func, args, kwargs, self._machine.site(), self._place)
+        group = issue(func, args, kwargs, self._gpus.site(), self._place)
         device = self._simulator.memory.device(inputs[0])
         stream = self._stream(str(args[-1]), device)
-        self._machine.monitor.wait_stream(stream, self._machine.current_stream(device), 0, ("torch", ""))
+        self._gpus.monitor.wait_stream(stream, self._gpus.current_stream(device), 0, ("torch", ""))
         with watchdog.waiting(collective_name(func._schema.name), group):  # noqa: SLF001
             result = func(*args, **kwargs)
         outputs = tensors_in(result)
         for tensor in outputs:
             torch.ops._c10d_functional.wait_tensor(tensor)  # noqa: SLF001  the values are there at once
             if self._simulator.memory.of(tensor) is None:
-                self._simulator.memory.tag(tensor.untyped_storage(), device, self._machine.site())
+                self._simulator.memory.tag(tensor.untyped_storage(), device, self._gpus.site())
         memory = self._simulator.memory
         written = {memory.of(tensor).ident for tensor in outputs}  # type: ignore[union-attr]  # tagged above
         accesses = [(memory.of(t).ident, memory.view(t), True) for t in outputs]  # type: ignore[union-attr]
@@ -231,7 +231,7 @@ class Distributed:
             (tag.ident, memory.view(t), False) for t in inputs if (tag := memory.of(t)) and tag.ident not in written
         ]
         self._simulator.dispatcher.launch(stream, func._schema.name, accesses)  # noqa: SLF001
-        self._machine.monitor.collective(stream, func._schema.name, self._machine.site())  # noqa: SLF001
+        self._gpus.monitor.collective(stream, func._schema.name, self._gpus.site())  # noqa: SLF001
         self._functional |= dict.fromkeys(written, self._recorded(None, stream, inputs))
         return result
 
@@ -247,16 +247,16 @@ class Distributed:
     def join(self, started: Started) -> None:
         """Let the current stream wait for a collective, and let go of its tensors."""
         self._started.pop(id(started.work), None)
-        current = self._machine.current_stream(self._machine.device_of(started.stream))
-        self._machine.monitor.wait(started.event, current, self._machine.site(), "")
+        current = self._gpus.current_stream(self._gpus.device_of(started.stream))
+        self._gpus.monitor.wait(started.event, current, self._gpus.site(), "")
         if started.is_barrier:
-            self._machine.monitor.sync_stream(current, self._machine.site(), explicit=True)
+            self._gpus.monitor.sync_stream(current, self._gpus.site(), explicit=True)
         started.tensors.clear()
 
-    def join_trusted(self, idents: Iterable[int] | None = None) -> None:
+    def join_ddp_pending(self, idents: Iterable[int] | None = None) -> None:
         """What C++ code has started is about to be used; or, without allocations, its backward pass is over."""
-        for ident in list(self.trusted) if idents is None else idents:
-            started = self.trusted.pop(ident, None)
+        for ident in list(self.ddp_pending) if idents is None else idents:
+            started = self.ddp_pending.pop(ident, None)
             if started is not None:
                 self.join(started)
 
@@ -268,11 +268,11 @@ class Distributed:
 
     def new_end(self, started: Started) -> Started:
         """Return what stands for the end of a callback that runs after a collective, on a stream of its own."""
-        device = self._machine.device_of(started.stream)
-        stream = self._machine.new_stream(device, 0, high_priority=False)
-        self._machine.monitor.name("stream", stream, "callback")
-        end = Started(None, self._machine.next_id("event"), stream, [], started.group)
-        self._machine.monitor.event(end.event, 0, timing=False)
+        device = self._gpus.device_of(started.stream)
+        stream = self._gpus.new_stream(device, 0, high_priority=False)
+        self._gpus.monitor.name("stream", stream, "callback")
+        end = Started(None, self._gpus.next_id("event"), stream, [], started.group)
+        self._gpus.monitor.event(end.event, 0, timing=False)
         return end
 
     # -- coalescing
@@ -304,7 +304,7 @@ class Distributed:
         if started is not None:
             self.join(started)
             if is_blocking:
-                self._machine.monitor.sync_event(started.event, self._machine.site())
+                self._gpus.monitor.sync_event(started.event, self._gpus.site())
 
     def group_of(self, work: Any) -> str:
         """Return the name of a handle's group in the records of the ranks; "" if it is not known."""
@@ -313,17 +313,17 @@ class Distributed:
 
     def unseen(self) -> AbstractContextManager[None]:
         """Let gloo work without being seen."""
-        return self._simulator.raw()
+        return self._simulator.unmonitored()
 
     def is_completed(self, work: Any) -> bool:
         """Answer for a handle: pending work says no once and then yes, and the host knows it then."""
         started = self._started.get(id(work))
-        if started is None or not self._machine.monitor.is_pending("event", started.event):
+        if started is None or not self._gpus.monitor.is_pending("event", started.event):
             return True
         if not started.was_asked:
             started.was_asked = True
             return False
-        self._machine.monitor.sync_event(started.event, self._machine.site())
+        self._gpus.monitor.sync_event(started.event, self._gpus.site())
         return True
 
 

@@ -36,14 +36,14 @@ class SimulatedEvent:
         self._device = None if device is None else self._simulator.index_of(device)
         self._recorded_at: float | None = None
         self.queried = False
-        machine = self._simulator.machine
-        site = machine.site()
-        self._ident = machine.next_id("event")
-        machine.monitor.event(self._ident, site, timing=enable_timing)
+        gpus = self._simulator.gpus
+        site = gpus.site()
+        self._ident = gpus.next_id("event")
+        gpus.monitor.event(self._ident, site, timing=enable_timing)
         self._simulator.name_new("event", self._ident, site)
         if enable_timing:
-            machine.monitor.made("timing event", self._ident, site)
-        self._simulator.when_gone(self, "event", self._ident)
+            gpus.monitor.object_created("timing event", self._ident, site)
+        self._simulator.on_finalize(self, "event", self._ident)
 
     @property
     def ident(self) -> int:
@@ -77,8 +77,8 @@ class SimulatedEvent:
         self._recorded_at = time.perf_counter()
         self.queried = False
         looked_up = "" if stream is None else stream.looked_up
-        machine = simulator.machine
-        machine.monitor.record(self._ident, ident, machine.site(), looked_up, machine.current_stream(index))
+        gpus = simulator.gpus
+        gpus.monitor.record(self._ident, ident, gpus.site(), looked_up, gpus.current_stream(index))
 
     def wait(self, stream: "SimulatedStream | None" = None) -> None:
         """Make later work of a stream, the current one if none is given, wait for this event. The host goes on."""
@@ -90,8 +90,8 @@ class SimulatedEvent:
         simulator.enter()
         index, ident = simulator.resolve(stream)
         looked_up = "" if stream is None else stream.looked_up
-        machine = simulator.machine
-        machine.monitor.wait(self._ident, ident, machine.site(), via, looked_up, machine.current_stream(index))
+        gpus = simulator.gpus
+        gpus.monitor.wait(self._ident, ident, gpus.site(), via, looked_up, gpus.current_stream(index))
 
     def query(self) -> bool:
         """Tell whether the recorded work is complete. A first question about pending work is answered with no."""
@@ -104,7 +104,7 @@ class SimulatedEvent:
         simulator = self._simulator
         simulator.enter()
         simulator.refuse_any_capture("Event.synchronize()")
-        simulator.machine.monitor.sync_event(self._ident, simulator.machine.site())
+        simulator.gpus.monitor.sync_event(self._ident, simulator.gpus.site())
 
     def elapsed_time(self, end_event: "SimulatedEvent") -> float:
         """Return the milliseconds between two records, here those of the host.
@@ -114,7 +114,7 @@ class SimulatedEvent:
         """
         simulator = self._simulator
         simulator.enter()
-        simulator.machine.monitor.elapsed(self._ident, end_event.ident, simulator.machine.site())
+        simulator.gpus.monitor.elapsed(self._ident, end_event.ident, simulator.gpus.site())
         if not (self._timing and end_event._timing):  # noqa: SLF001  same class
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         began, ended = self._recorded_at, end_event._recorded_at  # noqa: SLF001

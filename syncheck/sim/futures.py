@@ -18,15 +18,15 @@ from syncheck.instrument.patching import Patches
 
 if TYPE_CHECKING:
     from syncheck.sim.distributed import Distributed, Started
-    from syncheck.sim.virtual_gpus import Machine
+    from syncheck.sim.virtual_gpus import VirtualGpus
 
 
 class Futures:
     """Knows what futures stand for."""
 
-    def __init__(self, distributed: "Distributed", machine: "Machine") -> None:
+    def __init__(self, distributed: "Distributed", gpus: "VirtualGpus") -> None:
         self._distributed = distributed
-        self._machine = machine
+        self._gpus = gpus
         self._known: dict[int, tuple[Any, Started, frozenset[int]]] = {}
 
     def made(self, future: Any, started: "Started", idents: frozenset[int]) -> None:
@@ -34,7 +34,7 @@ class Futures:
         key = id(future)
         gone = weakref.ref(future, lambda _: self._known.pop(key, None))
         self._known[key] = (gone, started, idents)
-        self._distributed.trust(started, idents)
+        self._distributed.add_ddp_pending(started, idents)
 
     def install(self, patches: Patches) -> None:
         """Follow the methods that wait, and those that take callbacks."""
@@ -71,13 +71,13 @@ class Futures:
     @contextmanager
     def _on_side(self, started: "Started", end: "Started") -> Iterator[None]:
         """Run a block on the stream of `end`, which waits for `started`, and record its end."""
-        machine, state = self._machine, self._machine.thread
-        before, chose = machine.current_stream(machine.device_of(end.stream)), state.chose
-        machine.monitor.wait(started.event, end.stream, machine.site(), "")
-        machine.set_stream(end.stream)
+        gpus, state = self._gpus, self._gpus.thread
+        before, chose = gpus.current_stream(gpus.device_of(end.stream)), state.set_explicitly
+        gpus.monitor.wait(started.event, end.stream, gpus.site(), "")
+        gpus.set_stream(end.stream)
         try:
             yield
         finally:
-            machine.set_stream(before)
-            state.chose = chose
-            machine.monitor.record(end.event, end.stream, machine.site())
+            gpus.set_stream(before)
+            state.set_explicitly = chose
+            gpus.monitor.record(end.event, end.stream, gpus.site())

@@ -47,7 +47,7 @@ class Tape:
     is_valid: bool = True
 
 
-class Recorder:
+class GraphRecorder:
     """Records the capture in progress."""
 
     def __init__(self, simulator: "Simulator") -> None:
@@ -70,7 +70,7 @@ class Recorder:
         tape = self._tape
         assert tape is not None  # noqa: S101  begin was called
         self._tape = None
-        with self._simulator.raw():
+        with self._simulator.unmonitored():
             for storage, saved in tape.before.values():
                 if storage.nbytes() == saved.nbytes():
                     storage.copy_(saved)
@@ -88,7 +88,7 @@ class Recorder:
         """Run an operator for its result's shape, and record how to run it again."""
         tape = self._tape
         assert tape is not None  # noqa: S101  only called while recording
-        with self._simulator.raw():
+        with self._simulator.unmonitored():
             for tensor, argument in tensors:
                 if argument.is_write:
                     self._save(tape, tensor)
@@ -114,7 +114,7 @@ class Recorder:
     def _slot(self, tape: Tape, value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
-        with self._simulator.raw():
+        with self._simulator.unmonitored():
             storage = value.untyped_storage()
             if storage._cdata in tape.owned:  # noqa: SLF001
                 return value.detach()

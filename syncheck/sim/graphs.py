@@ -15,7 +15,7 @@ class CUDAGraph:
         self._simulator = active()
         self._tape: Tape | None = None
         self._block: Any = None
-        self._pool = (0, self._simulator.machine.next_id("pool"))
+        self._pool = (0, self._simulator.gpus.next_id("pool"))
 
     def capture_begin(
         self,
@@ -31,18 +31,18 @@ class CUDAGraph:
         del capture_error_mode, check_input_liveness
         simulator = self._simulator
         simulator.enter()
-        machine = simulator.machine
-        stream = machine.current_stream(machine.thread.device)
-        if machine.handle_of(stream) == 0:
+        gpus = simulator.gpus
+        stream = gpus.current_stream(gpus.thread.device)
+        if gpus.handle_of(stream) == 0:
             raise RuntimeError(
                 "CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok to replay them "
                 "on the default stream.)"
             )
         if pool is not None:
             self._pool = pool
-        tape = Tape(machine.next_id("graph"), stream)
+        tape = Tape(gpus.next_id("graph"), stream)
         simulator.recorder.begin(tape)
-        machine.monitor.capture_begin(tape.ident, stream, machine.site())
+        gpus.monitor.capture_begin(tape.ident, stream, gpus.site())
 
     def capture_end(self) -> None:
         """End the capture.
@@ -55,7 +55,7 @@ class CUDAGraph:
         if not simulator.recorder.is_recording:
             raise cuda_error("operation not permitted")
         tape = simulator.recorder.end()
-        unjoined = simulator.machine.monitor.capture_end(tape.ident)
+        unjoined = simulator.gpus.monitor.capture_end(tape.ident)
         if not tape.is_valid:
             raise cuda_error("operation failed due to a previous error during capture")
         if unjoined:
@@ -68,12 +68,12 @@ class CUDAGraph:
         simulator.enter()
         if self._tape is None:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
-        machine = simulator.machine
-        stream = machine.current_stream(machine.thread.device)
-        with simulator.raw():
+        gpus = simulator.gpus
+        stream = gpus.current_stream(gpus.thread.device)
+        with simulator.unmonitored():
             for step in self._tape.steps:
                 step()
-        simulator.after_call(machine.monitor.replay(self._tape.ident, stream, machine.site()))
+        simulator.after_call(gpus.monitor.replay(self._tape.ident, stream, gpus.site()))
 
     def reset(self) -> None:
         """Forget the captured graph."""

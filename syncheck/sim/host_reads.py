@@ -37,12 +37,12 @@ class HostReads:
             replace_method(self._patches, name, partial(partial, function))
 
     def _escape(self, tensor: torch.Tensor, call: str) -> None:
-        tag = self._memory.export(tensor)
+        tag = self._memory.mark_exported(tensor)
         if tag is not None and tensor.numel():
             self._memory.flush()
-            machine = self._simulator.machine
+            gpus = self._simulator.gpus
             access = [(tag.ident, self._memory.view(tensor), False)]
-            named = machine.monitor.host_access(call, access, machine.site(), escape=True)
+            named = gpus.monitor.host_access(call, access, gpus.site(), escape=True)
             self._simulator.after_call(named)
 
     def _numpy(self, original: Any, tensor: torch.Tensor, *, force: bool = False) -> Any:
@@ -77,7 +77,7 @@ class HostReads:
         return original(tensor, **kwargs)
 
     def _data_ptr(self, original: Any, tensor: torch.Tensor) -> Any:
-        self._memory.export(tensor)
+        self._memory.mark_exported(tensor)
         return original(tensor)
 
     def _dlpack(self, original: Any, tensor: torch.Tensor, **kwargs: Any) -> Any:

@@ -20,14 +20,14 @@ from syncheck.sim.creation import Creation
 from syncheck.sim.cuda_api import install_cuda
 from syncheck.sim.device_type import install_device_type
 from syncheck.sim.host_reads import HostReads
-from syncheck.sim.legacy_types import OldTypes
+from syncheck.sim.legacy_types import LegacyTypes
 from syncheck.sim.nccl import install_distributed
 from syncheck.sim.parallel import ParallelShim
 from syncheck.sim.processes import install_processes
 from syncheck.sim.simulator import Simulator, set_active
 from syncheck.sim.storages import StorageShim
 from syncheck.sim.tensors import TensorShim, install_module_moves
-from syncheck.sim.unsupported import hide_cuda, install_services
+from syncheck.sim.unsupported import hide_cuda, install_unsupported
 
 
 @contextmanager
@@ -59,18 +59,18 @@ def install(simulator: Simulator, patches: Patches) -> None:
     install_module_moves(patches)
     HostReads(simulator, patches).install()
     Creation(simulator, patches).install()
-    OldTypes(simulator, patches).install()
+    LegacyTypes(simulator, patches).install()
     StorageShim(simulator, patches).install()
     ParallelShim(simulator, patches).install()
     install_cuda(simulator, patches)
     _install_autograd(simulator, patches)
     Autocast(simulator, patches).install()
-    install_services(simulator, patches)
+    install_unsupported(simulator, patches)
     install_threads(simulator, patches)
     install_processes(simulator, patches)
     install_distributed(simulator, patches)
-    machine = simulator.machine
-    Clocks(lambda: machine.monitor, patches, lambda: machine.next_id("reading"), machine.site).install()
+    gpus = simulator.gpus
+    Clocks(lambda: gpus.monitor, patches, lambda: gpus.next_id("reading"), gpus.site).install()
 
 
 def _install_autograd(simulator: Simulator, patches: Patches) -> None:
@@ -81,7 +81,7 @@ def _install_autograd(simulator: Simulator, patches: Patches) -> None:
         with simulator.backward.running():
             result = original(*args, **kwargs)
         if not simulator.backward.is_running:
-            simulator.distributed.join_trusted()
+            simulator.distributed.join_ddp_pending()
         return result
 
     patches.everywhere({original: run})

@@ -40,7 +40,7 @@ class _OldType(type):
         return made.to(torch.device("cuda", torch.cuda.current_device()))
 
 
-class OldTypes:
+class LegacyTypes:
     """Replaces the old types, `Tensor.type` and `torch.set_default_tensor_type`."""
 
     def __init__(self, simulator: Simulator, patches: Patches) -> None:

@@ -10,7 +10,7 @@ import torch
 
 from syncheck.instrument.plan import dtype_name
 from syncheck.sim.errors import out_of_memory
-from syncheck.sim.virtual_gpus import HOST_DEVICE, TOTAL_MEMORY, Machine
+from syncheck.sim.virtual_gpus import HOST_DEVICE, TOTAL_MEMORY, VirtualGpus
 
 _functorch: Any = torch._C._functorch  # noqa: SLF001  torch has no public name for what `torch.func` wraps
 
@@ -45,8 +45,8 @@ class _StorageRef(weakref.ref[torch.UntypedStorage]):
 class Memory:
     """The tags of all storages."""
 
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
+    def __init__(self, gpus: VirtualGpus) -> None:
+        self._gpus = gpus
         self._tags: dict[int, tuple[Allocation, _StorageRef]] = {}
         self._views: dict[tuple[Any, ...], int] = {}
         self._freed: deque[tuple[int, int]] = deque()
@@ -84,10 +84,10 @@ class Memory:
     def tag(self, storage: torch.UntypedStorage, device: int, site: int, *, pinned: bool = False) -> Allocation:
         """Place a new storage on a virtual device, or in pinned host memory: an allocation's life begins."""
         self.flush()
-        if device != HOST_DEVICE and self._machine.devices[device].allocated + storage.nbytes() > TOTAL_MEMORY:
+        if device != HOST_DEVICE and self._gpus.devices[device].allocated + storage.nbytes() > TOTAL_MEMORY:
             raise out_of_memory(device, storage.nbytes())
         key = storage._cdata  # noqa: SLF001
-        allocation = Allocation(self._machine.next_id("allocation"), device, storage.nbytes(), pinned)
+        allocation = Allocation(self._gpus.next_id("allocation"), device, storage.nbytes(), pinned)
         reference = _StorageRef(storage, self._storage_died)
         reference.key = key
         self._tags[key] = (allocation, reference)
@@ -95,17 +95,17 @@ class Memory:
         return allocation
 
     def _begin(self, allocation: Allocation, site: int) -> None:
-        machine = self._machine
+        gpus = self._gpus
         home = pool = 0
         if allocation.device != HOST_DEVICE:
-            home = machine.current_stream(allocation.device)
-            pool = machine.thread.pools.get(allocation.device, 0)
+            home = gpus.current_stream(allocation.device)
+            pool = gpus.thread.pools.get(allocation.device, 0)
             self._count(allocation.device, allocation.n_bytes)
-        named = machine.monitor.allocate(allocation.ident, home, allocation.n_bytes, pool, site)
+        named = gpus.monitor.allocate(allocation.ident, home, allocation.n_bytes, pool, site)
         del named  # the freed tensor that it may name has no variable any more
 
     def _count(self, device: int, n_bytes: int) -> None:
-        virtual = self._machine.devices[device]
+        virtual = self._gpus.devices[device]
         virtual.allocated += n_bytes
         virtual.peak = max(virtual.peak, virtual.allocated)
         virtual.allocations += n_bytes > 0
@@ -119,14 +119,14 @@ class Memory:
         del self._tags[reference.key]
         allocation = tag[0]
         if allocation.device != HOST_DEVICE:
-            self._machine.devices[allocation.device].allocated -= allocation.n_bytes
-        self._freed.append((allocation.ident, self._machine.site()))
+            self._gpus.devices[allocation.device].allocated -= allocation.n_bytes
+        self._freed.append((allocation.ident, self._gpus.site()))
 
     def flush(self) -> None:
         """Tell the monitor of the frees since the last call, in their order."""
         while self._freed:
             ident, site = self._freed.popleft()
-            self._machine.monitor.free(ident, site)
+            self._gpus.monitor.free(ident, site)
 
     def forget_frees(self) -> None:
         """Nobody listens any more: this process is a forked child."""
@@ -158,12 +158,12 @@ class Memory:
 
     def _end(self, allocation: Allocation, site: int) -> None:
         self.flush()
-        self._machine.monitor.free(allocation.ident, site)
+        self._gpus.monitor.free(allocation.ident, site)
         if allocation.device != HOST_DEVICE:
-            self._machine.devices[allocation.device].allocated -= allocation.n_bytes
+            self._gpus.devices[allocation.device].allocated -= allocation.n_bytes
 
     def _restart(self, allocation: Allocation, site: int) -> None:
-        allocation.ident = self._machine.next_id("allocation")
+        allocation.ident = self._gpus.next_id("allocation")
         self._begin(allocation, site)
 
     def view(self, tensor: torch.Tensor) -> int:
@@ -177,7 +177,7 @@ class Memory:
         known = self._views.get(key)
         if known is None:
             offset, sizes, strides, dtype = key
-            known = self._machine.monitor.view(offset * item, sizes, strides, item, dtype_name(dtype))
+            known = self._gpus.monitor.view(offset * item, sizes, strides, item, dtype_name(dtype))
             self._views[key] = known
         return known
 
@@ -187,7 +187,7 @@ class Memory:
 
         return zlib.crc32((ctypes.c_char * storage.nbytes()).from_address(storage.data_ptr()))
 
-    def export(self, tensor: torch.Tensor) -> Allocation | None:
+    def mark_exported(self, tensor: torch.Tensor) -> Allocation | None:
         """Note that a tensor's address was handed out; return its tag."""
         tag = self.of(tensor)
         if tag is not None and not tag.exported:

@@ -9,7 +9,7 @@ from syncheck.sanitizer.monitor import Monitor
 _ANSWERS = {"view": 0, "is_pending": False, "capturing": False}
 
 
-class Silent:
+class NullMonitor:
     """Takes every call of `Monitor` and does nothing."""
 
     def __getattr__(self, name: str) -> Any:

@@ -79,7 +79,7 @@ class ParallelShim:
         return out
 
     def _gather(self, tensors: list[torch.Tensor], dim: int, destination: int | None) -> torch.Tensor:
-        index = self._simulator.machine.thread.device if destination is None else destination
+        index = self._simulator.gpus.thread.device if destination is None else destination
         device = torch.device("cpu") if index == -1 else _device(index)
         shape = list(tensors[0].shape)
         shape[dim] = sum(tensor.size(dim) for tensor in tensors)

@@ -36,7 +36,7 @@ class Placement:
     def __init__(self, simulator: "Simulator") -> None:
         self._simulator = simulator
         self._memory = simulator.memory
-        self._machine = simulator.machine
+        self._gpus = simulator.gpus
         self._made: dict[int, weakref.ref[torch.UntypedStorage]] = {}
         self._last_device = HOST_DEVICE
 
@@ -112,13 +112,13 @@ class Placement:
         if device == HOST_DEVICE:
             return
         for tensor in outputs:
-            self._memory.place(tensor, device, self._machine.site())
+            self._memory.place(tensor, device, self._gpus.site())
 
     def adopt_target(self, tensor: torch.Tensor, device: int) -> bool:
         """Place the target of a copy on the device of its source if C++ made it with the options of a tensor."""
         if not self._made or not self._is_made(tensor) or self._memory.of(tensor) is not None:
             return False
-        self._memory.place(tensor, device, self._machine.site())
+        self._memory.place(tensor, device, self._gpus.site())
         return True
 
     def _settle(self, plan: Plan, tensors: TensorArguments, found: int, *, clash: bool) -> int:
@@ -133,7 +133,7 @@ class Placement:
             raise self._mixed(plan, tensors, found)
         device = sure.pop()
         for tensor in made:
-            self._memory.place(tensor, device, self._machine.site())
+            self._memory.place(tensor, device, self._gpus.site())
         return device
 
     def _decides(self, tensor: torch.Tensor) -> bool:

@@ -5,7 +5,7 @@ import os
 from syncheck.instrument.children import install_children
 from syncheck.instrument.patching import Patches
 from syncheck.sim.simulator import Simulator
-from syncheck.sim.spawn_payload import Wish
+from syncheck.sim.spawn_payload import SpawnPayload
 
 _forked_simulators: list[Simulator] = []
 
@@ -17,9 +17,9 @@ def install_processes(simulator: Simulator, patches: Patches) -> None:
     _forked_simulators[:] = [simulator]
 
     def incomplete(reason: str) -> None:
-        simulator.machine.monitor.incomplete(reason)  # the one of now: a forked child's is silent
+        simulator.gpus.monitor.incomplete(reason)  # the one of now: a forked child's is silent
 
-    install_children(patches, incomplete, lambda: Wish(len(simulator.machine.devices)))
+    install_children(patches, incomplete, lambda: SpawnPayload(len(simulator.gpus.devices)))
 
 
 def _release_child() -> None:

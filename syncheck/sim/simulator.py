@@ -15,8 +15,8 @@ from syncheck.sanitizer.monitor import Ids, Monitor
 from syncheck.sanitizer.race_context import UNSEEN_WRITE
 from syncheck.sim.errors import cuda_error
 from syncheck.sim.memory import Memory
-from syncheck.sim.null_monitor import Silent
-from syncheck.sim.virtual_gpus import HOST_DEVICE, CallSites, Machine
+from syncheck.sim.null_monitor import NullMonitor
+from syncheck.sim.virtual_gpus import HOST_DEVICE, CallSites, VirtualGpus
 
 if TYPE_CHECKING:
     from syncheck.sim.streams import SimulatedStream
@@ -60,25 +60,25 @@ class Simulator:
         from syncheck.sim.copies import Copies  # noqa: PLC0415
         from syncheck.sim.dispatch import Dispatcher, SimulatorMode  # noqa: PLC0415
         from syncheck.sim.distributed import Distributed  # noqa: PLC0415
-        from syncheck.sim.graph_recorder import Recorder  # noqa: PLC0415
+        from syncheck.sim.graph_recorder import GraphRecorder  # noqa: PLC0415
         from syncheck.sim.random import Random  # noqa: PLC0415
 
-        self.machine = Machine(n_devices, monitor, sites)
+        self.gpus = VirtualGpus(n_devices, monitor, sites)
         self.torch_devices = [torch.device("cuda", index) for index in range(n_devices)]
-        self.memory = Memory(self.machine)
+        self.memory = Memory(self.gpus)
         self.random = Random(n_devices)
         self.copies = Copies(self)
-        self.recorder = Recorder(self)
+        self.recorder = GraphRecorder(self)
         self.dispatcher = Dispatcher(self)
         self.backward = Backward(self)
         self.distributed = Distributed(self)
-        self.machine.on_change = self.backward.streams_changed
+        self.gpus.on_change = self.backward.streams_changed
         self.mode_class = SimulatorMode
         self.pid = os.getpid()
         self.note = note
         self.is_checking = True
         self.is_forked = False
-        self._namer = Namer(lambda: self.machine.monitor, sites, self._allocation_of, after_finding)
+        self._namer = Namer(lambda: self.gpus.monitor, sites, self._allocation_of, after_finding)
         self._asked: set[tuple[str, int]] = set()
         self._finalizers: list[Any] = []
 
@@ -87,7 +87,7 @@ class Simulator:
     def enter(self) -> None:
         """Bring things up to date before a call of the program acts: frees, and the stream of an autograd node."""
         self.memory.flush()
-        self.backward.refresh()
+        self.backward.sync_current_node()
 
     def watching(self) -> AbstractContextManager[None]:
         """Let the program see virtual GPUs for the time of a block."""
@@ -97,14 +97,14 @@ class Simulator:
 
     def thread_state(self) -> ThreadState:
         """Return the calling thread's state."""
-        return self.machine.thread
+        return self.gpus.thread
 
     def new_mode(self) -> Any:
         """Return a dispatch mode to enter."""
         return self.mode_class(self)
 
     @contextmanager
-    def raw(self) -> Iterator[None]:
+    def unmonitored(self) -> Iterator[None]:
         """Run torch operators without being seen."""
         with _disable_current_modes(), torch.no_grad():
             yield
@@ -115,7 +115,7 @@ class Simulator:
         """This process is a forked child: stop watching, answer questions about devices and streams as before."""
         self.is_checking = False
         self.is_forked = True
-        self.machine.monitor = Silent()
+        self.gpus.monitor = NullMonitor()
         self.memory.forget_frees()
 
     def check_process(self) -> None:
@@ -141,18 +141,18 @@ class Simulator:
         self.check_process()
         index = _explicit_index(device)
         if index is None or index < 0:
-            state = self.machine.thread
+            state = self.gpus.thread
             state.implicit_device = True
             return state.device
-        if index >= len(self.machine.devices):
+        if index >= len(self.gpus.devices):
             raise cuda_error("invalid device ordinal")
         return index
 
     def resolve(self, stream: "SimulatedStream | None") -> tuple[int, int]:
         """Return (device, stream id) of a stream, the current one for None."""
         if stream is None:
-            device = self.machine.thread.device
-            return device, self.machine.current_stream(device)
+            device = self.gpus.thread.device
+            return device, self.gpus.current_stream(device)
         return stream.device_index, stream.ident
 
     # -- names
@@ -170,18 +170,18 @@ class Simulator:
         tag = self.memory.of(tensor)
         return 0 if tag is None else tag.ident
 
-    def when_gone(self, thing: Any, kind: str, ident: int) -> None:
+    def on_finalize(self, thing: Any, kind: str, ident: int) -> None:
         """Tell the monitor when a stream or event object is gone."""
         weakref.finalize(thing, self._gone, kind, ident).atexit = False
 
     def _gone(self, kind: str, ident: int) -> None:
         if _active is not self:
             return
-        monitor = self.machine.monitor
+        monitor = self.gpus.monitor
         if kind == "stream":
-            monitor.dropped("stream", ident)
+            monitor.object_destroyed("stream", ident)
         else:
-            monitor.dropped("timing event", ident)
+            monitor.object_destroyed("timing event", ident)
             monitor.drop_event(ident)
 
     # -- waiting on the host
@@ -192,9 +192,9 @@ class Simulator:
         So both branches of a program that asks are run, and a loop that polls ends.
         """
         self.enter()
-        machine = self.machine
+        gpus = self.gpus
         self.refuse_any_capture(f"{kind.capitalize()}.query()")
-        if machine.monitor.is_pending(kind, ident):
+        if gpus.monitor.is_pending(kind, ident):
             key = (kind, ident)
             if key not in self._asked and not (event is not None and event.queried):
                 if event is not None:
@@ -203,24 +203,24 @@ class Simulator:
                     self._asked.add(key)
                 return False
             self._asked.discard(key)
-        site = machine.site()
+        site = gpus.site()
         if kind == "event":
-            machine.monitor.sync_event(ident, site)
+            gpus.monitor.sync_event(ident, site)
         else:
-            machine.monitor.sync_stream(ident, site, explicit=False)
+            gpus.monitor.sync_stream(ident, site, explicit=False)
         return True
 
     def synchronize(self, device: Any = None) -> None:
         """`torch.cuda.synchronize`."""
         self.enter()
         index = self.index_of(device)
-        self.check_all_exported()
+        self.verify_all_unmodified()
         self.refuse_any_capture("torch.cuda.synchronize()")
-        self.machine.monitor.sync_device(index, self.machine.site())
+        self.gpus.monitor.sync_device(index, self.gpus.site())
 
     def refuse_in_capture(self, call: str) -> None:
         """Report a host synchronization during a capture and raise what CUDA raises."""
-        self.machine.monitor.sync_in_capture(call, self.machine.site())
+        self.gpus.monitor.sync_in_capture(call, self.gpus.site())
         self.recorder.invalidate()
         raise cuda_error("operation not permitted when stream is capturing")
 
@@ -235,7 +235,7 @@ class Simulator:
 
     # -- pinned buffers whose address was handed out
 
-    def check_exported(self, tensor: torch.Tensor) -> None:
+    def verify_unmodified(self, tensor: torch.Tensor) -> None:
         """Report a change of an exported pinned buffer since an asynchronous copy from it was submitted."""
         tag = self.memory.of(tensor)
         if tag is None or tag.in_flight is None:
@@ -243,25 +243,25 @@ class Simulator:
         changed = self.memory.checksum(tensor.untyped_storage()) != tag.in_flight
         tag.in_flight = None
         if changed:
-            site = self.machine.site()
+            site = self.gpus.site()
             access = [(tag.ident, self.memory.view(tensor), True)]
-            self.after_call(self.machine.monitor.host_access(UNSEEN_WRITE, access, site))
+            self.after_call(self.gpus.monitor.host_access(UNSEEN_WRITE, access, site))
 
-    def check_all_exported(self) -> None:
+    def verify_all_unmodified(self) -> None:
         """Look at all exported pinned buffers with copies in flight, before the host waits."""
         for tag, storage in self.memory.exported():
             if tag.device == HOST_DEVICE and tag.in_flight is not None:
-                with self.raw():
+                with self.unmonitored():
                     whole = torch.empty(0, dtype=torch.uint8).set_(storage)
-                self.check_exported(whole)
+                self.verify_unmodified(whole)
 
-    def settle(self) -> None:
+    def flush_calls(self) -> None:
         """The monitor knows all that happened so far: it is told at once."""
 
     def finish(self) -> None:
         """The program has ended: look at what is left, and listen no more."""
         if self.is_checking:
-            self.check_all_exported()
+            self.verify_all_unmodified()
             self.is_checking = False
             self.memory.flush()
 

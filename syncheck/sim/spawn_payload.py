@@ -5,7 +5,7 @@ from typing import Any
 from syncheck.instrument.after_import import after_import
 
 
-class Wish:
+class SpawnPayload:
     """Unpickled in a spawned child, lets it see virtual GPUs once it imports torch."""
 
     def __init__(self, n_devices: int) -> None:
@@ -19,10 +19,10 @@ class Wish:
         """Let the process see virtual GPUs until it ends; nothing is checked."""
         from syncheck.instrument.patching import Patches  # noqa: PLC0415
         from syncheck.sim.install import install  # noqa: PLC0415  this module is free of torch
-        from syncheck.sim.null_monitor import NoSites, Silent  # noqa: PLC0415
+        from syncheck.sim.null_monitor import NoSites, NullMonitor  # noqa: PLC0415
         from syncheck.sim.simulator import Simulator, set_active  # noqa: PLC0415
 
-        simulator = Simulator(self.n_devices, Silent(), NoSites(), lambda _: None, lambda: None)
+        simulator = Simulator(self.n_devices, NullMonitor(), NoSites(), lambda _: None, lambda: None)
         set_active(simulator)
         install(simulator, Patches())
         simulator.mode_class(simulator).__enter__()  # type: ignore[no-untyped-call]  # torch leaves it untyped

@@ -48,7 +48,7 @@ class StorageShim:
         def resize_(storage: Any, size: int) -> Any:
             resize(storage, size)
             self._simulator.enter()
-            self._memory.resized(storage, self._simulator.machine.site())
+            self._memory.resized(storage, self._simulator.gpus.site())
             return storage
 
         self._patches.set(_Storage, "resize_", resize_)
@@ -68,7 +68,7 @@ class StorageShim:
             if wanted is None or wanted.type != "cuda":
                 return original(cls, *args, **kwargs, **({} if device is None else {"device": device}))
             made = original(cls, *args, **kwargs)
-            self._memory.tag(made, self._simulator.index_of(wanted), self._simulator.machine.site())
+            self._memory.tag(made, self._simulator.index_of(wanted), self._simulator.gpus.site())
             return made
 
         return new
@@ -104,7 +104,7 @@ class StorageShim:
         return self._simulator.copies.pin(self._tensor(storage)).untyped_storage()
 
     def _tensor(self, storage: Any) -> torch.Tensor:
-        with self._simulator.raw():
+        with self._simulator.unmonitored():
             return torch.empty(0, dtype=torch.uint8).set_(storage)
 
 

@@ -26,11 +26,11 @@ class SimulatedStream:
         simulator = active()
         if "stream_id" in kwargs:
             index = kwargs.get("device_index", 0)
-            stream = simulator.machine.external_stream(index, kwargs["stream_id"], simulator.machine.site())
+            stream = simulator.gpus.external_stream(index, kwargs["stream_id"], simulator.gpus.site())
             return cls.of(simulator, stream)
         index = simulator.index_of(device)
-        site = simulator.machine.site()
-        stream = simulator.machine.new_stream(index, site, high_priority=priority < 0)
+        site = simulator.gpus.site()
+        stream = simulator.gpus.new_stream(index, site, high_priority=priority < 0)
         self = cls.of(simulator, stream)
         self._made(site)
         return self
@@ -51,9 +51,9 @@ class SimulatedStream:
     def _made(self, site: int) -> None:
         simulator = self._simulator
         simulator.name_new("stream", self._ident, site)
-        ident = simulator.machine.next_id("event")
-        simulator.machine.monitor.made("stream", ident, site)
-        simulator.when_gone(self, "stream", ident)
+        ident = simulator.gpus.next_id("event")
+        simulator.gpus.monitor.object_created("stream", ident, site)
+        simulator.on_finalize(self, "stream", ident)
 
     @property
     def ident(self) -> int:
@@ -68,7 +68,7 @@ class SimulatedStream:
     @property
     def device_index(self) -> int:
         """The index of the stream's device."""
-        return self._simulator.machine.device_of(self._ident)
+        return self._simulator.gpus.device_of(self._ident)
 
     @property
     def device_type(self) -> int:
@@ -78,7 +78,7 @@ class SimulatedStream:
     @property
     def stream_id(self) -> int:
         """Torch's id of the stream: here, its handle."""
-        return self._simulator.machine.handle_of(self._ident)
+        return self._simulator.gpus.handle_of(self._ident)
 
     @property
     def native_handle(self) -> int:
@@ -102,7 +102,7 @@ class SimulatedStream:
 
     def is_capturing(self) -> bool:
         """Tell whether the stream is being captured into a graph."""
-        return self._simulator.machine.monitor.capturing(self._ident)
+        return self._simulator.gpus.monitor.capturing(self._ident)
 
     def wait_event(self, event: SimulatedEvent) -> None:
         """Make later work of this stream wait for the event's latest record."""
@@ -110,12 +110,12 @@ class SimulatedStream:
 
     def wait_stream(self, stream: "SimulatedStream") -> None:
         """Make later work of this stream wait for all work given to another."""
-        machine = self._simulator.machine
+        gpus = self._simulator.gpus
         self._simulator.enter()
         looked_up = (self.looked_up, stream.looked_up)
         # the stream whose wait is at stake: on the waiter's device if that was looked up, else on the other's
-        current = machine.current_stream(self.device_index if self.looked_up else stream.device_index)
-        machine.monitor.wait_stream(self._ident, stream.ident, machine.site(), looked_up, current)
+        current = gpus.current_stream(self.device_index if self.looked_up else stream.device_index)
+        gpus.monitor.wait_stream(self._ident, stream.ident, gpus.site(), looked_up, current)
 
     def record_event(self, event: SimulatedEvent | None = None) -> SimulatedEvent:
         """Record an event on this stream, a new one if none is given."""
@@ -130,15 +130,15 @@ class SimulatedStream:
 
     def synchronize(self) -> None:
         """Wait on the host for all work of this stream."""
-        machine = self._simulator.machine
+        gpus = self._simulator.gpus
         self._simulator.enter()
-        if machine.monitor.capturing(self._ident):
+        if gpus.monitor.capturing(self._ident):
             self._simulator.refuse_in_capture("Stream.synchronize()")
-        machine.monitor.sync_stream(self._ident, machine.site(), explicit=True)
+        gpus.monitor.sync_stream(self._ident, gpus.site(), explicit=True)
 
     def __enter__(self) -> "SimulatedStream":
         self._entered: list[Any] = getattr(self, "_entered", [])
-        block = self._simulator.machine.entered(self._ident, self._simulator.machine.site())
+        block = self._simulator.gpus.entered(self._ident, self._simulator.gpus.site())
         self._simulator.enter()
         block.__enter__()
         self._entered.append(block)
@@ -181,8 +181,8 @@ class ExternalStream(CudaStream):
         """Return the stream with a handle; an unknown handle is a blocking stream."""
         del kwargs
         simulator = active()
-        site = simulator.machine.site()
-        stream = simulator.machine.external_stream(simulator.index_of(device), stream_ptr, site)
+        site = simulator.gpus.site()
+        stream = simulator.gpus.external_stream(simulator.index_of(device), stream_ptr, site)
         simulator.name_new("stream", stream, site)
         return cls.of(simulator, stream)
 
@@ -198,7 +198,7 @@ class StreamContext:
         simulator = active()
         simulator.enter()
         if self.stream is not None:
-            block = simulator.machine.entered(self.stream.ident, simulator.machine.site())
+            block = simulator.gpus.entered(self.stream.ident, simulator.gpus.site())
             block.__enter__()
             self._blocks.append(block)
 

@@ -179,8 +179,8 @@ class TensorShim:
         if tag is None or tag.device == HOST_DEVICE:
             raise NotImplementedError("Could not run 'aten::record_stream' with arguments from the 'CPU' backend.")
         if tensor.numel():
-            site = simulator.machine.site()
-            simulator.machine.monitor.record_stream(tag.ident, self.memory.view(tensor), s.ident, site)
+            site = simulator.gpus.site()
+            simulator.gpus.monitor.record_stream(tag.ident, self.memory.view(tensor), s.ident, site)
 
 
 def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.device | None, dict[str, Any]]:

@@ -19,7 +19,7 @@ _CUDA_ONLY = ("_cuda_", "_gds_")
 EAGER = "torch.compile ran eagerly: the operators were checked, at eager speed"
 
 
-def install_services(simulator: Simulator, patches: Patches) -> None:
+def install_unsupported(simulator: Simulator, patches: Patches) -> None:
     """Replace everything."""
     _install_compile(simulator, patches)
     _install_profiler(patches)

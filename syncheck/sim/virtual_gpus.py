@@ -1,4 +1,4 @@
-"""The virtual machine: devices, streams and what is current in each thread. Integers only, no torch."""
+"""The virtual gpus: devices, streams and what is current in each thread. Integers only, no torch."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -44,7 +44,7 @@ class VirtualDevice:
     allocations: int = 0
 
 
-class Machine:
+class VirtualGpus:
     """Virtual GPUs of one process.
 
     Args:
@@ -124,7 +124,7 @@ class Machine:
         device = self.device_of(stream)
         state.device = device
         state.streams[device] = stream
-        state.chose = True
+        state.set_explicitly = True
         self.on_change()
 
     @contextmanager

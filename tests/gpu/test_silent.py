@@ -11,7 +11,7 @@ import torch
 import torch.cuda._gpu_trace as gpu_trace
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from syncheck.cuda.dispatch_plan import Compiled
+from syncheck.cuda.dispatch_plan import DispatchPlan
 from syncheck.instrument.plan import plan_of
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore")]
@@ -72,7 +72,7 @@ def test_silent_operators_have_nothing_to_tell(monkeypatch):
                     run_sample(entry.op, sample)
             except (RuntimeError, NotImplementedError, TypeError, ValueError):
                 continue  # what it needs is not installed
-    watched = [func for func in mode.ran if not Compiled(func, plan_of(func), None).listens]
+    watched = [func for func in mode.ran if not DispatchPlan(func, plan_of(func), None).listens]
     watched.remove(torch.ops.aten._to_copy.default)  # between devices it is run by other code
     assert len(watched) > 200
     assert [str(func) for func in watched if mode.told[func]] == []

@@ -30,7 +30,7 @@ def test_the_long_way_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     paths = sample()
     short = {path: codes(path) if can_matter(path.read_bytes()) else [] for path in paths}
     monkeypatch.setattr(analysis, "has_anchor", lambda node: True)
-    monkeypatch.setattr(analysis.Analysis, "_is_near", lambda self, node: True)
+    monkeypatch.setattr(analysis.Analysis, "_has_anchor_word", lambda self, node: True)
     monkeypatch.setattr(analysis.Analysis, "_is_script", lambda self: True)
     assert {path: codes(path) for path in paths} == short
     assert sum(map(len, short.values())) > 20

@@ -218,7 +218,7 @@ def test_a_folder_that_cannot_be_read_is_told(folder, monkeypatch):
         return real(path)
 
     monkeypatch.setattr(os, "scandir", scandir)
-    outcome = engine.lint(files.found((str(folder),), lambda path: Options()), Cache(None), lambda done, of: None)
+    outcome = engine.lint(files.discover((str(folder),), lambda path: Options()), Cache(None), lambda done, of: None)
     assert outcome.results[str(folder / "secret")].problem == "the folder cannot be read"
     assert outcome.results[str(folder / "train.py")].findings
 

@@ -78,7 +78,7 @@ class Block:
     accesses: list[Access] = field(default_factory=list)
 
 
-class FreedUse(NamedTuple):
+class FreedAccess(NamedTuple):
     """A use of freed memory that its home stream was not ordered after at the free.
 
     `is_last` marks those that the engine has to remember: no other stream's use of the block comes after it, so that
@@ -99,8 +99,8 @@ class FreedUse(NamedTuple):
 class Reuse(NamedTuple):
     """What an allocation may run into: uses that may be reported, and those among them that must be."""
 
-    may: list[FreedUse]
-    must: list[FreedUse]
+    may: list[FreedAccess]
+    must: list[FreedAccess]
 
 
 class Reference:
@@ -113,7 +113,7 @@ class Reference:
         self.streams: dict[int, Stream] = {}
         self._events: dict[int, int] = {}  # event -> node of its latest record
         self.blocks: dict[int, Block] = {}
-        self._freed: list[FreedUse] = []
+        self._freed: list[FreedAccess] = []
 
     def _node(self, *after: int) -> int:
         self._before.append(set(after).union(*(self._before[node] for node in after)))
@@ -221,7 +221,7 @@ class Reference:
         last = [freed for freed in self._unprotected(allocation, block, recorded) if freed.is_last]
         return {r for r, need in needs.items() if [freed for freed in need if freed.is_last] == last}
 
-    def _unprotected(self, allocation: int, block: Block, recorded: set[int]) -> list[FreedUse]:
+    def _unprotected(self, allocation: int, block: Block, recorded: set[int]) -> list[FreedAccess]:
         """Uses that neither the home stream nor a recorded stream is ordered after at this moment.
 
         Source:
@@ -230,7 +230,7 @@ class Reference:
         """
         safe = self._known(self._next(block.home)).union(*(self._known(self._next(stream)) for stream in recorded))
         return [
-            FreedUse(allocation, block, use, is_last=not any(self._follows(use, other) for other in block.accesses))
+            FreedAccess(allocation, block, use, is_last=not any(self._follows(use, other) for other in block.accesses))
             for use in block.accesses
             if use.node not in safe
         ]

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from syncheck.cuda.call_buffer import Backlog
+from syncheck.cuda.call_buffer import CallBuffer
 from syncheck.findings import Frame, Place, Report
 from syncheck.rules.model import Rule
 from syncheck.sanitizer.session import Session
@@ -37,7 +37,7 @@ class Told:
 
     def __init__(self, *, is_late: bool) -> None:
         self.session = Session(lambda _: True, "no GPU")
-        self.backlog = Backlog(self.session, self.failed)
+        self.backlog = CallBuffer(self.session, self.failed)
         self.is_late = is_late
         self.views: dict[View, int] = {}
         self.pinned: set[int] = set()
@@ -51,7 +51,7 @@ class Told:
     @property
     def now(self) -> Session:
         """The session, which knows everything so far."""
-        self.backlog.tell()
+        self.backlog.flush()
         return self.session
 
     def view(self, view: View) -> int:

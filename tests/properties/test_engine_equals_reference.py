@@ -117,7 +117,7 @@ class Pair:
         assert not set(freed.useless_records) & set(freed.useful_records)
         assert allocation in self.raced or set(freed.useless_records) <= may_be_useless
 
-    def check_reuse(self, freed: list[memory.FreedUse], reuse: Reuse) -> None:
+    def check_reuse(self, freed: list[memory.FreedAccess], reuse: Reuse) -> None:
         """Compare by cause: of several uses with one cause the engine reports one."""
         reported = {(use.use.actor, use.use.label, use.allocation_label) for use in freed}
         assert len(freed) == len(reported)

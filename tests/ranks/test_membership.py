@@ -46,7 +46,7 @@ def test_the_first_rank_makes_the_folder_and_the_others_find_it(tmp_path, monkey
 
 
 def test_a_rank_that_does_not_see_the_folder_says_so(monkeypatch, tmp_path):
-    monkeypatch.setattr(rendezvous, "_SIGHT", 0.2)
+    monkeypatch.setattr(rendezvous, "_VISIBILITY_TIMEOUT", 0.2)
     member = Membership(None)
     member.join(Store(json.dumps([str(tmp_path / "elsewhere"), "other-machine"]).encode()), 1, 2)
     assert writer.current() is None

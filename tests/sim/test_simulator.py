@@ -10,11 +10,11 @@ import torch
 
 from syncheck.sim.errors import NotSimulatedError
 from syncheck.sim.install import installed
-from syncheck.sim.null_monitor import NoSites, Silent
+from syncheck.sim.null_monitor import NoSites, NullMonitor
 from syncheck.sim.simulator import Simulator
 
 
-class Recorder(Silent):
+class Recorder(NullMonitor):
     """Keeps the calls that a test asks about."""
 
     def __init__(self):
@@ -42,9 +42,9 @@ def recorder():
 
 @pytest.fixture
 def simulator(recorder):
-    machine = Simulator(3, recorder, NoSites(), lambda _: None, lambda: None)
-    with installed(machine):
-        yield machine
+    gpus = Simulator(3, recorder, NoSites(), lambda _: None, lambda: None)
+    with installed(gpus):
+        yield gpus
 
 
 def snapshot():
@@ -57,7 +57,7 @@ def snapshot():
 
 def test_everything_is_put_back():
     before = snapshot()
-    with installed(Simulator(2, Silent(), NoSites(), lambda _: None, lambda: None)):
+    with installed(Simulator(2, NullMonitor(), NoSites(), lambda _: None, lambda: None)):
         assert torch.ones(2, device="cuda:1").is_cuda
         with torch.autocast("cuda"):
             torch.ones(2, 2, device="cuda") @ torch.ones(2, 2, device="cuda")
@@ -74,7 +74,7 @@ def test_everything_is_put_back():
 
 def test_the_simulator_can_be_installed_again():
     for count in (1, 3):
-        with installed(Simulator(count, Silent(), NoSites(), lambda _: None, lambda: None)):
+        with installed(Simulator(count, NullMonitor(), NoSites(), lambda _: None, lambda: None)):
             assert torch.cuda.device_count() == count
 
 

@@ -15,11 +15,11 @@ from syncheck.sanitizer.session import Session
 
 
 class Recorder:
-    """Passes calls on to a session and keeps them; `settle` has the calls made that are put off."""
+    """Passes calls on to a session and keeps them; `flush_calls` has the calls made that are put off."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.settle: Callable[[], None] = lambda: None
+        self.flush_calls: Callable[[], None] = lambda: None
         self.calls: list[tuple[Any, ...]] = []
 
     def __getattr__(self, name: str) -> Any:
@@ -32,7 +32,7 @@ class Recorder:
         return call
 
     def named(self, name: str) -> list[tuple[Any, ...]]:
-        self.settle()
+        self.flush_calls()
         return [call for call in self.calls if call[0] == name]
 
     def launches(self) -> list[tuple[str, list[bool]]]:
@@ -53,14 +53,14 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     sites = SiteTable()
     cuda = Cuda(monitor, sites, session.note, lambda: None)
     cuda.is_checking = True
-    cuda.backlog.condenses = False
-    monitor.settle = cuda.settle
+    cuda.call_buffer.condenses = False
+    monitor.flush_calls = cuda.flush_calls
 
     def report() -> Report:
-        cuda.settle()
+        cuda.flush_calls()
         return session.report(sites)
 
     with cuda.new_mode():
         yield SimpleNamespace(cuda=cuda, monitor=monitor, current=current, report=report)
-    cuda.settle()
+    cuda.flush_calls()
     assert session.report(sites).incomplete == ()

@@ -8,26 +8,26 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from syncheck.cuda.dispatch_plan import Compiled
-from syncheck.cuda.gpu_trace import Trace
+from syncheck.cuda.dispatch_plan import DispatchPlan
+from syncheck.cuda.gpu_trace import GpuTrace
 from syncheck.instrument.plan import plan_of
 
 
 @pytest.fixture
 def trace():
     """The switch of the GPU trace, that of a real one replaced."""
-    trace = Trace()
+    trace = GpuTrace()
     trace.switch = SimpleNamespace(value=False)
     return trace
 
 
 def test_what_happens_on_one_stream_is_told_later_and_in_order(gpu):
     torch.ones(4).neg_()
-    gpu.cuda.settle()
+    gpu.cuda.flush_calls()
     gpu.monitor.calls.clear()
     torch.ones(4).neg_()
     assert gpu.monitor.calls == []
-    gpu.cuda.settle()
+    gpu.cuda.flush_calls()
     assert [call[0] for call in gpu.monitor.calls] == ["allocate", "launch", "launch", "free"]
 
 
@@ -35,7 +35,7 @@ def test_what_is_put_off_does_not_grow_without_end(gpu):
     a = torch.ones(4)
     for _ in range(5000):
         a.neg_()
-    assert len(gpu.cuda.backlog.calls) < 3000
+    assert len(gpu.cuda.call_buffer.calls) < 3000
 
 
 def test_with_a_second_stream_launches_are_told_at_once(gpu):
@@ -59,11 +59,11 @@ def test_a_clock_is_read_after_what_was_put_off(gpu):
 def test_a_forked_child_tells_nothing_of_its_parent(gpu):
     torch.ones(4)
     gpu.cuda.become_child()
-    assert not gpu.cuda.backlog.calls
+    assert not gpu.cuda.call_buffer.calls
 
 
 def test_the_monitor_is_told_what_something_can_still_depend_on(gpu):
-    gpu.cuda.backlog.condenses = True
+    gpu.cuda.call_buffer.condenses = True
     a = torch.ones(4)
     for _ in range(3):
         a.add_(a * 2 + 1)
@@ -79,14 +79,17 @@ def test_the_monitor_is_told_what_something_can_still_depend_on(gpu):
     a.add_(a * 2 + 1)
     a.neg_()
     assert gpu.monitor.launches() == [("aten::mul", [False]), ("aten::neg_", [True])]
-    assert [call[:3] for call in gpu.monitor.named("passed")] == [("passed", 1, 1), ("passed", 1, 1)]
+    assert [call[:3] for call in gpu.monitor.named("launches_elided")] == [
+        ("launches_elided", 1, 1),
+        ("launches_elided", 1, 1),
+    ]
     assert gpu.report().summary.operators == 1 + 3 * 3 + 4
 
 
 def test_memory_that_the_monitor_knows_is_freed_there(gpu):
-    gpu.cuda.backlog.condenses = True
+    gpu.cuda.call_buffer.condenses = True
     a = torch.ones(4)
-    gpu.cuda.settle()
+    gpu.cuda.flush_calls()
     a.neg_()
     del a
     assert [call[1] for call in gpu.monitor.named("free")] == [1]
@@ -110,13 +113,13 @@ def test_an_address_that_has_a_new_tenant_is_not_freed_with_the_old_one(gpu):
     old = memory.live[a.data_ptr()]
     new = memory.begin(a.untyped_storage(), a.data_ptr(), 32, 1, 0)
     memory.dead.append(old)
-    memory.bury()
+    memory.release_dead()
     assert memory.live[a.data_ptr()] is new
     assert gpu.monitor.named("free") == []
 
 
 def test_nothing_is_left_out_where_another_stream_may_be_at_work(gpu):
-    gpu.cuda.backlog.condenses = True
+    gpu.cuda.call_buffer.condenses = True
     a = torch.ones(4)
     gpu.current.handle = 7
     torch.ones(4)
@@ -148,7 +151,7 @@ def test_memory_on_another_stream_is_not_alone(gpu):
 
 
 def listens(operator):
-    return Compiled(operator, plan_of(operator), None).listens
+    return DispatchPlan(operator, plan_of(operator), None).listens
 
 
 def test_operators_that_never_wait_or_record_run_without_a_listener():
@@ -164,9 +167,9 @@ def test_an_operator_of_the_program_is_listened_to(gpu):
         library.define("twice(Tensor x) -> Tensor", tags=torch.Tag.pointwise)
         seen = []
         library.impl(
-            "twice", lambda x: (seen.append(gpu.cuda.trace.switch.value), x * 2)[1], "CompositeExplicitAutograd"
+            "twice", lambda x: (seen.append(gpu.cuda.gpu_trace.switch.value), x * 2)[1], "CompositeExplicitAutograd"
         )
-        gpu.cuda.trace.switch = SimpleNamespace(value=False)
+        gpu.cuda.gpu_trace.switch = SimpleNamespace(value=False)
         torch.ops.backlog_test.twice(torch.ones(2))
     assert seen == [True]
 
@@ -176,10 +179,10 @@ def test_who_dozes_is_woken_and_falls_asleep_again_at_the_end(trace):
 
     def work():
         seen.append(trace.switch.value)
-        trace.wake()
+        trace.enable()
         seen.append(trace.switch.value)
 
-    trace.doze(work)
+    trace.defer(work)
     assert seen == [False, True]
     assert not trace.switch.value
     assert trace.inside == []
@@ -187,20 +190,20 @@ def test_who_dozes_is_woken_and_falls_asleep_again_at_the_end(trace):
 
 def test_who_is_not_woken_hears_nothing_and_leaves_others_alone(trace):
     seen = []
-    trace.around(lambda: (trace.doze(lambda: seen.append(trace.switch.value)), seen.append(trace.switch.value)))()
-    trace.doze(lambda: seen.append(trace.switch.value))
+    trace.around(lambda: (trace.defer(lambda: seen.append(trace.switch.value)), seen.append(trace.switch.value)))()
+    trace.defer(lambda: seen.append(trace.switch.value))
     assert seen == [True, True, False]
     assert not trace.switch.value
     with pytest.raises(ZeroDivisionError):
-        trace.doze(lambda: 1 / 0)
-    trace.wake()
+        trace.defer(lambda: 1 / 0)
+    trace.enable()
     assert not trace.switch.value
 
 
 def test_who_was_woken_dozes_no_more(trace):
-    trace.wake()
+    trace.enable()
     seen = []
-    trace.doze(lambda: (trace.wake(), seen.append(trace.switch.value)))
+    trace.defer(lambda: (trace.enable(), seen.append(trace.switch.value)))
     assert seen == [True]
     assert trace.inside == []
     assert not trace.switch.value
@@ -217,15 +220,15 @@ def test_where_there_are_sparse_tensors_every_operator_is_listened_to(gpu):
 
 
 def test_a_second_stream_wakes_who_dozes(gpu):
-    gpu.cuda.trace.switch = SimpleNamespace(value=False)
+    gpu.cuda.gpu_trace.switch = SimpleNamespace(value=False)
     seen = []
 
     def work():
         torch.ones(4)
-        seen.append(gpu.cuda.trace.switch.value)
+        seen.append(gpu.cuda.gpu_trace.switch.value)
         gpu.current.handle = 7
         torch.ones(4)
-        seen.append(gpu.cuda.trace.switch.value)
+        seen.append(gpu.cuda.gpu_trace.switch.value)
 
-    gpu.cuda.trace.doze(work)
+    gpu.cuda.gpu_trace.defer(work)
     assert seen == [False, True]

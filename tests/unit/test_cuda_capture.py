@@ -13,7 +13,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from syncheck.cuda import devices
-from syncheck.cuda.callback_order import Inner, Kind, place_of_work, working_stream
+from syncheck.cuda.callback_order import Callback, Kind, place_of_work, working_stream
 from syncheck.errors import BackendError
 from syncheck.instrument.collectives import plan_of
 from syncheck.instrument.plan import plan_of as operator_plan
@@ -157,7 +157,7 @@ def test_waiting_for_a_functional_collective_touches_nothing(gpu):
 
 
 def test_the_trace_is_on_only_inside_of_what_is_listened_to(gpu):
-    trace = gpu.cuda.trace
+    trace = gpu.cuda.gpu_trace
     trace.switch = SimpleNamespace(value=False)
     seen = []
     look = trace.around(lambda: seen.append(trace.switch.value))
@@ -218,7 +218,7 @@ def test_a_failure_of_syncheck_is_told_and_ends_the_check_if_it_goes_on(gpu, mon
     for _ in range(30):
         x = x + 1
     assert x.tolist() == [31, 31, 31]
-    gpu.cuda.settle()
+    gpu.cuda.flush_calls()
     assert not gpu.cuda.is_checking
     assert "syncheck itself failed" in gpu.report().incomplete[-1]
     gpu.monitor.session._incomplete.clear()
@@ -265,15 +265,15 @@ def test_the_host_waits_in_operators_that_need_a_number():
     assert not operator_plan(torch.ops.aten.mm.default).synchronizes
 
 
-def record(stream: int) -> Inner:
-    return Inner(Kind.RECORD, 1, stream)
+def record(stream: int) -> Callback:
+    return Callback(Kind.RECORD, 1, stream)
 
 
-def wait(stream: int) -> Inner:
-    return Inner(Kind.WAIT, 1, stream)
+def wait(stream: int) -> Callback:
+    return Callback(Kind.WAIT, 1, stream)
 
 
-SYNC = Inner(Kind.SYNC_STREAM, 0, 1)
+SYNC = Callback(Kind.SYNC_STREAM, 0, 1)
 
 
 @pytest.mark.parametrize(

@@ -878,7 +878,7 @@ def test_a_healed_race_is_not_reported_at_every_later_use():
     engine, (a, b) = streams(0, 0)
     write(engine, a)
     (race,) = read(engine, b)
-    engine.heal(race)
+    engine.assume_ordered(race)
     assert not write(engine, b)
     assert not write(engine, b)
 
@@ -887,7 +887,7 @@ def test_healing_adds_one_direction_only():
     engine, (a, b) = streams(0, 0)
     write(engine, a)
     (race,) = write(engine, b)
-    engine.heal(race)
+    engine.assume_ordered(race)
     (back,) = write(engine, a)
     assert (back.prior.actor, back.current.actor) == (b, a)
 
@@ -896,7 +896,7 @@ def test_healing_does_not_cover_work_submitted_later():
     engine, (a, b) = streams(0, 0)
     write(engine, a)
     (race,) = read(engine, b)
-    engine.heal(race)
+    engine.assume_ordered(race)
     write(engine, a)
     assert read(engine, b)
 
@@ -905,14 +905,14 @@ def test_a_race_with_the_host_is_healed_by_letting_it_know():
     engine, (a,) = streams(0)
     write(engine, a, PINNED)
     (race,) = host_read(engine)
-    engine.heal(race)
+    engine.assume_ordered(race)
     assert not host_read(engine)
 
 
 def test_a_first_use_is_healed_like_a_race():
     engine, home, user = fresh()
     (race,) = write(engine, user, Y)
-    engine.heal(race)
+    engine.assume_ordered(race)
     assert engine.stream_covers(user, engine.now(home))
 
 
@@ -922,10 +922,10 @@ def test_of_several_races_the_one_whose_cure_covers_the_others_comes_first():
     engine.wait_stream(b, a)
     read(engine, b, view=FRONT)
     races = write(engine, c)
-    first, *_ = engine.by_reach(races)
+    first, *_ = engine.order_root_causes_first(races)
     assert sorted(race.prior.actor for race in races) == [a, b]
     assert first.prior.actor == b
-    engine.heal(first)
+    engine.assume_ordered(first)
     assert all(engine.covers(c, race.prior.epoch) for race in races)
 
 

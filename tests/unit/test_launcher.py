@@ -413,14 +413,14 @@ def test_multiprocessing_works_from_a_script_with(method, twice):
     source = f"""
 import multiprocessing, os
 print("as", __name__, flush=True)
-class Job:
+class Run:
     def __init__(self, n): self.n = n
 def square(job, queue):
     queue.put((job.n ** 2, __name__))
 if __name__ == "__main__":
     context = multiprocessing.get_context("{method}")
     queue = context.Queue()
-    process = context.Process(target=square, args=(Job(7), queue))
+    process = context.Process(target=square, args=(Run(7), queue))
     process.start()
     print(queue.get(timeout=10))
     process.join()

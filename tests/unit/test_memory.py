@@ -2,7 +2,7 @@
 
 from syncheck.hb.clock import TICK
 from syncheck.hb.footprint import dense, strided
-from syncheck.hb.memory import BORN, SMALL_BYTES, Block, FreedUse, Pool, Use, supersede
+from syncheck.hb.memory import ALLOCATION, SMALL_BYTES, AccessRecord, Block, FreedAccess, Pool, supersede
 
 HOME, USER, OTHER = 1, 2, 3
 BORN_AT = 5 * TICK | HOME
@@ -19,9 +19,9 @@ def block(*footprints) -> Block:
 
 def freed(
     epoch: int, allocation: int = 1, n_bytes: int = 64, *, use_label: int = 7, allocation_label: int = 5
-) -> FreedUse:
-    use = Use(USER, epoch << 12 | USER, use_label, WHOLE, is_write=True)
-    return FreedUse(allocation, HOME, use, 0, allocation_label, n_bytes)
+) -> FreedAccess:
+    use = AccessRecord(USER, epoch << 12 | USER, use_label, WHOLE, is_write=True)
+    return FreedAccess(allocation, HOME, use, 0, allocation_label, n_bytes)
 
 
 # -- cells
@@ -29,7 +29,7 @@ def freed(
 
 def test_a_new_cell_carries_the_write_of_the_allocation():
     cell = block(WHOLE).cells[0]
-    assert (cell.write, cell.write_label) == (BORN_AT, BORN)
+    assert (cell.write, cell.write_label) == (BORN_AT, ALLOCATION)
 
 
 def test_cells_that_share_a_byte_know_each_other():
@@ -56,7 +56,7 @@ def test_the_allocation_is_not_a_use():
 
 def test_an_early_touch_is_forgotten_everywhere():
     made = block(ROW, dense(64, 96))
-    made.touched_early()
+    made.mark_first_use_reported()
     assert [cell.write for cell in made.cells.values()] == [0, 0]
     assert made.add_cell(9, dense(96, 128)).write == 0
 
@@ -64,7 +64,7 @@ def test_an_early_touch_is_forgotten_everywhere():
 def test_an_early_touch_leaves_real_writes():
     made = block(ROW, dense(64, 96))
     made.cells[0].write, made.cells[0].write_label = 6 * TICK | USER, 1
-    made.touched_early()
+    made.mark_first_use_reported()
     assert made.cells[0].write == 6 * TICK | USER
 
 

@@ -393,11 +393,11 @@ def test_a_capture_names_the_streams_that_were_not_joined():
 def test_streams_made_and_dropped_in_every_turn_are_syn805_and_a_list_of_streams_is_not():
     program = Program()
     for turn in range(4):
-        program.session.made("stream", turn, 10)
+        program.session.object_created("stream", turn, 10)
         if turn:
-            program.session.dropped("stream", turn - 1)
+            program.session.object_destroyed("stream", turn - 1)
     for index in range(8):
-        program.session.made("stream", 50 + index, 20)
+        program.session.object_created("stream", 50 + index, 20)
     assert program.found() == [("SYN805", 10)]
 
 

@@ -5,7 +5,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from syncheck.lint.interp.values import UNKNOWN, Attribute, Constant, Items, Name, Value
+from syncheck.lint.interp.values import UNKNOWN, Attribute, Constant, Sequence, Symbol, Value
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -51,8 +51,8 @@ def compared(kind: ast.cmpop, left: Any, right: Any) -> Value:
 
 def repeated(left: Value, right: Value) -> Value:
     """Return what multiplication makes of a list and a number."""
-    if isinstance(left, Items) and isinstance(right, Constant) and isinstance(right.value, int):
-        return Items((left.items * max(0, min(right.value, _MOST_ITEMS)))[:_MOST_ITEMS], left.is_open)
+    if isinstance(left, Sequence) and isinstance(right, Constant) and isinstance(right.value, int):
+        return Sequence((left.items * max(0, min(right.value, _MOST_ITEMS)))[:_MOST_ITEMS], left.is_open)
     return UNKNOWN
 
 
@@ -64,16 +64,16 @@ def is_same(left: Value, right: Value) -> bool | None:
         return True
     none = next((value for value in (left, right) if isinstance(value, Constant) and value.value is None), None)
     other = right if none is left else left
-    if none is None or type(other) in {Value, Name, Attribute}:
+    if none is None or type(other) in {Value, Symbol, Attribute}:
         return None
     return False
 
 
-def picked(owner: Items, index: Any) -> Value:
+def subscript(owner: Sequence, index: Any) -> Value:
     """Return what an index, or a slice, selects of a list."""
     if isinstance(index, slice):
         try:
-            return Items(owner.items[index], owner.is_open)
+            return Sequence(owner.items[index], owner.is_open)
         except (TypeError, ValueError):
             return UNKNOWN
     if not isinstance(index, int) or (owner.is_open and index < 0):

@@ -8,11 +8,11 @@ from syncheck.lint.interp.values import (
     UNKNOWN,
     Constant,
     Event,
+    Generator,
     Instance,
-    Items,
-    Running,
+    Mapping,
+    Sequence,
     Stream,
-    Table,
     Tensor,
     Value,
     is_key,
@@ -46,9 +46,9 @@ class Binding(Expressions):
         """Return one value for each part of a tuple that is assigned to."""
         if any(isinstance(part, ast.Starred) for part in parts):
             return [UNKNOWN] * len(parts)
-        if isinstance(value, Running):
-            value = Items([item for item, _ in zip(value.values, parts, strict=False)])
-        if isinstance(value, Items) and len(value.items) == len(parts):
+        if isinstance(value, Generator):
+            value = Sequence([item for item, _ in zip(value.values, parts, strict=False)])
+        if isinstance(value, Sequence) and len(value.items) == len(parts):
             return list(value.items)
         if isinstance(value, Tensor):
             return [self.operators.alias(value, value.part) for _ in parts]
@@ -56,7 +56,7 @@ class Binding(Expressions):
 
     def set_attribute(self, owner: Value, name: str, value: Value) -> None:
         """Bind an attribute."""
-        if self.machine.muted:
+        if self.machine.ordering_only:
             return
         if isinstance(owner, Instance):
             owner.attributes[name] = value
@@ -71,31 +71,31 @@ class Binding(Expressions):
         """Bind an item of a container, or write a part of a tensor."""
         if isinstance(owner, Tensor):
             self.write_part(owner, index, value, node)
-        elif self.machine.muted:
+        elif self.machine.ordering_only:
             return
-        elif isinstance(owner, Table) and isinstance(index, Constant) and is_key(index.value):
+        elif isinstance(owner, Mapping) and isinstance(index, Constant) and is_key(index.value):
             owner.items[index.value] = value
-        elif isinstance(owner, Items) and isinstance(index, Constant) and isinstance(index.value, int):
+        elif isinstance(owner, Sequence) and isinstance(index, Constant) and isinstance(index.value, int):
             if -len(owner.items) <= index.value < len(owner.items):
                 owner.items[index.value] = value
         else:
             self.escape(value)
-            if isinstance(owner, Items | Table):
-                self.blur(owner)
+            if isinstance(owner, Sequence | Mapping):
+                self.invalidate(owner)
 
-    def blur(self, owner: Items | Table) -> None:
+    def invalidate(self, owner: Sequence | Mapping) -> None:
         """Forget a container's items: one of them was replaced, and nobody knows which."""
-        for item in owner.items.values() if isinstance(owner, Table) else owner.items:
+        for item in owner.items.values() if isinstance(owner, Mapping) else owner.items:
             self.escape(item)
         owner.is_open = True
-        if isinstance(owner, Table):
+        if isinstance(owner, Mapping):
             owner.items.clear()
         else:
             owner.items[:] = [item if isinstance(item, Stream | Event) else UNKNOWN for item in owner.items]
 
     def delete(self, target: ast.expr, scope: Scope) -> None:
         """Run `del`."""
-        if self.machine.muted:
+        if self.machine.ordering_only:
             return
         match target:
             case ast.Name(id=name):
@@ -113,11 +113,11 @@ class Binding(Expressions):
                 pass
 
     def _delete_item(self, owner: Value, index: Value) -> None:
-        if not isinstance(owner, Items | Table):
+        if not isinstance(owner, Sequence | Mapping):
             return
         if not isinstance(index, Constant) or isinstance(index.value, slice):
-            self.blur(owner)
-        elif isinstance(owner, Table):
+            self.invalidate(owner)
+        elif isinstance(owner, Mapping):
             owner.items.pop(index.value, None)
         elif isinstance(index.value, int) and -len(owner.items) <= index.value < len(owner.items):
             del owner.items[index.value]

@@ -18,21 +18,21 @@ from syncheck.lint.interp.values import (
     NONE,
     UNKNOWN,
     Attribute,
-    Bound,
     Call,
     Class,
+    ClockReading,
     Context,
     Event,
     Function,
+    Generator,
     Instance,
-    Items,
-    Name,
-    Net,
+    Mapping,
+    Module,
+    Partial,
     Query,
-    Reading,
-    Running,
+    Sequence,
     Stream,
-    Table,
+    Symbol,
     Tensor,
     Value,
     Work,
@@ -129,15 +129,15 @@ class Calls:
         match function:
             case Function():
                 result = self.call_function(function, call)
-            case Bound():
+            case Partial():
                 result = self._call_bound(function, call, scope)
-            case Name(path=path):
+            case Symbol(path=path):
                 result = self._call_name(path, call, scope)
             case Attribute():
                 result = self.methods.call(function.owner, function.name, call)
             case Class():
                 result = self.construct(function, call)
-            case Net():
+            case Module():
                 result = self._call_net(function, call)
             case Instance():
                 result = self._call_instance(function, call)
@@ -145,7 +145,7 @@ class Calls:
                 result = self.call_unknown("", call)
         return result
 
-    def _call_bound(self, function: Bound, call: Call, scope: Scope | None) -> Value:
+    def _call_bound(self, function: Partial, call: Call, scope: Scope | None) -> Value:
         args, kwargs = [*function.args, *call.args], {**function.kwargs, **call.kwargs}
         return self.call(function.function, Call(call.node, args, kwargs, call.is_complete), scope)
 
@@ -167,23 +167,23 @@ class Calls:
         for value in call.values():
             self.escape(value)
         if has_tensor or not name or _MAY_ORDER.search(name.rpartition(".")[2]):
-            self.machine.havoc()
+            self.machine.assume_synchronized()
         return UNKNOWN
 
     def escape(self, value: Value, depth: int = 4) -> None:
         """A value goes where it cannot be followed."""
-        if not depth or self.machine.muted:
+        if not depth or self.machine.ordering_only:
             if isinstance(value, Stream | Event):
-                self.machine.havoc()
+                self.machine.assume_synchronized()
             return
         match value:
             case Stream():
-                self.machine.havoc()
+                self.machine.assume_synchronized()
             case Event():
-                value.is_lost = True
-                self.machine.havoc()
+                value.escaped = True
+                self.machine.assume_synchronized()
             case Tensor():
-                value.block.is_lost = True
+                value.block.escaped = True
             case Work():
                 value.lost()
             case _:
@@ -204,7 +204,7 @@ class Calls:
             return self.evaluate(node.body, scope)
         call.args.clear()
         if is_generator(node):
-            return Running(self._generate(node, scope))
+            return Generator(self._generate(node, scope))
         return self._follow(node, scope)
 
     def _follow(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> Value:
@@ -253,8 +253,8 @@ class Calls:
             return self.call_function(member, Call(call.node, [instance, *call.args], call.kwargs, call.is_complete))
         return self.call_unknown("", call)
 
-    def _call_net(self, net: Net, call: Call) -> Value:
-        inputs = tensors_in(Items(call.values()))
+    def _call_net(self, net: Module, call: Call) -> Value:
+        inputs = tensors_in(Sequence(call.values()))
         if not inputs:
             return self.call_unknown("", call)
         weight = [net.weight] if net.weight is not None else []
@@ -264,7 +264,7 @@ class Calls:
         """Apply a decorator: those that change nothing here, and those of the program."""
         name = ast.unparse(decorator)
         if isinstance(function, Function) and name == "staticmethod":
-            function.is_own = True
+            function.is_static = True
             return function
         if isinstance(function, Function) and (name == "property" or name.endswith("cached_property")):
             function.is_property, function.is_cached = True, name != "property"
@@ -272,10 +272,10 @@ class Calls:
         if _CHANGES_NOTHING.search(name):
             return function
         found = self.evaluate(decorator, scope)
-        if isinstance(found, Name) and found.path.endswith("contextmanager"):
-            return Bound(Name("syncheck.contextmanager"), [function])
+        if isinstance(found, Symbol) and found.path.endswith("contextmanager"):
+            return Partial(Symbol("syncheck.contextmanager"), [function])
         if isinstance(found, Context):
-            return Bound(Name("syncheck.within"), [found, function])
+            return Partial(Symbol("syncheck.within"), [found, function])
         return self.call(found, Call(decorator, [function]), scope)
 
     def close(self, owner: Value, node: ast.AST) -> Value:
@@ -286,7 +286,7 @@ class Calls:
 
     def in_new_thread(self, target: Value, call: Call) -> Value:
         """Run a function as a thread of its own would, from beginning to end."""
-        self.machine.n_events += 1
+        self.machine.n_relevant += 1
         before = self.machine.thread
         self.machine.thread = ThreadState(inherited=before)
         try:
@@ -304,16 +304,16 @@ class Calls:
             for node in ast.walk(around)
         )
 
-    def asked(self, value: Value) -> None:
+    def observe_truth_test(self, value: Value) -> None:
         """A condition looks at a value: one that asks whether work is complete takes the answer into account."""
         if isinstance(value, Query):
             if value.event is not None:
-                value.event.is_lost = True
-            self.machine.havoc()
+                value.event.escaped = True
+            self.machine.assume_synchronized()
 
-    def difference(self, later: Reading, earlier: Value) -> Value:
+    def difference(self, later: ClockReading, earlier: Value) -> Value:
         """Subtract two readings of a clock."""
-        if isinstance(earlier, Reading) and not self.machine.muted:
+        if isinstance(earlier, ClockReading) and not self.machine.ordering_only:
             self.machine.session.clock_difference(earlier.ident, later.ident)
         return UNKNOWN
 
@@ -341,13 +341,13 @@ class Calls:
 
 def _held_by(value: Value) -> list[Value]:
     match value:
-        case Items(items=items):
+        case Sequence(items=items):
             return items
-        case Table(items=items):
+        case Mapping(items=items):
             return list(items.values())
         case Instance(attributes=attributes):
             return list(attributes.values())
-        case Bound(args=args, kwargs=kwargs):
+        case Partial(args=args, kwargs=kwargs):
             return [*args, *kwargs.values()]
         case _:
             return []

@@ -8,7 +8,7 @@ from syncheck.lint.interp.machine import Access, Machine
 from syncheck.lint.interp.values import NONE, UNKNOWN, Call, Constant, Group, Value, Work, tensors_in
 from syncheck.rules import collective_buffer_modified, collective_result_before_wait, dropped_work
 from syncheck.rules.model import Rule
-from syncheck.sanitizer.collector import Draft
+from syncheck.sanitizer.collector import PendingFinding
 from syncheck.sanitizer.messages import TensorRef, Text
 
 # Which arguments a collective writes and which it reads, by position and name.
@@ -46,7 +46,7 @@ COLLECTIVES = frozenset(_WRITES) | frozenset(_READS) | {"barrier"}
 class _State:
     """Whether others may wait for a collective."""
 
-    is_lost: bool = False
+    escaped: bool = False
 
 
 @dataclass(slots=True)
@@ -92,15 +92,15 @@ class Collectives:
         self.touched(used, call.node)
         if is_async is None:
             for tensor, _ in used:
-                tensor.block.is_lost = True
+                tensor.block.escaped = True
             return UNKNOWN
         return self._start(name, used, call) if is_async else UNKNOWN
 
     def _start(self, name: str, used: list[Access], call: Call) -> Work:
         state = _State()
-        self._machine.n_events += 1
-        work = Work(lambda: setattr(state, "is_lost", True))
-        if not self._machine.muted and not self._coalescing:
+        self._machine.n_relevant += 1
+        work = Work(lambda: setattr(state, "escaped", True))
+        if not self._machine.ordering_only and not self._coalescing:
             site = self._machine.site(call.node)
             self._pending.append(Pending(weakref.ref(work), state, name, used, site, _group(call)))
         return work
@@ -124,17 +124,17 @@ class Collectives:
     def dropped(self, work: Work) -> None:
         """A statement throws a handle away, or gives it a name that is never used."""
         entry = next((entry for entry in self._pending if entry.work() is work), None)
-        if entry is not None and not entry.state.is_lost:
+        if entry is not None and not entry.state.escaped:
             self._pending.remove(entry)
             self._add(dropped_work.RULE, entry.site, {}, entry, ("keep the handle, and call its `wait()`",))
 
     def touched(self, touched: list[Access], node: ast.AST) -> None:
         """An operator touches tensors: none of them may be in use by a collective."""
-        if not self._pending or self._machine.muted:
+        if not self._pending or self._machine.ordering_only:
             return
         for entry in list(self._pending):
-            if not entry.state.is_lost:
-                self._check(entry, [access for access in touched if not access[0].block.is_lost], node)
+            if not entry.state.escaped:
+                self._check(entry, [access for access in touched if not access[0].block.escaped], node)
 
     def _check(self, entry: Pending, touched: list[Access], node: ast.AST) -> None:
         for tensor, is_write in touched:
@@ -155,7 +155,7 @@ class Collectives:
     def _add(self, rule: Rule, site: int, facts: dict[str, Text], entry: Pending, advice: Text) -> None:
         related: list[tuple[int, Text]] = [] if entry.site == site else [(entry.site, ("it was started here",))]
         facts = facts | {"collective": (f"`{entry.name}`",)}
-        self._machine.session.ledger.add(Draft(rule, site, facts, related, advice))
+        self._machine.session.collector.add(PendingFinding(rule, site, facts, related, advice))
 
 
 def _group(call: Call) -> Value:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from syncheck.lint.interp.machine import N_DEVICES
-from syncheck.lint.interp.values import NONE, UNKNOWN, Call, Context, Function, Instance, Running, Stream, Value
+from syncheck.lint.interp.values import NONE, UNKNOWN, Call, Context, Function, Generator, Instance, Stream, Value
 
 if TYPE_CHECKING:
     from syncheck.lint.interp.calls import Calls
@@ -54,7 +54,7 @@ class Contexts:
                 return value
             case Stream():
                 return calls.api.stream_context(value, node)
-            case Running(values=values):
+            case Generator(values=values):
                 return Context(lambda: next(values, UNKNOWN), lambda: next(values, UNKNOWN))
             case Instance():
                 enter, leave = value.kind.find("__enter__"), value.kind.find("__exit__")
@@ -74,7 +74,10 @@ class Contexts:
             collectives = self._calls.collectives
             return Context(collectives.begin_coalescing, collectives.end_coalescing)
         if not any(word in text for word in ("stream", "device", "ctx", "context")):
-            return Context(lambda: value, lambda: None if _ORDERS_NOTHING.search(text) else self._calls.machine.havoc())
+            return Context(
+                lambda: value,
+                lambda: None if _ORDERS_NOTHING.search(text) else self._calls.machine.assume_synchronized(),
+            )
         thread = self._calls.machine.thread
 
         def enter() -> Value:

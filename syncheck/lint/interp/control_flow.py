@@ -19,11 +19,11 @@ class Returned(Jump):
         self.value = value
 
 
-class LeftLoop(Jump):
+class BreakSignal(Jump):
     """`break`."""
 
 
-class NextTurn(Jump):
+class ContinueSignal(Jump):
     """`continue`."""
 
 

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator
 
-from syncheck.lint.interp.arithmetic import compared, computed, is_same, picked, repeated
+from syncheck.lint.interp.arithmetic import compared, computed, is_same, repeated, subscript
 from syncheck.lint.interp.calls import Calls
 from syncheck.lint.interp.functions import defaults_of
 from syncheck.lint.interp.operators import is_list
@@ -12,20 +12,20 @@ from syncheck.lint.interp.values import (
     NONE,
     UNKNOWN,
     Attribute,
-    Bound,
     Call,
     Class,
+    ClockReading,
     Constant,
     Device,
     Function,
+    Generator,
     Instance,
-    Items,
-    Name,
-    Net,
-    Reading,
-    Running,
+    Mapping,
+    Module,
+    Partial,
+    Sequence,
     Stream,
-    Table,
+    Symbol,
     Tensor,
     Value,
     is_key,
@@ -77,7 +77,7 @@ class Expressions(Calls):
         found = scope.find(node.id)
         if found is not None:
             return found
-        return Name(f"builtins.{node.id}")
+        return Symbol(f"builtins.{node.id}")
 
     def _of_NamedExpr(self, node: ast.NamedExpr, scope: Scope) -> Value:
         value = self.evaluate(node.value, scope)
@@ -95,8 +95,8 @@ class Expressions(Calls):
         for argument in node.args:
             if isinstance(argument, ast.Starred):
                 inner = self.evaluate(argument.value, scope)
-                is_complete &= isinstance(inner, Items) and not inner.is_open
-                args += inner.items if isinstance(inner, Items) else [inner]
+                is_complete &= isinstance(inner, Sequence) and not inner.is_open
+                args += inner.items if isinstance(inner, Sequence) else [inner]
             else:
                 args.append(self.evaluate(argument, scope))
         kwargs: dict[str, Value] = {}
@@ -104,7 +104,7 @@ class Expressions(Calls):
             value = self.evaluate(keyword.value, scope)
             if keyword.arg is not None:
                 kwargs[keyword.arg] = value
-            elif isinstance(value, Table):
+            elif isinstance(value, Mapping):
                 kwargs |= {str(key): item for key, item in value.items.items()}
                 is_complete &= not value.is_open
             else:
@@ -128,18 +128,18 @@ class Expressions(Calls):
         for part in node.elts:
             value = self.evaluate(part, scope)
             if isinstance(part, ast.Starred):
-                is_open |= not isinstance(value, Items) or value.is_open
-                items += value.items if isinstance(value, Items) else []
+                is_open |= not isinstance(value, Sequence) or value.is_open
+                items += value.items if isinstance(value, Sequence) else []
             else:
                 items.append(value)
-        return Items(items, is_open)
+        return Sequence(items, is_open)
 
     def _of_Dict(self, node: ast.Dict, scope: Scope) -> Value:
-        made = Table({})
+        made = Mapping({})
         for key_node, value_node in zip(node.keys, node.values, strict=True):
             value = self.evaluate(value_node, scope)
             key = self.evaluate(key_node, scope) if key_node is not None else value
-            if key_node is None and isinstance(value, Table):
+            if key_node is None and isinstance(value, Mapping):
                 made.items |= value.items
             elif isinstance(key, Constant) and key_node is not None:
                 made.items[key.value] = value
@@ -148,16 +148,16 @@ class Expressions(Calls):
         return made
 
     def _of_ListComp(self, node: ast.ListComp | ast.SetComp, scope: Scope) -> Value:
-        return Items(list(self._made_by(node.elt, node.generators, scope)))
+        return Sequence(list(self._made_by(node.elt, node.generators, scope)))
 
     def _of_GeneratorExp(self, node: ast.GeneratorExp, scope: Scope) -> Value:
-        return Running(self._made_by(node.elt, node.generators, scope))
+        return Generator(self._made_by(node.elt, node.generators, scope))
 
     def _of_DictComp(self, node: ast.DictComp, scope: Scope) -> Value:
-        made = Table({})
+        made = Mapping({})
         pair = ast.Tuple(elts=[node.key, node.value], ctx=ast.Load())
         for item in self._made_by(ast.copy_location(pair, node), node.generators, scope):
-            key, value = item.items if isinstance(item, Items) else (UNKNOWN, UNKNOWN)
+            key, value = item.items if isinstance(item, Sequence) else (UNKNOWN, UNKNOWN)
             if isinstance(key, Constant):
                 made.items[key.value] = value
             else:
@@ -190,23 +190,23 @@ class Expressions(Calls):
                 inputs,
                 Call(node, []),
             )
-        if isinstance(left, Reading) or isinstance(right, Reading):
+        if isinstance(left, ClockReading) or isinstance(right, ClockReading):
             return self._clock_arithmetic(kind, left, right)
         if isinstance(left, Constant) and isinstance(right, Constant):
             return computed(kind, left.value, right.value)
         if isinstance(kind, ast.Mult):
             return repeated(left, right)
-        if isinstance(kind, ast.Add) and isinstance(left, Items) and isinstance(right, Items):
-            return Items([*left.items, *right.items], left.is_open or right.is_open)
+        if isinstance(kind, ast.Add) and isinstance(left, Sequence) and isinstance(right, Sequence):
+            return Sequence([*left.items, *right.items], left.is_open or right.is_open)
         return UNKNOWN
 
     def _clock_arithmetic(self, kind: ast.operator, left: Value, right: Value) -> Value:
-        if isinstance(left, Reading) and isinstance(right, Reading) and isinstance(kind, ast.Sub):
+        if isinstance(left, ClockReading) and isinstance(right, ClockReading) and isinstance(kind, ast.Sub):
             return self.difference(left, right)
         if isinstance(kind, ast.Mult | ast.Div | ast.FloorDiv) and (
             isinstance(left, Constant) or isinstance(right, Constant)
         ):
-            return left if isinstance(left, Reading) else right  # another unit
+            return left if isinstance(left, ClockReading) else right  # another unit
         return UNKNOWN
 
     def augmented(self, node: ast.AugAssign, before: Value, after: Value) -> Value:
@@ -215,9 +215,9 @@ class Expressions(Calls):
             name = f"{type(node.op).__name__.lower()}_"
             call = Call(node, [after])
             return self.operators.in_place(name, before, tensors_in(after), call)
-        if isinstance(before, Items) and isinstance(node.op, ast.Add):
-            before.items += after.items if isinstance(after, Items) else []
-            before.is_open |= not isinstance(after, Items)
+        if isinstance(before, Sequence) and isinstance(node.op, ast.Add):
+            before.items += after.items if isinstance(after, Sequence) else []
+            before.is_open |= not isinstance(after, Sequence)
             return before
         return self.binary(node.op, before, after, node)
 
@@ -226,7 +226,7 @@ class Expressions(Calls):
         if isinstance(node.op, ast.Not):
             if isinstance(value, Tensor):
                 self.operators.asked_by_host(value, node.operand)
-            self.asked(value)
+            self.observe_truth_test(value)
             known = truth(value)
             return UNKNOWN if known is None else Constant(not known)
         if isinstance(value, Tensor):
@@ -256,7 +256,7 @@ class Expressions(Calls):
         is_sure = True
         for part in node.values:
             value = self.evaluate(part, scope)
-            self.asked(value)
+            self.observe_truth_test(value)
             known = truth(value)
             if known is is_or:
                 return value if is_sure else UNKNOWN
@@ -288,11 +288,11 @@ class Expressions(Calls):
             if picks or is_list(node):
                 return self.operators.index(owner, picks, node)
             return self.operators.alias(owner, self.operators.part_of(owner, index))
-        if isinstance(owner, Table) and isinstance(index, Constant):
+        if isinstance(owner, Mapping) and isinstance(index, Constant):
             return owner.items.get(index.value, UNKNOWN) if is_key(index.value) else UNKNOWN
-        if isinstance(owner, Items) and isinstance(index, Constant):
-            return picked(owner, index.value)
-        if isinstance(owner, Net):
+        if isinstance(owner, Sequence) and isinstance(index, Constant):
+            return subscript(owner, index.value)
+        if isinstance(owner, Module):
             return owner
         return UNKNOWN
 
@@ -301,15 +301,15 @@ class Expressions(Calls):
     def attribute(self, owner: Value, name: str, node: ast.AST) -> Value:
         """Return an attribute of a value."""
         match owner:
-            case Name(path=path):
-                found: Value = Name(f"{path}.{name}")
+            case Symbol(path=path):
+                found: Value = Symbol(f"{path}.{name}")
             case Instance():
                 found = self.attribute_of_object(owner, name, node)
             case Class():
                 found = owner.find(name) or UNKNOWN
             case Tensor():
                 found = self._attribute_of_tensor(owner, name)
-            case Net() if name in {"weight", "bias"}:
+            case Module() if name in {"weight", "bias"}:
                 found = owner.weight or UNKNOWN
             case Stream() if name == "device":
                 found = Device(owner.device)
@@ -326,13 +326,13 @@ class Expressions(Calls):
         member = owner.kind.find(name)
         if isinstance(member, Function):
             if not member.is_property:
-                return member if member.is_own else Bound(member, [owner])
+                return member if member.is_static else Partial(member, [owner])
             value = self.call_function(member, Call(node, [owner]))
             if member.is_cached:
                 owner.attributes[name] = value
             return value
-        if isinstance(member, Bound):
-            return Bound(member.function, [*member.args, owner], member.kwargs)
+        if isinstance(member, Partial):
+            return Partial(member.function, [*member.args, owner], member.kwargs)
         if member is not None:
             return member
         return Attribute(owner, name)

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
-from syncheck.lint.interp.values import UNKNOWN, Call, Function, Items, Table, Value
+from syncheck.lint.interp.values import UNKNOWN, Call, Function, Mapping, Sequence, Value
 
 
 def defaults_of(
@@ -34,10 +34,10 @@ def bind(function: Function, call: Call) -> dict[str, Value]:
         if name not in bound:
             bound[name] = function.defaults.get(name, UNKNOWN) if call.is_complete else UNKNOWN
     if arguments.vararg is not None:
-        bound[arguments.vararg.arg] = Items(list(call.args[len(positional) :]), is_open=not call.is_complete)
+        bound[arguments.vararg.arg] = Sequence(list(call.args[len(positional) :]), is_open=not call.is_complete)
     if arguments.kwarg is not None:
         extra = {name: value for name, value in call.kwargs.items() if name not in keyword_names}
-        bound[arguments.kwarg.arg] = Table(dict(extra), is_open=not call.is_complete)
+        bound[arguments.kwarg.arg] = Mapping(dict(extra), is_open=not call.is_complete)
     return bound
 
 

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Iterator
 
 from syncheck.lint.interp.binding import Binding
-from syncheck.lint.interp.control_flow import Jump, LeftLoop, NextTurn, Raised, Returned, TooLongError
+from syncheck.lint.interp.control_flow import BreakSignal, ContinueSignal, Jump, Raised, Returned, TooLongError
 from syncheck.lint.interp.functions import defaults_of
 from syncheck.lint.interp.iteration import MOST_TURNS
 from syncheck.lint.interp.scope import Scope
@@ -16,7 +16,7 @@ from syncheck.lint.interp.values import (
     Class,
     Context,
     Function,
-    Name,
+    Symbol,
     Tensor,
     Value,
     Work,
@@ -95,11 +95,11 @@ class Interpreter(Binding):
 
     def _run_Break(self, node: ast.Break, scope: Scope) -> Iterator[Value]:
         yield from ()
-        raise LeftLoop
+        raise BreakSignal
 
     def _run_Continue(self, node: ast.Continue, scope: Scope) -> Iterator[Value]:
         yield from ()
-        raise NextTurn
+        raise ContinueSignal
 
     def _run_Assert(self, node: ast.Assert, scope: Scope) -> Iterator[Value]:
         yield from ()
@@ -124,16 +124,16 @@ class Interpreter(Binding):
         yield from ()
         for alias in node.names:
             if alias.asname:
-                scope.set(alias.asname, Name(alias.name))
+                scope.set(alias.asname, Symbol(alias.name))
             else:
                 first = alias.name.partition(".")[0]
-                scope.set(first, Name(first))
+                scope.set(first, Symbol(first))
 
     def _run_ImportFrom(self, node: ast.ImportFrom, scope: Scope) -> Iterator[Value]:
         yield from ()
         for alias in node.names:
             module = node.module if node.module and not node.level else f".{node.module or ''}"
-            scope.set(alias.asname or alias.name, Name(f"{module}.{alias.name}"))
+            scope.set(alias.asname or alias.name, Symbol(f"{module}.{alias.name}"))
 
     # -- definitions
 
@@ -175,10 +175,10 @@ class Interpreter(Binding):
         is_taken = self.decide(node.test) if known is None else known
         taken, skipped = (node.body, node.orelse) if is_taken else (node.orelse, node.body)
         if known is None:
-            self.look_through(skipped, scope)
+            self.run_for_ordering(skipped, scope)
         yield from self.block(taken, scope)
 
-    def look_through(self, body: list[ast.stmt], scope: Scope) -> None:
+    def run_for_ordering(self, body: list[ast.stmt], scope: Scope) -> None:
         """Take in what a branch that is not followed would order: it may have run."""
         if not body:
             return
@@ -187,19 +187,19 @@ class Interpreter(Binding):
         inside.names, inside.shared = dict(scope.names), {}
         thread = machine.thread
         before = (dict(thread.streams), list(thread.contexts), thread.device)
-        machine.muted += 1
+        machine.ordering_only += 1
         try:
             with contextlib.suppress(Jump):
                 self.run(body, inside)
         finally:
-            machine.muted -= 1
+            machine.ordering_only -= 1
             thread.streams, thread.contexts, thread.device = before
 
     def _run_Match(self, node: ast.Match, scope: Scope) -> Iterator[Value]:
         yield from ()
         self.evaluate(node.subject, scope)
         for case in node.cases:
-            self.look_through(case.body, scope)
+            self.run_for_ordering(case.body, scope)
 
     def _run_Try(self, node: ast.Try, scope: Scope) -> Iterator[Value]:
         try:
@@ -211,7 +211,7 @@ class Interpreter(Binding):
             yield from self.block(node.handlers[0].body, scope)
         else:
             for handler in node.handlers:
-                self.look_through(handler.body, scope)
+                self.run_for_ordering(handler.body, scope)
         finally:
             self.run(node.finalbody, scope)
 
@@ -225,10 +225,10 @@ class Interpreter(Binding):
                 del item
                 try:
                     yield from self.block(node.body, scope)
-                except NextTurn:
+                except ContinueSignal:
                     continue
             yield from self.block(node.orelse, scope)
-        except LeftLoop:
+        except BreakSignal:
             pass
 
     def _run_While(self, node: ast.While, scope: Scope) -> Iterator[Value]:
@@ -242,12 +242,12 @@ class Interpreter(Binding):
                 turns += 1
                 try:
                     yield from self.block(node.body, scope)
-                except NextTurn:
+                except ContinueSignal:
                     continue
             if known is not False:
-                self.machine.havoc()  # it ends for a reason that is not known
+                self.machine.assume_synchronized()  # it ends for a reason that is not known
             yield from self.block(node.orelse, scope)
-        except LeftLoop:
+        except BreakSignal:
             pass
 
     # -- contexts
@@ -275,5 +275,5 @@ class Interpreter(Binding):
         value = self.evaluate(test, scope)
         if isinstance(value, Tensor):
             self.operators.asked_by_host(value, test)
-        self.asked(value)
+        self.observe_truth_test(value)
         return truth(value)

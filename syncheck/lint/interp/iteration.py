@@ -10,10 +10,10 @@ from syncheck.lint.interp.values import (
     Call,
     Constant,
     Function,
+    Generator,
     Instance,
-    Items,
-    Running,
-    Table,
+    Mapping,
+    Sequence,
     Tensor,
     Value,
 )
@@ -37,14 +37,14 @@ class Iteration:
     def items(self, source: Value) -> Iterator[Value]:
         """Yield the items of a value that are known."""
         match source:
-            case Running(values=values):
+            case Generator(values=values):
                 yield from values
-            case Items(is_iterator=True):
+            case Sequence(is_iterator=True):
                 while source.items:
                     yield source.items.pop(0)
-            case Items():
+            case Sequence():
                 yield from list(source.items)
-            case Table():
+            case Mapping():
                 yield from [Constant(key) for key in source.items]
             case Tensor():
                 operators = self._calls.operators
@@ -69,8 +69,12 @@ class Iteration:
 
     def turns(self, source: Value, most: int = 0) -> Iterator[Value]:
         """Yield what a loop over a value gets in the turns that are followed."""
-        most = most or (MOST_TURNS if isinstance(source, Items) and len(source.items) > _FULL_LENGTH else _FULL_LENGTH)
-        is_known = isinstance(source, Running | Table | Tensor) or (isinstance(source, Items) and not source.is_open)
+        most = most or (
+            MOST_TURNS if isinstance(source, Sequence) and len(source.items) > _FULL_LENGTH else _FULL_LENGTH
+        )
+        is_known = isinstance(source, Generator | Mapping | Tensor) or (
+            isinstance(source, Sequence) and not source.is_open
+        )
         is_known |= isinstance(source, Instance) and isinstance(source.kind.find("__iter__"), Function)
         turn = 0
         items = self.items(source)
@@ -86,11 +90,11 @@ class Iteration:
             turn += 1
             yield UNKNOWN
 
-    def listed(self, value: Value) -> Items:
+    def listed(self, value: Value) -> Sequence:
         """Return what `list` makes of a value."""
-        if isinstance(value, Running):
-            return Items(list(itertools.islice(value.values, _MOST_LISTED)))
-        if isinstance(value, Items | Table | Tensor | Instance):
+        if isinstance(value, Generator):
+            return Sequence(list(itertools.islice(value.values, _MOST_LISTED)))
+        if isinstance(value, Sequence | Mapping | Tensor | Instance):
             items = list(self.items(value))
-            return Items(items, is_open=isinstance(value, Items | Table) and value.is_open)
-        return Items([], is_open=True)
+            return Sequence(items, is_open=isinstance(value, Sequence | Mapping) and value.is_open)
+        return Sequence([], is_open=True)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from syncheck.lint.interp.sites import Places
-from syncheck.lint.interp.values import WHOLE, Block, Event, Life, Part, Reading, Stream, Tensor
+from syncheck.lint.interp.values import WHOLE, Block, ClockReading, Event, Life, Part, Stream, Tensor
 from syncheck.sanitizer.session import Session
 
 N_DEVICES = 8
@@ -22,21 +22,21 @@ Access = tuple[Tensor, bool]
 
 @dataclass(slots=True)
 class ThreadState:
-    """What is current in one thread.
+    r"""What is current in one thread.
 
     Attributes:
-        streams: device -> current stream; 0 where nobody knows which one.
-        contexts: (stream, call site) of the entered blocks, innermost last.
-        lost: the starter's stream that this thread should have made current and did not; 0 if none.
-        inherited: what was current in the thread that started this one; None once looked at.
+            streams: device -> current stream; 0 where nobody knows which one.
+            contexts: (stream, call site) of the entered blocks, innermost last.
+    \        expected_stream: the starter's stream that this thread should have made current and did not; 0 if none.
+            inherited: what was current in the thread that started this one; None once looked at.
     """
 
     device: int = 0
     streams: dict[int, int] = field(default_factory=dict)
     contexts: list[tuple[int, int]] = field(default_factory=list)
-    lost: int = 0
+    expected_stream: int = 0
     inherited: "ThreadState | None" = None
-    chose: bool = False
+    set_explicitly: bool = False
 
 
 class Machine:
@@ -44,17 +44,17 @@ class Machine:
 
     Attributes:
         session: checks.
-        n_events: things met that a finding can begin with, also in branches that are only looked through.
-        muted: above 0 while a branch is only looked through for what it orders: then nothing works on memory.
+        n_relevant: things met that a finding can begin with, also in branches that are only looked through.
+        ordering_only: above 0 while a branch is only looked through for what it orders: then nothing works on memory.
         function: the name of the function that runs, for places.
     """
 
     def __init__(self, session: Session, places: Places) -> None:
         self.session = session
         self.places = places
-        self.muted = 0
+        self.ordering_only = 0
         self.function = ""
-        self.n_events = 0
+        self.n_relevant = 0
         self.computing: set[int] = set()  # streams that ran more than copies
         self.thread = ThreadState()
         self.current_node: ast.AST = ast.Pass(lineno=1, col_offset=0)
@@ -74,7 +74,7 @@ class Machine:
 
     def site(self, node: ast.AST | None = None) -> int:
         """Return the call site of a node, or of the statement that runs."""
-        return self.places.number(node or self.current_node, self.function)
+        return self.places.id_of(node or self.current_node, self.function)
 
     def ident(self) -> int:
         """Return a new number for an event, an allocation or a graph."""
@@ -91,7 +91,7 @@ class Machine:
 
     def new_stream(self, device: int, node: ast.AST, *, is_made: bool = True) -> Stream:
         """Make a stream."""
-        self.n_events += 1
+        self.n_relevant += 1
         site = self.site(node)
         stream = Stream(self._new_stream(device, self._n_streams + 1, site), device)
         if is_made:
@@ -100,11 +100,11 @@ class Machine:
 
     def life(self, thing: str, site: int) -> "Life | None":
         """Announce a stream or a timing event, and say what tells of its end."""
-        if self.muted:
+        if self.ordering_only:
             return None
         ident = self.ident()
-        self.session.made(thing, ident, site)
-        return Life(lambda: self.session.dropped(thing, ident))
+        self.session.object_created(thing, ident, site)
+        return Life(lambda: self.session.object_destroyed(thing, ident))
 
     def device_of(self, stream: int) -> int:
         """Return a stream's device."""
@@ -124,7 +124,7 @@ class Machine:
 
     # -- order
 
-    def havoc(self) -> None:
+    def assume_synchronized(self) -> None:
         """Code that nobody knows may have ordered everything: take it that it did."""
         for stream in range(1, self._n_streams + 1):
             self.session.sync_stream(stream, 0, explicit=False)
@@ -133,7 +133,7 @@ class Machine:
     def wait_stream(self, waiter: Stream, awaited: Stream, node: ast.AST) -> None:
         """Make a stream wait for another."""
         if not (waiter.ident and awaited.ident):
-            self.havoc()
+            self.assume_synchronized()
             return
         device = waiter.device if waiter.looked_up else awaited.device
         looked_up = (waiter.looked_up, awaited.looked_up)
@@ -147,16 +147,16 @@ class Machine:
     def record(self, event: Event, stream: Stream | None, node: ast.AST) -> None:
         """Record an event."""
         target = stream or Stream(self.current(self.thread.device), self.thread.device)
-        if event.is_lost or not target.ident:
-            event.is_lost = True
+        if event.escaped or not target.ident:
+            event.escaped = True
             return
         self.session.record(event.ident, target.ident, self.site(node), target.looked_up, self.current(target.device))
 
     def wait(self, event: Event, stream: Stream | None, via: str, node: ast.AST) -> None:
         """Make a stream wait for an event."""
         target = stream or Stream(self.current(self.thread.device), self.thread.device)
-        if event.is_lost or not target.ident:
-            self.havoc()
+        if event.escaped or not target.ident:
+            self.assume_synchronized()
             return
         current = self.current(target.device)
         self.session.wait(event.ident, target.ident, self.site(node), via, target.looked_up, current)
@@ -172,15 +172,15 @@ class Machine:
         """Make the host wait for an event."""
         if self._refused("Event.synchronize()", node):
             return
-        if event.is_lost:
-            self.havoc()
+        if event.escaped:
+            self.assume_synchronized()
         else:
             self.session.sync_event(event.ident, self.site(node))
 
     def sync_stream(self, stream: int, node: ast.AST, *, explicit: bool, call: str = "") -> None:
         """Make the host wait for a stream; `call`: what does it, if that is not the node."""
         if not stream:
-            self.havoc()
+            self.assume_synchronized()
         elif not self._refused("Stream.synchronize()" if explicit else call, node):
             self.session.sync_stream(stream, self.site(node), explicit=explicit)
 
@@ -197,11 +197,11 @@ class Machine:
         self.session.sync_in_capture(call or name, self.site(node))
         return True
 
-    def read_clock(self, node: ast.AST) -> Reading:
+    def read_clock(self, node: ast.AST) -> ClockReading:
         """Read a host clock."""
-        self.n_events += 1
-        reading = Reading(self.ident())
-        if not self.muted:
+        self.n_relevant += 1
+        reading = ClockReading(self.ident())
+        if not self.ordering_only:
             self.session.clock(reading.ident, self.site(node))
         return reading
 
@@ -209,17 +209,17 @@ class Machine:
 
     def allocate(self, device: int | None, node: ast.AST, *, is_pinned: bool = False) -> Block:
         """Begin a block's life; `device` None is the host."""
-        if self.muted or (device is None and not is_pinned):
+        if self.ordering_only or (device is None and not is_pinned):
             return Block(0, device, is_pinned=is_pinned, died=_nothing)
         ident = self.ident()
         home = 0 if device is None else self.current(device)
         pool = UNKNOWN_POOL if device is not None and not home else 0
         named = self.session.allocate(ident, home or (0 if device is None else self.default(device)), _N_BYTES, pool,
                                       self.site(node))  # fmt: skip
-        self.session.shown(ident, -1)
+        self.session.describe_allocation(ident, -1)
         self.named += named
         block = Block(ident, device, is_pinned=is_pinned, died=self._died)
-        block.is_lost = device is not None and not home
+        block.escaped = device is not None and not home
         return block
 
     def _died(self, ident: int) -> None:
@@ -231,7 +231,7 @@ class Machine:
         if block.ident:
             self._died(block.ident)
         block.ident = 0
-        block.is_lost = True
+        block.escaped = True
 
     def _view(self, part: Part, *, is_write: bool) -> int:
         if part is None:
@@ -255,7 +255,7 @@ class Machine:
         kept: dict[tuple[int, int], bool] = {}
         for tensor, is_write in touched:
             block = tensor.block
-            if block.ident and not block.is_lost:
+            if block.ident and not block.escaped:
                 key = (block.ident, self._view(tensor.part, is_write=is_write))
                 kept[key] = is_write or kept.get(key, False)
         return [(allocation, view, is_write) for (allocation, view), is_write in kept.items()]
@@ -263,11 +263,11 @@ class Machine:
     def launch(self, stream: int, operator: str, touched: Iterable[Access], node: ast.AST, other: int = -1) -> None:
         """Run an operator on a stream; `other` is a second device that it concerns."""
         touched = list(touched)
-        if self.muted:
+        if self.ordering_only:
             return
         if not stream:
             for tensor, is_write in touched:
-                tensor.block.is_lost |= is_write
+                tensor.block.escaped |= is_write
             return
         self.watch(touched, node)
         if operator != "aten::copy_":
@@ -280,8 +280,8 @@ class Machine:
         thread = self.thread
         device = self.device_of(stream)
         self._look_at_inherited(stream, device, site)
-        if thread.lost:
-            return -thread.lost
+        if thread.expected_stream:
+            return -thread.expected_stream
         devices = {device, device if other < 0 else other}
         if not thread.contexts or any(self.device_of(entered) in devices for entered, _ in thread.contexts):
             return 0
@@ -291,18 +291,18 @@ class Machine:
     def _look_at_inherited(self, stream: int, device: int, site: int) -> None:
         thread = self.thread
         inherited, thread.inherited = thread.inherited, None
-        if inherited is None or thread.chose:
+        if inherited is None or thread.set_explicitly:
             return
         expected = inherited.streams.get(device, self.default(device))
         if inherited.device != device == 0:
             expected = inherited.streams.get(inherited.device, self.default(inherited.device))
         if expected and expected != stream:
-            thread.lost = expected
+            thread.expected_stream = expected
             self.session.lost_context(stream, expected, site)
 
     def touch_host(self, operator: str, touched: Iterable[Access], node: ast.AST, *, escape: bool = False) -> None:
         """Let the host read or write tensors in its own memory."""
-        if self.muted:
+        if self.ordering_only:
             return
         touched = list(touched)
         self.watch(touched, node)

@@ -3,7 +3,7 @@
 import re
 
 from syncheck.lint.interp.scope import Scope
-from syncheck.lint.interp.values import Instance, Items, Table, Tensor, Value
+from syncheck.lint.interp.values import Instance, Mapping, Sequence, Tensor, Value
 
 
 def name_of(allocation: int, scope: Scope, text: str) -> str:
@@ -22,9 +22,9 @@ def name_of(allocation: int, scope: Scope, text: str) -> str:
 def _names_in(name: str, value: Value, allocation: int) -> list[str]:
     if isinstance(value, Tensor):
         return [name] if value.block.ident == allocation else []
-    if isinstance(value, Items):
+    if isinstance(value, Sequence):
         inside = [(f"{name}[{index}]", item) for index, item in enumerate(value.items)]
-    elif isinstance(value, Table):
+    elif isinstance(value, Mapping):
         inside = [(f"{name}[{key!r}]", item) for key, item in value.items.items()]
     elif isinstance(value, Instance) and name == "self":
         inside = [(f"{name}.{key}", item) for key, item in value.attributes.items()]

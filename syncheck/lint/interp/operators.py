@@ -10,8 +10,8 @@ from syncheck.lint.interp.values import (
     Constant,
     Device,
     DeviceIndex,
-    Items,
     Part,
+    Sequence,
     Tensor,
     Value,
     tensors_in,
@@ -101,7 +101,7 @@ class Operators:
         device: DeviceIndex = None if wanted is None else self.device_in(wanted)
         if isinstance(wanted, Constant) and wanted.value is None:
             device = None
-        sources = [tensor for tensor in tensors_in(Items(call.values())) if tensor.block.device is not None]
+        sources = [tensor for tensor in tensors_in(Sequence(call.values())) if tensor.block.device is not None]
         if name == "as_tensor" or (sources and name == "tensor"):
             return UNKNOWN
         if device is None and wanted is None and name == "normal" and sources:
@@ -152,7 +152,7 @@ class Operators:
     def in_place(self, name: str, target: Tensor, inputs: list[Tensor], call: Call) -> Value:
         """Run an operator that changes a tensor."""
         if target.block.device is None and any(tensor.block.device is not None for tensor in inputs):
-            target.block.is_lost = True  # torch would refuse it: it lies somewhere else
+            target.block.escaped = True  # torch would refuse it: it lies somewhere else
             return target
         touched: list[Access] = [(tensor, False) for tensor in inputs]
         if name not in _OVERWRITING:
@@ -169,7 +169,7 @@ class Operators:
 
     def method(self, tensor: Tensor, name: str, call: Call) -> Value:
         """Run a method of a tensor that is no copy between devices."""
-        inputs = tensors_in(Items(call.values()))
+        inputs = tensors_in(Sequence(call.values()))
         if name in _METADATA:
             return UNKNOWN
         if name in _ALIASES or name in _PARTS:
@@ -227,7 +227,7 @@ class Operators:
 
     def part_of(self, tensor: Tensor, index: Value) -> Part:
         """Return the rows that an index selects; None for a part that is not known."""
-        first = index.items[0] if isinstance(index, Items) and index.items else index
+        first = index.items[0] if isinstance(index, Sequence) and index.items else index
         if tensor.part != WHOLE or not isinstance(first, Constant):
             return None
         value = first.value
@@ -236,7 +236,7 @@ class Operators:
             if not isinstance(start, int) or start < 0 or (value.stop is not None and not _is_row(value.stop)):
                 return None
             if value.stop is None and start == 0:
-                return WHOLE if not isinstance(index, Items) or len(index.items) == 1 else None
+                return WHOLE if not isinstance(index, Sequence) or len(index.items) == 1 else None
             return (start, value.stop if value.stop is not None else WHOLE[1]) if index is first else None
         if value is Ellipsis or value is None:
             return WHOLE if index is first else None

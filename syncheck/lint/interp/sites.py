@@ -54,7 +54,7 @@ class Places:
         self._functions: list[str] = []
         self._ignored: list[frozenset[str]] = []
 
-    def number(self, node: ast.AST, function: str = "") -> int:
+    def id_of(self, node: ast.AST, function: str = "") -> int:
         """Return the call site of a node, from 1."""
         key = (id(node), self.ignored_now)
         known = self._numbers.get(key)

@@ -4,9 +4,9 @@ import ast
 
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.operators import Operators
-from syncheck.lint.interp.values import UNKNOWN, Call, Constant, DeviceIndex, Name, Net, Tensor, Value, tensors_in
+from syncheck.lint.interp.values import UNKNOWN, Call, Constant, DeviceIndex, Module, Symbol, Tensor, Value, tensors_in
 from syncheck.rules import serialized_peer_copy
-from syncheck.sanitizer.collector import Draft
+from syncheck.sanitizer.collector import PendingFinding
 from syncheck.sanitizer.messages import StreamRef, Text
 
 _OFTEN = 3
@@ -48,7 +48,7 @@ class Transfers:
             return self._machine.thread.device if name == "cuda" else UNKNOWN
         if isinstance(wanted, Tensor):
             return wanted.block.device
-        if isinstance(wanted, Name) and wanted.path.startswith("torch."):
+        if isinstance(wanted, Symbol) and wanted.path.startswith("torch."):
             return UNKNOWN
         return self._operators.device_in(wanted)
 
@@ -76,7 +76,7 @@ class Transfers:
 
     def _new_copy(self, source: Tensor, target: int | None, call: Call, *, non_blocking: bool | None) -> Value:
         machine = self._machine
-        machine.n_events += bool(non_blocking)
+        machine.n_relevant += bool(non_blocking)
         is_pinned = target is None and bool(non_blocking)
         made = Tensor(machine.allocate(target, call.node, is_pinned=is_pinned), leaves=source.leaves)
         made.stream = 0 if target is None else machine.current(target)
@@ -98,7 +98,7 @@ class Transfers:
         return target
 
     def _log(self, target: Tensor, source: Tensor, node: ast.AST, *, non_blocking: bool | None) -> None:
-        self._machine.n_events += bool(non_blocking)
+        self._machine.n_relevant += bool(non_blocking)
         here, there = target.block.device, source.block.device
         if here is not None and there is not None:
             self._peer(target, source, here, there, node)
@@ -112,8 +112,8 @@ class Transfers:
     ) -> None:
         machine = self._machine
         stream = machine.current(device)
-        is_pageable = non_blocking and not source.block.is_pinned and not source.block.is_lost
-        if is_pageable and not machine.muted and not (stream and machine.session.capturing(stream)):
+        is_pageable = non_blocking and not source.block.is_pinned and not source.block.escaped
+        if is_pageable and not machine.ordering_only and not (stream and machine.session.capturing(stream)):
             machine.named += machine.session.pageable_copy(machine.ident(), -1, machine.site(node))
         machine.launch(stream, "aten::copy_", [(source, False), (target, True)], node)
         if not non_blocking:
@@ -144,7 +144,7 @@ class Transfers:
     def _note_serialized(self, sender: int, here: int, there: int, node: ast.AST) -> None:
         """Tell of a copy, made again and again, that has to wait for its turn on a stream that computes."""
         machine = self._machine
-        if machine.muted or sender not in machine.computing:
+        if machine.ordering_only or sender not in machine.computing:
             return
         site = machine.site(node)
         turns = self._peer_copies[site] = self._peer_copies.get(site, 0) + 1
@@ -153,9 +153,9 @@ class Transfers:
                 "source": (f"cuda:{there}",), "destination": (f"cuda:{here}",), "stream": (StreamRef(sender),),
             }  # fmt: skip
             advice: Text = ("make it on a stream of its own, and let the users of its result wait for that",)
-            machine.session.ledger.add(Draft(serialized_peer_copy.RULE, site, facts, [], advice))
+            machine.session.collector.add(PendingFinding(serialized_peer_copy.RULE, site, facts, [], advice))
 
-    def move_net(self, net: Net, call: Call, name: str) -> Value:
+    def move_net(self, net: Module, call: Call, name: str) -> Value:
         """Move a layer's parameters."""
         target = self._target(name, call)
         weight = net.weight
@@ -169,4 +169,4 @@ class Transfers:
 
 
 def _is_type(value: Value) -> bool:
-    return (isinstance(value, Name) and value.path.startswith("torch.")) or isinstance(value, Constant)
+    return (isinstance(value, Symbol) and value.path.startswith("torch.")) or isinstance(value, Constant)

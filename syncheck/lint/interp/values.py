@@ -26,14 +26,14 @@ NONE = Constant(None)
 
 
 @dataclass(eq=False, slots=True)
-class Name(Value):
+class Symbol(Value):
     """Something imported, by its full name: "torch.cuda.Stream"."""
 
     path: str
 
 
 @dataclass(eq=False, slots=True)
-class Items(Value):
+class Sequence(Value):
     """A list, tuple, set or iterator whose items are known.
 
     Attributes:
@@ -47,7 +47,7 @@ class Items(Value):
 
 
 @dataclass(eq=False, slots=True)
-class Table(Value):
+class Mapping(Value):
     """A dictionary, by its constant keys."""
 
     items: dict[Any, Value]
@@ -94,10 +94,10 @@ class Stream(Value):
 
 @dataclass(eq=False, slots=True)
 class Event(Value):
-    """An event, by its number in the session; `is_lost`: others may have recorded it, or waited for it."""
+    """An event, by its number in the session; `escaped`: others may have recorded it, or waited for it."""
 
     ident: int
-    is_lost: bool = False
+    escaped: bool = False
     life: Life | None = None
 
 
@@ -118,13 +118,13 @@ class Block:
         died: called with the number at the end.
     """
 
-    __slots__ = ("_died", "device", "ident", "is_lost", "is_pinned")
+    __slots__ = ("_died", "device", "escaped", "ident", "is_pinned")
 
     def __init__(self, ident: int, device: int | None, *, is_pinned: bool, died: Callable[[int], None]) -> None:
         self.ident = ident
         self.device = device
         self.is_pinned = is_pinned
-        self.is_lost = False  # unknown code has it
+        self.escaped = False  # unknown code has it
         self._died = died
 
     def __del__(self) -> None:
@@ -164,7 +164,7 @@ class Tensor(Value):
 
 
 @dataclass(eq=False, slots=True)
-class Net(Value):
+class Module(Value):
     """A layer of torch.nn, or several: one tensor stands for its parameters."""
 
     weight: Tensor | None
@@ -199,7 +199,7 @@ class Graph(Value):
 
 
 @dataclass(eq=False, slots=True)
-class Reading(Value):
+class ClockReading(Value):
     """A reading of a host clock."""
 
     ident: int
@@ -213,13 +213,13 @@ class Function(Value):
         node: its definition.
         scope: where it was defined.
         defaults: its default arguments by name.
-        is_own: it takes no `self` although it stands in a class.
+        is_static: it takes no `self` although it stands in a class.
     """
 
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
     scope: Any
     defaults: dict[str, Value] = field(default_factory=dict)
-    is_own: bool = False
+    is_static: bool = False
     is_property: bool = False
     is_cached: bool = False
 
@@ -248,7 +248,7 @@ class Class(Value):
     def is_net(self) -> bool:
         """Tell whether it is a subclass of torch.nn.Module."""
         return any(
-            (isinstance(base, Name) and base.path in {"torch.nn.Module", "torch.nn.Sequential"})
+            (isinstance(base, Symbol) and base.path in {"torch.nn.Module", "torch.nn.Sequential"})
             or (isinstance(base, Class) and base.is_net)
             for base in self.bases
         )
@@ -263,7 +263,7 @@ class Instance(Value):
 
 
 @dataclass(eq=False, slots=True)
-class Bound(Value):
+class Partial(Value):
     """A function with its first arguments: a method, a partial."""
 
     function: Value
@@ -280,7 +280,7 @@ class Attribute(Value):
 
 
 @dataclass(eq=False, slots=True)
-class Running(Value):
+class Generator(Value):
     """A generator that has begun."""
 
     values: Iterator[Value]
@@ -347,9 +347,9 @@ def truth(value: Value) -> bool | None:
     """Tell whether a value is true; None where nobody knows."""
     if isinstance(value, Constant):
         return bool(value.value)
-    if isinstance(value, Items | Table):
+    if isinstance(value, Sequence | Mapping):
         return True if value.items else None if value.is_open else False
-    if type(value) is Value or isinstance(value, Name | Tensor | Instance | Reading | Attribute | Query):
+    if type(value) is Value or isinstance(value, Symbol | Tensor | Instance | ClockReading | Attribute | Query):
         return None
     return True
 
@@ -358,9 +358,9 @@ def tensors_in(value: Value | None, depth: int = 3) -> list[Tensor]:
     """Return the tensors in a value, those in lists and dictionaries too."""
     if isinstance(value, Tensor):
         return [value]
-    if not depth or not isinstance(value, Items | Table):
+    if not depth or not isinstance(value, Sequence | Mapping):
         return []
-    inside = value.items.values() if isinstance(value, Table) else value.items
+    inside = value.items.values() if isinstance(value, Mapping) else value.items
     return [tensor for item in inside for tensor in tensors_in(item, depth - 1)]
 
 

@@ -10,11 +10,11 @@ from syncheck.lint.interp.values import (
     UNKNOWN,
     Call,
     Constant,
+    Generator,
     Instance,
-    Items,
-    Name,
-    Running,
-    Table,
+    Mapping,
+    Sequence,
+    Symbol,
     Tensor,
     Value,
     tensors_in,
@@ -55,7 +55,7 @@ class Builtins:
             "builtins.reversed": _reversed,
             "builtins.sum": self._sum,
             "builtins.map": self._map,
-            "builtins.dict": lambda call: Table(dict(call.kwargs), is_open=bool(call.args)),
+            "builtins.dict": lambda call: Mapping(dict(call.kwargs), is_open=bool(call.args)),
             "builtins.getattr": self._getattr,
             "builtins.setattr": _setattr,
             "builtins.isinstance": _nobody_knows,
@@ -86,27 +86,27 @@ class Builtins:
         return first if isinstance(first, Constant) and isinstance(first.value, int) else UNKNOWN
 
     def _list(self, call: Call) -> Value:
-        return self._calls.iteration.listed(call.args[0]) if call.args else Items([])
+        return self._calls.iteration.listed(call.args[0]) if call.args else Sequence([])
 
     def _iter(self, call: Call) -> Value:
         first = _first(call)
-        if isinstance(first, Items) and not first.is_open:
-            return first if first.is_iterator else Items(list(first.items), is_iterator=True)
-        return Running(self._calls.iteration.items(first)) if isinstance(first, Running | Instance) else UNKNOWN
+        if isinstance(first, Sequence) and not first.is_open:
+            return first if first.is_iterator else Sequence(list(first.items), is_iterator=True)
+        return Generator(self._calls.iteration.items(first)) if isinstance(first, Generator | Instance) else UNKNOWN
 
     def _zip(self, call: Call) -> Value:
-        return Running(_zipped([self._turns(value) for value in call.args]))
+        return Generator(_zipped([self._turns(value) for value in call.args]))
 
     def _turns(self, value: Value) -> Iterator[Value]:
         return self._calls.iteration.turns(value, _MOST_TURNS)
 
     def _enumerate(self, call: Call) -> Value:
         numbers = iter(Constant(number) for number in itertools.count())
-        return Running(_zipped([numbers, self._turns(call.args[0])])) if call.args else UNKNOWN
+        return Generator(_zipped([numbers, self._turns(call.args[0])])) if call.args else UNKNOWN
 
     def _cycle(self, call: Call) -> Value:
-        items = self._calls.iteration.listed(call.args[0]) if call.args else Items([], is_open=True)
-        return Running(itertools.cycle(items.items)) if items.items and not items.is_open else UNKNOWN
+        items = self._calls.iteration.listed(call.args[0]) if call.args else Sequence([], is_open=True)
+        return Generator(itertools.cycle(items.items)) if items.items and not items.is_open else UNKNOWN
 
     def _sum(self, call: Call) -> Value:
         total: Value = UNKNOWN
@@ -122,7 +122,7 @@ class Builtins:
             return UNKNOWN
         calls = self._calls
         function, source = call.args
-        return Running(calls.call(function, Call(call.node, [item])) for item in calls.iteration.turns(source))
+        return Generator(calls.call(function, Call(call.node, [item])) for item in calls.iteration.turns(source))
 
     def _all_items(self, call: Call) -> Value:
         for item in self._calls.iteration.turns(_first(call)):
@@ -132,7 +132,7 @@ class Builtins:
 
     def _getattr(self, call: Call) -> Value:
         name = call.args[1] if len(call.args) > 1 else UNKNOWN
-        if isinstance(name, Constant) and isinstance(call.args[0], Instance | Name):
+        if isinstance(name, Constant) and isinstance(call.args[0], Instance | Symbol):
             return self._calls.attribute(call.args[0], str(name.value), call.node)
         return UNKNOWN
 
@@ -148,52 +148,52 @@ def _nobody_knows(call: Call) -> Value:
 
 def _empty_list(call: Call) -> Value:
     del call
-    return Items([])
+    return Sequence([])
 
 
 def _empty_table(call: Call) -> Value:
     del call
-    return Table({})
+    return Mapping({})
 
 
 def _open_table(call: Call) -> Value:
     del call
-    return Table({}, is_open=True)
+    return Mapping({}, is_open=True)
 
 
 def _count(call: Call) -> Value:
     del call
-    return Running(Constant(number) for number in itertools.count())
+    return Generator(Constant(number) for number in itertools.count())
 
 
 def _len(call: Call) -> Value:
     first = _first(call)
-    return Constant(len(first.items)) if isinstance(first, Items | Table) and not first.is_open else UNKNOWN
+    return Constant(len(first.items)) if isinstance(first, Sequence | Mapping) and not first.is_open else UNKNOWN
 
 
 def _range(call: Call) -> Value:
     values = [value.value if isinstance(value, Constant) else None for value in call.args]
     if not values or any(not isinstance(value, int) for value in values):
-        return Items([], is_open=True)
+        return Sequence([], is_open=True)
     try:
         numbers = range(*values)[:_MOST_NUMBERS]  # type: ignore[arg-type]  # integers
     except (TypeError, ValueError, OverflowError):  # it raises
         return UNKNOWN
-    return Items([Constant(number) for number in numbers])
+    return Sequence([Constant(number) for number in numbers])
 
 
 def _reversed(call: Call) -> Value:
     first = _first(call)
-    return Items(first.items[::-1]) if isinstance(first, Items) and not first.is_open else UNKNOWN
+    return Sequence(first.items[::-1]) if isinstance(first, Sequence) and not first.is_open else UNKNOWN
 
 
 def _next(call: Call) -> Value:
     source = _first(call)
     default = call.args[1] if len(call.args) > 1 else None
-    if isinstance(source, Items) and source.is_iterator:
+    if isinstance(source, Sequence) and source.is_iterator:
         if source.items:
             return source.items.pop(0)
-    elif isinstance(source, Running):
+    elif isinstance(source, Generator):
         found = next(source.values, None)
         if found is not None:
             return found
@@ -209,7 +209,7 @@ def _zipped(sources: list[Iterator[Value]]) -> Iterator[Value]:
         items = [next(source, None) for source in sources]
         if any(item is None for item in items):
             return
-        yield Items([item for item in items if item is not None])
+        yield Sequence([item for item in items if item is not None])
         del items
 
 

@@ -1,7 +1,7 @@
 """Methods of lists, queues, dictionaries and generators."""
 
 from syncheck.lint.interp.machine import Machine
-from syncheck.lint.interp.values import NONE, UNKNOWN, Call, Constant, Items, Running, Table, Value
+from syncheck.lint.interp.values import NONE, UNKNOWN, Call, Constant, Generator, Mapping, Sequence, Value
 
 _ADDING = frozenset("append add put appendleft put_nowait".split())
 _TAKING = frozenset("pop popleft get get_nowait".split())
@@ -16,18 +16,18 @@ class Containers:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
 
-    def of_items(self, owner: Items, name: str, call: Call) -> Value | None:
+    def of_items(self, owner: Sequence, name: str, call: Call) -> Value | None:
         """Call a method of a list, a set or a queue; None for one that is not known."""
-        if self._machine.muted or name in _ASKING:
+        if self._machine.ordering_only or name in _ASKING:
             return UNKNOWN
         first = call.get("", 0)
         if name in _TAKING:
             return _popped(owner, name, first)
         if name == "copy":
-            return Items(list(owner.items), owner.is_open)
+            return Sequence(list(owner.items), owner.is_open)
         if name in _ADDING and first is not None:
             owner.items.insert(0 if name == "appendleft" else len(owner.items), first)
-        elif name == "extend" and isinstance(first, Items):
+        elif name == "extend" and isinstance(first, Sequence):
             owner.items += first.items
         elif name == "clear":
             owner.items.clear()
@@ -36,36 +36,36 @@ class Containers:
             return None
         return NONE
 
-    def of_table(self, owner: Table, name: str, call: Call) -> Value | None:
+    def of_table(self, owner: Mapping, name: str, call: Call) -> Value | None:
         """Call a method of a dictionary; None for one that is not known."""
         key = call.get("", 0)
         if name in {"get", "pop", "setdefault"} and isinstance(key, Constant):
             return self._entry(owner, name, key, call)
-        if name == "clear" and not self._machine.muted:
+        if name == "clear" and not self._machine.ordering_only:
             owner.items.clear()
             return NONE
         if name == "values":
-            return Items(list(owner.items.values()), owner.is_open)
+            return Sequence(list(owner.items.values()), owner.is_open)
         if name == "keys":
-            return Items([Constant(key) for key in owner.items], owner.is_open)
+            return Sequence([Constant(key) for key in owner.items], owner.is_open)
         if name == "items":
-            return Items([Items([Constant(key), value]) for key, value in owner.items.items()], owner.is_open)
+            return Sequence([Sequence([Constant(key), value]) for key, value in owner.items.items()], owner.is_open)
         return None
 
-    def _entry(self, owner: Table, name: str, key: Constant, call: Call) -> Value:
+    def _entry(self, owner: Mapping, name: str, key: Constant, call: Call) -> Value:
         if key.value not in owner.items:
             return UNKNOWN if owner.is_open else call.get("default", 1) or NONE
-        if name == "pop" and not self._machine.muted:
+        if name == "pop" and not self._machine.ordering_only:
             return owner.items.pop(key.value)
         return owner.items[key.value]
 
-    def of_running(self, owner: Running, name: str, call: Call) -> Value | None:
+    def of_running(self, owner: Generator, name: str, call: Call) -> Value | None:
         """Call a method of a generator."""
         del call
         return next(owner.values, UNKNOWN) if name in {"send", "__next__"} else UNKNOWN
 
 
-def _popped(owner: Items, name: str, index: Value | None) -> Value:
+def _popped(owner: Sequence, name: str, index: Value | None) -> Value:
     position = 0 if name in _TAKING_FIRST else -1
     if index is not None and name == "pop":
         if not isinstance(index, Constant) or not isinstance(index.value, int):
@@ -76,7 +76,7 @@ def _popped(owner: Items, name: str, index: Value | None) -> Value:
     return owner.items.pop(position)
 
 
-def _mix(owner: Items, name: str) -> None:
+def _mix(owner: Sequence, name: str) -> None:
     """Forget items that a method puts in another order."""
     if name in _MIXING:
         owner.is_open = True

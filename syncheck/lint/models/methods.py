@@ -7,7 +7,6 @@ from syncheck.lint.interp.values import (
     NONE,
     UNKNOWN,
     Attribute,
-    Bound,
     Call,
     Class,
     Constant,
@@ -15,16 +14,17 @@ from syncheck.lint.interp.values import (
     Event,
     Function,
     Future,
+    Generator,
     Graph,
     Instance,
-    Items,
-    Name,
-    Net,
+    Mapping,
+    Module,
     Optimizer,
+    Partial,
     Query,
-    Running,
+    Sequence,
     Stream,
-    Table,
+    Symbol,
     Tensor,
     Thread,
     Value,
@@ -52,19 +52,19 @@ class Methods:
             Context: self._context,
             Event: self._event,
             Tensor: self._tensor,
-            Items: containers.of_items,
-            Table: containers.of_table,
-            Net: self._net,
+            Sequence: containers.of_items,
+            Mapping: containers.of_table,
+            Module: self._net,
             Optimizer: self._optimizer,
             Work: self._work,
             Graph: self._graph,
             Thread: self._thread,
             Future: self._future,
-            Running: containers.of_running,
+            Generator: containers.of_running,
             Instance: self._instance,
             Constant: self._constant,
             Attribute: self._attribute,
-            Bound: self._constant,
+            Partial: self._constant,
             Function: self._constant,
             Class: self._constant,
         }
@@ -117,8 +117,8 @@ class Methods:
         machine, first = self._machine, call.get("stream", 0)
         stream = first if isinstance(first, Stream) else None
         if first is not None and stream is None and truth(first) is not False and name in {"record", "wait"}:
-            owner.is_lost |= name == "record"
-            machine.havoc()
+            owner.escaped |= name == "record"
+            machine.assume_synchronized()
             return NONE
         if name == "record":
             machine.record(owner, stream, call.node)
@@ -130,7 +130,7 @@ class Methods:
             return Query(owner)
         elif name == "elapsed_time":
             other = call.get("end_event", 0)
-            if isinstance(other, Event) and not (owner.is_lost or other.is_lost or machine.muted):
+            if isinstance(other, Event) and not (owner.escaped or other.escaped or machine.ordering_only):
                 machine.session.elapsed(owner.ident, other.ident, machine.site(call.node))
             return UNKNOWN
         else:
@@ -156,18 +156,18 @@ class Methods:
         if special is not None:
             value: Value = special(owner, call)
             return value
-        if any(isinstance(value, Function | Bound) for value in call.values()):
+        if any(isinstance(value, Function | Partial) for value in call.values()):
             return calls.call_unknown(name, call)
         return calls.operators.method(owner, name, call)
 
     def _tensor_record_stream(self, owner: Tensor, call: Call) -> Value:
         stream, block, machine = call.get("s", 0), owner.block, self._machine
-        if isinstance(stream, Stream) and stream.ident and block.ident and not machine.muted:
-            if block.device is not None and not block.is_lost:
+        if isinstance(stream, Stream) and stream.ident and block.ident and not machine.ordering_only:
+            if block.device is not None and not block.escaped:
                 view = machine.accesses([(owner, False)])[0][1]
                 machine.session.record_stream(block.ident, view, stream.ident, machine.site(call.node))
         else:
-            block.is_lost = True
+            block.escaped = True
         return NONE
 
     def _tensor_numpy(self, owner: Tensor, call: Call) -> Value:
@@ -187,7 +187,7 @@ class Methods:
             if leaf.grad is None and leaf.block.device is not None:
                 leaf.grad = Tensor(machine.allocate(leaf.block.device, call.node), stream=forward)
             gradients += [leaf.grad] if leaf.grad is not None else []
-        seeds = tensors_in(Items(call.values()))
+        seeds = tensors_in(Sequence(call.values()))
         own = [tensor for tensor in gradients if tensor.block.device == device]
         touched = [*((tensor, False) for tensor in (owner, *seeds)), *((tensor, True) for tensor in own)]
         machine.launch(forward, "aten::backward", touched, call.node)
@@ -231,15 +231,15 @@ class Methods:
 
     # -- layers and optimizers
 
-    def _net(self, owner: Net, name: str, call: Call) -> Value | None:
+    def _net(self, owner: Module, name: str, call: Call) -> Value | None:
         if name in {"to", "cuda", "cpu"}:
             return self._calls.transfers.move_net(owner, call, name)
         if name in {"eval", "train", "half", "bfloat16", "float", "requires_grad_", "double", "share_memory"}:
             return owner
         if name in {"parameters", "buffers"}:
-            return Items([owner.weight] if owner.weight is not None else [])
+            return Sequence([owner.weight] if owner.weight is not None else [])
         if name == "zero_grad":
-            if owner.weight is not None and not self._machine.muted:
+            if owner.weight is not None and not self._machine.ordering_only:
                 owner.weight.grad = None
             return NONE
         return UNKNOWN
@@ -247,7 +247,7 @@ class Methods:
     def _optimizer(self, owner: Optimizer, name: str, call: Call) -> Value | None:
         machine = self._machine
         if name == "zero_grad":
-            for parameter in owner.parameters if not machine.muted else ():
+            for parameter in owner.parameters if not machine.ordering_only else ():
                 parameter.grad = None
         elif name == "step":
             for parameter in owner.parameters:
@@ -265,12 +265,12 @@ class Methods:
             self._calls.collectives.waited(owner)
             return UNKNOWN
         owner.lost()
-        self._machine.havoc()
+        self._machine.assume_synchronized()
         return UNKNOWN
 
     def _graph(self, owner: Graph, name: str, call: Call) -> Value | None:
         machine = self._machine
-        if name == "replay" and owner.has_captured and not machine.muted:
+        if name == "replay" and owner.has_captured and not machine.ordering_only:
             stream = machine.current(machine.thread.device)
             if stream:
                 machine.named += machine.session.replay(owner.ident, stream, machine.site(call.node))
@@ -298,15 +298,15 @@ class Methods:
             if found is not None:
                 return found
         run = owner.kind.find("run")
-        is_thread = any(isinstance(base, Name) and base.path == "threading.Thread" for base in owner.kind.bases)
+        is_thread = any(isinstance(base, Symbol) and base.path == "threading.Thread" for base in owner.kind.bases)
         if is_thread and name == "start" and run is not None:
             return self._calls.in_new_thread(run, Call(call.node, [owner]))
         return UNKNOWN if is_thread else None
 
     def _module_method(self, owner: Instance, name: str, call: Call) -> Value | None:
-        nets = [value for value in owner.attributes.values() if isinstance(value, Net)]
-        lists = [value.items for value in owner.attributes.values() if isinstance(value, Items)]
-        nets += [value for items in lists for value in items if isinstance(value, Net)]
+        nets = [value for value in owner.attributes.values() if isinstance(value, Module)]
+        lists = [value.items for value in owner.attributes.values() if isinstance(value, Sequence)]
+        nets += [value for items in lists for value in items if isinstance(value, Module)]
         if name in {"to", "cuda", "cpu"}:
             for net in nets:
                 self._calls.transfers.move_net(net, call, name)
@@ -314,7 +314,7 @@ class Methods:
         if name in {"eval", "train", "half", "float", "bfloat16", "requires_grad_"}:
             return owner
         if name in {"parameters", "buffers"}:
-            return Items([net.weight for net in nets if net.weight is not None])
+            return Sequence([net.weight for net in nets if net.weight is not None])
         if name in {"register_buffer", "register_parameter"}:
             text = call.get("name", 0)
             if isinstance(text, Constant) and len(call.args) > 1:

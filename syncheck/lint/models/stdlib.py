@@ -9,7 +9,6 @@ from syncheck.lint.interp.contexts import restoring
 from syncheck.lint.interp.values import (
     NONE,
     UNKNOWN,
-    Bound,
     Call,
     Constant,
     Context,
@@ -17,9 +16,10 @@ from syncheck.lint.interp.values import (
     Event,
     Function,
     Future,
-    Items,
-    Name,
-    Table,
+    Mapping,
+    Partial,
+    Sequence,
+    Symbol,
     Thread,
     Value,
     Work,
@@ -84,20 +84,20 @@ class StandardLibrary:
         if len(call.args) != 2:
             return UNKNOWN
         items = list(self._calls.iteration.turns(call.args[1]))
-        return Items([self._calls.in_new_thread(call.args[0], Call(call.node, [item])) for item in items])
+        return Sequence([self._calls.in_new_thread(call.args[0], Call(call.node, [item])) for item in items])
 
     # -- caches
 
     def _cache(self, call: Call) -> Value:
         """Return what makes a function keep its results; called with it, or first with a size."""
         if call.args and isinstance(call.args[0], Function):
-            return Bound(Name("syncheck.cached"), [call.args[0], Table({})])
-        return Name("functools.cache")
+            return Partial(Symbol("syncheck.cached"), [call.args[0], Mapping({})])
+        return Symbol("functools.cache")
 
     def _cached(self, call: Call) -> Value:
         function, kept, *others = call.args
         given = [*others, *call.kwargs.values()]
-        if not isinstance(kept, Table) or not all(isinstance(value, Constant | Device) for value in given):
+        if not isinstance(kept, Mapping) or not all(isinstance(value, Constant | Device) for value in given):
             return self._calls.call_unknown("", Call(call.node, others, call.kwargs))
         key = tuple(repr(value.value if isinstance(value, Constant) else value.index) for value in given
                     if isinstance(value, Constant | Device))  # fmt: skip
@@ -152,7 +152,7 @@ class StandardLibrary:
             return function
 
         def other(inner: Call) -> Value:
-            entered.append(Context(lambda: NONE, self._machine.havoc))
+            entered.append(Context(lambda: NONE, self._machine.assume_synchronized))
             return self._calls.call_unknown("", inner)
 
         methods: dict[str, Callable[[Call], Value]] = {"callback": callback}
@@ -186,17 +186,17 @@ class StandardLibrary:
         self.functions |= {f"{key}.{name}": function for name, function in self._callbacks(entered).items()}
         self.functions[f"{key}.enter_context"] = enter_context
         self.functions[f"{key}.close"] = close
-        return Context(lambda: Name(key), leave)
+        return Context(lambda: Symbol(key), leave)
 
 
 def _thread(call: Call) -> Value:
     args = call.kwargs.get("args")
     kwargs = call.kwargs.get("kwargs")
-    given = {str(key): value for key, value in kwargs.items.items()} if isinstance(kwargs, Table) else {}
+    given = {str(key): value for key, value in kwargs.items.items()} if isinstance(kwargs, Mapping) else {}
     target = call.get("target", 1) or UNKNOWN
-    function = target.function if isinstance(target, Bound) else target
+    function = target.function if isinstance(target, Partial) else target
     waits = isinstance(function, Function) and _waits_for_others(function)
-    return Thread(target, args.items if isinstance(args, Items) else [], given, waits)
+    return Thread(target, args.items if isinstance(args, Sequence) else [], given, waits)
 
 
 def _waits_for_others(function: Function) -> bool:
@@ -212,13 +212,13 @@ def _waits_for_others(function: Function) -> bool:
 
 def _executor(call: Call) -> Value:
     del call
-    return Name("syncheck.executor")
+    return Symbol("syncheck.executor")
 
 
 def _partial(call: Call) -> Value | None:
-    return Bound(call.args[0], list(call.args[1:]), call.kwargs) if call.args else None
+    return Partial(call.args[0], list(call.args[1:]), call.kwargs) if call.args else None
 
 
 def _wraps(call: Call) -> Value:
     del call
-    return Name("syncheck.identity")
+    return Symbol("syncheck.identity")

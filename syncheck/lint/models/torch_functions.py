@@ -18,11 +18,11 @@ from syncheck.lint.interp.values import (
     Device,
     Event,
     Graph,
-    Items,
-    Name,
-    Net,
+    Module,
     Optimizer,
+    Sequence,
     Stream,
+    Symbol,
     Tensor,
     Value,
     tensors_in,
@@ -97,7 +97,7 @@ class Api:
         if path in _CLOCKS:
             return self._machine.read_clock(call.node)
         if _SAME_DEVICE_MODULE.search(path):
-            return Name("torch.cuda")
+            return Symbol("torch.cuda")
         if head.startswith("torch.distributed"):
             return self._calls.collectives.call(name, call)
         return self._call_torch(path, head, name, call) if path.startswith("torch.") else None
@@ -120,7 +120,7 @@ class Api:
     def _compute(self, path: str, head: str, name: str, call: Call) -> Value | None:
         if name in _NOT_OPERATORS or head.startswith(("torch.cuda", "torch.utils", "torch.backends")):
             return UNKNOWN if not any(isinstance(v, Stream | Event) for v in call.values()) else None
-        inputs = tensors_in(Items(call.values()))
+        inputs = tensors_in(Sequence(call.values()))
         if not inputs or not _TORCH_FUNCTIONS.match(path):
             return None if inputs else UNKNOWN
         return self._operator(name, inputs, call)
@@ -169,13 +169,13 @@ class Api:
     def _new_event(self, call: Call) -> Value:
         timing = call.flag("enable_timing", 0)
         event = self.new_event(call.node, timing=bool(timing))
-        event.is_lost = timing is None or not call.is_complete
+        event.escaped = timing is None or not call.is_complete
         return event
 
     def new_event(self, node: ast.AST, *, timing: bool) -> Event:
         """Make an event."""
         machine = self._machine
-        machine.n_events += 1
+        machine.n_relevant += 1
         event = Event(machine.ident())
         site = machine.site(node)
         machine.session.event(event.ident, site, timing=timing)
@@ -208,7 +208,7 @@ class Api:
 
         def enter() -> Value:
             thread = machine.thread
-            thread.chose = True
+            thread.set_explicitly = True
             if not stream.ident:
                 thread.streams = dict.fromkeys(range(N_DEVICES), 0)
                 return stream
@@ -227,7 +227,7 @@ class Api:
 
     def _set_stream(self, call: Call) -> Value:
         thread, stream = self._machine.thread, call.get("stream", 0)
-        thread.chose = True
+        thread.set_explicitly = True
         if isinstance(stream, Stream) and stream.ident:
             thread.streams[stream.device] = stream.ident
             thread.device = stream.device
@@ -249,7 +249,7 @@ class Api:
         thread = self._machine.thread
 
         def enter() -> Value:
-            thread.chose = True
+            thread.set_explicitly = True
             thread.device = thread.device if index is None else index
             return NONE
 
@@ -260,7 +260,7 @@ class Api:
 
     def _set_device(self, call: Call) -> Value:
         index = self._index(call.get("device", 0))
-        self._machine.thread.chose = True
+        self._machine.thread.set_explicitly = True
         if index is not None:
             self._machine.thread.device = index
         return NONE
@@ -268,7 +268,7 @@ class Api:
     def _synchronize(self, call: Call) -> Value:
         device = self._index(call.get("device", 0))
         if device is None:
-            self._machine.havoc()
+            self._machine.assume_synchronized()
         else:
             self._machine.sync_device(device, call.node)
         return NONE
@@ -320,7 +320,7 @@ class Api:
         """Begin or end a capture on the current stream."""
         machine = self._machine
         stream = machine.current(machine.thread.device)
-        if machine.muted or not stream:
+        if machine.ordering_only or not stream:
             return
         if is_begin and not graph.has_captured:
             machine.session.capture_begin(graph.ident, stream, machine.site(node))
@@ -337,7 +337,7 @@ class Api:
         weight = self._calls.operators.make("aten::uniform_", Call(call.node, []), device)
         if isinstance(weight, Tensor):
             weight.is_leaf, weight.leaves = True, (weight,)
-            return Net(weight)
+            return Module(weight)
         return UNKNOWN
 
     def _parameter(self, call: Call) -> Value:

@@ -130,4 +130,4 @@ def _always_made(body: list[ast.stmt]) -> Iterator[ast.Call]:
 
 
 def _finding(rule: Rule, node: ast.AST, places: Places, function: str, **facts: str) -> Finding:
-    return Finding.of(rule, places.place(places.number(node, function)), **facts)
+    return Finding.of(rule, places.place(places.id_of(node, function)), **facts)

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from .exceptions import raised_by, report
-from .exit_hook import LastWords
+from .exit_hook import ExitHook
 from .program import PreparedProgram
 from .shutdown import finish, flush_quietly, revive_threads
 from .state import restored, search_path
@@ -51,7 +51,7 @@ def execute(prepared: PreparedProgram, at_exit: Callable[[int], int]) -> Outcome
             function returns.
     """
     pid = os.getpid()
-    with restored(), search_path(prepared.entry), LastWords(at_exit):
+    with restored(), search_path(prepared.entry), ExitHook(at_exit):
         sys.argv = ["-m" if prepared.program.is_module else prepared.program.target]
         sys.argv += prepared.program.arguments
         sys.modules["__main__"] = _new_main(prepared)

@@ -33,7 +33,7 @@ class _Terminate(int):
         self._act()
 
 
-class LastWords:
+class ExitHook:
     """While it is entered, `at_exit` is called once before this process ends by `os._exit` or SIGTERM.
 
     A forked child is left as if there were none.

@@ -23,6 +23,14 @@ from syncheck.sanitizer.session import Session
 FORMAT = 1
 _QUESTIONS = frozenset({"is_pending", "capturing", "report"})  # calls that change nothing
 _SITE_ARGUMENTS = frozenset({"site", "context"})
+_WRITTEN_AS = {
+    "launches_elided": "passed",
+    "describe_allocation": "shown",
+    "object_created": "made",
+    "object_destroyed": "dropped",
+}
+"""Calls of `Monitor` that are written under another name, so that format 1 stays what it was."""
+_READ_AS = {written: name for name, written in _WRITTEN_AS.items()}
 
 
 class TraceWriter:
@@ -63,13 +71,14 @@ class TraceWriter:
 
     def _recorded(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         names = list(inspect.signature(method).parameters)
+        written = _WRITTEN_AS.get(name, name)
         positions = [index for index, parameter in enumerate(names) if parameter in _SITE_ARGUMENTS]
 
         def call(*args: Any, **kwargs: Any) -> Any:
             for index in positions:
                 if index < len(args):
                     self._store_site(max(0, args[index]) // 4096 if names[index] == "context" else args[index])
-            self._write([name, args, kwargs] if kwargs else [name, args])
+            self._write([written, args, kwargs] if kwargs else [written, args])
             return method(*args, **kwargs)
 
         return call
@@ -168,7 +177,7 @@ class _CutOffError(Exception):
 
 def _apply(record: Any, session: Session, sites: StoredSites) -> bool:
     """Make one call; tell whether it was the end mark."""
-    kind = record[0]
+    kind = _READ_AS.get(record[0], record[0])
     if kind == "end":
         return True
     if kind == "site":
