@@ -10,8 +10,8 @@ from pathlib import Path
 
 from mkdocs.structure.files import File
 
-from syncheck import app
-from syncheck.config.settings import SETTINGS
+from syncheck.commands.rules import rule_page, sources
+from syncheck.config.options import SETTINGS
 from syncheck.rules.catalogue import CATALOGUE
 from syncheck.rules.model import Family
 
@@ -43,7 +43,7 @@ def on_config(config):
 
 def on_files(files, config):
     """Add the pages that are made."""
-    pages = {f"rules/{rule.code}.md": app.rule_page(rule.code) for rule in CATALOGUE}
+    pages = {f"rules/{rule.code}.md": rule_page(rule.code) for rule in CATALOGUE}
     pages["rules/index.md"] = rules_page()
     pages["commands.md"] = commands_page()
     pages["changelog.md"] = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
@@ -70,7 +70,7 @@ def rules_page():
         lines += [f"## {title}", "", "| rule | level | found by | |", "| --- | --- | --- | --- |"]
         for rule in CATALOGUE:
             if rule.family is family:
-                found_by = ", ".join(sorted(app.halves(rule))) or "nothing yet"
+                found_by = ", ".join(sorted(sources(rule))) or "nothing yet"
                 link = f"[{rule.code}]({rule.code}.md) {rule.name}"
                 lines.append(f"| {link} | {rule.severity} | {found_by} | {rule.summary} |")
         lines.append("")
@@ -109,6 +109,7 @@ def settings_table():
     """Return the table of the keys of `[tool.syncheck]`."""
     rows = ["| key | example | | for |", "| --- | --- | --- | --- |"]
     for setting in SETTINGS:
-        commands = ", ".join(setting.commands)
-        rows.append(f"| `{setting.key}` | `{setting.example}` | {setting.meaning} | {commands} |")
+        if setting.is_in_file:
+            commands = ", ".join(setting.commands)
+            rows.append(f"| `{setting.key}` | `{setting.example}` | {setting.help} | {commands} |")
     return "\n".join(rows)

@@ -1,6 +1,6 @@
 """syncheck: is this PyTorch program's GPU synchronization correct?"""
 
-__version__ = "0.1.0"
+from syncheck.version import __version__
 
 __all__ = ["__version__", "check", "ignore"]
 

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from syncheck import app
 from syncheck.config.options import Options
 from syncheck.errors import ConfigError
 from syncheck.filters.policy import Policy, truncate
 from syncheck.findings import Finding, Report, Summary
+from syncheck.report.render import render
 from syncheck.run import run
-from syncheck.run.process import completed, new_session
+from syncheck.run.process import new_session
 
 
 class BlockReport:
@@ -22,7 +22,7 @@ class BlockReport:
 
     def complete(self, report: Report) -> None:
         """The block has ended."""
-        self._report = completed(report)
+        self._report = report.completed()
 
     @property
     def report(self) -> Report:
@@ -53,7 +53,7 @@ class BlockReport:
         return bool(self.findings)
 
     def __str__(self) -> str:
-        return app.render(self._report, self._options, color=False)
+        return render(self._report, self._options, color=False)
 
 
 @contextmanager

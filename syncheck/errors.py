@@ -1,5 +1,8 @@
 """Every exception that syncheck raises on purpose. A finding is data and never one of these."""
 
+import difflib
+from collections.abc import Iterable
+
 
 class SyncheckError(Exception):
     """Something the user can put right.
@@ -31,3 +34,9 @@ class RecordError(SyncheckError):
 
 class BackendError(SyncheckError):
     """No backend can check this program here: torch is missing or too old, or no GPU answers."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """Return the hint "did you mean ...?" for a word that is like a known one; "" if none is."""
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f"did you mean {close[0]}?" if close else ""

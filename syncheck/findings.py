@@ -65,6 +65,10 @@ class Place:
         return next((frame for frame in self.stack if frame.is_user or frame.package not in _TRANSPARENT), None)
 
 
+NOTHING_SEEN = "no GPU operator was seen: nothing was checked"
+NO_FILES = "there is no Python file: nothing was checked"
+"""Why a report is incomplete, where nothing at all was checked."""
+
 UNKNOWN = Place(Frame("<unknown>", 0))
 """Where nobody knows where something happened."""
 
@@ -172,8 +176,14 @@ class Report:
         """Return this report with more notes."""
         return replace(self, notes=(*self.notes, *notes))
 
+    def completed(self) -> "Report":
+        """Return this report with the reason added why it may say too little: no operator was seen."""
+        if self.summary.operators or not self.summary.backend:
+            return self
+        return replace(self, incomplete=(*self.incomplete, NOTHING_SEEN))
+
     def failing(self, fail_on: Severity) -> bool:
-        """Tell whether any finding is at `fail_on` or worse."""
+        """Return whether any finding is at `fail_on` or worse."""
         levels = [finding.level for finding in self.findings] + ([self.worst_hidden] if self.worst_hidden else [])
         return any(level.rank <= fail_on.rank for level in levels)
 

@@ -14,7 +14,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 from pygls.workspace import TextDocument
 
-from syncheck import __version__, app
+from syncheck.commands.rules import rule_page
 from syncheck.config.settings import forget, options_for
 from syncheck.errors import ConfigError
 from syncheck.findings import Finding, Place
@@ -22,6 +22,7 @@ from syncheck.lint import engine, files
 from syncheck.lint.fixes import repairs
 from syncheck.rules.catalogue import CATALOGUE
 from syncheck.rules.model import Severity
+from syncheck.version import __version__
 
 RULE_PAGES = "https://syncheck.github.io/syncheck/rules/"
 _PAUSE = 0.2
@@ -87,7 +88,7 @@ class Server(LanguageServer):
         line = document.lines[position.line] if position.line < len(document.lines) else ""
         codes = [finding.rule.code for finding in self.found_at(document, lsp.Range(position, position))]
         known = [rule for rule in CATALOGUE if rule.code in {*codes, *re.findall(r"SYN\d{3}", line)}]
-        pages = "\n---\n".join(app.rule_page(rule.code) for rule in known)
+        pages = "\n---\n".join(rule_page(rule.code) for rule in known)
         return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, pages)) if pages else None
 
     def code_actions(

@@ -7,10 +7,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from syncheck import app
 from syncheck.config.options import Options
 from syncheck.findings import Report
-from syncheck.run.process import completed
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -39,9 +37,22 @@ class OutputStreams:
         ):
             file.write(text)
 
-    def is_colored(self, *, is_data: bool) -> bool:
-        """Tell whether a report may use colours."""
-        return os.isatty(self._pick(is_data=is_data)) and "NO_COLOR" not in os.environ
+    def is_colored(self, wanted: str, *, is_data: bool) -> bool:
+        """Return whether a report may use colours.
+
+        Args:
+            wanted: "always", "never", or "auto": on a terminal, unless the environment says otherwise.
+            is_data: the report is one that programs read.
+
+        Source:
+            https://no-color.org; https://force-color.org.
+        """
+        if wanted != "auto":
+            return wanted == "always"
+        if os.environ.get("NO_COLOR"):
+            return False
+        is_terminal = os.isatty(self._pick(is_data=is_data)) and os.environ.get("TERM") != "dumb"
+        return is_terminal or bool(os.environ.get("FORCE_COLOR"))
 
     def _pick(self, *, is_data: bool) -> int:
         return self._data if is_data else self._people
@@ -52,21 +63,23 @@ def deliver(report: Report, options: Options, streams: OutputStreams) -> int:
 
     A report that cannot be written to its file is printed all the same, so that no finding is lost.
     """
-    report = completed(report)
-    status = app.status_of(report, options)
+    from syncheck.report.render import render, status_of  # noqa: PLC0415  --help needs none of it
+
+    report = report.completed()
+    status = status_of(report, options)
     is_data = options.output_format not in {"text", "concise"}
     if options.output is not None:
         try:
-            options.output.write_text(app.render(report, options, color=False), encoding="utf-8")
+            options.output.write_text(render(report, options, color=False), encoding="utf-8")
         except OSError as error:
             reason = error.strerror or str(error)
             streams.write(
                 error_text(f"cannot write the report to {options.output}: {reason}", "it follows here"), is_data=False
             )
-            streams.write(app.render(report, options, color=False), is_data=False)
+            streams.write(render(report, options, color=False), is_data=False)
             return 3
         return status
-    streams.write(app.render(report, options, color=streams.is_colored(is_data=is_data)), is_data=is_data)
+    streams.write(render(report, options, color=streams.is_colored(options.color, is_data=is_data)), is_data=is_data)
     return status
 
 

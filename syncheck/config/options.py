@@ -1,68 +1,193 @@
-"""What the user chose: one frozen value, one field a setting."""
+"""Every setting, declared once: name, kind, default, meaning, and the commands that it is for.
+
+The command line, `[tool.syncheck]`, the options and settings of the pytest plugin, the environment variables, `syncheck
+config` and the documentation are derived from the fields of `Options`.
+"""
 
 import os
-from dataclasses import dataclass
+from dataclasses import Field, dataclass, field, fields
 from fnmatch import fnmatch
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import Any
 
+from syncheck.config import kinds
+from syncheck.config.kinds import Kind
 from syncheck.rules.model import Severity
+
+_ALL = ("run", "replay", "merge", "lint", "pytest")
+_REPORTING = ("run", "replay", "merge", "lint")
+_RUNNING = ("run", "pytest")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a field of `Options` can be set.
+
+    Attributes:
+        name: of the field.
+        kind: of its values.
+        help: what it does, for the help and the documentation.
+        commands: the commands that it is for; "pytest" is the plugin.
+        example: a right value as TOML; "" for what only the command line can say.
+        is_added: the values of all sources count, not only that of the strongest.
+        panel: the heading that it stands under in the help.
+        flags: as the command line has it, where that is not derived from the name.
+        default: the value where no source says anything.
+    """
+
+    name: str
+    kind: Kind
+    help: str
+    commands: tuple[str, ...]
+    example: str
+    is_added: bool
+    panel: str
+    flags: tuple[str, ...]
+    default: Any
+
+    @cached_property
+    def key(self) -> str:
+        """As it is written in `[tool.syncheck]`."""
+        return self.name.replace("_", "-")
+
+    @property
+    def is_in_file(self) -> bool:
+        """Return whether `[tool.syncheck]` can say it."""
+        return bool(self.example)
+
+    @property
+    def variable(self) -> str:
+        """The environment variable."""
+        return f"SYNCHECK_{self.name.upper()}"
+
+    @cached_property
+    def options(self) -> tuple[str, ...]:
+        """As the command line has it."""
+        if self.flags:
+            return self.flags
+        return (f"--{self.key}/--no-{self.key}",) if self.kind is kinds.FLAG else (f"--{self.key}",)
+
+
+def _setting(  # noqa: PLR0913  a table of keywords
+    default: Any,
+    kind: Kind,
+    text: str,
+    *,
+    commands: tuple[str, ...] = _ALL,
+    example: str = "",
+    is_added: bool = False,
+    panel: str = "Report",
+    flags: tuple[str, ...] = (),
+) -> Any:
+    parts = {"kind": kind, "help": text, "commands": commands, "example": example, "is_added": is_added}
+    return field(default=default, metadata={**parts, "panel": panel, "flags": flags, "default": default})
+
+
+FORMATS = ("text", "concise", "json", "sarif", "github", "gitlab", "junit")
+MAX_DEVICES = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Every setting of every command; each has its own use for some of them.
+    """The value of every setting; a command reads those that are for it."""
 
-    Attributes:
-        select: rule codes, prefixes or names to report; empty for all.
-        extend_select: those to report as well.
-        ignore: those not to report; wins over both.
-        per_file_ignores: (pattern, those not to report in files that match it); patterns are relative to `root`.
-        third_party: findings whose places all lie in installed packages: "short", "full" or "off".
-        fail_on: the mildest level that makes the exit status 1.
-        max_findings: findings to show, 0 for all.
-        output_format: "text", "concise", "json", "sarif", "github", "gitlab" or "junit".
-        output: file for the report; None for a standard stream.
-        stacks: show whole call stacks.
-        baseline: file of the findings that are known; None for none.
-        write_baseline: make the findings of now the known ones.
-        backend: "auto", "cuda" or "sim".
-        devices: number of simulated GPUs.
-        fail_fast: end the program at the first finding at `fail_on` or worse.
-        trace: file to record the run in.
-        steps: check only from the end of the first number of optimizer steps to that of the second, None: to the end
-            of the program; None checks all of it.
-        ranks_dir: where the ranks of a job write what they tell each other; None: in `.syncheck`, removed at the end.
-        hang_timeout: seconds without progress after which a job whose ranks wait for each other is ended; 0: never.
-        nproc: number of ranks to start; 0 runs the program in this process.
-        exclude: patterns of files and folders not to lint, as in a .gitignore.
-        respect_gitignore: do not lint what git ignores.
-        root: the folder of the pyproject.toml that holds the settings; "" if there is none.
-    """
-
-    select: tuple[str, ...] = ()
-    extend_select: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
-    per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    third_party: str = "short"
-    fail_on: Severity = Severity.WARNING
-    max_findings: int = 0
-    output_format: str = "text"
-    output: Path | None = None
-    stacks: bool = False
-    baseline: Path | None = None
-    write_baseline: bool = False
-    backend: str = "auto"
-    devices: int = 2
-    fail_fast: bool = False
-    trace: Path | None = None
-    steps: tuple[int, int | None] | None = None
-    ranks_dir: Path | None = None
-    hang_timeout: float = 0.0
-    nproc: int = 0
-    exclude: tuple[str, ...] = ()
-    respect_gitignore: bool = True
+    select: tuple[str, ...] = _setting(
+        (), kinds.RULES, "Rules to report: codes, prefixes (SYN1) or names; all if left out.",
+        example='["SYN1", "SYN201"]', panel="Rules",
+    )  # fmt: skip
+    extend_select: tuple[str, ...] = _setting(
+        (), kinds.RULES, "Rules to report as well.", example='["unordered-read"]', is_added=True, panel="Rules"
+    )
+    ignore: tuple[str, ...] = _setting(
+        (), kinds.RULES, "Rules not to report.", example='["SYN303"]', is_added=True, panel="Rules"
+    )
+    per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = _setting(
+        (), kinds.RULES_BY_PATTERN, "Rules not to report in files that match a pattern.",
+        example='{ "tests/*" = ["SYN7"] }', is_added=True, panel="Rules",
+    )  # fmt: skip
+    third_party: str = _setting(
+        "short", kinds.choice("short", "full", "off"), "How to show findings that lie in installed packages alone.",
+        commands=("run", "replay", "merge", "pytest"), example='"off"',
+    )  # fmt: skip
+    fail_on: Severity = _setting(
+        Severity.WARNING, kinds.LEVEL, "The mildest level that makes the exit status 1.", example='"error"'
+    )
+    max_findings: int = _setting(
+        0, kinds.integer(0, 1 << 31), "Show at most this many findings; 0 for all.", commands=_REPORTING, example="20"
+    )
+    output_format: str = _setting("text", kinds.choice(*FORMATS), "Format of the report.", example='"concise"')
+    output: Path | None = _setting(None, kinds.PATH, "Write the report to this file.", commands=_REPORTING)
+    color: str = _setting(
+        "auto", kinds.choice("auto", "always", "never"), "Colours in the report; auto: on a terminal.",
+        commands=_REPORTING,
+    )  # fmt: skip
+    quiet: bool = _setting(
+        False, kinds.FLAG, "Print findings and errors only.", commands=_REPORTING, flags=("--quiet", "-q")
+    )
+    exit_zero: bool = _setting(
+        False, kinds.FLAG, "Exit with status 0 also when there are findings.", commands=_REPORTING,
+        flags=("--exit-zero",),
+    )  # fmt: skip
+    stacks: bool = _setting(
+        False, kinds.FLAG, "Show whole call stacks.", commands=("run", "replay", "merge"), example="true"
+    )
+    baseline: Path | None = _setting(
+        None, kinds.PATH, "Ignore the findings listed in this file.", example='"syncheck-baseline.json"',
+        panel="Known findings",
+    )  # fmt: skip
+    write_baseline: bool = _setting(
+        False, kinds.FLAG, "Write the current findings to the baseline.", panel="Known findings",
+        flags=("--write-baseline",),
+    )  # fmt: skip
+    backend: str = _setting(
+        "auto", kinds.choice("auto", "cuda", "sim"), "Real or simulated GPUs; auto takes real ones if there are any.",
+        commands=_RUNNING, example='"sim"', panel="GPUs",
+    )  # fmt: skip
+    devices: int = _setting(
+        2, kinds.integer(1, MAX_DEVICES), "Number of simulated GPUs.", commands=_RUNNING, example="4", panel="GPUs"
+    )
+    fail_fast: bool = _setting(
+        False, kinds.FLAG, "Stop the program at the first finding that fails the run.", commands=("run",),
+        example="true", panel="Run",
+    )  # fmt: skip
+    trace: Path | None = _setting(
+        None, kinds.PATH, "Record the run in this file, for `syncheck replay`.", commands=("run",), panel="Run"
+    )
+    steps: tuple[int, int | None] | None = _setting(
+        None, kinds.STEPS, "Check only these optimizer steps: 100:120, or 100: to the end.", commands=("run",),
+        panel="Run",
+    )  # fmt: skip
+    nproc: int = _setting(
+        0, kinds.integer(1, 4096), "Number of ranks to start on this machine.", commands=("run",), panel="Ranks"
+    )
+    ranks_dir: Path | None = _setting(
+        None, kinds.PATH, "Folder that all ranks of a job can see, for their records.", commands=("run",),
+        example='"/shared/syncheck"', panel="Ranks",
+    )  # fmt: skip
+    hang_timeout: float = _setting(
+        0.0, kinds.SECONDS, "Stop the job after this many seconds without progress; 0: never.", commands=("run",),
+        example="300", panel="Ranks",
+    )  # fmt: skip
+    exclude: tuple[str, ...] = _setting(
+        (), kinds.WORDS, "Files and folders to leave out, as in a .gitignore.", commands=("lint",),
+        example='["third_party/"]', is_added=True, panel="Files",
+    )  # fmt: skip
+    force_exclude: bool = _setting(
+        False, kinds.FLAG, "Leave out excluded files also if they are named.", commands=("lint",), example="true",
+        panel="Files",
+    )  # fmt: skip
+    respect_gitignore: bool = _setting(
+        True, kinds.FLAG, "Leave out what git ignores.", commands=("lint",), example="false", panel="Files"
+    )
+    config: Path | None = _setting(
+        None, kinds.PATH, "Read the settings from this TOML file.", commands=_REPORTING, panel="Settings"
+    )
+    isolated: bool = _setting(
+        False, kinds.FLAG, "Ignore all settings files.", commands=_REPORTING, flags=("--isolated",), panel="Settings"
+    )
     root: str = ""
+    """The folder of the pyproject.toml that the settings come from; "" if there is none."""
 
     def selected(self) -> frozenset[str]:
         """Return the codes of the rules to report.
@@ -85,6 +210,19 @@ class Options:
         return fnmatch(relative, pattern) or fnmatch(os.path.basename(path), pattern)
 
 
+def _declared(declared: Field[Any]) -> Setting:
+    return Setting(declared.name, **declared.metadata)
+
+
+SETTINGS = tuple(_declared(declared) for declared in fields(Options) if declared.metadata)
+BY_NAME = {setting.name: setting for setting in SETTINGS}
+
+
+def settings_of(command: str) -> tuple[Setting, ...]:
+    """Return the settings that a command has."""
+    return tuple(setting for setting in SETTINGS if command in setting.commands)
+
+
 @lru_cache(maxsize=256)
 def _selected(options: Options, more_ignored: tuple[tuple[str, ...], ...]) -> frozenset[str]:
     chosen = _codes(options.select) or _codes(("ALL",))
@@ -93,6 +231,6 @@ def _selected(options: Options, more_ignored: tuple[tuple[str, ...], ...]) -> fr
 
 
 def _codes(names: tuple[str, ...]) -> frozenset[str]:
-    from syncheck.rules import catalogue  # noqa: PLC0415  36 modules that `--help` does not need
+    from syncheck.rules import catalogue  # noqa: PLC0415  --help needs none of its modules
 
     return frozenset(rule.code for name in names for rule in catalogue.matching(name))

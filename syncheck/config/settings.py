@@ -1,156 +1,68 @@
-"""Where settings come from: `[tool.syncheck]` of pyproject.toml, under what a command line says."""
+"""Where the values of settings come from: defaults, `[tool.syncheck]`, the environment, the command line."""
 
-import difflib
 import os
-from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from syncheck.config.options import Options
-from syncheck.errors import ConfigError
-from syncheck.rules.model import Severity
-
-FORMATS = ("text", "concise", "json", "sarif", "github", "gitlab", "junit")
-BACKENDS = ("auto", "cuda", "sim")
-THIRD_PARTY = ("short", "full", "off")
-MOST_DEVICES = 64
+from syncheck.config.kinds import Kind
+from syncheck.config.options import BY_NAME, SETTINGS, Options, Setting, settings_of
+from syncheck.errors import ConfigError, nearest
 
 Layer: TypeAlias = tuple[tuple[str, Any], ...]
 """Settings of one source: (field of `Options`, value)."""
 
-_SHOWING = ("run", "replay", "merge", "lint")
-_ALL = ("run", "replay", "merge", "lint", "pytest")
+_BY_KEY = {setting.key: setting for setting in SETTINGS if setting.is_in_file}
 
 
-def _names(value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-        raise TypeError
-    return tuple(value)
-
-
-def _rules(value: object) -> tuple[str, ...]:
-    from syncheck.rules import catalogue  # noqa: PLC0415  36 modules that `--help` does not need
-
-    names = _names(value)
-    for name in names:
-        catalogue.matching(name)
-    return names
-
-
-def _table_of_rules(value: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    if not isinstance(value, dict):
-        raise TypeError
-    return tuple((pattern, _rules(names)) for pattern, names in value.items())
-
-
-def _yes_or_no(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError
-    return value
-
-
-def _number(least: int, most: int) -> Callable[[object], int]:
-    def read(value: object) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise TypeError
-        return value
-
-    return read
-
-
-def _seconds(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
-        raise TypeError
-    return float(value)
-
-
-def _one_of(*allowed: str) -> Callable[[object], str]:
-    def read(value: object) -> str:
-        if value not in allowed:
-            raise TypeError
-        return str(value)
-
-    return read
-
-
-def _level(value: object) -> Severity:
-    return Severity(_one_of(*Severity)(value))
-
-
-def _path(value: object) -> Path:
-    if not isinstance(value, str) or not value:
-        raise TypeError
-    return Path(value)
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One key of `[tool.syncheck]`.
+class _Table(NamedTuple):
+    """The settings of a file.
 
     Attributes:
-        key: as it is written in the file.
-        read: turns a value of the file into that of the option; raises TypeError for a wrong one.
-        example: a right value, as it is written in the file.
-        meaning: for the documentation.
-        commands: the commands that it is for; "pytest" is the plugin.
-        is_added: the values of all sources count, and not only that of the command line.
-        choices: the values that it can have, where they are few.
+        root: the folder of the file.
+        path: the file.
+        values: as TOML has them.
     """
 
-    key: str
-    read: Callable[[object], object]
-    example: str
-    meaning: str
-    commands: tuple[str, ...] = _ALL
-    is_added: bool = False
-    choices: tuple[str, ...] = ()
-
-    @property
-    def field(self) -> str:
-        """The field of `Options`."""
-        return self.key.replace("-", "_")
-
-
-SETTINGS = (
-    Setting("select", _rules, '["SYN1", "SYN201"]', "rules to report (codes, prefixes, names); all, if left out"),
-    Setting("extend-select", _rules, '["unordered-read"]', "rules to report as well", is_added=True),
-    Setting("ignore", _rules, '["SYN303"]', "rules not to report", is_added=True),
-    Setting(
-        "per-file-ignores", _table_of_rules, '{ "tests/*" = ["SYN7"] }', "rules not to report in some files",
-        is_added=True,
-    ),
-    Setting(
-        "third-party", _one_of(*THIRD_PARTY), '"off"',
-        "findings whose places all lie in installed packages: in short, full, or off",
-        ("run", "replay", "merge", "pytest"), choices=THIRD_PARTY,
-    ),
-    Setting("fail-on", _level, '"error"', "mildest level that fails", choices=tuple(Severity)),
-    Setting("baseline", _path, '"syncheck-baseline.json"', "file of the findings that are known"),
-    Setting("max-findings", _number(0, 1 << 31), "20", "findings to show; 0 for all", _SHOWING),
-    Setting("output-format", _one_of(*FORMATS), '"concise"', "format of the report", _SHOWING,
-            choices=FORMATS),
-    Setting("stacks", _yes_or_no, "true", "show whole call stacks", ("run", "replay", "merge")),
-    Setting("backend", _one_of(*BACKENDS), '"sim"', "real or simulated GPUs", ("run", "pytest"), choices=BACKENDS),
-    Setting("devices", _number(1, MOST_DEVICES), "4", "number of simulated GPUs", ("run", "pytest")),
-    Setting("fail-fast", _yes_or_no, "true", "end the program at the first failing finding", ("run",)),
-    Setting("ranks-dir", _path, '"/shared/syncheck"', "folder for what the ranks of a job tell each other", ("run",)),
-    Setting("hang-timeout", _seconds, "300", "seconds after which a job that hangs is ended; 0: never", ("run",)),
-    Setting("exclude", _names, '["third_party/"]', "what not to lint, as in a .gitignore", ("lint",), is_added=True),
-    Setting("respect-gitignore", _yes_or_no, "false", "do not lint what git ignores", ("lint",)),
-)  # fmt: skip
-BY_KEY = {setting.key: setting for setting in SETTINGS}
-DEFAULTS = {field.name: field.default for field in fields(Options) if field.default is not MISSING}
+    root: str
+    path: str
+    values: dict[str, Any]
 
 
 def given(**values: Any) -> Layer:
-    """Return the settings that a command line has: those that are not None and not empty."""
+    """Return the settings that a source has: those that are not None and not empty."""
     return tuple((name, value) for name, value in values.items() if value is not None and value != ())
 
 
+def value_of(setting: Setting, words: Any, source: str = "") -> Any:
+    """Return the value of a setting from words as a command line has them; None for None.
+
+    Args:
+        setting: what is set.
+        words: one word, several for a list, or a value that is no text.
+        source: what the user wrote it as; "" for the option of the command line.
+
+    Raises:
+        ConfigError: the words do not fit; the message names the source.
+    """
+    if words is None or isinstance(words, bool):
+        return words
+    try:
+        if setting.kind.is_list:
+            return tuple(part for word in words for part in _parts(setting.kind, word))
+        return setting.kind.from_word(str(words))
+    except ConfigError as error:
+        source = source or setting.options[0].partition("/")[0]
+        raise ConfigError(str(error).replace("invalid value", f"invalid value for {source}:"), error.hint) from None
+
+
+def _parts(kind: Kind, word: str) -> tuple[str, ...]:
+    parts: Any = kind.from_word(word)
+    return tuple(parts)
+
+
 def as_arguments(layer: Layer) -> tuple[str, ...]:
-    """Return settings as a command line has them, but for those that say where the report goes and what it leaves out.
+    """Return settings as a command line has them, except those that say where the report goes and what it leaves out.
 
     So a rank is started that checks as this process does, and leaves the report to it.
     """
@@ -158,8 +70,11 @@ def as_arguments(layer: Layer) -> tuple[str, ...]:
     for name, value in layer:
         if name in _OF_THE_REPORT:
             continue
-        text = ",".join(value) if isinstance(value, tuple) else str(value)
-        found += [f"--{name.replace('_', '-')}", *([] if value is True else [text])]
+        option, _, negated = BY_NAME[name].options[0].partition("/")
+        if isinstance(value, bool):
+            found.append(option if value else negated)
+        else:
+            found += [option, ",".join(value) if isinstance(value, tuple) else str(value)]
     return tuple(found)
 
 
@@ -181,9 +96,16 @@ def options_in(folder: str = "", layer: Layer = (), *, command: str) -> Options:
     Args:
         folder: where to begin to look for a pyproject.toml.
         layer: the settings of the command line.
-        command: "run", "replay", "lint" or "pytest"; what the file says for others is left out. "" takes all.
+        command: "run", "replay", "merge", "lint" or "pytest"; what the file says for others is left out. "" takes all.
+
+    Raises:
+        ConfigError: the settings cannot be read, or name what does not exist.
     """
-    return _merged(os.path.abspath(folder), layer, command)
+    return _merged(os.path.abspath(folder), layer, command, _environment())
+
+
+def _environment() -> tuple[tuple[str, str], ...]:
+    return tuple((s.variable, os.environ[s.variable]) for s in SETTINGS if s.is_in_file and s.variable in os.environ)
 
 
 def forget() -> None:
@@ -193,72 +115,106 @@ def forget() -> None:
 
 
 @lru_cache(maxsize=4096)
-def _merged(folder: str, layer: Layer, command: str) -> Options:
-    found = _table_of(folder)
-    root, own = (found[0], _read(*found)) if found is not None else ("", {})
-    own = {s.field: own[s.field] for s in SETTINGS if s.field in own and command in {"", *s.commands}}
-    for name, value in layer:
-        setting = BY_KEY.get(name.replace("_", "-"))
-        own[name] = (*own.get(name, ()), *value) if setting is not None and setting.is_added else value
-    return Options(**own, root=root)
+def _merged(folder: str, layer: Layer, command: str, environment: tuple[tuple[str, str], ...]) -> Options:
+    found = _table_for(folder, dict(layer))
+    root, own = (found.root, _read(*found)) if found is not None else ("", {})
+    allowed = {s.name for s in (settings_of(command) if command else SETTINGS)}
+    values = {name: value for name, value in own.items() if name in allowed}
+    for name, value in (*_of_environment(dict(environment), allowed), *layer):
+        setting = BY_NAME.get(name)
+        values[name] = (*values.get(name, ()), *value) if setting is not None and setting.is_added else value
+    return Options(**values, root=root)
+
+
+def _of_environment(variables: dict[str, str], allowed: set[str]) -> Layer:
+    found: list[tuple[str, Any]] = []
+    for setting in SETTINGS:
+        word = variables.get(setting.variable, "")
+        if word and setting.name in allowed:
+            try:
+                found.append((setting.name, setting.kind.from_word(word)))
+            except ConfigError as error:
+                raise ConfigError(f"{setting.variable}: {error}", error.hint) from None
+    return tuple(found)
 
 
 def origins(folder: str = "") -> list[tuple[Setting, Any, str]]:
-    """Return each setting, its value in a folder ("" for the working directory), and where that comes from.
+    """Return each setting that a file can have, its value in a folder ("" for the working directory), and its source.
 
     Raises:
         ConfigError: as `options_in`.
     """
     found = _table_of(os.path.abspath(folder))
     options = options_in(folder, command="")
-    file = os.path.join(found[0], "pyproject.toml") if found is not None else ""
-    given_keys = found[1].keys() if found is not None else ()
-    return [(s, getattr(options, s.field), file if s.key in given_keys else "default") for s in SETTINGS]
+    file, in_file = (found.path, found.values.keys()) if found is not None else ("", ())
+
+    def origin(setting: Setting) -> str:
+        if os.environ.get(setting.variable):
+            return setting.variable
+        return file if setting.key in in_file else "default"
+
+    return [(s, getattr(options, s.name), origin(s)) for s in SETTINGS if s.is_in_file]
+
+
+def _table_for(folder: str, layer: dict[str, Any]) -> _Table | None:
+    """Return the table that the command line asks for: of the file that it names, of the nearest one, or none."""
+    if layer.get("isolated"):
+        return None
+    if layer.get("config") is None:
+        return _table_of(folder)
+    path = str(layer["config"])
+    document = _document(path)
+    tools = document.get("tool", {})
+    table = tools.get("syncheck", {}) if path.endswith("pyproject.toml") and isinstance(tools, dict) else document
+    return _Table(os.path.dirname(path), path, _checked(table, path))
+
+
+def _document(path: str) -> dict[str, Any]:
+    import tomllib  # noqa: PLC0415  --help needs no settings
+
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read {path}: {error}", "fix the TOML syntax error") from error
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror or error}", "name a file that can be read") from error
 
 
 @lru_cache(maxsize=4096)
-def _table_of(folder: str) -> tuple[str, dict[str, Any]] | None:
-    """Return the nearest folder, from one upwards, whose pyproject.toml has [tool.syncheck], and that table."""
-    import tomllib  # noqa: PLC0415  `--help` needs no settings
-
+def _table_of(folder: str) -> _Table | None:
+    """Return the table of the nearest pyproject.toml, in a folder or above, that has [tool.syncheck]."""
     path = os.path.join(folder, "pyproject.toml")
     if os.path.isfile(path):
-        try:
-            with open(path, "rb") as file:
-                tools = tomllib.load(file).get("tool", {})
-        except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ConfigError(f"cannot read {path}: {error}", "mend the file, or work outside of its folder") from error
+        tools = _document(path).get("tool", {})
         table = tools.get("syncheck") if isinstance(tools, dict) else None
         if table is not None:
-            return folder, _checked(table, path)
+            return _Table(folder, path, _checked(table, path))
     above = os.path.dirname(folder)
     return None if above == folder else _table_of(above)
 
 
 def _checked(table: Any, where: str) -> dict[str, Any]:
     if not isinstance(table, dict):
-        raise ConfigError(f"[tool.syncheck] in {where} is no table", "write its settings as `key = value` lines")
+        raise ConfigError(f"[tool.syncheck] in {where} is not a table", "write its settings as `key = value` lines")
     for key in table:
-        if key not in BY_KEY:
-            near = difflib.get_close_matches(key, BY_KEY, 1)
-            hint = f"did you mean {near[0]}?" if near else f"the settings are {', '.join(BY_KEY)}"
+        if key not in _BY_KEY:
+            hint = nearest(key, _BY_KEY) or f"the settings are {', '.join(_BY_KEY)}"
             raise ConfigError(f"[tool.syncheck] in {where} has no setting {key!r}", hint)
     return table
 
 
-def _read(root: str, table: dict[str, Any]) -> dict[str, Any]:
+def _read(root: str, file: str, table: dict[str, Any]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for key, value in table.items():
-        setting = BY_KEY[key]
+        setting = _BY_KEY[key]
         try:
-            values[setting.field] = setting.read(value)
+            found = setting.kind.from_toml(value)
         except TypeError:
-            where, few = os.path.join(root, "pyproject.toml"), ", ".join(setting.choices)
-            hint = f"choose one of {few}" if few else f"write, for example, {key} = {setting.example}"
-            raise ConfigError(f"{key} in {where} cannot be {value!r}", hint) from None
+            few = ", ".join(setting.kind.choices)
+            hint = f"choose from {few}" if few else f"write, for example, {key} = {setting.example}"
+            raise ConfigError(f"invalid value for {key} in {file}: {value!r}", hint) from None
         except ConfigError as error:
-            raise ConfigError(f"{key} in {os.path.join(root, 'pyproject.toml')}: {error}", error.hint) from None
-    for name in ("baseline", "ranks_dir"):
-        if name in values:
-            values[name] = Path(root) / values[name]
+            raise ConfigError(f"{key} in {file}: {error}", error.hint) from None
+        values[setting.name] = Path(root) / found if isinstance(found, Path) else found
     return values

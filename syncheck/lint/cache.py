@@ -6,12 +6,11 @@ import json
 import os
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from syncheck import __version__, serialization
-
-if TYPE_CHECKING:
-    from syncheck.lint.engine import Result
+from syncheck import serialization
+from syncheck.lint.result import Result
+from syncheck.version import __version__
 
 _FORMAT = 4
 
@@ -44,7 +43,7 @@ class Cache:
                 known = json.loads(self._file.read_bytes())
                 self._known = known if isinstance(known, dict) else {}
 
-    def find(self, path: str) -> "Result | None":
+    def find(self, path: str) -> Result | None:
         """Return what is known of a file; None if that is nothing, or not of this content."""
         entry = self._known.get(os.path.abspath(path))
         if entry is None:
@@ -59,7 +58,7 @@ class Cache:
             return None
         return None
 
-    def keep(self, path: str, digest: str, result: "Result") -> None:
+    def keep(self, path: str, digest: str, result: Result) -> None:
         """Remember the result for a content; of a file that could not be read there is none."""
         if self._file is None or not digest:
             return
@@ -96,8 +95,6 @@ def _hash(path: str) -> str:
         return digest_of(file.read())
 
 
-def _result(entry: dict[str, Any]) -> "Result":
-    from syncheck.lint.engine import Result  # noqa: PLC0415  it knows this class
-
+def _result(entry: dict[str, Any]) -> Result:
     findings = tuple(map(serialization.to_finding, entry["findings"])) if entry["findings"] else ()
     return Result(findings, tuple((line, comment) for line, comment in entry["unused"]), entry["problem"])

@@ -12,25 +12,11 @@ from syncheck.findings import Finding, Frame, Place, Report, Summary
 from syncheck.lint import files
 from syncheck.lint.cache import Cache, digest_of
 from syncheck.lint.prefilter import can_matter
+from syncheck.lint.result import Result
 from syncheck.paths import shown as shown_path
 
 _FEW = 16
 """Files that are not worth other processes."""
-
-
-@dataclass(slots=True)
-class Result:
-    """What came of one file.
-
-    Attributes:
-        findings: those that no comment silences, of all rules.
-        unused: comments that silence nothing: (line, the comment).
-        problem: why it could not be linted; "" if it could.
-    """
-
-    findings: tuple[Finding, ...] = ()
-    unused: tuple[tuple[int, str], ...] = ()
-    problem: str = ""
 
 
 @dataclass(slots=True)

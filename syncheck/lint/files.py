@@ -47,11 +47,30 @@ def discover(paths: tuple[str, ...], options_of: Callable[[str], Options]) -> It
     for path in paths:
         if not os.path.lexists(path):
             raise ConfigError(f"there is no file or folder {path!r}", "check the path, or name a folder to search")
-        for file in _under(path, options_of(os.path.join(path, "x.py"))) if os.path.isdir(path) else [path]:
+        for file in (
+            _under(path, options_of(os.path.join(path, "x.py")))
+            if os.path.isdir(path)
+            else _named(path, options_of(path))
+        ):
             real = os.path.realpath(file)
             if real not in seen:
                 seen.add(real)
                 yield file
+
+
+def _named(path: str, options: Options) -> list[str]:
+    """Return a file that is named, unless the settings leave out excluded files also then."""
+    if not options.force_exclude:
+        return [path]
+    left_out = pathspec.GitIgnoreSpec.from_lines(options.exclude)
+    folder = os.path.dirname(path) or "."
+    specs = _above(folder, respect=options.respect_gitignore)
+    own = os.path.join(folder, ".gitignore")
+    if options.respect_gitignore and os.path.isfile(own):
+        specs.append((folder, _spec(own)))
+    folders = set(os.path.relpath(path, options.root or ".").split(os.sep)[:-1])
+    is_left_out = bool(folders & _ALWAYS_LEFT_OUT) or _is_ignored(path, (".", options.root or "."), specs, left_out)
+    return [] if is_left_out else [path]
 
 
 def _under(root: str, options: Options) -> Iterator[str]:

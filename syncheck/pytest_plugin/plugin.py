@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from syncheck.pytest_plugin.settings import Settings, as_usage
+from syncheck.pytest_plugin.settings import Settings, add_settings, as_usage
 
 if TYPE_CHECKING:
     from syncheck.api import BlockReport
@@ -29,17 +29,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options and settings."""
     group = parser.getgroup("syncheck", "GPU synchronization")
     group.addoption("--syncheck", action="store_true", help="run every test under the sanitizer")
-    group.addoption("--syncheck-backend", choices=("auto", "cuda", "sim"), help="real or simulated GPUs")
-    group.addoption("--syncheck-devices", type=int, help="number of simulated GPUs")
-    group.addoption("--syncheck-output", type=Path, help="write one report on all tests to this file")
-    group.addoption("--syncheck-output-format", help="its format: text, json, sarif, github, gitlab, junit, concise")
-    group.addoption("--syncheck-baseline", type=Path, help="file of known findings, which fail no test")
-    group.addoption("--syncheck-write-baseline", action="store_true", help="make the findings of now the known ones")
+    group.addoption("--syncheck-output", type=Path, help="Write one report on all tests to this file.")
     parser.addini("syncheck", "run every test under the sanitizer", type="bool", default=False)
-    parser.addini("syncheck_backend", "auto, cuda or sim", default="")
-    parser.addini("syncheck_devices", "number of simulated GPUs", default="")
-    parser.addini("syncheck_ignore", "rules not to report", type="args", default=[])
-    parser.addini("syncheck_fail_on", "the mildest level that fails a test", default="")
+    add_settings(group, parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -279,7 +271,7 @@ class Checker:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     def _write(self, options: "Options") -> None:
-        from syncheck import app  # noqa: PLC0415  not for sessions that do not use it
+        from syncheck.report.render import render  # noqa: PLC0415  not for sessions that do not use it
 
         if self._baseline is not None and options.write_baseline:
             with as_usage():
@@ -287,7 +279,7 @@ class Checker:
                 self._baseline.write()
         file = self._config.getoption("--syncheck-output")
         if file is not None:
-            text = app.render(self._summary.report(self._baseline), options, color=False)
+            text = render(self._summary.report(self._baseline), options, color=False)
             (self._config.invocation_params.dir / file).write_text(text, encoding="utf-8")
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
@@ -355,9 +347,9 @@ def _key(finding: "Finding") -> tuple[str, str, int]:
 
 
 def _text(findings: "list[Finding]", options: "Options") -> str:
-    from syncheck import app  # noqa: PLC0415  not for sessions that do not use it
     from syncheck.findings import Report, Summary  # noqa: PLC0415
+    from syncheck.report.render import render  # noqa: PLC0415  not for sessions that do not use it
 
     report = Report(tuple(findings), summary=Summary(operators=1))
-    lines = app.render(report, replace(options, output_format="text"), color=False).splitlines()
+    lines = render(report, replace(options, output_format="text"), color=False).splitlines()
     return "\n".join(line for line in lines if not line.startswith(("checked: ", "syncheck: ")))

@@ -1,20 +1,40 @@
 """The settings of the pytest plugin: markers, options, pytest's own file, `[tool.syncheck]`.
 
-Like the plugin it is imported in every test session, so what it needs is imported when it is used.
+It is imported in every test session, so what only checked sessions need is imported there.
 """
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from syncheck.config.options import BY_NAME, Setting, settings_of
 
 if TYPE_CHECKING:
     from syncheck.api import BlockReport
     from syncheck.config.options import Options
 
 _MARKED = ("ignore", "select", "devices", "disable")
+
+
+def add_settings(group: pytest.OptionGroup, parser: pytest.Parser) -> None:
+    """Add an option and a setting of pytest's own file for every setting of the plugin."""
+    for setting in _in_command_line():
+        action = "store_true" if setting.kind.annotation is bool else "append" if setting.kind.is_list else "store"
+        group.addoption(f"--syncheck-{setting.key}", action=action, default=None, help=setting.help)
+    for setting in _in_ini():
+        kind: Any = "args" if setting.kind.is_list else "string"
+        parser.addini(f"syncheck_{setting.name}", setting.help, type=kind, default=[] if kind == "args" else "")
+
+
+def _in_command_line() -> tuple[Setting, ...]:
+    return tuple(s for s in settings_of("pytest") if s.kind.is_word)
+
+
+def _in_ini() -> tuple[Setting, ...]:
+    return tuple(s for s in _in_command_line() if s.is_in_file)
 
 
 class Settings:
@@ -34,59 +54,42 @@ class Settings:
     @cached_property
     def options(self) -> "Options":
         """The marker's before those of the command line, of pytest's own file, and of `[tool.syncheck]`."""
-        from syncheck.api import names  # noqa: PLC0415  not for sessions that do not use it
-        from syncheck.config.settings import given, options_in  # noqa: PLC0415
+        from syncheck.api import names  # noqa: PLC0415  it imports the sanitizer
+        from syncheck.config.settings import given, options_in, value_of  # noqa: PLC0415  as above
 
-        config, marked = self._config, self._given
-        baseline = config.getoption("--syncheck-baseline")
-        layer = given(
-            backend=config.getoption("--syncheck-backend") or config.getini("syncheck_backend") or None,
-            devices=self._devices(marked.get("devices"), config.getoption("--syncheck-devices")),
-            select=names(marked.get("select", ())),
-            ignore=(*config.getini("syncheck_ignore"), *names(marked.get("ignore", ()))),
-            fail_on=self._level(),
-            baseline=baseline.absolute() if baseline is not None else None,
-            write_baseline=config.getoption("--syncheck-write-baseline") or None,
-            output_format=self._format(),
-        )
-        wrong = sorted(marked.keys() - _MARKED)
+        marked = self._given
+        wrong = sorted(marked.keys() - set(_MARKED))
         with as_usage():
             if wrong:
-                raise pytest.UsageError(
-                    f"the marker syncheck has no argument {wrong[0]!r}; it has {', '.join(_MARKED)}"
-                )
-            options = options_in(str(config.rootpath), layer, command="pytest")
+                message = f"the marker syncheck has no argument {wrong[0]!r}; it has {', '.join(_MARKED)}"
+                raise pytest.UsageError(message)
+            own = {**self._of_ini(), **self._of_command_line()}
+            own["ignore"] = (*self._of_ini().get("ignore", ()), *self._of_command_line().get("ignore", ()))
+            own["ignore"] += names(marked.get("ignore", ()))
+            own["select"] = names(marked["select"]) if "select" in marked else own.get("select", ())
+            if "devices" in marked:
+                own["devices"] = value_of(BY_NAME["devices"], marked["devices"])
+            options = options_in(str(self._config.rootpath), given(**own), command="pytest")
             options.selected()
         return options
 
-    def _format(self) -> str | None:
-        from syncheck.config.settings import FORMATS  # noqa: PLC0415  as above
+    def _of_command_line(self) -> dict[str, Any]:
+        """Return the settings that pytest's command line has."""
+        from syncheck.config.settings import value_of  # noqa: PLC0415  only checked sessions need it
 
-        text = self._config.getoption("--syncheck-output-format")
-        if text is not None and text not in FORMATS:
-            raise pytest.UsageError(f"there is no output format {text!r}; choose one of {', '.join(FORMATS)}")
-        return str(text) if text is not None else None
+        words = {s.name: self._config.getoption(f"--syncheck-{s.key}") for s in _in_command_line()}
+        return {
+            name: value_of(BY_NAME[name], word, f"--syncheck-{BY_NAME[name].key}")
+            for name, word in words.items()
+            if word
+        }
 
-    def _devices(self, *more: int | None) -> int | None:
-        """Return the first number that is given: of the marker, of the command line, of pytest's own file."""
-        from syncheck.config.settings import BY_KEY, MOST_DEVICES  # noqa: PLC0415  as above
+    def _of_ini(self) -> dict[str, Any]:
+        """Return the settings that pytest's own file has."""
+        from syncheck.config.settings import value_of  # noqa: PLC0415  only checked sessions need it
 
-        text = self._config.getini("syncheck_devices")
-        if text and not text.isdecimal():
-            raise pytest.UsageError(f"syncheck_devices is {text!r}; write a number")
-        chosen = next((number for number in (*more, int(text) if text else None) if number is not None), None)
-        try:
-            return None if chosen is None else cast("int", BY_KEY["devices"].read(chosen))
-        except TypeError:
-            raise pytest.UsageError(f"there cannot be {chosen!r} devices; 1 to {MOST_DEVICES}") from None
-
-    def _level(self) -> Any:
-        from syncheck.rules.model import Severity  # noqa: PLC0415  not for sessions that do not use it
-
-        text = self._config.getini("syncheck_fail_on")
-        if text and text not in set(Severity):
-            raise pytest.UsageError(f"syncheck_fail_on is {text!r}; choose one of {', '.join(Severity)}")
-        return Severity(text) if text else None
+        words = {s.name: self._config.getini(f"syncheck_{s.name}") for s in _in_ini()}
+        return {name: value_of(BY_NAME[name], word, f"syncheck_{name}") for name, word in words.items() if word}
 
     @contextmanager
     def check(self) -> "Iterator[BlockReport]":

@@ -18,9 +18,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from syncheck import __version__, serialization
+from syncheck import serialization
 from syncheck.findings import Place, Report
 from syncheck.ranks.signature import Digest, Group, Signature
+from syncheck.version import __version__
 
 FORMAT = 1
 BLOCK = 1024

@@ -23,7 +23,9 @@ from syncheck.rules.model import Severity
 _NARROWEST = 40
 
 
-def render(report: Report, *, color: bool, stacks: bool, width: int = 100, full: bool = False) -> str:
+def render(
+    report: Report, *, color: bool, stacks: bool, width: int = 100, full: bool = False, is_quiet: bool = False
+) -> str:
     """Return the whole report, each line ended.
 
     Args:
@@ -32,6 +34,7 @@ def render(report: Report, *, color: bool, stacks: bool, width: int = 100, full:
         stacks: whether to show the call stack of every place.
         width: terminal cells of a line; prose is wrapped, longer source lines are cut around their marks.
         full: whether to show in full, too, what lies in installed packages alone.
+        is_quiet: leave out the summary, except for the reasons why the check is incomplete.
     """
     pen = Painter(color, max(width, _NARROWEST))
     lines: list[str] = []
@@ -40,7 +43,7 @@ def render(report: Report, *, color: bool, stacks: bool, width: int = 100, full:
         if finding not in short:
             lines += [*_finding(finding, pen, stacks=stacks), ""]
     lines += _in_packages(short, pen)
-    lines += _summary(report, pen)
+    lines += _doubts(report, pen) if is_quiet else _summary(report, pen)
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -128,14 +131,18 @@ def _summary(report: Report, pen: Painter) -> Iterator[str]:
         yield f"checked: {counted(report.summary.files, 'file')} in {report.summary.seconds:.1f} s"
     elif report.summary.operators or report.summary.backend:
         yield from hang("checked: ", _checked(report), pen.width)
-    for reason in report.incomplete:
-        yield from (pen.paint(line, Style.WARNING) for line in hang("incomplete: ", reason, pen.width))
+    yield from _doubts(report, pen)
     for remark in report.notes:
         yield from hang("note: ", remark, pen.width)
     if report.hidden:
         yield pen.paint(hidden_line(report.hidden), Style.STRONG)
     if report.known:
         yield f"{counted(report.known, 'known finding')} of the baseline not shown"
+
+
+def _doubts(report: Report, pen: Painter) -> Iterator[str]:
+    for reason in report.incomplete:
+        yield from (pen.paint(line, Style.WARNING) for line in hang("incomplete: ", reason, pen.width))
 
 
 def _verdict(report: Report) -> str:

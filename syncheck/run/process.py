@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING
 from syncheck.config.options import Options
 from syncheck.errors import BackendError, RecordError
 from syncheck.filters.policy import Policy
-from syncheck.findings import Report
+from syncheck.findings import NOTHING_SEEN, Report
 from syncheck.ranks import merging, rendezvous, watchdog, writer
 
 if TYPE_CHECKING:
     from syncheck.run.run import Run
     from syncheck.sanitizer.session import Session
-
-NOTHING_SEEN = "no GPU operator was seen: nothing was checked"
 
 
 def new_session(options: Options, backend: str) -> "Session":
@@ -101,7 +99,7 @@ def conclude(
         report = replace(report, incomplete=(*report.incomplete, *alone))
         return deliver(policy.finalize(report, lines))
     try:
-        merged = member.end(completed(report), status, sorted({path for path, _ in lines}), policy.unused(lines))
+        merged = member.end(report.completed(), status, sorted({path for path, _ in lines}), policy.unused(lines))
     except OSError as error:
         report = replace(report, incomplete=(*report.incomplete, f"the ranks could not be merged: {error}"))
         return deliver(policy.finalize(report, lines))
@@ -114,10 +112,3 @@ def shown(merged: merging.Merged, policy: Policy) -> Report:
     if report.summary.operators:
         report = replace(report, incomplete=tuple(text for text in report.incomplete if NOTHING_SEEN not in text))
     return policy.of_known(policy.filter(report), merged.ran)
-
-
-def completed(report: Report) -> Report:
-    """Return the report with the reason added why it may say too little: nothing was seen."""
-    if report.summary.operators or not report.summary.backend:
-        return report
-    return replace(report, incomplete=(*report.incomplete, NOTHING_SEEN))

@@ -83,7 +83,7 @@ def test_settings_come_from_the_nearest_pyproject(folder):
     [
         ('selekt = ["SYN1"]', "did you mean select?"),
         ('select = "SYN1"', "write, for example, select ="),
-        ('fail-on = "never"', "choose one of error, warning, advice"),
+        ('fail-on = "never"', "choose from error, warning, advice"),
         ("select = [", "cannot read"),
     ],
 )

@@ -336,7 +336,10 @@ def test_one_report_on_all_tests_can_go_to_a_file(suite, pytester, parallel):
     suite(tests, "--syncheck", "--syncheck-output", "report.sarif", "--syncheck-output-format", "sarif", *parallel)
     (run,) = json.loads((pytester.path / "report.sarif").read_text())["runs"]
     assert [result["ruleId"] for result in run["results"]] == ["SYN101"]
-    assert "choose one of text" in suite(tests, "--syncheck", "--syncheck-output-format", "yaml").stderr
+    assert (
+        "--syncheck-output-format: 'yaml'; choose from text"
+        in suite(tests, "--syncheck", "--syncheck-output-format", "yaml").stderr
+    )
 
 
 def test_settings_for_other_commands_are_left_alone(suite, pytester):
@@ -421,8 +424,8 @@ def test_what_could_not_be_checked_is_told(suite):
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
-        ("syncheck_fail_on = never", "choose one of error, warning, advice"),
-        ("syncheck_devices = many", "write a number"),
+        ("syncheck_fail_on = never", "syncheck_fail_on: 'never'; choose from error, warning, advice"),
+        ("syncheck_devices = many", "expected a whole number from 1 to 64"),
         ("syncheck_ignore = SYN999", "SYN999"),
     ],
 )

@@ -6,13 +6,13 @@ from pathlib import Path
 import markers
 import pytest
 
-from syncheck import app
+from syncheck.commands.rules import sources
 from syncheck.rules import page
 from syncheck.rules.catalogue import CATALOGUE
 from syncheck.rules.model import Rule
 
 OTHER_FOLDERS = {"seeds", "bugs", "traces"}
-RUN_RULES = [rule for rule in CATALOGUE if "run" in app.halves(rule)]
+RUN_RULES = [rule for rule in CATALOGUE if "run" in sources(rule)]
 MOST_CHANGED_LINES = 5
 
 

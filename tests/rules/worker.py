@@ -19,11 +19,11 @@ import torch._dynamo  # every dispatch mode imports it; like the simulator, once
 
 import syncheck.run.backends
 import syncheck.sim.install  # noqa: F401
-from syncheck import app
+from syncheck.commands import run as commands
 from syncheck.config.options import Options
 from syncheck.findings import Report
+from syncheck.report.render import render
 from syncheck.run import launcher
-from syncheck.run.process import completed
 
 _POLL_SECONDS = 0.02
 
@@ -87,11 +87,11 @@ def _check(request: dict[str, Any]) -> int:
     options = Options(backend=request["backend"], devices=request["devices"], output_format="json")
 
     def deliver(report: Report) -> int:
-        text = app.render(completed(report), options, color=False)
+        text = render(report.completed(), options, color=False)
         Path("report.json").write_text(text, encoding="utf-8")
         return 0
 
-    return app.run(launcher.Program(request["path"], (), is_module=False), options, deliver)
+    return commands.run(launcher.Program(request["path"], (), is_module=False), options, deliver)
 
 
 def _run_ranks(request: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from syncheck.app import replay
+from syncheck.commands.run import replay
 from syncheck.config.options import Options
 
 TRACES = Path(__file__).parents[2] / "fixtures" / "traces"

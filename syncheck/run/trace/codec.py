@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from syncheck import __version__, serialization
+from syncheck import serialization
 from syncheck.errors import TraceError
 from syncheck.findings import UNKNOWN, Place, Report
 from syncheck.rules.model import Rule
 from syncheck.sanitizer.monitor import Monitor, Sites
 from syncheck.sanitizer.session import Session
+from syncheck.version import __version__
 
 FORMAT = 1
 _QUESTIONS = frozenset({"is_pending", "capturing", "report"})  # calls that change nothing

@@ -1,0 +1,81 @@
+"""Commands that say what there is: rules, explain, config, doctor, lsp."""
+
+import json
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from syncheck.cli.parameters import choices
+from syncheck.errors import ConfigError
+
+_FORMATS: Any = choices("output_format", ("text", "json"))
+_Format = Annotated[_FORMATS, typer.Option("--output-format", help="Format.")]
+
+
+def add_to(cli: typer.Typer) -> None:
+    """Add the commands."""
+    cli.command(epilog="Examples: `syncheck rules`, `syncheck rules --output-format json`")(rules)
+    cli.command(epilog="Examples: `syncheck explain SYN101`, `syncheck explain unordered-read`")(explain)
+    cli.command(epilog="Examples: `syncheck config`, `syncheck config src/loader.py`")(config)
+    cli.command()(lsp)
+    cli.command()(doctor)
+
+
+def rules(output_format: _Format = _FORMATS.text) -> None:
+    """List all rules."""
+    from syncheck.commands.rules import rule_table  # noqa: PLC0415  --help needs none of it
+
+    table = rule_table()
+    if output_format is _FORMATS.json:
+        typer.echo(json.dumps(table, indent=2))
+        return
+    for row in table:
+        found_by = ", ".join(row["halves"]) or "-"  # type: ignore[arg-type]  # a list of strings
+        typer.echo(f"{row['code']}  {row['name']:<30} {row['level']:<8} {found_by:<10} {row['summary']}")
+
+
+def explain(rule: Annotated[str, typer.Argument(help="A code or a name: SYN101, unordered-read.")]) -> None:
+    """Print the page of a rule."""
+    from syncheck.commands.rules import rule_page  # noqa: PLC0415  --help needs none of it
+
+    page = rule_page(rule)
+    if not sys.stdout.isatty():
+        typer.echo(page)
+        return
+    from rich.console import Console  # noqa: PLC0415  only for a terminal
+    from rich.markdown import Markdown  # noqa: PLC0415  as above
+
+    Console().print(Markdown(page))
+
+
+def config(
+    path: Annotated[str, typer.Argument(help="A file or folder whose settings are wanted.")] = ".",
+    output_format: _Format = _FORMATS.text,
+) -> None:
+    """Print the settings in force, and where each comes from."""
+    from syncheck.commands.doctor import settings_in_force  # noqa: PLC0415  --help needs none of it
+
+    rows = settings_in_force(path)
+    if output_format is _FORMATS.json:
+        typer.echo(json.dumps([dict(zip(("key", "value", "origin"), row, strict=True)) for row in rows], indent=2))
+        return
+    for key, value, origin in rows:
+        typer.echo(f"{key:<20} {value:<36} {origin}")
+
+
+def lsp() -> None:
+    """Serve an editor: findings as you type, rule pages on hover, quick fixes."""
+    try:
+        from syncheck.lsp import serve  # noqa: PLC0415  it needs pygls
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"{error.name} is not installed", "pip install 'syncheck[lsp]'") from error
+    serve()
+
+
+def doctor() -> None:
+    """Print what can be checked on this machine."""
+    from syncheck.commands.doctor import doctor as inspect_machine  # noqa: PLC0415  it may import torch
+
+    for what, found in inspect_machine():
+        typer.echo(f"{what + ':':<24} {found}")

@@ -1,0 +1,126 @@
+"""The command that checks source: lint."""
+
+import contextlib
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from syncheck.cli.parameters import with_settings
+from syncheck.cli.terminal import OutputStreams, deliver, progress
+from syncheck.config.options import Options
+from syncheck.config.settings import Layer, forget, options_in
+
+if TYPE_CHECKING:
+    from syncheck.commands.lint import LintRequest
+
+_EXAMPLES = """Examples:
+
+`syncheck lint` checks this folder.
+
+`syncheck lint --fix src` applies the safe fixes in a folder."""
+_FIX, _OUTPUT, _FILES = "Fixes", "Report", "Files"
+
+
+def add_to(cli: typer.Typer) -> None:
+    """Add the command."""
+    cli.command(epilog=_EXAMPLES)(lint)
+
+
+@with_settings("lint")
+def lint(
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PATH]...", help="Files and folders; - for standard input. [default: .]", show_default=False
+        ),
+    ] = None,
+    fix: Annotated[bool | None, typer.Option("--fix", help="Apply fixes.", rich_help_panel=_FIX)] = None,
+    unsafe_fixes: Annotated[
+        bool | None,
+        typer.Option("--unsafe-fixes", help="Apply also fixes that make the host wait.", rich_help_panel=_FIX),
+    ] = None,
+    diff: Annotated[
+        bool | None, typer.Option("--diff", help="Show what --fix would change.", rich_help_panel=_FIX)
+    ] = None,
+    add_ignores: Annotated[
+        bool | None,
+        typer.Option("--add-ignores", help="Silence all findings by comments.", rich_help_panel=_FIX),
+    ] = None,
+    statistics: Annotated[
+        bool | None, typer.Option("--statistics", help="Count findings by rule.", rich_help_panel=_OUTPUT)
+    ] = None,
+    show_files: Annotated[
+        bool | None, typer.Option("--show-files", help="List the files and check none.", rich_help_panel=_FILES)
+    ] = None,
+    stdin_filename: Annotated[
+        str, typer.Option(help="Name of what standard input holds.", rich_help_panel=_FILES)
+    ] = "stdin.py",
+    no_cache: Annotated[
+        bool | None, typer.Option("--no-cache", help="Neither read nor write the cache.", rich_help_panel=_FILES)
+    ] = None,
+    watch: Annotated[
+        bool | None, typer.Option("--watch", help="Check again whenever a file changes.", rich_help_panel=_FILES)
+    ] = None,
+    *,
+    layer: Layer,
+) -> None:
+    """Find the same mistakes in source, without running it."""
+    from syncheck.commands.lint import LintRequest, lint_files  # noqa: PLC0415  --help needs none of it
+
+    request = LintRequest(
+        tuple(paths or (".",)),
+        layer,
+        (sys.stdin.buffer.read() if paths == ["-"] else b"", stdin_filename),
+        "diff" if diff else "fix" if fix else "ignore" if add_ignores else "",
+        bool(unsafe_fixes),
+        None if no_cache else Path(".syncheck_cache"),
+        progress(),
+    )
+    options = options_in("", layer, command="lint")
+    if show_files:
+        typer.echo("".join(f"{path}\n" for path in lint_files(request)), nl=False)
+        return
+    if watch:
+        _watch(request, options)
+    raise typer.Exit(_lint_once(request, options, statistics=bool(statistics)))
+
+
+def _lint_once(request: "LintRequest", options: Options, *, statistics: bool) -> int:
+    from syncheck.commands import lint as commands  # noqa: PLC0415  --help needs none of it
+    from syncheck.report.render import status_of  # noqa: PLC0415  as above
+
+    report, changed = commands.lint(request)
+    if request.change == "diff":
+        sys.stdout.write(changed)
+        return int(bool(changed))
+    if statistics:
+        for line in commands.statistics(report):
+            typer.echo(line)
+        status = status_of(report, options)
+    else:
+        status = deliver(report, options, OutputStreams(sys.stdout.fileno(), sys.stdout.fileno()))
+    if status == 0 and report.incomplete and not options.exit_zero:
+        return 3 if len(report.incomplete) >= report.summary.files else 1
+    return status
+
+
+def _watch(request: "LintRequest", options: Options) -> None:
+    """Lint again whenever a file changes, until the user interrupts."""
+    from syncheck.commands.lint import stamps  # noqa: PLC0415  --help needs none of it
+
+    seen: object = None
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            now = stamps(request)
+            if now != seen:
+                seen = now
+                forget()
+                if sys.stdout.isatty():
+                    typer.echo("\x1b[2J\x1b[H", nl=False)  # which flushes, unlike `write`
+                _lint_once(request, options, statistics=False)
+                sys.stdout.flush()
+            time.sleep(0.5)
+    raise typer.Exit(0)

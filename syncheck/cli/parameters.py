@@ -1,0 +1,73 @@
+"""Options of commands, derived from the settings."""
+
+import inspect
+from collections.abc import Callable
+from enum import Enum
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from syncheck.config.kinds import Kind
+from syncheck.config.options import Setting, settings_of
+from syncheck.config.settings import given, value_of
+
+
+def with_settings(command: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that gives a function the options of a command's settings.
+
+    The function gets their values as `layer`, as `syncheck.config.settings` takes them; what is left out on the command
+    line is not in it, so that a settings file can say it.
+    """
+    settings = tuple(setting for setting in settings_of(command) if setting.kind.is_word)
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        @wraps(function)
+        def call(**values: Any) -> None:
+            layer = given(**{s.name: value_of(s, _word(values.pop(s.name))) for s in settings})
+            function(**values, layer=layer)
+
+        own = [p for p in inspect.signature(function).parameters.values() if p.name != "layer"]
+        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *map(_parameter, settings))]
+        call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer reads
+        call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return call
+
+    return decorate
+
+
+def choices(name: str, values: tuple[str, ...]) -> Any:
+    """Return the type of an option that takes one of a few words: a shell can complete them."""
+    return Enum(name, {value: value for value in values})
+
+
+def _word(value: Any) -> Any:
+    return value.value if isinstance(value, Enum) else value
+
+
+def _parameter(setting: Setting) -> inspect.Parameter:
+    option = typer.Option(
+        *setting.options,
+        help=setting.help + _default_in_words(setting),
+        metavar=setting.kind.metavar,
+        rich_help_panel=setting.panel,
+        show_default=False,
+    )
+    wanted = _type_of(setting.name, setting.kind)
+    annotation: Any = Annotated.__class_getitem__((wanted | None, option))  # type: ignore[attr-defined]  # from data
+    return inspect.Parameter(setting.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _type_of(name: str, kind: Kind) -> Any:
+    if kind.choices:
+        return choices(name, kind.choices)
+    if kind.is_list:
+        return list[str]
+    return kind.annotation if kind.annotation in {bool, Path} else str
+
+
+def _default_in_words(setting: Setting) -> str:
+    if setting.default is None or setting.default in ((), "", 0) or setting.kind.annotation is bool:
+        return ""
+    return f" [default: {setting.default}]"

@@ -1,0 +1,110 @@
+"""Commands that check what a program does: run, replay, merge."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from syncheck.cli.parameters import with_settings
+from syncheck.cli.terminal import OutputStreams, deliver
+from syncheck.config.options import Options
+from syncheck.config.settings import Layer, as_arguments, options_in
+from syncheck.filters.policy import is_distributed, rank
+from syncheck.findings import Report
+
+_RUN_EXAMPLES = """Examples:
+
+`syncheck run train.py --epochs 1` checks a script on the machine's GPUs, or on simulated ones.
+
+`syncheck run --backend sim --devices 4 -m train` checks a module on four simulated GPUs."""
+_REPLAY_EXAMPLES = """Examples:
+
+`syncheck run --trace run.trace train.py` records a run.
+
+`syncheck replay run.trace --output-format json` checks it again."""
+_MERGE_EXAMPLES = """Examples:
+
+`syncheck merge .syncheck/job-20260101-120000-1a2b3c4d` merges one job.
+
+`syncheck merge node0/ node1/ --output-format sarif` merges folders of several machines."""
+
+
+def add_to(cli: typer.Typer) -> None:
+    """Add the commands."""
+    cli.command(context_settings={"allow_interspersed_args": False}, epilog=_RUN_EXAMPLES)(run)
+    cli.command(epilog=_REPLAY_EXAMPLES)(replay)
+    cli.command(epilog=_MERGE_EXAMPLES)(merge)
+
+
+@with_settings("run")
+def run(
+    script: Annotated[
+        str, typer.Argument(metavar="SCRIPT", help="The script, or with -m the module.", show_default=False)
+    ],
+    args: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ARGS]...", help="The program's own arguments.", show_default=False),
+    ] = None,
+    module: Annotated[bool | None, typer.Option("-m", help="SCRIPT is a module, as in `python -m`.")] = None,
+    *,
+    layer: Layer,
+) -> None:
+    """Run a program and check its GPU synchronization.
+
+    Options of syncheck go before SCRIPT; what follows it is passed to the program.
+    """
+    from syncheck.commands import run as commands  # noqa: PLC0415  --help needs none of it
+    from syncheck.run.launcher import Program  # noqa: PLC0415  as above
+
+    layer = tuple((name, _own(value) if name == "trace" else value) for name, value in layer)
+    options = options_in("", layer, command="run")
+    streams = OutputStreams(sys.stdout.fileno(), sys.stderr.fileno())  # the program may redirect or close its own
+    program = Program(script, tuple(args or ()), bool(module))
+    status = commands.run(
+        program, options, lambda report: deliver(report, _for_rank(options, report), streams), as_arguments(layer)
+    )
+    raise typer.Exit(status)
+
+
+def _for_rank(options: Options, report: Report) -> Options:
+    """Return the settings for a report: ranks that are not merged write files of their own."""
+    return replace(options, output=_own(options.output)) if options.output and not report.summary.ranks else options
+
+
+def _own(path: Path) -> Path:
+    """Return the name of this rank's own file, of one for all ranks."""
+    return path.with_name(f"{path.stem}.rank{rank()}{path.suffix}") if is_distributed() else path
+
+
+@with_settings("replay")
+def replay(
+    trace: Annotated[
+        Path, typer.Argument(metavar="TRACE", help="A file that `syncheck run --trace` wrote.", show_default=False)
+    ],
+    *,
+    layer: Layer,
+) -> None:
+    """Check a recorded run again, without the program and without torch."""
+    from syncheck.commands import run as commands  # noqa: PLC0415  --help needs none of it
+
+    options = options_in("", layer, command="replay")
+    streams = OutputStreams(sys.stdout.fileno(), sys.stdout.fileno())
+    raise typer.Exit(deliver(commands.replay(trace, options), options, streams))
+
+
+@with_settings("merge")
+def merge(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="FOLDER...", help="Folders with the records of ranks.", show_default=False)
+    ],
+    *,
+    layer: Layer,
+) -> None:
+    """Merge the records of the ranks of a job into one report, also those of ranks that died."""
+    from syncheck.commands import run as commands  # noqa: PLC0415  --help needs none of it
+
+    options = options_in("", layer, command="merge")
+    streams = OutputStreams(sys.stdout.fileno(), sys.stdout.fileno())
+    raise typer.Exit(deliver(commands.merge(tuple(folders), options), options, streams))

@@ -1,0 +1,60 @@
+"""What this machine and its settings offer."""
+
+import importlib.util
+import json
+import os
+import runpy
+import sys
+
+from syncheck.config.settings import origins
+from syncheck.errors import BackendError, ConfigError
+from syncheck.version import __version__
+
+
+def doctor() -> list[tuple[str, str]]:
+    """Return what this machine offers: (what, finding) pairs."""
+    rows = [("syncheck", __version__), ("python", sys.version.split()[0])]
+    try:
+        if importlib.util.find_spec("torch") is None:
+            missing = "missing: pip install 'torch>=2.8'; without it nothing can be run"
+            return [*rows, ("torch", missing)]
+        from syncheck.run import backends  # noqa: PLC0415  it imports torch
+
+        rows.extend(backends.doctor())
+    except BackendError as error:
+        rows.append(("torch", f"{error}; {error.hint}"))
+    rows.append(("working directory", os.getcwd()))
+    return rows
+
+
+def torch_in_short() -> str:
+    """Return torch's version, its CUDA, and the backend that `auto` chooses, without importing torch if it can."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        return "no torch; lint, replay and rules work without it"
+    found = runpy.run_path(os.path.join(os.path.dirname(spec.origin), "version.py"))
+    cuda = found.get("cuda")
+    backend = "sim"
+    if cuda is not None:
+        from syncheck.run import backends  # noqa: PLC0415  torch alone knows whether there is a GPU
+
+        backend = dict(backends.doctor())["backend chosen by auto"]
+    return f"torch {found['__version__']}, {f'CUDA {cuda}' if cuda else 'no CUDA'}, backend {backend}"
+
+
+def settings_in_force(path: str) -> list[tuple[str, str, str]]:
+    """Return each setting, its value for a file or a folder as TOML would have it, and where that comes from.
+
+    Raises:
+        ConfigError: there is no such path, or its settings are wrong.
+    """
+    if not os.path.exists(path):
+        raise ConfigError(f"no such file or folder: {path!r}", "name one whose settings are wanted")
+    folder = path if os.path.isdir(path) else os.path.dirname(path)
+    return [(setting.key, _as_toml(value), origin) for setting, value, origin in origins(folder)]
+
+
+def _as_toml(value: object) -> str:
+    if isinstance(value, tuple) and value and isinstance(value[0], tuple):
+        return "{ " + ", ".join(f"{json.dumps(key)} = {_as_toml(names)}" for key, names in value) + " }"
+    return "" if value is None else json.dumps(value, default=str)

@@ -1,0 +1,105 @@
+"""Lint files: which ones, what is changed in them, and the report."""
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from syncheck.config.options import Options
+from syncheck.config.settings import Layer, options_for, options_in
+from syncheck.filters.policy import baseline_of, known_left_out, looking_at, truncate
+from syncheck.findings import NO_FILES, Report
+from syncheck.lint import engine, files
+from syncheck.lint.cache import Cache
+from syncheck.lint.fixes import changes
+
+
+def _unseen(done: int, of: int) -> None:
+    del done, of
+
+
+@dataclass(frozen=True, slots=True)
+class LintRequest:
+    """What to lint, and what to do with it.
+
+    Attributes:
+        paths: files and folders; "-" for standard input.
+        given: the settings of the command line; those of the files' own pyproject.toml count besides.
+        stdin: the text of standard input, and its name.
+        change: "" to report, "fix" or "ignore" to change the files, "diff" to show how `fix` would.
+        unsafe: repairs that make the host wait are wanted, too.
+        cache: folder of the cache; None for none.
+        progress: called with (done, all) now and then.
+    """
+
+    paths: tuple[str, ...]
+    given: Layer = ()
+    stdin: tuple[bytes, str] = (b"", "stdin.py")
+    change: str = ""
+    unsafe: bool = False
+    cache: Path | None = None
+    progress: Callable[[int, int], None] = _unseen
+
+
+def lint_files(request: LintRequest) -> list[str]:
+    """Return the files that a request is about.
+
+    Raises:
+        ConfigError: a path does not exist, or the settings are wrong.
+    """
+    return list(files.discover(request.paths, lambda path: options_for(path, request.given)))
+
+
+def lint(request: LintRequest) -> tuple[Report, str]:
+    """Lint files; return the report, and the changes as a unified diff where they were only to be shown.
+
+    Raises:
+        ConfigError: a path does not exist, a rule does not, or the settings are wrong.
+    """
+
+    def options_of(path: str) -> Options:
+        return options_for(path, request.given)
+
+    options = options_in("", request.given, command="lint")
+    options.selected()  # wrong names are reported before anything is done
+    baseline = baseline_of(options)
+    diff = ""
+    if request.paths == ("-",):
+        data, name = request.stdin
+        paths = [name]
+        outcome = engine.Outcome({name: engine.lint_data(name, data)}, 1)
+    else:
+        paths = lint_files(request)
+        if request.change:
+            diff = changes.change(paths, request.change, options_of, unsafe=request.unsafe)
+        outcome = engine.lint(paths, Cache(request.cache), request.progress)
+    report = engine.report_of(outcome, options_of)
+    if baseline is not None:
+        linted = {baseline.relative(path) for path in paths if not _problem_of(outcome, path)}
+
+        def is_seen(path: str) -> bool:
+            file = path.partition(":cell ")[0]
+            return file in linted or not os.path.exists(os.path.join(baseline.path.parent, file))
+
+        looked_at = looking_at("lint", baseline, options_of, is_seen)
+        report = known_left_out(report, baseline, options, looked_at, is_certain=True)
+    report = truncate(report, options.max_findings)
+    return report if paths else replace(report, incomplete=(NO_FILES,)), diff
+
+
+def _problem_of(outcome: engine.Outcome, path: str) -> str:
+    """Return why a file could not be linted; "" if it could."""
+    result = outcome.results.get(path)
+    return result.problem if result is not None else ""
+
+
+def statistics(report: Report) -> list[str]:
+    """Return one line a rule that found anything: number, code, name."""
+    counts = Counter(finding.rule for finding in report.findings)
+    return [f"{number:>6}  {rule.code}  {rule.name}" for rule, number in counts.most_common()]
+
+
+def stamps(request: LintRequest) -> dict[str, int]:
+    """Return when each file of a request was changed last."""
+    return {path: os.stat(path).st_mtime_ns for path in lint_files(request) if os.path.exists(path)}

@@ -1,0 +1,37 @@
+"""The rules: what each means, and which part of syncheck reports it."""
+
+from syncheck.lint.analysis import RULES as LINT_RULES
+from syncheck.ranks.compare import RULES as RANK_RULES
+from syncheck.rules import catalogue, page
+from syncheck.rules.model import Rule
+from syncheck.sanitizer.session import RULES as RUN_RULES
+
+
+def sources(rule: Rule) -> frozenset[str]:
+    """Return which parts of syncheck report a rule: "run", "lint"."""
+    by_run = {"run"} if rule in (*RUN_RULES, *RANK_RULES) else set()
+    return frozenset(by_run | ({"lint"} if rule in LINT_RULES else set()))
+
+
+def rule_table() -> list[dict[str, object]]:
+    """Return one entry a rule: code, name, level, halves (which parts report it), summary."""
+    return [
+        {
+            "code": rule.code,
+            "name": rule.name,
+            "level": rule.severity.value,
+            "halves": sorted(sources(rule)),
+            "summary": rule.summary,
+        }
+        for rule in catalogue.CATALOGUE
+    ]
+
+
+def rule_page(name: str) -> str:
+    """Return a rule's page as Markdown.
+
+    Raises:
+        ConfigError: no rule has this code or name; the hint names the nearest.
+    """
+    rule = catalogue.find(name)
+    return page.markdown(rule, sources(rule))

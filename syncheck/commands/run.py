@@ -1,0 +1,79 @@
+"""Run a program, replay a trace, merge what the ranks of a job have written."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from syncheck.config.options import Options
+from syncheck.filters.policy import Policy, is_distributed
+from syncheck.findings import Report
+from syncheck.lint import engine
+from syncheck.lint.prefilter import can_matter
+from syncheck.ranks import rendezvous
+from syncheck.ranks.merging import merge as merge_records
+from syncheck.run import launcher
+from syncheck.run.process import make_run, new_session, run_ranks, shown
+from syncheck.run.spawned import sender
+from syncheck.run.trace import codec
+
+
+def run(
+    program: launcher.Program, options: Options, deliver: Callable[[Report], int], arguments: tuple[str, ...] = ()
+) -> int:
+    """Run a program under the sanitizer.
+
+    Args:
+        program: what to run.
+        options: how.
+        deliver: prints a report and returns the exit status that it calls for.
+        arguments: the settings of the command line as they are written there, for ranks that the program starts.
+
+    Returns:
+        The exit status: the program's own if it failed, else that of the report.
+
+    Raises:
+        ScriptError: the program cannot be read or compiled.
+        ConfigError: a rule name that does not exist.
+        BackendError: there is no torch, or no backend for it.
+    """
+    policy = Policy(options, _silences_lint)
+    options.selected()
+    prepared = launcher.load(program)
+    if options.nproc and rendezvous.PARTS not in os.environ:
+        return run_ranks(options, policy, deliver)
+    member = rendezvous.begin(options.ranks_dir)
+    member.arguments, member.for_spawned = arguments, sender(member, options)
+    checked = make_run(options, deliver, policy)
+    if options.hang_timeout and is_distributed():
+        member.on_join()  # already the first call, which makes the process group, may hang
+    return checked.run(prepared)
+
+
+def _silences_lint(path: str, line: int) -> bool:
+    """Return whether the comment at a line of a file silences what the linter finds."""
+    try:
+        data = Path(path).read_bytes()
+    except OSError:
+        return False
+    return can_matter(data) and all(line != unused for unused, _ in engine.lint_data(path, data).unused)
+
+
+def merge(folders: tuple[Path, ...], options: Options) -> Report:
+    """Merge what the ranks of a job have written into folders.
+
+    Raises:
+        RecordError: there is nothing that can be merged.
+        ConfigError: a rule name that does not exist.
+    """
+    return shown(merge_records(folders), Policy(options))
+
+
+def replay(path: Path, options: Options) -> Report:
+    """Replay a trace and return its findings.
+
+    Raises:
+        TraceError: the trace cannot be used.
+        ConfigError: a rule name that does not exist.
+    """
+    policy = Policy(options)
+    return policy.finalize(policy.filter(codec.replay(path, lambda backend: new_session(options, backend))))

@@ -1,0 +1,168 @@
+"""Kinds of values that a setting can have: how each is read from TOML, and from a word.
+
+A word comes from the command line, from pytest's own file or from the environment.
+"""
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from syncheck.errors import ConfigError, nearest
+from syncheck.rules.model import Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of value.
+
+    Attributes:
+        annotation: the type of one word, for the command line.
+        from_toml: turns a value of a TOML file into that of the setting; raises TypeError if it does not fit.
+        from_word: turns a word into the value of the setting; raises ConfigError if it does not fit.
+        choices: the values that it can have, if there are few.
+        is_list: there can be several words.
+        metavar: stands for a word in the help.
+        is_word: it can be written as words, so that a command line can have it.
+    """
+
+    annotation: Any
+    from_toml: Callable[[object], object]
+    from_word: Callable[[str], object]
+    choices: tuple[str, ...] = ()
+    is_list: bool = False
+    metavar: str | None = None
+    is_word: bool = True
+
+
+def choice(*choices: str) -> Kind:
+    """Return the kind of values that are one of a few words."""
+
+    def from_toml(value: object) -> str:
+        if value not in choices:
+            raise TypeError
+        return str(value)
+
+    def from_word(word: str) -> str:
+        if word not in choices:
+            raise ConfigError(f"invalid value {word!r}", nearest(word, choices) or f"choose from {', '.join(choices)}")
+        return word
+
+    return Kind(str, from_toml, from_word, choices)
+
+
+def integer(least: int, most: int) -> Kind:
+    """Return the kind of whole numbers between two, both included."""
+
+    def from_toml(value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise TypeError
+        return value
+
+    def from_word(word: str) -> int:
+        if not re.fullmatch(r"\d{1,18}", word) or not least <= int(word) <= most:
+            raise ConfigError(f"invalid value {word!r}", f"expected a whole number from {least} to {most}")
+        return int(word)
+
+    return Kind(int, from_toml, from_word, metavar="N")
+
+
+def _seconds(value: object) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or value < 0:  # type: ignore[arg-type, operator]  # a number
+        raise TypeError
+    return float(value)  # type: ignore[arg-type]  # a number
+
+
+def _seconds_of_word(word: str) -> float:
+    try:
+        return _seconds(float(word))
+    except (TypeError, ValueError):
+        raise ConfigError(f"invalid value {word!r}", "expected seconds, 0 or more") from None
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
+
+
+_FLAG_WORDS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+
+
+def _flag_of_word(word: str) -> bool:
+    if word.lower() not in _FLAG_WORDS:
+        raise ConfigError(f"invalid value {word!r}", "expected true or false")
+    return _FLAG_WORDS[word.lower()]
+
+
+def _path(value: object) -> Path:
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise TypeError
+    return Path(value)
+
+
+def _path_of_word(word: str) -> Path:
+    """Return the absolute path: the program may change its working directory."""
+    if not word or "\0" in word:
+        raise ConfigError(f"invalid value {word!r}", "expected a path")
+    return Path(word).absolute()
+
+
+def _words(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise TypeError
+    return tuple(value)
+
+
+def _rules(value: object) -> tuple[str, ...]:
+    from syncheck.rules import catalogue  # noqa: PLC0415  --help needs none of its modules
+
+    names = _words(value)
+    for name in names:
+        catalogue.matching(name)
+    return names
+
+
+def _rules_of_word(word: str) -> tuple[str, ...]:
+    return _rules([name.strip() for name in word.split(",") if name.strip()])
+
+
+def _rules_by_pattern(value: object) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    if not isinstance(value, dict):
+        raise TypeError
+    return tuple((pattern, _rules(names)) for pattern, names in value.items())
+
+
+def _no_word(word: str) -> object:
+    raise ConfigError(f"invalid value {word!r}", "set it in pyproject.toml")
+
+
+def _steps(word: str) -> tuple[int, int | None]:
+    """Read "100:120" or "100:"."""
+    first, colon, last = word.partition(":")
+    if not (colon and first.isdecimal() and (not last or last.isdecimal())):
+        raise ConfigError(f"invalid value {word!r}", "expected FIRST:LAST, as in 100:120")
+    if last and int(last) <= int(first):
+        raise ConfigError(f"invalid value {word!r}", "expected FIRST:LAST, where LAST is greater than FIRST")
+    return int(first), int(last) if last else None
+
+
+def _no_toml(value: object) -> object:
+    raise TypeError(value)
+
+
+_LEVELS = choice(*(level.value for level in Severity))
+LEVEL = Kind(
+    str, lambda value: Severity(str(_LEVELS.from_toml(value))), lambda word: Severity(str(_LEVELS.from_word(word))),
+    _LEVELS.choices,
+)  # fmt: skip
+SECONDS = Kind(float, _seconds, _seconds_of_word, metavar="SECONDS")
+FLAG = Kind(bool, _flag, _flag_of_word)
+PATH = Kind(Path, _path, _path_of_word, metavar="PATH")
+WORDS = Kind(str, _words, lambda word: (word,), is_list=True)
+RULES = Kind(str, _rules, _rules_of_word, is_list=True, metavar="RULES")
+RULES_BY_PATTERN = Kind(str, _rules_by_pattern, _no_word, is_word=False)
+STEPS = Kind(str, _no_toml, _steps, metavar="FIRST:LAST")

@@ -1,0 +1,31 @@
+"""A report in the chosen format, and the exit status that it calls for."""
+
+from collections.abc import Callable
+
+from syncheck.config.options import Options
+from syncheck.findings import NO_FILES, NOTHING_SEEN, Report
+from syncheck.report import concise, github, gitlab, junit, sarif, structured, text
+from syncheck.version import __version__
+
+
+def render(report: Report, options: Options, *, color: bool) -> str:
+    """Return a report in the chosen format."""
+    renderers: dict[str, Callable[[], str]] = {
+        "json": lambda: structured.render_json(report, version=__version__),
+        "sarif": lambda: sarif.render(report, version=__version__),
+        "concise": lambda: concise.render(report),
+        "github": lambda: github.render(report),
+        "gitlab": lambda: gitlab.render(report),
+        "junit": lambda: junit.render(report),
+        "text": lambda: text.render(
+            report, color=color, stacks=options.stacks, full=options.third_party == "full", is_quiet=options.quiet
+        ),
+    }
+    return renderers[options.output_format]()
+
+
+def status_of(report: Report, options: Options) -> int:
+    """Return the exit status that a report calls for: 0 clean, 1 findings, 3 nothing could be checked."""
+    if report.failing(options.fail_on):
+        return 0 if options.exit_zero else 1
+    return 3 if {NOTHING_SEEN, NO_FILES} & set(report.incomplete) else 0

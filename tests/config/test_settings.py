@@ -1,0 +1,165 @@
+"""Every setting can be given by every route that it has, and means the same there."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from syncheck.config import settings
+from syncheck.config.options import SETTINGS, Options, settings_of
+from syncheck.errors import ConfigError
+from syncheck.rules.model import Severity
+
+# setting -> (as TOML, as words, its value)
+SAMPLES = {
+    "select": ('["SYN1", "SYN201"]', ["SYN1,SYN201"], ("SYN1", "SYN201")),
+    "extend_select": ('["unordered-read"]', ["unordered-read"], ("unordered-read",)),
+    "ignore": ('["SYN303"]', ["SYN303"], ("SYN303",)),
+    "per_file_ignores": ('{ "tests/*" = ["SYN7"] }', None, (("tests/*", ("SYN7",)),)),
+    "third_party": ('"off"', "off", "off"),
+    "fail_on": ('"error"', "error", Severity.ERROR),
+    "max_findings": ("20", "20", 20),
+    "output_format": ('"json"', "json", "json"),
+    "output": (None, "report.json", Path.cwd() / "report.json"),
+    "color": (None, "always", "always"),
+    "quiet": (None, True, True),
+    "exit_zero": (None, True, True),
+    "stacks": ("true", True, True),
+    "baseline": ('"known.json"', "known.json", Path.cwd() / "known.json"),
+    "write_baseline": (None, True, True),
+    "backend": ('"sim"', "sim", "sim"),
+    "devices": ("4", "4", 4),
+    "fail_fast": ("true", True, True),
+    "trace": (None, "run.trace", Path.cwd() / "run.trace"),
+    "steps": (None, "3:5", (3, 5)),
+    "nproc": (None, "2", 2),
+    "ranks_dir": ('"/shared"', "/shared", Path("/shared")),
+    "hang_timeout": ("300", "300", 300.0),
+    "exclude": ('["a/", "b"]', ["a/", "b"], ("a/", "b")),
+    "force_exclude": ("true", True, True),
+    "respect_gitignore": ("false", False, False),
+    "config": (None, "other.toml", Path.cwd() / "other.toml"),
+    "isolated": (None, True, True),
+}
+IN_FILE = [setting.name for setting in SETTINGS if setting.is_in_file]
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch):
+    settings.forget()
+    for name in [name for name in os.environ if name.startswith("SYNCHECK_")]:
+        monkeypatch.delenv(name)
+    yield
+    settings.forget()
+
+
+def command_of(name):
+    return next(setting for setting in SETTINGS if setting.name == name).commands[0]
+
+
+def test_every_setting_has_a_sample():
+    assert [setting.name for setting in SETTINGS] == list(SAMPLES)
+
+
+@pytest.mark.parametrize("name", IN_FILE)
+def test_a_file_can_say_it(name, tmp_path, monkeypatch):
+    text, _, value = SAMPLES[name]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text(f"[tool.syncheck]\n{name.replace('_', '-')} = {text}\n")
+    found = getattr(settings.options_in(command=command_of(name)), name)
+    assert found == (tmp_path / "known.json" if name == "baseline" else value)
+
+
+@pytest.mark.parametrize("name", [name for name, (_, words, _) in SAMPLES.items() if words is not None])
+def test_the_command_line_can_say_it(name, tmp_path):
+    _, words, value = SAMPLES[name]
+    setting = next(setting for setting in SETTINGS if setting.name == name)
+    layer = settings.given(**{name: settings.value_of(setting, words)})
+    if name == "config":
+        with pytest.raises(ConfigError, match=r"other\.toml"):
+            settings.options_in(str(tmp_path), layer, command="run")
+    else:
+        assert getattr(settings.options_in(str(tmp_path), layer, command=command_of(name)), name) == value
+
+
+@pytest.mark.parametrize("name", [name for name in IN_FILE if SAMPLES[name][1] is not None])
+def test_the_environment_can_say_it_and_is_stronger_than_a_file(name, tmp_path, monkeypatch):
+    _, words, value = SAMPLES[name]
+    word = ",".join(words) if name in {"select", "extend_select", "ignore"} else words
+    word = words[0] if name == "exclude" else str(word)
+    monkeypatch.setenv(f"SYNCHECK_{name.upper()}", word)
+    (tmp_path / "pyproject.toml").write_text("[tool.syncheck]\ndevices = 7\nfail-on = 'advice'\n")
+    found = getattr(settings.options_in(str(tmp_path), command=command_of(name)), name)
+    assert found == (("a/",) if name == "exclude" else value)
+
+
+def test_a_wrong_variable_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("SYNCHECK_DEVICES", "many")
+    with pytest.raises(ConfigError, match="SYNCHECK_DEVICES: invalid value 'many'"):
+        settings.options_in(str(tmp_path), command="run")
+
+
+def test_the_command_line_wins_and_lists_add_up(tmp_path):
+    (tmp_path / "pyproject.toml").write_text('[tool.syncheck]\ndevices = 7\nignore = ["SYN1"]\nselect = ["SYN2"]\n')
+    layer = settings.given(devices=3, ignore=("SYN3",), select=("SYN4",))
+    options = settings.options_in(str(tmp_path), layer, command="run")
+    assert (options.devices, options.ignore, options.select) == (3, ("SYN1", "SYN3"), ("SYN4",))
+
+
+def test_a_command_leaves_alone_what_is_not_for_it(tmp_path):
+    (tmp_path / "pyproject.toml").write_text('[tool.syncheck]\ndevices = 7\nexclude = ["x"]\n')
+    assert settings.options_in(str(tmp_path), command="lint").devices == Options().devices
+    assert settings.options_in(str(tmp_path), command="run").exclude == ()
+
+
+def test_isolated_reads_no_file_and_config_reads_another(tmp_path):
+    (tmp_path / "pyproject.toml").write_text("[tool.syncheck]\ndevices = 7\n")
+    other = tmp_path / "other.toml"
+    other.write_text("devices = 5\nbaseline = 'known.json'\n")
+    assert settings.options_in(str(tmp_path), (("isolated", True),), command="run").devices == Options().devices
+    found = settings.options_in("/", (("config", other),), command="run")
+    assert (found.devices, found.baseline, found.root) == (5, tmp_path / "known.json", str(tmp_path))
+    named = settings.options_in("/", (("config", tmp_path / "pyproject.toml"),), command="run")
+    assert named.devices == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("devices = 4\ndevices = 5", "cannot read"),
+        ("devices = true", "invalid value for devices"),
+        ("devices = 65", "write, for example, devices = 4"),
+        ("hang-timeout = nan", "invalid value for hang-timeout"),
+        ("hang-timeout = inf", "invalid value for hang-timeout"),
+        ("hang-timeout = -1", "invalid value for hang-timeout"),
+        ('baseline = ""', "invalid value for baseline"),
+        ('select = ["SYN1O1"]', "did you mean SYN101?"),
+        ("stacks = 1", "invalid value for stacks"),
+        ("devises = 1", "did you mean devices?"),
+    ],
+)
+def test_a_wrong_file_is_named_with_what_to_write(text, words, tmp_path):
+    (tmp_path / "pyproject.toml").write_text(f"[tool.syncheck]\n{text}\n")
+    with pytest.raises(ConfigError) as error:
+        settings.options_in(str(tmp_path), command="run")
+    assert words in f"{error.value} {error.value.hint}"
+    assert str(tmp_path) in str(error.value)
+
+
+def test_settings_pass_to_ranks_as_the_command_line_has_them():
+    layer = settings.given(select=("SYN1", "SYN2"), devices=3, fail_fast=False, stacks=True, output=Path("x"), nproc=2)
+    assert settings.as_arguments(layer) == ("--select", "SYN1,SYN2", "--devices", "3", "--no-fail-fast")
+
+
+def test_each_setting_is_for_a_command_and_has_a_help():
+    assert all(setting.commands and setting.help.endswith(".") for setting in SETTINGS)
+    assert {
+        setting.name for command in ("run", "replay", "merge", "lint", "pytest") for setting in settings_of(command)
+    } == set(SAMPLES)
+
+
+def test_an_example_is_a_right_value(tmp_path):
+    lines = [f"{setting.key} = {setting.example}" for setting in SETTINGS if setting.is_in_file]
+    (tmp_path / "pyproject.toml").write_text("\n".join(["[tool.syncheck]", *lines]))
+    assert json.dumps(settings.options_in(str(tmp_path), command="").devices) == "4"
