@@ -8,10 +8,10 @@ import time
 import torch
 from torch import nn
 
+from syncheck.instrument.findings import NewFindings
 from syncheck.instrument.sites import SiteTable
 from syncheck.sanitizer.session import Session
-from syncheck.sim.install import installed
-from syncheck.sim.simulator import Simulator
+from syncheck.sim.backend import Simulator
 
 STEPS = 200
 
@@ -38,9 +38,10 @@ def train(device: str) -> float:
 
 def simulated() -> float:
     """Return the same on a virtual GPU, fully checked."""
-    session = Session(lambda _: True, "2 simulated GPUs")
-    simulator = Simulator(2, session, SiteTable(), session.note, lambda: None)
-    with installed(simulator):
+    findings = NewFindings()
+    session = Session(lambda _: True, "2 simulated GPUs", findings.add)
+    simulator = Simulator(2, session, SiteTable(), session.note, findings, lambda: None)
+    with simulator.watching():
         seconds = float(train("cuda:1"))
         simulator.finish()
     return seconds

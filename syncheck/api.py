@@ -128,7 +128,10 @@ def checking(options: Options) -> Iterator[BlockReport]:
     from syncheck.run import backends  # noqa: PLC0415  the first use of torch
 
     policy = Policy(replace(options, baseline=None, write_baseline=False))
-    make_session, backend_of = (lambda name: new_session(options, name)), backends.choose(options)
+    make_session, backend_of = (
+        (lambda name, on_finding: new_session(options, name, on_finding)),
+        backends.choose(options),
+    )
     inner = run.Run(options, make_session, policy, lambda *_: 0, *backend_of)
     try:
         with inner.watching():

@@ -67,7 +67,7 @@ def config(
 def lsp() -> None:
     """Serve an editor: findings as you type, rule pages on hover, quick fixes."""
     try:
-        from syncheck.lsp import serve  # noqa: PLC0415  it needs pygls
+        from syncheck.cli.lsp import serve  # noqa: PLC0415  it needs pygls
     except ModuleNotFoundError as error:
         raise ConfigError(f"{error.name} is not installed", "pip install 'syncheck[lsp]'") from error
     serve()

@@ -36,7 +36,7 @@ def torch_in_short() -> str:
     cuda = found.get("cuda")
     backend = "sim"
     if cuda is not None:
-        from syncheck.run import backends  # noqa: PLC0415  torch alone knows whether there is a GPU
+        from syncheck.run import backends  # noqa: PLC0415  it imports torch
 
         backend = dict(backends.doctor())["backend chosen by auto"]
     return f"torch {found['__version__']}, {f'CUDA {cuda}' if cuda else 'no CUDA'}, backend {backend}"

@@ -69,7 +69,7 @@ class Setting:
         return (f"--{self.key}/--no-{self.key}",) if self.kind is kinds.FLAG else (f"--{self.key}",)
 
 
-def _setting(  # noqa: PLR0913  a table of keywords
+def _setting(
     default: Any,
     kind: Kind,
     text: str,

@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from syncheck.hb.ids import Access, AllocationId, SiteId, StreamId
 from syncheck.sanitizer.monitor import Monitor
 
 Call = tuple[Any, ...]
@@ -37,7 +38,7 @@ class CallBuffer:
         self._failed = failed
         self._told: set[str] = set()  # operators that the monitor has heard of
 
-    def launch(self, stream: int, operator: str, accesses: list[tuple[int, int, bool]], site: int) -> bool:
+    def launch(self, stream: StreamId, operator: str, accesses: list[Access], site: SiteId) -> bool:
         """See `Monitor`; tell whether so much happened that the monitor should be told.
 
         Only for work on the one stream that all work and all memory was on so far: no other has touched any memory.
@@ -63,9 +64,9 @@ class CallBuffer:
         What comes later is ordered after the last access to a view on a stream exactly if it is after all of them.
         """
         kept: list[Call] = []
-        dead: set[int] = set()
-        again: set[tuple[int, int, bool]] = set()  # accesses that come again, later
-        born: set[int] = set()  # allocated in this batch, of those that died
+        dead: set[AllocationId] = set()
+        again: set[Access] = set()  # accesses that come again, later
+        born: set[AllocationId] = set()  # allocated in this batch, of those that died
         is_alone = False  # else other streams are at work, and the mere allocation may be a finding
         for call in reversed(batch):
             if call[0] == "launch":

@@ -1,7 +1,11 @@
 """Callbacks that come while an operator runs: they are kept until it is known where among them the operator belongs."""
 
 from enum import Enum, auto
+from types import FrameType
 from typing import NamedTuple
+
+from syncheck.hb.clock import HOST
+from syncheck.hb.ids import EventId, StreamId
 
 
 class Kind(Enum):
@@ -27,11 +31,33 @@ class Callback(NamedTuple):
     """
 
     kind: Kind
-    event: int
-    stream: int
+    event: EventId
+    stream: StreamId
 
 
-def working_stream(inner: list[Callback], current: int, *, waits_first: bool = False) -> int:
+class KeptCallbacks:
+    """The callbacks that came while operators ran that are not logged yet.
+
+    Attributes:
+        by_frame: id of an operator's frame -> its callbacks.
+        count: how many are kept, in all: their events must not be forgotten yet.
+    """
+
+    def __init__(self) -> None:
+        self.by_frame: dict[int, list[Callback]] = {}
+        self.count = 0
+
+    def keep(self, frame: FrameType, callback: Callback) -> None:
+        """Keep a callback for the operator that runs in a frame."""
+        self.count += 1
+        self.by_frame.setdefault(id(frame), []).append(callback)
+
+    def forget(self, frame: FrameType) -> None:
+        """The operator that ran in a frame will not be logged."""
+        self.count -= len(self.by_frame.pop(id(frame), ()))
+
+
+def working_stream(inner: list[Callback], current: StreamId, *, waits_first: bool = False) -> StreamId:
     """Return the stream that an operator worked on, by the callbacks that came while it ran.
 
     One that works on a stream of its own makes it wait for the current stream, and records an event on it afterwards.
@@ -44,8 +70,8 @@ def working_stream(inner: list[Callback], current: int, *, waits_first: bool = F
     Source:
         torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp: `syncStream`, then the end event, then those of the future.
     """
-    recorded: set[int] = set()
-    last = 0
+    recorded: set[StreamId] = set()
+    last = HOST
     if (
         inner
         and inner[-1].kind is Kind.WAIT
@@ -61,7 +87,7 @@ def working_stream(inner: list[Callback], current: int, *, waits_first: bool = F
     return current if waits_first else last or current
 
 
-def place_of_work(inner: list[Callback], stream: int) -> int:
+def place_of_work(inner: list[Callback], stream: StreamId) -> int:
     """Return the index of the callback before which an operator's work on its stream belongs.
 
     It comes after the waits at its start, and before the first record after them: `Work.wait` waits for that one. It

@@ -3,52 +3,53 @@
 import weakref
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from syncheck.cuda import devices
 from syncheck.cuda.callback_order import Callback, Kind
+from syncheck.cuda.captures import Captures
 from syncheck.cuda.dispatch_plan import DispatchPlan
+from syncheck.cuda.reporter import Reporter
+from syncheck.cuda.streams import Streams
+from syncheck.hb.ids import NO_EVENT, UNKNOWN_SITE, Access, EventId, NamedKind, StreamId
 from syncheck.instrument import collectives
-from syncheck.instrument.collectives import calls, install_calls, install_joining, makes_host_wait
+from syncheck.instrument.collectives import calls, install_calls, install_joining
 from syncheck.instrument.patching import Patches
+from syncheck.instrument.torch_internals import new_plain_event
 from syncheck.ranks import watchdog
-
-if TYPE_CHECKING:
-    from syncheck.cuda.backend import Cuda
-
-COLLECTIVES = frozenset({"c10d", "_c10d_functional"})
-"""Namespaces of operators that communicate."""
-_MESSAGES = frozenset({"c10d::send", "c10d::recv_", "c10d::recv_any_source_"})
+from syncheck.semantics.collectives import POINT_TO_POINT, makes_host_wait
 
 
 class Collectives:
     """Completes what is known of a collective that has just been launched."""
 
-    def __init__(self, cuda: "Cuda") -> None:
-        self._cuda = cuda
-        self._named: set[int] = set()
+    def __init__(self, reporter: Reporter, streams: Streams, captures: Captures) -> None:
+        self._reporter = reporter
+        self._streams = streams
+        self._captures = captures
+        self._named: set[StreamId] = set()
 
     def issuing(self, func: Any) -> tuple[Callable[[Any, Any], bool], None]:
         """Return what tells the other ranks of a collective before it runs, and leaves it to run as any operator."""
-        cuda = self._cuda
+        reporter = self._reporter
 
         def issue(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-            if cuda.is_checking:
-                collectives.issue(func, args, kwargs, cuda.site(), cuda.sites.place)
+            if reporter.is_checking:
+                collectives.issue(func, args, kwargs, reporter.site(), reporter.sites.place)
             return False
 
         return issue, None
 
-    def launched(  # noqa: PLR0913, PLR0917  what one operator was
+    def launched(
         self,
         dispatch: DispatchPlan,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        stream: int,
+        stream: StreamId,
         device: int,
-        accesses: list[tuple[int, int, bool]],
+        accesses: list[Access],
         inner: list[Callback],
     ) -> None:
         """A collective has been launched on a stream, with callbacks inside.
@@ -57,27 +58,27 @@ class Collectives:
             torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, `pointToPoint`: it calls `recordStream` for the tensor of
             a message, so that nobody has to wait before it is freed.
         """
-        cuda, name = self._cuda, dispatch.plan.name
-        is_own = stream != cuda.streams.current(device)
+        reporter, name = self._reporter, dispatch.plan.name
+        is_own = stream != self._streams.current(device)
         group = collectives.group_name(dispatch.func, args, kwargs) if is_own or watchdog.active is not None else ""
-        with cuda.locked_monitor() as monitor:
+        with reporter.locked_monitor() as monitor:
             if is_own and stream not in self._named:
                 self._named.add(stream)
-                monitor.name("stream", stream, "nccl" if group in {"", "0"} else f"nccl, group {group}")
-            if is_own and name in _MESSAGES:
+                monitor.name(NamedKind.STREAM, stream, "nccl" if group in {"", "0"} else f"nccl, group {group}")
+            if is_own and dispatch.plan.base in POINT_TO_POINT:
                 for allocation, view, _ in accesses:
-                    monitor.record_stream(allocation, view, stream, 0)
+                    monitor.record_stream(allocation, view, stream, UNKNOWN_SITE)
             if is_own and collectives.is_handed_out(name):
-                monitor.collective(stream, name, cuda.site())
-        calls.event = next((e.event for e in inner if e.kind is Kind.RECORD and e.stream == stream), 0)
-        if watchdog.wants(group) and not cuda.captures:
+                monitor.collective(stream, name, reporter.site())
+        calls.event = next((e.event for e in inner if e.kind is Kind.RECORD and e.stream == stream), NO_EVENT)
+        if watchdog.wants(group) and not self._captures:
             watchdog.started(group, self._probe(stream, device))
 
-    def _probe(self, stream: int, device: int) -> Callable[[], bool]:
+    def _probe(self, stream: StreamId, device: int) -> Callable[[], bool]:
         """Return what tells whether a stream has got as far as it is now."""
-        with self._cuda.suppressed():
-            event = torch._C._CudaEventBase()  # noqa: SLF001  one without hooks
-            handle = self._cuda.streams.handle_of(stream)
+        with self._reporter.suppressed():
+            event = new_plain_event()
+            handle = self._streams.handle_of(stream)
             # a handle of 0 would make a new stream
             event.record(devices.cuda.ExternalStream(handle, device) if handle else torch.cuda.default_stream(device))
         is_complete: Callable[[], bool] = event.query
@@ -87,11 +88,11 @@ class Collectives:
 class Handles:
     """Knows the events at the end of collectives that the program has handles of."""
 
-    def __init__(self, cuda: "Cuda") -> None:
-        self._cuda = cuda
-        self._events: dict[int, tuple[Any, int]] = {}
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        self._events: dict[int, tuple[Any, EventId]] = {}
 
-    def add(self, work: Any, event: int) -> None:
+    def add(self, work: Any, event: EventId) -> None:
         """A handle was given to the program."""
         key = id(work)
         self._events[key] = (weakref.ref(work, lambda _: self._events.pop(key, None)), event)
@@ -122,7 +123,7 @@ class Handles:
 
     def _host_knows(self, work: Any) -> None:
         """The host knows that a collective is complete."""
-        cuda, known = self._cuda, self._events.get(id(work))
-        if known is not None and not cuda.callbacks_suppressed:
-            with cuda.locked_monitor() as monitor:
-                monitor.sync_event(known[1], cuda.sites.here())
+        reporter, known = self._reporter, self._events.get(id(work))
+        if known is not None and not reporter.callbacks_suppressed:
+            with reporter.locked_monitor() as monitor:
+                monitor.sync_event(known[1], reporter.sites.here())

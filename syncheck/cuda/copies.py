@@ -1,17 +1,21 @@
 """Copies between host and devices, and between devices: which stream they run on, and who waits."""
 
-import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from syncheck.cuda.host import extent
+from syncheck.cuda.dispatch_plan import DispatchPlan
+from syncheck.cuda.host import HostMemory, extent
+from syncheck.cuda.launches import Launches
+from syncheck.cuda.memory import Memory
+from syncheck.cuda.operator_errors import OperatorErrors
+from syncheck.cuda.reporter import Reporter
+from syncheck.cuda.streams import Streams
+from syncheck.frames import frame_at
+from syncheck.hb.ids import BY_TORCH, Access, NamedKind, StreamId
 from syncheck.instrument.naming import name_of_tensor
-
-if TYPE_CHECKING:
-    from syncheck.cuda.backend import Cuda
-    from syncheck.cuda.operators import Operators
+from syncheck.semantics.copies import HOST_DEVICE, CopyEnd, CopyPlan, copy_plan
 
 
 class Copies:
@@ -21,9 +25,21 @@ class Copies:
         specials: the operators that are handled here, by base name: for which arguments, and how.
     """
 
-    def __init__(self, cuda: "Cuda", operators: "Operators") -> None:
-        self._cuda = cuda
-        self._operators = operators
+    def __init__(
+        self,
+        reporter: Reporter,
+        streams: Streams,
+        memory: Memory,
+        host: HostMemory,
+        launches: Launches,
+        errors: OperatorErrors,
+    ) -> None:
+        self._reporter = reporter
+        self._streams = streams
+        self._memory = memory
+        self._host = host
+        self._launches = launches
+        self._errors = errors
         self.specials: dict[str, tuple[Callable[..., bool], Callable[..., Any]]] = {
             "_to_copy": (_moves, self._to_copy),
             "copy_": (_crosses, self._copy),
@@ -32,146 +48,130 @@ class Copies:
             "_pin_memory": (_always, self._pin),
         }
 
-    def _run(self, dispatch: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _run(self, dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
             return dispatch.call(*args, **kwargs)
         except BaseException as error:
-            self._cuda.operator_failed(dispatch.plan, error, sys._getframe())  # noqa: SLF001
+            self._errors.note(dispatch.plan, error, frame_at())
             raise
 
-    def _guarded(self, action: Callable[[], None]) -> None:
-        try:
-            action()
-        except Exception as error:  # noqa: BLE001  the border to the user's program
-            self._cuda.disable_after_error(error)
-
-    def _run_aside(self, dispatch: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run an operator; the callbacks that come meanwhile say what is known here already."""
-        with self._cuda.suppressed():
+    def _run_aside(self, dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an operator; the callbacks that come meanwhile report what is known here already."""
+        with self._reporter.suppressed():
             return self._run(dispatch, args, kwargs)
 
-    def _to_copy(self, dispatch: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _to_copy(self, dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = self._run_aside(dispatch, args, kwargs)
-        non_blocking = bool(kwargs.get("non_blocking"))
-        self._guarded(lambda: self._log(result, args[0], non_blocking=non_blocking, is_new=True))
+        with self._reporter.guard():
+            self._log(result, args[0], non_blocking=bool(kwargs.get("non_blocking")), is_new=True)
         return result
 
-    def _copy(self, dispatch: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _copy(self, dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = self._run_aside(dispatch, args, kwargs)
-        self._guarded(lambda: self._log(args[0], args[1], non_blocking=_non_blocking(args, kwargs)))
+        with self._reporter.guard():
+            self._log(args[0], args[1], non_blocking=_non_blocking(args, kwargs))
         return result
 
-    def _foreach_copy(self, dispatch: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _foreach_copy(self, dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = self._run_aside(dispatch, args, kwargs)
         non_blocking = _non_blocking(args, kwargs)
-        for target, source in zip(args[0], args[1], strict=True):
-            self._guarded(lambda t=target, s=source: self._log(t, s, non_blocking=non_blocking))  # type: ignore[misc]
+        with self._reporter.guard():
+            for target, source in zip(args[0], args[1], strict=True):
+                self._log(target, source, non_blocking=non_blocking)
         return result
 
-    def _pin(self, dispatch: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        self._guarded(lambda: self._cuda.host.touch("aten::_pin_memory", args[0]))
+    def _pin(self, dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        with self._reporter.guard():
+            self._host.touch("aten::_pin_memory", args[0])
         return self._run(dispatch, args, kwargs)
 
-    def _record_stream(self, dispatch: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _record_stream(self, dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = self._run(dispatch, args, kwargs)
-        if not self._cuda.callbacks_suppressed:  # the hook of the method knows it better
-            self._guarded(lambda: self.note_record(args[0], args[1]))
+        if not self._reporter.callbacks_suppressed:  # the hook of the method knows it better
+            self.note_record(args[0], args[1])
         return result
 
     def note_record(self, tensor: torch.Tensor, stream: Any) -> None:
-        """Tell the monitor of `Tensor.record_stream`."""
-        cuda = self._cuda
-        ident = cuda.stream_of(stream)
-        with cuda.locked_monitor() as monitor:
-            access = cuda.memory.access(tensor, is_write=False)
-            if access is not None:
-                view = cuda.memory.exact_view(tensor)
-                monitor.record_stream(access[0], view, ident, cuda.site())
+        """Report a call of `Tensor.record_stream`."""
+        with self._reporter.guard():
+            ident = self._streams.of_object(stream)
+            with self._reporter.locked_monitor() as monitor:
+                access = self._memory.access(tensor, is_write=False)
+                if access is not None:
+                    view = self._memory.exact_view(tensor)
+                    monitor.record_stream(access[0], view, ident, self._reporter.site())
 
     # -- ordering
 
     def _log(self, target: torch.Tensor, source: torch.Tensor, *, non_blocking: bool, is_new: bool = False) -> None:
-        """Tell the monitor of a copy between different devices, done already."""
-        if not target.numel():
+        """Report a copy, done already, if it was between different devices."""
+        if not target.numel() or not (target.is_cuda or source.is_cuda):
             return
         if target.is_cuda and is_new:
-            with self._cuda.locked_monitor():
-                home = self._cuda.streams.current(target.get_device())
-                self._cuda.memory.begin_storage(target, home, self._cuda.site())
-        if target.is_cuda and source.is_cuda:
-            self._device_to_device(target, source)
-        elif target.is_cuda:
-            self._host_to_device(target, source, non_blocking=non_blocking)
-        elif source.is_cuda:
-            self._device_to_host(target, source, non_blocking=non_blocking)
+            with self._reporter.locked_monitor():
+                home = self._streams.current(target.get_device())
+                self._memory.begin_storage(target, home, self._reporter.site())
+        ends = [self._end(tensor, look_up=non_blocking) for tensor in (target, source)]
+        plan = copy_plan(*ends, non_blocking=non_blocking)
+        stream = self._streams.current(plan.device)
+        if not source.is_cuda:
+            self._look_at_source(source, plan, stream)
+        accesses = self._accesses(source, plan, is_write=False) + self._accesses(target, plan, is_write=True)
+        if plan.is_peer:
+            self._launch_between(plan, stream, accesses, [target, source])
+        else:
+            self._launches.launch("aten::copy_", stream, plan.device, accesses, [target, source])
+        if plan.host_waits:
+            self._synchronize(stream)
+        elif plan.uses_host_memory and not source.is_cuda:
+            self._host.note_async_copy(source)
 
-    def _access(self, tensor: torch.Tensor, *, is_write: bool) -> list[tuple[int, int, bool]]:
-        """Return the access to a tensor on a GPU."""
-        with self._cuda.locked_monitor():
-            access = self._cuda.memory.access(tensor, is_write=is_write)
+    def _end(self, tensor: torch.Tensor, *, look_up: bool) -> CopyEnd:
+        """Return target or source of a copy; `look_up`: ask torch whether host memory is pinned, if that is unknown."""
+        if tensor.is_cuda:
+            return CopyEnd(tensor.get_device())
+        buffer = self._host.tag(tensor) if look_up else self._host.of(tensor)
+        return CopyEnd(HOST_DEVICE, buffer is not None)
+
+    def _look_at_source(self, source: torch.Tensor, plan: CopyPlan, stream: StreamId) -> None:
+        """Look at host memory that is about to be copied."""
+        buffer = self._host.of(source)
+        if buffer is not None:
+            self._host.verify_unmodified(buffer, extent(source))
+        elif plan.overlaps_nothing and not self._reporter.monitor.capturing(stream):
+            self._report_pageable(source)
+
+    def _accesses(self, tensor: torch.Tensor, plan: CopyPlan, *, is_write: bool) -> list[Access]:
+        if tensor.is_cuda:
+            with self._reporter.locked_monitor():
+                access = self._memory.access(tensor, is_write=is_write)
+        else:
+            access = self._host.access(tensor, is_write=is_write) if plan.uses_host_memory else None
         return [] if access is None else [access]
 
-    def _host_to_device(self, target: torch.Tensor, source: torch.Tensor, *, non_blocking: bool) -> None:
-        cuda = self._cuda
-        device = target.get_device()
-        stream = cuda.streams.current(device)
-        accesses = self._access(target, is_write=True)
-        buffer = cuda.host.tag(source) if non_blocking else cuda.host.of(source)
-        read = cuda.host.access(source, is_write=False)
-        if buffer is not None and read is not None:
-            cuda.host.verify_unmodified(buffer, extent(source))
-            accesses.append(read)
-        elif non_blocking and not cuda.monitor.capturing(stream):
-            self._report_pageable(source)
-        self._operators.launch("aten::copy_", stream, device, accesses, [target, source])
-        if not non_blocking:
-            self._synchronize(stream)
-        elif buffer is not None:
-            cuda.host.note_async_copy(source)
-
     def _report_pageable(self, source: torch.Tensor) -> None:
-        cuda = self._cuda
-        ident = cuda.memory.next_ident()  # plain host memory has no id of its own
-        with cuda.locked_monitor() as monitor:
-            if monitor.pageable_copy(ident, cuda.memory.exact_view(source), cuda.site()):
-                name = name_of_tensor(sys._getframe(1), lambda value: value is source)  # noqa: SLF001  to get a frame
-                monitor.name("allocation", ident, name)
+        ident = self._memory.next_ident()  # plain host memory has no id of its own
+        with self._reporter.locked_monitor() as monitor:
+            monitor.pageable_copy(ident, self._memory.exact_view(source), self._reporter.site())
+            if self._reporter.findings.new:
+                name = name_of_tensor(frame_at(1), lambda value: value is source)
+                monitor.name(NamedKind.ALLOCATION, ident, name)
 
-    def _device_to_host(self, target: torch.Tensor, source: torch.Tensor, *, non_blocking: bool) -> None:
-        cuda = self._cuda
-        device = source.get_device()
-        stream = cuda.streams.current(device)
-        accesses = self._access(source, is_write=False)
-        buffer = cuda.host.tag(target) if non_blocking else cuda.host.of(target)
-        written = cuda.host.access(target, is_write=True)
-        if buffer is not None and written is not None:
-            accesses.append(written)
-        self._operators.launch("aten::copy_", stream, device, accesses, [target, source])
-        if not (non_blocking and buffer is not None):
-            self._synchronize(stream)
+    def _launch_between(
+        self, plan: CopyPlan, stream: StreamId, accesses: list[Access], tensors: list[torch.Tensor]
+    ) -> None:
+        """Report the launch of a copy between devices, with the waits before and after it."""
+        other = self._streams.current(plan.other)
+        site = self._reporter.site()
+        with self._reporter.locked_monitor() as monitor:
+            monitor.wait_stream(stream, other, site, BY_TORCH)
+        self._launches.launch("aten::copy_", stream, plan.device, accesses, tensors, plan.other)
+        with self._reporter.locked_monitor() as monitor:
+            monitor.wait_stream(other, stream, site, BY_TORCH)
 
-    def _device_to_device(self, target: torch.Tensor, source: torch.Tensor) -> None:
-        """Log a peer copy: on the source's current stream, with waits before and after.
-
-        Source:
-            aten/src/ATen/native/cuda/Copy.cu, `copy_device_to_device`: dst_ready and src_ready events.
-        """
-        cuda = self._cuda
-        here, there = target.get_device(), source.get_device()
-        source_stream, target_stream = cuda.streams.current(there), cuda.streams.current(here)
-        accesses = self._access(source, is_write=False)
-        accesses += self._access(target, is_write=True)
-        site = cuda.site()
-        with cuda.locked_monitor() as monitor:
-            monitor.wait_stream(source_stream, target_stream, site, ("torch", ""))
-        self._operators.launch("aten::copy_", source_stream, there, accesses, [target, source], here)
-        with cuda.locked_monitor() as monitor:
-            monitor.wait_stream(target_stream, source_stream, site, ("torch", ""))
-
-    def _synchronize(self, stream: int) -> None:
-        cuda = self._cuda
-        with cuda.locked_monitor() as monitor:
-            monitor.sync_stream(stream, cuda.site(), explicit=False)
+    def _synchronize(self, stream: StreamId) -> None:
+        with self._reporter.locked_monitor() as monitor:
+            monitor.sync_stream(stream, self._reporter.site(), explicit=False)
 
 
 def _always(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:  # noqa: ARG001  as the others

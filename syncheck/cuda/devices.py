@@ -12,8 +12,9 @@ import torch
 import torch.cuda._gpu_trace as gpu_trace
 
 from syncheck.errors import BackendError
+from syncheck.instrument.torch_internals import C
 
-_c: Any = torch._C  # noqa: SLF001  torch offers no public way
+_c: Any = C
 cuda: Any = torch.cuda
 """torch.cuda without its missing annotations."""
 current_device: Callable[[], int] = getattr(_c, "_cuda_getDevice", lambda: 0)

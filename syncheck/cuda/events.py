@@ -1,19 +1,21 @@
 """Events: which object and which handle is which event, and the hooks on their methods."""
 
-import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from syncheck.cuda import devices
+from syncheck.cuda.callback_order import KeptCallbacks
+from syncheck.cuda.captures import Captures
+from syncheck.cuda.reporter import Reporter
+from syncheck.cuda.streams import Streams
+from syncheck.hb.ids import NO_EVENT, UNKNOWN_SITE, EventId, LookedUp, NamedKind, ObjectKind, WaitCall
 from syncheck.instrument.patching import Patches
-
-if TYPE_CHECKING:
-    from syncheck.cuda.backend import Cuda
+from syncheck.sanitizer.monitor import Monitor
 
 LOOKED_UP = "_syncheck_looked_up"
 """Attribute of a stream object: the function that the program called to get it."""
@@ -46,13 +48,17 @@ def on_finalize(thing: Any, action: "weakref.WeakMethod[Callable[..., None]]", *
 class Events:
     """Knows every event, by object where Python made it and by handle where C++ did."""
 
-    def __init__(self, cuda: "Cuda") -> None:
-        self._cuda = cuda
-        self._by_handle: dict[int, int] = {}
-        self._handles: dict[int, int] = {}  # events that Python objects stand for -> handle, once recorded
-        self._gone: deque[tuple[int, bool]] = deque()  # events, with timing or not, that are gone
-        self._alive: set[int] = set()  # events that Python objects stand for
-        self._timing: dict[int, bool] = {}
+    def __init__(self, reporter: Reporter, streams: Streams, kept: KeptCallbacks, captures: Captures) -> None:
+        self._reporter = reporter
+        self._streams = streams
+        self._kept = kept
+        self._captures = captures
+        self._by_handle: dict[int, EventId] = {}
+        self._handles: dict[EventId, int] = {}  # events that Python objects stand for -> handle, once recorded
+        self._gone: deque[tuple[EventId, bool]] = deque()  # events, with timing or not, that are gone
+        self._alive: set[EventId] = set()  # events that Python objects stand for
+        self._timing: dict[EventId, bool] = {}
+        reporter.before_call.append(self._flush)
 
     # -- identity
 
@@ -60,13 +66,13 @@ class Events:
         """Tell whether an event was seen since the check began."""
         return handle in self._by_handle
 
-    def of_handle(self, handle: int) -> int:
+    def of_handle(self, handle: int) -> EventId:
         """Return the event with a handle, announced at first sight."""
         known = self._by_handle.get(handle)
         if known is None:
-            known = self._by_handle[handle] = self._cuda.next_id("event")
-            with self._cuda.locked_monitor() as monitor:
-                monitor.event(known, 0, timing=False)
+            known = self._by_handle[handle] = self._reporter.next_event()
+            with self._reporter.locked_monitor() as monitor:
+                monitor.event(known, UNKNOWN_SITE, timing=False)
         return known
 
     def deleted(self, handle: int) -> None:
@@ -75,35 +81,34 @@ class Events:
         if ident is not None and ident not in self._alive:
             self._gone.append((ident, False))
 
-    def flush(self) -> None:
-        """Tell the monitor of events that are gone, and that no callback still to be told speaks of."""
-        if self._cuda.operators.n_inner:
+    def _flush(self, monitor: Monitor) -> None:
+        """Report the events that are gone, and that no kept callback is about."""
+        if self._kept.count:
             return
-        monitor = self._cuda.monitor
         while self._gone:
             ident, timing = self._gone.popleft()
             if timing:
-                monitor.object_destroyed("timing event", ident)
+                monitor.object_destroyed(ObjectKind.TIMING_EVENT, ident)
             monitor.drop_event(ident)
 
-    def made(self, event: Any, *, timing: bool) -> int:
+    def made(self, event: Any, *, timing: bool) -> EventId:
         """Announce an event object that the program made."""
-        cuda = self._cuda
-        ident = cuda.next_id("event")
-        with cuda.locked_monitor() as monitor:
-            site = cuda.sites.here()
+        reporter = self._reporter
+        ident = reporter.next_event()
+        with reporter.locked_monitor() as monitor:
+            site = reporter.sites.here()
             monitor.event(ident, site, timing=timing)
-            cuda.name_new("event", ident, site)
+            reporter.name_new(NamedKind.EVENT, ident, site)
             if timing:
-                monitor.object_created("timing event", ident, site)
-        setattr(event, _IDENT, (cuda.token, ident))
+                monitor.object_created(ObjectKind.TIMING_EVENT, ident, site)
+        setattr(event, _IDENT, (reporter.token, ident))
         self._timing[ident] = timing
 
         self._alive.add(ident)
         on_finalize(event, weakref.WeakMethod(self._forget), ident, timing)
         return ident
 
-    def _forget(self, ident: int, timing: bool) -> None:  # noqa: FBT001  called by position
+    def _forget(self, ident: EventId, timing: bool) -> None:  # noqa: FBT001  called by position
         self._alive.discard(ident)
         self._timing.pop(ident, None)
         handle = self._handles.pop(ident, 0)
@@ -111,14 +116,14 @@ class Events:
             del self._by_handle[handle]
         self._gone.append((ident, timing))
 
-    def of(self, event: Any) -> int:
+    def of(self, event: Any) -> EventId:
         """Return the event of an object; 0 for one that was recorded before the check began."""
         owner, ident = getattr(event, _IDENT, (None, 0))
-        if owner is self._cuda.token:  # not an earlier check
-            return int(ident)
+        if owner is self._reporter.token:  # not an earlier check
+            return EventId(ident)
         handle = _handle(event)
         if handle:
-            return self._by_handle.get(handle, 0)
+            return self._by_handle.get(handle, NO_EVENT)
         return self.made(event, timing=False)
 
     # -- hooks
@@ -138,12 +143,12 @@ class Events:
             patches.set(kind, name, make(getattr(kind, name)))
 
     def _new(self, original: Any) -> Any:
-        cuda = self._cuda
+        reporter = self._reporter
 
         @wraps(original)
         def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
             event = original(cls, *args, **kwargs)
-            if not cuda.callbacks_suppressed:
+            if not reporter.callbacks_suppressed:
                 timing = kwargs.get("enable_timing", bool(args) and args[0] is True)
                 self.made(event, timing=bool(timing))
             return event
@@ -151,95 +156,89 @@ class Events:
         return staticmethod(new)
 
     def _record(self, original: Any) -> Any:
-        cuda = self._cuda
+        reporter = self._reporter
 
         @wraps(original)
         def record(event: Any, stream: Any = None) -> None:
-            if cuda.callbacks_suppressed:
+            if reporter.callbacks_suppressed:
                 original(event, stream)
                 return
             ident = self.of(event) or self.made(event, timing=True)
-            with cuda.suppressed():
+            with reporter.suppressed():
                 original(event, stream)
-            target = cuda.stream_of(stream)
+            target = self._streams.of_object(stream)
             handle = self._handles[ident] = _handle(event)
             self._by_handle[handle] = ident
-            looked_up = getattr(stream, LOOKED_UP, "")
-            with cuda.locked_monitor() as monitor:
-                current = cuda.streams.current(cuda.streams.device_of(target))
-                monitor.record(ident, target, cuda.sites.here(), looked_up, current)
+            looked_up = getattr(stream, LOOKED_UP, LookedUp.BY_NAME)
+            with reporter.locked_monitor() as monitor:
+                current = self._streams.current(self._streams.device_of(target))
+                monitor.record(ident, target, reporter.sites.here(), looked_up, current)
 
         return record
 
     def _wait(self, original: Any) -> Any:
         @wraps(original)
         def wait(event: Any, stream: Any = None) -> None:
-            self.wait(event, stream, "event", original)
+            self.wait(event, stream, WaitCall.EVENT_WAIT, original)
 
         return wait
 
-    def wait(self, event: Any, stream: Any, via: str, original: Any) -> None:
+    def wait(self, event: Any, stream: Any, via: WaitCall, original: Any) -> None:
         """Make a stream wait for an event."""
-        cuda = self._cuda
-        if cuda.callbacks_suppressed:
+        reporter = self._reporter
+        if reporter.callbacks_suppressed:
             original(event, stream)
             return
         ident = self.of(event)
-        with cuda.suppressed():
+        with reporter.suppressed():
             original(event, stream)
         if not ident:
             return
-        target = cuda.stream_of(stream)
-        looked_up = getattr(stream, LOOKED_UP, "")
-        with cuda.locked_monitor() as monitor:
-            current = cuda.streams.current(cuda.streams.device_of(target))
-            monitor.wait(ident, target, cuda.sites.here(), via, looked_up, current)
+        target = self._streams.of_object(stream)
+        looked_up = getattr(stream, LOOKED_UP, LookedUp.BY_NAME)
+        with reporter.locked_monitor() as monitor:
+            current = self._streams.current(self._streams.device_of(target))
+            monitor.wait(ident, target, reporter.sites.here(), via, looked_up, current)
 
     def _query(self, original: Any) -> Any:
-        cuda = self._cuda
+        reporter = self._reporter
 
         @wraps(original)
         def query(event: Any) -> Any:
             done = original(event)
-            if done and not cuda.callbacks_suppressed and _handle(event):
+            if done and not reporter.callbacks_suppressed and _handle(event):
                 ident = self.of(event)
                 if ident:
-                    with cuda.locked_monitor() as monitor:
-                        monitor.sync_event(ident, cuda.sites.here())
+                    with reporter.locked_monitor() as monitor:
+                        monitor.sync_event(ident, reporter.sites.here())
             return done
 
         return query
 
     def _synchronize(self, original: Any) -> Any:
-        cuda = self._cuda
+        reporter = self._reporter
 
         @wraps(original)
         def synchronize(event: Any) -> None:
-            if cuda.callbacks_suppressed:
+            if reporter.callbacks_suppressed:
                 original(event)
                 return
             ident = self.of(event)
-            is_ours = threading.get_ident() in cuda.captures
-            if is_ours:
-                self._refuse_in_capture()
+            is_mine = self._captures.is_mine()
+            if is_mine:
+                self._captures.refuse("Event.synchronize()")
             try:
-                with cuda.suppressed():
+                with reporter.suppressed():
                     original(event)
-            except RuntimeError as error:
-                if (
-                    cuda.captures and not is_ours and "captur" in str(error)
-                ):  # whether another thread may wait is up to the mode of the capture
-                    self._refuse_in_capture()
+            except RuntimeError as error:  # whether another thread may wait is up to the mode of the capture
+                if self._captures and not is_mine and "captur" in str(error):
+                    self._captures.refuse("Event.synchronize()")
                 raise
             if ident:
-                with cuda.locked_monitor() as monitor:
-                    monitor.sync_event(ident, cuda.sites.here())
+                with reporter.locked_monitor() as monitor:
+                    monitor.sync_event(ident, reporter.sites.here())
 
         return synchronize
-
-    def _refuse_in_capture(self) -> None:
-        with self._cuda.locked_monitor() as monitor:
-            monitor.sync_in_capture("Event.synchronize()", self._cuda.sites.here())
 
     def _generic_elapsed(self, event: Any, end_event: Any) -> float:
         """Return the milliseconds between events of the generic class, whose own method refuses subclasses.
@@ -257,15 +256,15 @@ class Events:
         return elapsed
 
     def _elapsed_time(self, original: Any, *, exact: bool) -> Any:
-        cuda = self._cuda
+        reporter = self._reporter
 
         @wraps(original)
         def elapsed_time(event: Any, end_event: Any) -> Any:
-            if not cuda.callbacks_suppressed:
+            if not reporter.callbacks_suppressed:
                 start, end = self.of(event), self.of(end_event)
                 if start and end:
-                    with cuda.locked_monitor() as monitor:
-                        monitor.elapsed(start, end, cuda.sites.here())
+                    with reporter.locked_monitor() as monitor:
+                        monitor.elapsed(start, end, reporter.sites.here())
             return original(event, end_event) if exact else self._generic_elapsed(event, end_event)
 
         return elapsed_time

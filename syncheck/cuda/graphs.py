@@ -1,66 +1,85 @@
 """CUDA graphs: a capture records what its operators touch, a replay touches all of it at once."""
 
 from functools import wraps
-from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from syncheck.cuda import devices
+from syncheck.cuda.captures import Captures
+from syncheck.cuda.reporter import Reporter
+from syncheck.cuda.streams import Streams
+from syncheck.hb.ids import GraphId
 from syncheck.instrument.patching import Patches
-
-if TYPE_CHECKING:
-    from syncheck.cuda.backend import Cuda
 
 _IDENT = "_syncheck_graph"
 
 
-def _ident(cuda: "Cuda", graph: Any) -> int:
-    """Return a graph's id; 0 if it was captured before this check began."""
-    owner, ident, _ = getattr(graph, _IDENT, (None, 0, 0))
-    return int(ident) if owner is cuda.token else 0
+class Graphs:
+    """Hooks the methods of torch.cuda.CUDAGraph."""
 
+    def __init__(self, reporter: Reporter, streams: Streams, captures: Captures) -> None:
+        self._reporter = reporter
+        self._streams = streams
+        self._captures = captures
 
-def install_graphs(cuda: "Cuda", patches: Patches) -> None:
-    """Hook the methods of torch.cuda.CUDAGraph."""
-    kind = torch.cuda.CUDAGraph
-    begin, end, replay = kind.capture_begin, kind.capture_end, kind.replay
+    def install(self, patches: Patches) -> None:
+        """Hook everything."""
+        kind = torch.cuda.CUDAGraph
+        patches.set(kind, "capture_begin", self._capture_begin(kind.capture_begin))
+        patches.set(kind, "capture_end", self._capture_end(kind.capture_end))
+        patches.set(kind, "replay", self._replay(kind.replay))
 
-    @wraps(begin)
-    def capture_begin(graph: Any, *args: Any, **kwargs: Any) -> Any:
-        result = begin(graph, *args, **kwargs)
-        if not cuda.callbacks_suppressed:
-            ident = cuda.next_id("graph")
-            setattr(graph, _IDENT, (cuda.token, ident, devices.current_device()))
-            cuda.captures.append(get_ident())
-            with cuda.locked_monitor() as monitor:
-                monitor.capture_begin(ident, cuda.streams.current(devices.current_device()), cuda.site())
-        return result
+    def _ident_of(self, graph: Any) -> GraphId:
+        """Return a graph's id; 0 if it was captured before this check began."""
+        owner, ident, _ = getattr(graph, _IDENT, (None, 0, 0))
+        return GraphId(ident if owner is self._reporter.token else 0)
 
-    @wraps(end)
-    def capture_end(graph: Any) -> Any:
-        ident = _ident(cuda, graph)
-        if ident and not cuda.callbacks_suppressed and cuda.captures:
-            cuda.captures.remove(get_ident()) if get_ident() in cuda.captures else cuda.captures.pop()
-            with cuda.locked_monitor() as monitor:
-                monitor.capture_end(ident)
-        return end(graph)
+    def _capture_begin(self, original: Any) -> Any:
+        reporter = self._reporter
 
-    @wraps(replay)
-    def replayed(graph: Any) -> Any:
-        result = replay(graph)
-        ident = _ident(cuda, graph)
-        if cuda.callbacks_suppressed:
+        @wraps(original)
+        def capture_begin(graph: Any, *args: Any, **kwargs: Any) -> Any:
+            result = original(graph, *args, **kwargs)
+            if not reporter.callbacks_suppressed:
+                ident, device = reporter.next_graph(), devices.current_device()
+                setattr(graph, _IDENT, (reporter.token, ident, device))
+                self._captures.begin()
+                with reporter.locked_monitor() as monitor:
+                    monitor.capture_begin(ident, self._streams.current(device), reporter.site())
             return result
-        if not ident:
-            cuda.monitor.incomplete("a CUDA graph was replayed that was captured before the check began")
-            return result
-        with cuda.locked_monitor() as monitor:
-            device = getattr(graph, _IDENT)[2]  # it runs where it was captured, whatever device is current
-            named = monitor.replay(ident, cuda.streams.current(device), cuda.site())
-        cuda.after_call(named)
-        return result
 
-    patches.set(kind, "capture_begin", capture_begin)
-    patches.set(kind, "capture_end", capture_end)
-    patches.set(kind, "replay", replayed)
+        return capture_begin
+
+    def _capture_end(self, original: Any) -> Any:
+        reporter = self._reporter
+
+        @wraps(original)
+        def capture_end(graph: Any) -> Any:
+            ident = self._ident_of(graph)
+            if ident and not reporter.callbacks_suppressed and self._captures:
+                self._captures.end()
+                with reporter.locked_monitor() as monitor:
+                    monitor.capture_end(ident)
+            return original(graph)
+
+        return capture_end
+
+    def _replay(self, original: Any) -> Any:
+        reporter = self._reporter
+
+        @wraps(original)
+        def replay(graph: Any) -> Any:
+            result = original(graph)
+            ident = self._ident_of(graph)
+            if reporter.callbacks_suppressed:
+                return result
+            if not ident:
+                reporter.monitor.incomplete("a CUDA graph was replayed that was captured before the check began")
+                return result
+            with reporter.locked_monitor() as monitor:
+                device = getattr(graph, _IDENT)[2]  # it runs where it was captured, whatever device is current
+                monitor.replay(ident, self._streams.current(device), reporter.site())
+            return result
+
+        return replay

@@ -6,16 +6,18 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from syncheck.cuda.memory import Memory
+from syncheck.cuda.reporter import Reporter
+from syncheck.hb.clock import HOST
+from syncheck.hb.ids import UNKNOWN_SITE, Access, AllocationId
 from syncheck.instrument.methods import replace_method
 from syncheck.instrument.patching import Patches
+from syncheck.instrument.torch_internals import storage_key
 from syncheck.sanitizer.race_context import UNSEEN_WRITE
-
-if TYPE_CHECKING:
-    from syncheck.cuda.backend import Cuda
 
 
 @dataclass(slots=True)
@@ -29,7 +31,7 @@ class HostBuffer:
         in_flight: of an exported buffer, byte range of each asynchronous copy from it -> its checksum at the time.
     """
 
-    ident: int
+    ident: AllocationId
     storage: "weakref.ref[torch.UntypedStorage]"
     exported: bool = False
     in_flight: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -38,8 +40,9 @@ class HostBuffer:
 class HostMemory:
     """The pinned buffers that matter: host memory gets a tag with its first asynchronous copy."""
 
-    def __init__(self, cuda: "Cuda") -> None:
-        self._cuda = cuda
+    def __init__(self, reporter: Reporter, memory: Memory) -> None:
+        self._reporter = reporter
+        self._memory = memory
         self.buffers: dict[int, HostBuffer] = {}  # identity of the storage -> buffer
         self._exported: weakref.WeakSet[torch.UntypedStorage] = weakref.WeakSet()
 
@@ -48,7 +51,7 @@ class HostMemory:
         if not self.buffers or tensor.layout is not torch.strided or tensor.device.type != "cpu":
             return None
         try:
-            return self.buffers.get(tensor.untyped_storage()._cdata)  # noqa: SLF001  the storage's identity
+            return self.buffers.get(storage_key(tensor.untyped_storage()))
         except (RuntimeError, NotImplementedError):
             return None
 
@@ -57,28 +60,27 @@ class HostMemory:
         known = self.of(tensor)
         if known is not None or not tensor.is_pinned():
             return known
-        cuda = self._cuda
         storage = tensor.untyped_storage()
-        key, ident = storage._cdata, cuda.memory.next_ident()  # noqa: SLF001
+        key, ident = storage_key(storage), self._memory.next_ident()
         buffer = HostBuffer(ident, weakref.ref(storage, lambda _: self._gone(key, ident)))
         buffer.exported = storage in self._exported
         self.buffers[key] = buffer
-        cuda.monitor.allocate(ident, 0, storage.nbytes(), 0, 0)
+        self._reporter.monitor.allocate(ident, HOST, storage.nbytes(), 0, UNKNOWN_SITE)
         return buffer
 
-    def _gone(self, key: int, ident: int) -> None:
+    def _gone(self, key: int, ident: AllocationId) -> None:
         buffer = self.buffers.get(key)
         if buffer is not None and buffer.ident == ident:
             del self.buffers[key]
-            if self._cuda.is_checking:
-                self._cuda.call_buffer.add(("free", ident, 0))
+            if self._reporter.is_checking:
+                self._reporter.call_buffer.add(("free", ident, 0))
 
-    def access(self, tensor: torch.Tensor, *, is_write: bool) -> tuple[int, int, bool] | None:
+    def access(self, tensor: torch.Tensor, *, is_write: bool) -> Access | None:
         """Return the access to all of a host tensor; None where no stream has touched its memory."""
         buffer = self.of(tensor)
         if buffer is None or not tensor.numel():
             return None
-        return buffer.ident, self._cuda.memory.exact_view(tensor), is_write
+        return buffer.ident, self._memory.exact_view(tensor), is_write
 
     def touch(self, operator: str, tensor: torch.Tensor, *, escape: bool = False) -> None:
         """Tell the monitor that the host reads a tensor, where a stream may be using it."""
@@ -86,12 +88,10 @@ class HostMemory:
         if access is not None:
             self.touched(operator, [access], escape=escape)
 
-    def touched(self, operator: str, accesses: list[tuple[int, int, bool]], *, escape: bool = False) -> None:
+    def touched(self, operator: str, accesses: list[Access], *, escape: bool = False) -> None:
         """Tell the monitor of accesses by the host."""
-        cuda = self._cuda
-        with cuda.locked_monitor() as monitor:
-            named = monitor.host_access(operator, accesses, cuda.site(), escape=escape)
-        cuda.after_call(named)
+        with self._reporter.locked_monitor() as monitor:
+            monitor.host_access(operator, accesses, self._reporter.site(), escape=escape)
 
     # -- buffers whose address was handed out
 
@@ -115,17 +115,16 @@ class HostMemory:
         storage = buffer.storage() if buffer.in_flight else None
         if storage is None:
             return
-        cuda = self._cuda
+        reporter = self._reporter
         for (start, stop), before in list(buffer.in_flight.items()):
             if within is not None and not (start < within[1] and within[0] < stop):
                 continue
             del buffer.in_flight[start, stop]
             if _checksum(storage, start, stop) == before:
                 continue
-            view = cuda.monitor.view(start, (stop - start,), (1,), 1, "")
-            with cuda.locked_monitor() as monitor:
-                named = monitor.host_access(UNSEEN_WRITE, [(buffer.ident, view, True)], cuda.site())
-            cuda.after_call(named)
+            view = reporter.monitor.view(start, (stop - start,), (1,), 1, "")
+            with reporter.locked_monitor() as monitor:
+                monitor.host_access(UNSEEN_WRITE, [(buffer.ident, view, True)], reporter.site())
 
     def verify_all_unmodified(self) -> None:
         """Look at all exported buffers with copies in flight, before the host waits."""
@@ -150,10 +149,10 @@ class HostMemory:
         self.touch(call, tensor, escape=True)
 
     def _hook(self, patches: Patches, name: str, note: Callable[[torch.Tensor], None]) -> None:
-        cuda = self._cuda
+        reporter = self._reporter
 
         def watched(original: Any, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-            if cuda.is_checking and type(tensor) in PLAIN and tensor.is_cpu and tensor.layout is torch.strided:
+            if reporter.is_checking and type(tensor) in PLAIN and tensor.is_cpu and tensor.layout is torch.strided:
                 note(tensor)
             return original(tensor, *args, **kwargs)
 

@@ -4,22 +4,21 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from itertools import count
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
+from syncheck.cuda.reporter import Reporter
+from syncheck.cuda.streams import Streams
+from syncheck.cuda.thread_contexts import ThreadContexts
+from syncheck.hb.ids import NO_ALLOCATION, UNKNOWN_SITE, Access, AllocationId, SiteId, StreamId, ViewId
 from syncheck.instrument.plan import dtype_name
-
-if TYPE_CHECKING:
-    from syncheck.cuda.backend import Cuda
+from syncheck.instrument.torch_internals import data_ptr, is_contiguous
 
 UNKNOWN_POOL = -3
 """Memory whose allocation nobody saw: what used it before is unknown, and its reuse is no hazard."""
 
 _MOST_LISTS = 512
-
-data_ptr = torch._C.TensorBase.data_ptr  # noqa: SLF001  the method itself, which no hook of the program slows down
-is_contiguous = torch._C.TensorBase.is_contiguous  # noqa: SLF001
 
 
 class Entry(weakref.ref[torch.UntypedStorage]):
@@ -34,9 +33,9 @@ class Entry(weakref.ref[torch.UntypedStorage]):
 
     __slots__ = ("address", "ident", "offset", "views")
     address: int
-    ident: int
+    ident: AllocationId
     offset: int
-    views: dict[Any, int]
+    views: dict[Any, ViewId]
 
 
 class KnownList(NamedTuple):
@@ -49,8 +48,8 @@ class KnownList(NamedTuple):
     """
 
     n_bytes: tuple[int, int]
-    reads: list[tuple[int, int, bool]]
-    writes: list[tuple[int, int, bool]]
+    reads: list[Access]
+    writes: list[Access]
 
 
 class Memory:
@@ -61,11 +60,13 @@ class Memory:
         dead: entries whose storages are gone, and nobody has looked yet.
     """
 
-    def __init__(self, cuda: "Cuda") -> None:
-        self._cuda = cuda
+    def __init__(self, reporter: Reporter, streams: Streams, threads: ThreadContexts) -> None:
+        self._reporter = reporter
+        self._streams = streams
+        self._threads = threads
         self.live: dict[int, Entry] = {}
         self._inside: dict[int, list[int]] = {}  # base address -> further addresses inside the block
-        self._views: dict[int, dict[Any, int]] = {}  # byte offset -> views that begin there
+        self._views: dict[int, dict[Any, ViewId]] = {}  # byte offset -> views that begin there
         self.lists: dict[tuple[int, ...], KnownList] = {}  # addresses of the tensors -> the list
         self._in_lists: dict[int, list[tuple[int, ...]]] = {}  # address -> lists with a tensor there
         self._n_remembered = 0
@@ -74,11 +75,14 @@ class Memory:
         self.dead: deque[Entry] = deque()
         self._on_death: Callable[[Any], None] = self.dead.append  # no code of ours runs where the program frees
 
-    def next_ident(self) -> int:
-        """Return the id of a new allocation."""
-        return next(self._idents)
+        reporter.before_flush.append(self._release_if_any)
+        streams.on_side_stream.append(self.watch_frees)
 
-    def views_at(self, offset: int) -> dict[Any, int]:
+    def next_ident(self) -> AllocationId:
+        """Return the id of a new allocation."""
+        return AllocationId(next(self._idents))
+
+    def views_at(self, offset: int) -> dict[Any, ViewId]:
         """Return the views that begin at an offset, by size in bytes if contiguous, else by (shape, stride, dtype)."""
         known = self._views.get(offset)
         if known is None:
@@ -88,23 +92,23 @@ class Memory:
     # -- life
 
     def begin(
-        self, storage: torch.UntypedStorage, address: int, n_bytes: int, home: int, site: int, pool: int = 0
+        self, storage: torch.UntypedStorage, address: int, n_bytes: int, home: StreamId, site: SiteId, pool: int = 0
     ) -> Entry:
         """A new block, allocated on stream `home`, was given to a tensor."""
-        cuda = self._cuda
+        streams = self._streams
         entry = self.live[address] = Entry(storage, self._on_death)
         entry.address = address
-        entry.ident = ident = next(self._idents)
+        entry.ident = ident = next(self._idents)  # type: ignore[assignment]  # to call AllocationId costs too much here
         entry.offset = 0
         entry.views = self._first_views
-        if home != cuda.streams.sole_stream >= 0:
-            cuda.streams.used(home)
-        if cuda.pools_in_use and not pool:
-            pool = cuda.pool(home)
-        cuda.call_buffer.add(("allocate", ident, home, n_bytes, pool, site))
+        if home != streams.sole_stream >= 0:
+            streams.used(home)
+        if self._threads.pools_in_use and not pool:
+            pool = self._threads.pool(home)
+        self._reporter.call_buffer.add(("allocate", ident, home, n_bytes, pool, site))
         return entry
 
-    def begin_storage(self, tensor: torch.Tensor, home: int, site: int) -> None:
+    def begin_storage(self, tensor: torch.Tensor, home: StreamId, site: SiteId) -> None:
         """A tensor is new: so is the block that it lies in, unless another result in it was seen already."""
         storage = tensor.untyped_storage()
         address = storage.data_ptr()
@@ -122,7 +126,7 @@ class Memory:
         self.freed(address - entry.offset)
         return False
 
-    def begin_inside(self, tensor: torch.Tensor, home: int, site: int) -> list[tuple[int, int, bool]]:
+    def begin_inside(self, tensor: torch.Tensor, home: StreamId, site: SiteId) -> list[Access]:
         """A new result lies inside a block that it shares with others; return the write that fills it."""
         self.begin_storage(tensor, home, site)
         access = self.access(tensor, is_write=True)
@@ -131,15 +135,19 @@ class Memory:
     def register_unknown(self, tensor: torch.Tensor, address: int) -> Entry:
         """A tensor turned up in memory whose allocation was not seen."""
         storage = tensor.untyped_storage()
-        home = self._cuda.streams.current(tensor.get_device())
-        entry = self.begin(storage, address, storage.nbytes(), home, 0, UNKNOWN_POOL)
-        self._cuda.flush_calls()
+        home = self._streams.current(tensor.get_device())
+        entry = self.begin(storage, address, storage.nbytes(), home, UNKNOWN_SITE, UNKNOWN_POOL)
+        self._reporter.flush_calls()
         return entry
+
+    def _release_if_any(self) -> None:
+        if self.dead:
+            self.release_dead()
 
     def release_dead(self) -> None:
         """Free what is gone. Called before any address is looked up, and before the monitor is told anything."""
-        dead, live, cuda = self.dead, self.live, self._cuda
-        inside, in_lists, add = self._inside, self._in_lists, cuda.call_buffer.add
+        dead, live, reporter = self.dead, self.live, self._reporter
+        inside, in_lists, add = self._inside, self._in_lists, reporter.call_buffer.add
         while dead:
             try:
                 entry = dead.popleft()
@@ -150,8 +158,8 @@ class Memory:
             if there is entry:
                 if address in in_lists or address in inside:
                     self._forget(address)
-                if cuda.is_checking:
-                    add(("free", entry.ident, 0))  # nobody will ask where it was
+                if reporter.is_checking:
+                    add(("free", entry.ident, 0))  # the place of such a free is never shown
             elif there is not None:  # another thread got the address since
                 live.setdefault(address, there)
 
@@ -176,9 +184,10 @@ class Memory:
         if entry is None:
             return
         self._forget(address)
-        cuda = self._cuda
-        if cuda.is_checking:
-            cuda.call_buffer.add(("free", entry.ident, cuda.site() if cuda.streams.saw_side_stream else 0))
+        reporter = self._reporter
+        if reporter.is_checking:
+            site = reporter.site() if self._streams.saw_side_stream else 0
+            reporter.call_buffer.add(("free", entry.ident, site))
 
     def _forget(self, address: int) -> None:
         """Forget what else is known of a block at an address."""
@@ -194,7 +203,7 @@ class Memory:
     def remember(self, addresses: tuple[int, ...], tensors: Any) -> KnownList | None:
         """Keep the accesses to a list of tensors; None if not all of them are at known addresses."""
         live = self.live
-        pairs: list[tuple[int, int]] = []
+        pairs: list[tuple[AllocationId, ViewId]] = []
         for address, tensor in zip(addresses, tensors, strict=True):
             entry = live.get(address)
             if entry is None:
@@ -238,42 +247,42 @@ class Memory:
         self._inside.setdefault(base, []).append(address)
         return inner
 
-    def allocation_of(self, tensor: torch.Tensor) -> int:
+    def allocation_of(self, tensor: torch.Tensor) -> AllocationId:
         """Return the allocation that a tensor lies in; 0 if none is known."""
         try:
             address = tensor.untyped_storage().data_ptr()
         except (RuntimeError, NotImplementedError, Warning):  # without storage, or a fake one
-            return 0
+            return NO_ALLOCATION
         entry = self.live.get(address)
-        return 0 if entry is None else entry.ident
+        return NO_ALLOCATION if entry is None else entry.ident
 
-    def access(self, tensor: torch.Tensor, *, is_write: bool) -> tuple[int, int, bool] | None:
+    def access(self, tensor: torch.Tensor, *, is_write: bool) -> Access | None:
         """Return the access to all of a tensor; None if it is not on a GPU, or empty."""
         entry = self.live.get(data_ptr(tensor)) or self.find(tensor)
         if entry is None:
             return None
         return entry.ident, self._view(entry, tensor), is_write
 
-    def _view(self, entry: Entry, tensor: torch.Tensor) -> int:
+    def _view(self, entry: Entry, tensor: torch.Tensor) -> ViewId:
         """Return the view of a tensor at its entry. The hot path of `Operators.log` has this in line."""
         key = tensor.nbytes if is_contiguous(tensor) else (tensor.shape, tensor.stride(), tensor.dtype)
         view = entry.views.get(key)
         return self.new_view(entry, tensor, key) if view is None else view
 
-    def new_view(self, entry: Entry, tensor: torch.Tensor, key: Any) -> int:
+    def new_view(self, entry: Entry, tensor: torch.Tensor, key: Any) -> ViewId:
         """Announce a view that was not seen before. For a contiguous one only its extent is told: see `exact_view`."""
         if not isinstance(key, int):
             view = self.exact_view(tensor)
         else:
-            with self._cuda.lock:
-                view = self._cuda.call_buffer.monitor.view(entry.offset, (key,), (1,), 1, "")
+            with self._reporter.lock:
+                view = self._reporter.call_buffer.monitor.view(entry.offset, (key,), (1,), 1, "")
         entry.views[key] = view
         return view
 
-    def exact_view(self, tensor: torch.Tensor) -> int:
+    def exact_view(self, tensor: torch.Tensor) -> ViewId:
         """Return the view of a tensor, with its shape and type."""
         item = tensor.element_size()
         start = int(tensor.storage_offset()) * item
-        with self._cuda.lock:
-            monitor = self._cuda.call_buffer.monitor
+        with self._reporter.lock:
+            monitor = self._reporter.call_buffer.monitor
             return monitor.view(start, tuple(tensor.shape), tensor.stride(), item, dtype_name(tensor.dtype))

@@ -1,16 +1,19 @@
 """The dispatch mode: every operator of a thread passes here."""
 
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from syncheck.cuda.dispatch_plan import DispatchPlan, HigherOrder
-
-if TYPE_CHECKING:
-    from syncheck.cuda.backend import Cuda
+from syncheck.cuda.gpu_trace import GpuTrace
+from syncheck.cuda.host import HostMemory
+from syncheck.cuda.operator_errors import OperatorErrors
+from syncheck.cuda.operators import Operators
+from syncheck.cuda.reporter import Reporter
+from syncheck.cuda.thread_contexts import ThreadContexts
+from syncheck.frames import frame_at
 
 _PLAIN = torch.Tensor.__torch_dispatch__
 _NOT_HANDLED = object()
@@ -21,12 +24,23 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
 
     supports_higher_order_operators = True  # their parts come here by themselves
 
-    def __init__(self, cuda: "Cuda") -> None:
+    def __init__(
+        self,
+        reporter: Reporter,
+        threads: ThreadContexts,
+        host: HostMemory,
+        gpu_trace: GpuTrace,
+        operators: Operators,
+        errors: OperatorErrors,
+    ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        self._cuda = cuda
-        self._operators = cuda.operators
-        self._plans = cuda.operators.plans
-        self._trace = cuda.gpu_trace
+        self._reporter = reporter
+        self._threads = threads
+        self._host = host
+        self._gpu_trace = gpu_trace
+        self._operators = operators
+        self._plans = operators.plans
+        self._errors = errors
         self._takes: set[Any] = {torch.Tensor, torch.nn.Parameter}
 
     def _hand_on(
@@ -57,7 +71,7 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)  # type: ignore[no-untyped-call]  # torch leaves it untyped
-        self._cuda.mode_left()
+        self._threads.left()
 
     def __torch_dispatch__(  # noqa: C901  the hot path: a call more costs more than a branch
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -68,14 +82,13 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
             handled = self._hand_on(dispatch, types, args, kwargs or {})
             if handled is not _NOT_HANDLED:
                 return handled
-        cuda = self._cuda
-        if dispatch.is_item and args[0].is_cpu and not cuda.host.buffers:  # an optimizer makes hundreds of them
+        if dispatch.is_item and args[0].is_cpu and not self._host.buffers:  # an optimizer makes hundreds of them
             return dispatch.call(*args)
         special = dispatch.special
-        if special is not None and special[0](args, kwargs or {}) and cuda.is_checking:
+        if special is not None and special[0](args, kwargs or {}) and self._reporter.is_checking:
             return special[1](dispatch, args, kwargs or {})
         listens = dispatch.listens
-        inside, switch = self._trace.inside, self._trace.switch
+        inside, switch = self._gpu_trace.inside, self._gpu_trace.switch
         if listens:
             inside.append(None)
             switch.value = True
@@ -85,17 +98,17 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
             if listens:
                 inside.pop()
             switch.value = False  # also inside a backward pass: the error goes up through C++ code
-            cuda.operator_failed(dispatch.plan, error, sys._getframe())  # noqa: SLF001  by it callbacks find us
+            self._errors.note(dispatch.plan, error, frame_at())
             raise
         if listens:
             inside.pop()
             if not inside:
                 switch.value = False
-        if cuda.is_checking and dispatch.is_seen and type(result) is not FakeTensor:
+        if self._reporter.is_checking and dispatch.is_seen and type(result) is not FakeTensor:
             try:
                 self._operators.log(dispatch, args, kwargs, result)  # type: ignore[arg-type]  # no higher-order one
             except Exception as error:  # noqa: BLE001  the border to the user's program
-                cuda.report_failure(dispatch.plan.name, error)  # type: ignore[union-attr]  # no higher-order one
+                self._reporter.report_failure(dispatch.plan.name, error)  # type: ignore[union-attr]  # no higher-order one
         return result
 
 

@@ -4,54 +4,84 @@
 pays. So it looks addresses up where it could ask for objects, and takes no lock that it can do without.
 """
 
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from syncheck.cuda import devices
-from syncheck.cuda.callback_order import Callback, Kind, place_of_work, working_stream
-from syncheck.cuda.collectives import COLLECTIVES, Collectives
+from syncheck.cuda.callback_order import Callback, KeptCallbacks, Kind, place_of_work, working_stream
+from syncheck.cuda.collectives import Collectives
 from syncheck.cuda.copies import Copies
 from syncheck.cuda.dispatch_plan import DispatchPlan, HigherOrder
-from syncheck.cuda.memory import data_ptr, is_contiguous
-from syncheck.instrument import collectives
-from syncheck.instrument.plan import Plan, plan_of, tensors_in, tensors_of, unique
-from syncheck.instrument.waiting import Wait, wait_of
-
-if TYPE_CHECKING:
-    from syncheck.cuda.backend import Cuda
-
-Accesses = list[tuple[int, int, bool]]
+from syncheck.cuda.host import HostMemory
+from syncheck.cuda.launches import Launches
+from syncheck.cuda.memory import Memory
+from syncheck.cuda.reporter import Reporter
+from syncheck.cuda.streams import Streams
+from syncheck.cuda.thread_contexts import ThreadContexts
+from syncheck.frames import frame_at
+from syncheck.hb.ids import NO_EVENT, Access, Context, SiteId, StreamId
+from syncheck.instrument.collectives import plan_of as collective_plan_of
+from syncheck.instrument.plan import Plan, plan_of, tensors_in, tensors_of
+from syncheck.instrument.tensor_facts import TorchFacts
+from syncheck.instrument.torch_internals import (
+    OpOverload,
+    data_ptr,
+    has_storage,
+    is_contiguous,
+    is_zero_tensor,
+    sparse_parts,
+    storage_key,
+)
+from syncheck.semantics.collectives import NAMESPACES
+from syncheck.semantics.waits import HostWait, host_wait
 
 _LONG = 8
 """Lists of this many tensors are remembered."""
 
-_current_node = torch._C._current_autograd_node  # noqa: SLF001  no public name
 _NUMBERS = frozenset({bool, int, float, complex})
 """What stands for a tensor where it is one number."""
+_FACTS = TorchFacts(lambda tensor: bool(tensor.is_cuda))
 
 
 class Operators:
-    """Logs operators."""
+    """Logs operators.
 
-    def __init__(self, cuda: "Cuda") -> None:
-        self._cuda = cuda
-        self._memory = cuda.memory
-        self._copies = Copies(cuda, self)
-        self._collectives = Collectives(cuda)
+    Attributes:
+        plans: id of an operator -> what the hot path needs of it.
+    """
+
+    def __init__(
+        self,
+        reporter: Reporter,
+        streams: Streams,
+        threads: ThreadContexts,
+        memory: Memory,
+        host: HostMemory,
+        kept: KeptCallbacks,
+        launches: Launches,
+        copies: Copies,
+        collectives: Collectives,
+    ) -> None:
+        self._reporter = reporter
+        self._streams = streams
+        self._threads = threads
+        self._memory = memory
+        self._host = host
+        self._kept = kept
+        self._launches = launches
+        self._copies = copies
+        self._collectives = collectives
         self.plans: dict[int, DispatchPlan | HigherOrder] = {}
         self._listens_always = False
-        self.inner: dict[int, list[Callback]] = {}  # id of an operator's frame -> callbacks that came while it ran
-        self.n_inner = 0  # callbacks that are kept: their events must not be forgotten yet
 
     def plan(self, func: Any) -> DispatchPlan | HigherOrder:
         """Work out an operator's plan, once."""
-        if not isinstance(func, torch._ops.OpOverload):  # noqa: SLF001  torch has no public name
+        if not isinstance(func, OpOverload):
             other = self.plans[id(func)] = HigherOrder(func)
             return other
-        plan = collectives.plan_of(func) or plan_of(func)
-        is_collective = func.namespace in COLLECTIVES
+        plan = collective_plan_of(func) or plan_of(func)
+        is_collective = func.namespace in NAMESPACES
         special = self._collectives.issuing(func) if is_collective else self._copies.specials.get(plan.base)
         dispatch = self.plans[id(func)] = DispatchPlan(func, plan, special)
         if "sparse" in plan.base or "nested" in plan.base:
@@ -65,29 +95,22 @@ class Operators:
         for dispatch in list(self.plans.values()):
             dispatch.listens = True
 
-    def recorded(self, tensor: torch.Tensor, stream: Any) -> None:
-        """Log `Tensor.record_stream`, called outside of any operator."""
-        try:
-            self._copies.note_record(tensor, stream)
-        except Exception as error:  # noqa: BLE001  the border to the user's program
-            self._cuda.disable_after_error(error)
-
     # -- the hot path
 
     def log(self, dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any] | None, result: Any) -> None:  # noqa: C901, PLR0912, PLR0915  the hot path: see the module's text
         """Log an operator that has just run in the calling frame."""
-        cuda, memory = self._cuda, self._memory
-        live, buffers = memory.live, cuda.host.buffers
+        reporter, streams, memory = self._reporter, self._streams, self._memory
+        live, buffers = memory.live, self._host.buffers
         if memory.dead:
             memory.release_dead()
         plan = dispatch.plan
-        frame = sys._getframe(1)  # noqa: SLF001  the frame that the operator ran in
-        inner = self.inner.pop(id(frame), None) if self.inner else None
-        if plan.synchronizes and not (inner or buffers or getattr(args[0], "is_cuda", False)):
+        frame = frame_at(1)
+        kept = self._kept.by_frame.pop(id(frame), None) if self._kept.by_frame else None
+        if plan.synchronizes and not (kept or buffers or getattr(args[0], "is_cuda", False)):
             return
-        accesses: Accesses = []
+        accesses: list[Access] = []
         device = -1
-        is_plain = not (inner or plan.synchronizes)
+        is_plain = not (kept or plan.synchronizes)
         try:
             for position, name, is_list, is_write in dispatch.arguments if is_plain else ():
                 value = args[position] if position < len(args) else (kwargs.get(name) if kwargs else None)
@@ -109,7 +132,7 @@ class Operators:
                         raise
                     if entry is None:
                         if not tensor.is_cuda:
-                            is_plain &= not buffers or tensor.untyped_storage()._cdata not in buffers  # noqa: SLF001
+                            is_plain &= not buffers or storage_key(tensor.untyped_storage()) not in buffers
                             continue
                         entry = memory.find(tensor)
                         if entry is None:  # empty
@@ -124,8 +147,8 @@ class Operators:
         except (RuntimeError, TypeError, AttributeError):  # no storage, an optional tensor in a list
             is_plain = False
         if not is_plain:
-            self.log_slowly(dispatch, args, kwargs or {}, result, inner or [])
-            self.n_inner -= len(inner or ())
+            self.log_slowly(dispatch, args, kwargs or {}, result, kept or [])
+            self._kept.count -= len(kept or ())
             return
         made: Any = ()
         if dispatch.fresh:
@@ -138,8 +161,8 @@ class Operators:
         if device < 0:
             return
         handle = devices.raw_stream(device)
-        stream = cuda.streams.by_handle[device].get(handle) or cuda.streams.of(device, handle)
-        site = cuda.sites.near(frame.f_back, cuda.backward_site)
+        stream = streams.by_handle[device].get(handle) or streams.of(device, handle)
+        site = reporter.sites.near(frame.f_back, reporter.backward_site)
         for tensor in made:
             try:
                 address = data_ptr(tensor)
@@ -163,20 +186,20 @@ class Operators:
                 accesses.append((entry.ident, view, True))
         if not accesses:
             return
-        only = cuda.streams.sole_stream
-        if (stream == only or (only >= 0 and cuda.streams.used(stream))) and not cuda.n_special:
-            if cuda.call_buffer.launch(stream, plan.name, accesses, site):  # nothing to race with
-                cuda.flush_calls()
+        sole = streams.sole_stream
+        if (stream == sole or (sole >= 0 and streams.used(stream))) and not self._threads.n_special:
+            if reporter.call_buffer.launch(stream, plan.name, accesses, site):  # nothing to race with
+                reporter.flush_calls()
             return
-        with cuda.lock:
-            if cuda.backward_site:
-                self._protect_gradients(stream, accesses)
-            context = self._context(dispatch, kwargs, stream, device, site) if cuda.n_special else 0
-            named = cuda.monitor.launch(stream, plan.name, accesses, site, context)
-        if named:
-            cuda.describe(named, [*(tensor for tensor, _ in tensors_of(plan, args, kwargs or {})), *made])
+        with reporter.lock:
+            if reporter.backward_site:
+                self._launches.protect_gradients(stream, accesses)
+            context = self._context(dispatch, kwargs, stream, device, site) if self._threads.n_special else None
+            reporter.monitor.launch(stream, plan.name, accesses, site, context)
+        if reporter.findings.new:
+            reporter.on_findings([*(tensor for tensor, _ in tensors_of(plan, args, kwargs or {})), *made])
 
-    def _known_list(self, tensors: Any, *, is_write: bool) -> Accesses | None:
+    def _known_list(self, tensors: Any, *, is_write: bool) -> list[Access] | None:
         """Return the accesses to a long list of tensors, kept from the last time: an optimizer has the same each step.
 
         The addresses must be those of the last time, and none of the memory freed since: then they are the same views.
@@ -190,13 +213,13 @@ class Operators:
         return known.writes if is_write else known.reads
 
     def _context(
-        self, dispatch: DispatchPlan, kwargs: dict[str, Any] | None, stream: int, device: int, site: int
-    ) -> int:
+        self, dispatch: DispatchPlan, kwargs: dict[str, Any] | None, stream: StreamId, device: int, site: SiteId
+    ) -> Context | None:
         """Return the context of an operator in a thread with something to note."""
         wanted = kwargs.get("device") if kwargs and dispatch.plan.has_device else None
         if wanted is not None and wanted.index is None:
-            self._cuda.thread.implicit_device = True
-        return self._cuda.check_thread(stream, device, -1, site)
+            self._threads.state.implicit_device = True
+        return self._threads.context(stream, device, -1, site)
 
     # -- everything else
 
@@ -206,10 +229,10 @@ class Operators:
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         result: Any,
-        inner: list[Callback],
+        callbacks: list[Callback],
     ) -> None:
         """Log an operator with pinned or unknown memory, callbacks inside, or in a thread with something to note."""
-        cuda, plan = self._cuda, dispatch.plan
+        streams, plan = self._streams, dispatch.plan
         tensors = tensors_of(plan, args, kwargs) if plan.touches else []
         made = tensors_in(result) if dispatch.fresh else []
         if any(tensor.layout is not torch.strided or tensor.is_nested for tensor, _ in tensors):
@@ -225,130 +248,85 @@ class Operators:
             device = next((part.get_device() for t in made for part in dense_parts(t) if part.is_cuda), -1)
         self._touch_host(plan, parts)
         if device < 0:
-            self.replay_inner(inner)
+            self._launches.replay_callbacks(callbacks)
             return
-        stream = cuda.streams.current(device)
-        if inner:
-            stream = working_stream(inner, stream, waits_first=dispatch.func.namespace in COLLECTIVES)
+        stream = streams.current(device)
+        if callbacks:
+            stream = working_stream(callbacks, stream, waits_first=dispatch.func.namespace in NAMESPACES)
         accesses = [a for t, is_write in parts if (a := self._memory.access(t, is_write=is_write))]
         made_accesses = self._begin_made(plan, made)
-        self._submit(plan, args, kwargs, stream, device, accesses, made_accesses, inner, [t for t, _ in tensors] + made)
-        if dispatch.func.namespace in COLLECTIVES:
-            self._collectives.launched(dispatch, args, kwargs, stream, device, accesses, inner)
+        self._submit(
+            plan, args, kwargs, stream, device, accesses, made_accesses, callbacks, [t for t, _ in tensors] + made
+        )
+        if dispatch.func.namespace in NAMESPACES:
+            self._collectives.launched(dispatch, args, kwargs, stream, device, accesses, callbacks)
 
     def _touch_host(self, plan: Plan, parts: list[tuple[torch.Tensor, bool]]) -> None:
-        host = self._cuda.host
+        host = self._host
         if host.buffers:
             accesses = [a for t, is_write in parts if not t.is_cuda and (a := host.access(t, is_write=is_write))]
             if accesses:
                 host.touched(plan.name, accesses)
 
-    def _begin_made(self, plan: Plan, made: list[torch.Tensor]) -> Accesses:
+    def _begin_made(self, plan: Plan, made: list[torch.Tensor]) -> list[Access]:
         """Announce new results; return the writes that fill them."""
-        cuda, memory = self._cuda, self._memory
-        accesses: Accesses = []
-        with cuda.locked_monitor():
+        memory = self._memory
+        accesses: list[Access] = []
+        with self._reporter.locked_monitor():
             for tensor in (part for result in made for part in dense_parts(result)):
                 address = data_ptr(tensor)
                 if not tensor.is_cuda or not address:
                     continue
                 if address in memory.live and memory.is_known(tensor.untyped_storage(), address):
                     continue
-                memory.begin_storage(tensor, cuda.streams.current(tensor.get_device()), cuda.site())
+                memory.begin_storage(tensor, self._streams.current(tensor.get_device()), self._reporter.site())
                 access = memory.access(tensor, is_write=True)
                 if access is not None and plan.touches:
                     accesses.append(access)
         return accesses
 
-    def _submit(  # noqa: PLR0913, PLR0917  what one operator was
+    def _submit(
         self,
         plan: Plan,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        stream: int,
+        stream: StreamId,
         device: int,
-        accesses: Accesses,
-        made: Accesses,
-        inner: list[Callback],
+        accesses: list[Access],
+        made: list[Access],
+        callbacks: list[Callback],
         tensors: list[torch.Tensor],
     ) -> None:
         """Put the launch where it belongs among the callbacks that came while the operator ran.
 
         Where the host waits for a size or a number, the kernel comes after the wait.
         """
-        wait = wait_of(plan, args, kwargs, _is_on_gpu)
-        syncs = [index for index, entry in enumerate(inner) if entry.kind is Kind.SYNC_STREAM]
-        if wait is not Wait.NEVER and not syncs:
-            syncs = [len(inner)]
-            inner = [*inner, Callback(Kind.SYNC_STREAM, 0, stream)]
-        if syncs and wait is Wait.BEFORE:
-            self.replay_inner(inner[: syncs[0]])
-            self.launch(plan.name, stream, device, [a for a in accesses if not a[2]], tensors)
-            self.replay_inner(inner[syncs[0] :])
-            self.launch(plan.name, stream, device, accesses + made, tensors)
+        launches = self._launches
+        wait = host_wait(plan.base, args, kwargs, _FACTS)
+        syncs = [index for index, callback in enumerate(callbacks) if callback.kind is Kind.SYNC_STREAM]
+        if wait is not HostWait.NEVER and not syncs:
+            syncs = [len(callbacks)]
+            callbacks = [*callbacks, Callback(Kind.SYNC_STREAM, NO_EVENT, stream)]
+        if syncs and wait is HostWait.BEFORE:
+            launches.replay_callbacks(callbacks[: syncs[0]])
+            launches.launch(plan.name, stream, device, [a for a in accesses if not a[2]], tensors)
+            launches.replay_callbacks(callbacks[syncs[0] :])
+            launches.launch(plan.name, stream, device, accesses + made, tensors)
             return
-        place = place_of_work(inner, stream)
-        self.replay_inner(inner[:place])
-        self.launch(plan.name, stream, device, accesses + made, tensors)
-        self.replay_inner(inner[place:])
-
-    def launch(
-        self, operator: str, stream: int, device: int, accesses: Accesses, tensors: list[torch.Tensor], other: int = -1
-    ) -> None:
-        """Tell the monitor of one launch; `other`: a second device that it concerns."""
-        if not accesses:
-            return
-        cuda = self._cuda
-        cuda.streams.used(stream)
-        with cuda.locked_monitor() as monitor:
-            if cuda.backward_site:
-                self._protect_gradients(stream, accesses)
-            site = cuda.site()
-            context = cuda.check_thread(stream, device, other, site) if cuda.n_special else 0
-            named = monitor.launch(stream, operator, unique(accesses), site, context)
-        if named:
-            cuda.describe(named, tensors)
-
-    def _protect_gradients(self, stream: int, accesses: Accesses) -> None:
-        """An operator is about to be logged while a backward pass runs."""
-        node = _current_node()
-        if node is not None:
-            number = node._sequence_nr()  # noqa: SLF001  torch has no public name
-            self._cuda.gradients.protect(self._cuda.monitor, number, stream, accesses)
-
-    def replay_inner(self, inner: list[Callback]) -> None:
-        """Tell the monitor of callbacks that came while an operator ran."""
-        if not inner:
-            return
-        cuda = self._cuda
-        with cuda.locked_monitor() as monitor:
-            site = cuda.site()
-            for entry in inner:
-                match entry.kind:
-                    case Kind.RECORD:
-                        monitor.record(entry.event, entry.stream, site)
-                    case Kind.WAIT:
-                        monitor.wait(entry.event, entry.stream, site, "")
-                    case Kind.SYNC_STREAM:
-                        monitor.sync_stream(entry.stream, site, explicit=False)
-                    case Kind.SYNC_EVENT:
-                        monitor.sync_event(entry.event, site)
-                    case Kind.SYNC_DEVICE:
-                        monitor.sync_device(entry.stream, site)
-
-
-def _is_on_gpu(tensor: torch.Tensor) -> bool:
-    return bool(tensor.is_cuda)
+        place = place_of_work(callbacks, stream)
+        launches.replay_callbacks(callbacks[:place])
+        launches.launch(plan.name, stream, device, accesses + made, tensors)
+        launches.replay_callbacks(callbacks[place:])
 
 
 def dense_parts(tensor: torch.Tensor) -> list[torch.Tensor]:
     """Return the strided tensors that make up a tensor: itself, or the parts of a sparse one; [] where it has none."""
-    if tensor.is_nested or tensor._is_zerotensor():  # noqa: SLF001  neither has strides of its own
+    if tensor.is_nested or is_zero_tensor(tensor):
         return []
     if tensor.layout is torch.strided:
-        return [tensor] if torch._C._has_storage(tensor) else []  # noqa: SLF001
+        return [tensor] if has_storage(tensor) else []
     if tensor.layout is torch.sparse_coo:
-        return [tensor._indices(), tensor._values()]  # noqa: SLF001  torch's names for uncoalesced parts
+        return sparse_parts(tensor)
     if tensor.layout in {torch.sparse_csr, torch.sparse_bsr}:
         return [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
     if tensor.layout in {torch.sparse_csc, torch.sparse_bsc}:

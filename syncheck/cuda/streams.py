@@ -1,15 +1,18 @@
 """All streams that the program uses, by device and handle."""
 
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 from syncheck.cuda import devices
-
-if TYPE_CHECKING:
-    from syncheck.cuda.backend import Cuda
+from syncheck.cuda.reporter import Reporter
+from syncheck.hb.clock import HOST
+from syncheck.hb.ids import SiteId, StreamId
 
 _LEGACY, _PER_THREAD = 1, 2
 """Special handles. Source: CUDA Runtime API, cudaStreamLegacy and cudaStreamPerThread."""
+NOT_SOLE = StreamId(-1)
+"""Of `Streams.sole_stream`: there may be work or memory on several streams."""
 
 
 class Streams:
@@ -17,18 +20,23 @@ class Streams:
 
     Attributes:
         saw_side_stream: a stream other than the default ones was seen.
-        only: the stream that all work and all memory was on so far; 0 before any, -1 once there may be others.
+        sole_stream: the stream that all work and memory was on so far; 0 before any, NOT_SOLE once there may be others.
+        by_handle: device -> handle -> id, for the hot path.
+        on_side_stream: called when the first stream appears that is no default one.
+        on_several: called when there may be work on several streams for the first time.
     """
 
-    def __init__(self, cuda: "Cuda") -> None:
-        self._cuda = cuda
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
         self._known: list[tuple[int, int]] = [(-1, 0)]  # id -> (device, handle)
-        self._by_key: dict[tuple[int, int], int] = {}
+        self._by_key: dict[tuple[int, int], StreamId] = {}
         self.saw_side_stream = False
-        self.sole_stream = 0
-        self.by_handle: dict[int, dict[int, int]] = {}  # device -> handle -> id, for the hot path
+        self.sole_stream = HOST
+        self.by_handle: dict[int, dict[int, StreamId]] = {}
+        self.on_side_stream: list[Callable[[], None]] = []
+        self.on_several: list[Callable[[], None]] = []
 
-    def of(self, device: int, handle: int, *, is_torchs: bool = False) -> int:
+    def of(self, device: int, handle: int, *, is_torchs: bool = False) -> StreamId:
         """Return the id of a stream.
 
         Args:
@@ -40,10 +48,10 @@ class Streams:
         known = ids.get(handle)
         if known is not None and handle != _PER_THREAD:
             return known
-        with self._cuda.lock:
-            return self._first_seen(device, handle, ids, 0 if is_torchs else self._cuda.site())
+        with self._reporter.lock:
+            return self._first_seen(device, handle, ids, SiteId(0) if is_torchs else self._reporter.site())
 
-    def _first_seen(self, device: int, handle: int, ids: dict[int, int], site: int) -> int:
+    def _first_seen(self, device: int, handle: int, ids: dict[int, StreamId], site: SiteId) -> StreamId:
         if handle == _LEGACY:
             known = ids[handle] = self.of(device, 0)
             return known
@@ -55,44 +63,58 @@ class Streams:
             ids[handle] = known
         return known
 
-    def _announce(self, device: int, handle: int, site: int) -> int:
-        ident = len(self._known)
+    def _announce(self, device: int, handle: int, site: SiteId) -> StreamId:
+        ident = StreamId(len(self._known))
         self._known.append((device, handle))
         if handle:
-            self._set_sole_stream(-1)
+            self._set_sole_stream(NOT_SOLE)
             if not self.saw_side_stream:
-                self._cuda.memory.watch_frees()
+                for act in self.on_side_stream:
+                    act()
                 self.saw_side_stream = True
         blocking = handle == _PER_THREAD or (handle != 0 and devices.is_blocking(handle))
-        self._cuda.monitor.stream(ident, device, handle, site, legacy=handle == 0, blocking=blocking)
+        self._reporter.monitor.stream(ident, device, handle, site, legacy=handle == 0, blocking=blocking)
         return ident
 
-    def used(self, stream: int) -> bool:
-        """Note that there is work or memory on a stream; tell whether all was on it so far."""
+    def used(self, stream: StreamId) -> bool:
+        """Note that there is work or memory on a stream; return whether all was on it so far."""
         if self.sole_stream != stream:
-            self._set_sole_stream(-1 if self.sole_stream else stream)
+            self._set_sole_stream(NOT_SOLE if self.sole_stream else stream)
         return self.sole_stream == stream
 
-    def _set_sole_stream(self, stream: int) -> None:
-        """From now on, all was on a stream so far; -1, for good, if there are others."""
+    def _set_sole_stream(self, stream: StreamId) -> None:
+        """From now on, all was on a stream so far; NOT_SOLE, for good, if there are others."""
         if self.sole_stream < 0:
             return
         self.sole_stream = stream
         if stream < 0:
-            self._cuda.gpu_trace.enable()
+            for act in self.on_several:
+                act()
 
-    def current(self, device: int) -> int:
+    def current(self, device: int) -> StreamId:
         """Return the calling thread's current stream of a device."""
         return self.of(device, devices.raw_stream(device))
 
-    def device_of(self, stream: int) -> int:
+    def of_object(self, stream: Any) -> StreamId:
+        """Return the id of a stream object of any of torch's classes; of the current stream for None."""
+        if stream is None:
+            return self.current(devices.current_device())
+        handle = getattr(stream, "cuda_stream", None)
+        if handle is None:
+            same = devices.cuda.Stream(
+                stream_id=stream.stream_id, device_index=stream.device_index, device_type=stream.device_type
+            )
+            handle = same.cuda_stream
+        return self.of(stream.device_index, handle)
+
+    def device_of(self, stream: StreamId) -> int:
         """Return a stream's device."""
         return self._known[stream][0]
 
-    def handle_of(self, stream: int) -> int:
+    def handle_of(self, stream: StreamId) -> int:
         """Return a stream's handle; 0 is a default stream."""
         return self._known[stream][1]
 
-    def default_stream(self, device: int) -> int:
+    def default_stream(self, device: int) -> StreamId:
         """Return a device's default stream."""
         return self.of(device, 0)

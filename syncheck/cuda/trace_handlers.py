@@ -6,27 +6,44 @@ Source:
     that of the stream.
 """
 
-import sys
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch.cuda._gpu_trace as gpu_trace
 
 from syncheck.cuda import devices
-from syncheck.cuda.callback_order import Callback, Kind
+from syncheck.cuda.callback_order import Callback, KeptCallbacks, Kind
+from syncheck.cuda.captures import Captures
+from syncheck.cuda.events import Events
+from syncheck.cuda.host import HostMemory
 from syncheck.cuda.mode import DISPATCH
+from syncheck.cuda.reporter import Reporter
+from syncheck.cuda.streams import Streams
+from syncheck.frames import frame_at
+from syncheck.hb.clock import HOST
+from syncheck.hb.ids import NO_EVENT, EventId, StreamId, WaitCall
 from syncheck.instrument.patching import Patches
 
-if TYPE_CHECKING:
-    from syncheck.cuda.backend import Cuda
 
-
-class Callbacks:
+class TraceHandlers:
     """Listens to torch's GPU trace. What the hooks on Python methods know better, they keep from it."""
 
-    def __init__(self, cuda: "Cuda") -> None:
-        self._cuda = cuda
+    def __init__(
+        self,
+        reporter: Reporter,
+        streams: Streams,
+        events: Events,
+        host: HostMemory,
+        kept: KeptCallbacks,
+        captures: Captures,
+    ) -> None:
+        self._reporter = reporter
+        self._streams = streams
+        self._events = events
+        self._host = host
+        self._kept = kept
+        self._captures = captures
 
     def install(self, patches: Patches) -> None:
         """Put our handlers in place of the registries' own loops, which they call first where somebody else listens.
@@ -53,84 +70,82 @@ class Callbacks:
 
     # -- handlers
 
-    def _note(self, frame: FrameType | None, kind: Kind, event: int, stream: int) -> bool:
+    def _note(self, frame: FrameType | None, kind: Kind, event: EventId, stream: StreamId) -> bool:
         """Keep a callback for the operator that it belongs to, if any."""
         if frame is None or frame.f_code is not DISPATCH:
             return False
-        operators = self._cuda.operators
-        operators.n_inner += 1
-        operators.inner.setdefault(id(frame), []).append(Callback(kind, event, stream))
+        self._kept.keep(frame, Callback(kind, event, stream))
         return True
 
     def _recorded(self, handle: int, stream_handle: int) -> None:
-        cuda = self._cuda
-        if cuda.callbacks_suppressed:
+        reporter = self._reporter
+        if reporter.callbacks_suppressed:
             return
-        stream = cuda.streams.of(devices.current_device(), stream_handle, is_torchs=True)
-        event = cuda.events.of_handle(handle)
+        stream = self._streams.of(devices.current_device(), stream_handle, is_torchs=True)
+        event = self._events.of_handle(handle)
         if not self._note(_caller(), Kind.RECORD, event, stream):
-            with cuda.locked_monitor() as monitor:
-                monitor.record(event, stream, cuda.site())
+            with reporter.locked_monitor() as monitor:
+                monitor.record(event, stream, reporter.site())
 
     def _waited(self, handle: int, stream_handle: int) -> None:
-        cuda = self._cuda
-        if cuda.callbacks_suppressed or not cuda.events.is_known(handle):
+        reporter = self._reporter
+        if reporter.callbacks_suppressed or not self._events.is_known(handle):
             return  # an event from before the check: what it stands for is unknown
-        stream = cuda.streams.of(devices.current_device(), stream_handle, is_torchs=True)
-        event = cuda.events.of_handle(handle)
+        stream = self._streams.of(devices.current_device(), stream_handle, is_torchs=True)
+        event = self._events.of_handle(handle)
         if not self._note(_caller(), Kind.WAIT, event, stream):
-            with cuda.locked_monitor() as monitor:
-                monitor.wait(event, stream, cuda.site(), "")
+            with reporter.locked_monitor() as monitor:
+                monitor.wait(event, stream, reporter.site(), WaitCall.TORCH)
 
     def _event_deleted(self, handle: int) -> None:
-        self._cuda.events.deleted(handle)
+        self._events.deleted(handle)
 
     def _device_synchronized(self) -> None:
-        cuda = self._cuda
-        if cuda.callbacks_suppressed:
+        reporter = self._reporter
+        if reporter.callbacks_suppressed:
             return
         device = devices.current_device()
-        if self._note(_caller(), Kind.SYNC_DEVICE, 0, device) or self._refused("torch.cuda.synchronize()"):
+        if self._note(_caller(), Kind.SYNC_DEVICE, NO_EVENT, StreamId(device)) or self._refused(
+            "torch.cuda.synchronize()"
+        ):
             return
-        cuda.host.verify_all_unmodified()
-        with cuda.locked_monitor() as monitor:
-            monitor.sync_device(device, cuda.site())
+        self._host.verify_all_unmodified()
+        with reporter.locked_monitor() as monitor:
+            monitor.sync_device(device, reporter.site())
 
     def _stream_synchronized(self, stream_handle: int) -> None:
-        cuda = self._cuda
-        if cuda.callbacks_suppressed:
+        reporter = self._reporter
+        if reporter.callbacks_suppressed:
             return
-        stream = cuda.streams.of(devices.current_device(), stream_handle)
-        if self._note(_caller(), Kind.SYNC_STREAM, 0, stream):
+        stream = self._streams.of(devices.current_device(), stream_handle)
+        if self._note(_caller(), Kind.SYNC_STREAM, NO_EVENT, stream):
             return
-        if cuda.monitor.capturing(stream) and self._refused("Stream.synchronize()"):
+        if reporter.monitor.capturing(stream) and self._refused("Stream.synchronize()"):
             return
-        with cuda.locked_monitor() as monitor:
-            monitor.sync_stream(stream, cuda.site(), explicit=True)
+        with reporter.locked_monitor() as monitor:
+            monitor.sync_stream(stream, reporter.site(), explicit=True)
 
     def _event_synchronized(self, handle: int) -> None:
-        cuda = self._cuda
-        if cuda.callbacks_suppressed or not cuda.events.is_known(handle):
+        reporter = self._reporter
+        if reporter.callbacks_suppressed or not self._events.is_known(handle):
             return
-        event = cuda.events.of_handle(handle)
-        if not self._note(_caller(), Kind.SYNC_EVENT, event, 0):
-            with cuda.locked_monitor() as monitor:
-                monitor.sync_event(event, cuda.site())
+        event = self._events.of_handle(handle)
+        if not self._note(_caller(), Kind.SYNC_EVENT, event, HOST):
+            with reporter.locked_monitor() as monitor:
+                monitor.sync_event(event, reporter.site())
 
     def _refused(self, call: str) -> bool:
         """During a capture such a call is an error, which CUDA raises: report it."""
-        cuda = self._cuda
-        if not cuda.captures:
-            return False
-        with cuda.locked_monitor() as monitor:
-            monitor.sync_in_capture(call, cuda.site())
-        return True
+        if self._captures:
+            self._captures.refuse(call)
+            return True
+        return False
 
 
 def _caller() -> FrameType | None:
     """Return the Python frame from which C++ called the handler."""
     try:
-        return sys._getframe(2)  # noqa: SLF001  the documented way to get a frame
+        return frame_at(2)
     except ValueError:
         return None
 

@@ -1,23 +1,29 @@
 """Triton kernels launched directly: no dispatch mode sees them."""
 
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from syncheck.cuda import devices
+from syncheck.cuda.launches import Launches
+from syncheck.cuda.memory import Memory
+from syncheck.cuda.reporter import Reporter
+from syncheck.cuda.streams import Streams
 from syncheck.instrument.patching import Patches
-
-if TYPE_CHECKING:
-    from syncheck.cuda.backend import Cuda
 
 
 class Triton:
     """Hooks the launcher, once Triton is imported."""
 
-    def __init__(self, cuda: "Cuda", patches: Patches) -> None:
-        self._cuda = cuda
+    def __init__(
+        self, reporter: Reporter, streams: Streams, memory: Memory, launches: Launches, patches: Patches
+    ) -> None:
+        self._reporter = reporter
+        self._streams = streams
+        self._memory = memory
+        self._launches = launches
         self._patches = patches
         self._written: dict[tuple[Any, ...], frozenset[str] | None] = {}
 
@@ -28,22 +34,19 @@ class Triton:
         except ImportError:
             return
         original = JITFunction.run
-        cuda = self._cuda
+        reporter = self._reporter
 
         @wraps(original)
         def run(function: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(function, *args, **kwargs)
-            if not cuda.callbacks_suppressed and not kwargs.get("warmup"):
-                try:
+            if not reporter.callbacks_suppressed and not kwargs.get("warmup"):
+                with reporter.guard():
                     self._log(function, args, kwargs)
-                except Exception as error:  # noqa: BLE001  the border to the user's program
-                    cuda.disable_after_error(error)
             return result
 
         self._patches.set(JITFunction, "run", run)
 
     def _log(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        cuda = self._cuda
         given = dict(zip(function.arg_names, args, strict=False))
         given |= {name: value for name, value in kwargs.items() if name in function.arg_names}
         tensors = {n: value for n, value in given.items() if isinstance(value, torch.Tensor) and value.is_cuda}
@@ -51,15 +54,15 @@ class Triton:
             return
         written = self._written_arguments(function, given, tensors)
         device = devices.current_device()
-        stream = cuda.streams.current(device)
-        with cuda.locked_monitor():
+        stream = self._streams.current(device)
+        with self._reporter.locked_monitor():
             accesses = [
                 access
                 for name, tensor in tensors.items()
-                if (access := cuda.memory.access(tensor, is_write=written is None or name in written))
+                if (access := self._memory.access(tensor, is_write=written is None or name in written))
             ]
         name = f"triton::{getattr(function, '__name__', 'kernel')}"
-        cuda.operators.launch(name, stream, device, accesses, list(tensors.values()))
+        self._launches.launch(name, stream, device, accesses, list(tensors.values()))
 
     def _written_arguments(
         self, function: Any, given: dict[str, Any], tensors: dict[str, torch.Tensor]
@@ -79,14 +82,14 @@ class Triton:
 
         module: Any = triton_kernel_wrap
         try:
-            with self._cuda.suppressed(), _disable_current_modes():
+            with self._reporter.suppressed(), _disable_current_modes():
                 if hasattr(module, "identify_accessed_tensors"):  # torch 2.12 and later
                     found = module.identify_accessed_tensors(function, dict(given), {})
                     return frozenset(write.name for write in found.read_writes.writes)
                 return frozenset(module.identify_mutated_tensors(function, dict(given), {}))
         except Exception:  # noqa: BLE001  another signature, or code that it cannot read
             text = "what a Triton kernel writes could not be told from its code: all its tensors count as written"
-            self._cuda.note(text)
+            self._reporter.note(text)
             return None
 
 

@@ -1,6 +1,5 @@
 """`with syncheck.ignore("SYN201"):` what the work submitted in the block does wrong is not reported."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -8,6 +7,7 @@ from types import FrameType
 from typing import NamedTuple
 
 from syncheck.errors import ConfigError
+from syncheck.frames import frame_at
 from syncheck.rules import catalogue
 from syncheck.rules.model import Rule
 
@@ -47,7 +47,7 @@ def ignore(*rules: str) -> Iterator[None]:
     """
     if not rules:
         raise ConfigError("syncheck.ignore() names no rule", 'name those to ignore: syncheck.ignore("SYN201")')
-    frame = _caller(sys._getframe(1))  # noqa: SLF001  the documented way to get a frame
+    frame = _caller(frame_at(1))
     codes = frozenset(rule.code for name in rules for rule in catalogue.matching(name))
     block = Ignored(codes, frame.f_code.co_filename, frame.f_lineno)
     _current.set((*_current.get(), block))

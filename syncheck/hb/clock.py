@@ -10,14 +10,21 @@ Source:
 
 from typing import TypeAlias
 
+from syncheck.hb.ids import StreamId
+
 ACTOR_BITS = 12
 ACTOR_MASK = (1 << ACTOR_BITS) - 1
 TICK = 1 << ACTOR_BITS
-HOST = 0
+HOST = StreamId(0)
 """The host is actor 0; streams start at 1."""
 
 Epoch: TypeAlias = int
 VectorClock: TypeAlias = list[Epoch]
+
+
+def actor_of(epoch: Epoch) -> StreamId:
+    """Return the actor on whose clock an epoch is."""
+    return StreamId(epoch & ACTOR_MASK)
 
 
 def covers(clock: VectorClock, epoch: Epoch) -> bool:

@@ -5,17 +5,14 @@ table of reads where several streams read. The host is an actor that only knows:
 every later op of any stream comes after them.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from syncheck.errors import TraceError
-from syncheck.hb.clock import ACTOR_MASK, HOST, TICK, VectorClock, covers
+from syncheck.hb.clock import ACTOR_MASK, HOST, TICK, VectorClock, actor_of, covers
 from syncheck.hb.footprint import Footprint
-from syncheck.hb.memory import ALLOCATION, AccessRecord, Block, Cell, FreedAccess, Pool, supersede
+from syncheck.hb.ids import Accesses, AllocationId, StreamId, ViewId
+from syncheck.hb.memory import ALLOCATION, NO_NOTE, AccessRecord, Block, Cell, FreedAccess, Note, Pool, supersede
 from syncheck.hb.order import Order
-
-Access: TypeAlias = tuple[int, int, bool]
-"""(allocation, view, is_write), the view from `Engine.add_view`; a write stands for a read of the same bytes too."""
 
 HOST_POOL = -1
 """The pool of pinned host memory: its allocator waits for the streams by itself, so reuse is no hazard.
@@ -37,7 +34,7 @@ class Race(NamedTuple):
         is_first_use: `prior` is the allocation itself: the block's previous tenant may still be in use.
     """
 
-    allocation: int
+    allocation: AllocationId
     prior: AccessRecord
     current: AccessRecord
     is_first_use: bool = False
@@ -51,8 +48,8 @@ class Freed(NamedTuple):
         useful_records: the others, and those that the host had waited for, which says nothing about the call.
     """
 
-    useless_records: tuple[int, ...]
-    useful_records: tuple[int, ...]
+    useless_records: tuple[StreamId, ...]
+    useful_records: tuple[StreamId, ...]
 
 
 class Engine(Order):
@@ -64,7 +61,7 @@ class Engine(Order):
 
     def __init__(self) -> None:
         super().__init__()
-        self._blocks: dict[int, Block] = {}
+        self._blocks: dict[AllocationId, Block] = {}
         self._pools: dict[tuple[int, int], Pool] = {}
         self._footprints: list[Footprint] = []
         self._key_of: list[int] = []  # view -> index of its footprint
@@ -81,15 +78,17 @@ class Engine(Order):
 
     # -- memory
 
-    def add_view(self, footprint: Footprint) -> int:
+    def add_view(self, footprint: Footprint) -> ViewId:
         """Register a view of some bytes and return its id, a new one each time; equal bytes share their history."""
         key = self._keys.setdefault(footprint, len(self._footprints))
         if key == len(self._footprints):
             self._footprints.append(footprint)
         self._key_of.append(key)
-        return len(self._key_of) - 1
+        return ViewId(len(self._key_of) - 1)
 
-    def allocate(self, allocation: int, home: int, n_bytes: int, pool: int, label: int) -> list[FreedAccess]:
+    def allocate(
+        self, allocation: AllocationId, home: StreamId, n_bytes: int, pool: int, label: int
+    ) -> list[FreedAccess]:
         """Begin an allocation's life on stream `home`; return the uses of freed memory that it may run into.
 
         Args:
@@ -108,7 +107,7 @@ class Engine(Order):
         freed = self._pools.get((home, pool)) if self._pools else None
         return freed.take(n_bytes, self._ahead(home)) if freed is not None and freed.pending else []
 
-    def record_stream(self, allocation: int, stream: int, note: tuple[int, int] = (0, 0)) -> bool:
+    def record_stream(self, allocation: AllocationId, stream: StreamId, note: Note = NO_NOTE) -> bool:
         """Protect an allocation for a stream's work; tell whether it is the allocation's own stream.
 
         Args:
@@ -127,15 +126,15 @@ class Engine(Order):
         block.recorded.setdefault(stream, note)
         return False
 
-    def records(self, allocation: int) -> dict[int, tuple[int, int]]:
+    def records(self, allocation: AllocationId) -> dict[StreamId, Note]:
         """Return the streams given to `record_stream`, each with its first call's note."""
         return self._block(allocation).recorded or {}
 
-    def allocation_label(self, allocation: int) -> int:
+    def allocation_label(self, allocation: AllocationId) -> int:
         """Return the label that an allocation was made with."""
         return self._block(allocation).label
 
-    def free_private(self, allocation: int) -> bool:
+    def free_private(self, allocation: AllocationId) -> bool:
         """End an allocation's life if only its home stream has touched it; tell whether that was so.
 
         Nothing can follow from such a free: the memory goes back to the stream that used it.
@@ -147,7 +146,7 @@ class Engine(Order):
         del blocks[allocation]
         return True
 
-    def free(self, allocation: int, label: int) -> Freed:
+    def free(self, allocation: AllocationId, label: int) -> Freed:
         """End an allocation's life: its memory goes back to its home stream's pool."""
         block = self._block(allocation)
         del self._blocks[allocation]
@@ -156,10 +155,10 @@ class Engine(Order):
         if block.pool < 0 or not block.cells:
             return Freed((), ())
         clock = self._now(block.home)
-        joined: set[int] = set()
-        pending: dict[int, AccessRecord] = {}
+        joined: set[StreamId] = set()
+        pending: dict[StreamId, AccessRecord] = {}
         for epoch, use_label, footprint, is_write in block.uses():
-            actor = epoch & ACTOR_MASK
+            actor = actor_of(epoch)
             if clock[actor] >= epoch:
                 if not self.host_covers(epoch):
                     joined.add(actor)
@@ -168,11 +167,16 @@ class Engine(Order):
         return self._protect(allocation, block, pending, joined, label)
 
     def _protect(
-        self, allocation: int, block: Block, pending: dict[int, AccessRecord], joined: set[int], label: int
+        self,
+        allocation: AllocationId,
+        block: Block,
+        pending: dict[StreamId, AccessRecord],
+        joined: set[StreamId],
+        label: int,
     ) -> Freed:
         """Put the pending uses of a freed block into its pool, but for those that `record_stream` protects."""
         recorded = block.recorded or {}
-        useful: set[int] = set()  # recorded streams that have a pending use behind them, their own or another's
+        useful: set[StreamId] = set()  # recorded streams that have a pending use behind them, their own or another's
         for use in pending.values():
             protectors = {stream for stream in recorded if covers(self._ahead(stream), use.epoch)}
             useful |= protectors
@@ -182,11 +186,11 @@ class Engine(Order):
         useless = tuple(sorted((recorded.keys() & joined) - useful))
         return Freed(useless, tuple(sorted(recorded.keys() - set(useless))))
 
-    def is_live(self, allocation: int) -> bool:
+    def is_live(self, allocation: AllocationId) -> bool:
         """Tell whether the allocation exists."""
         return allocation in self._blocks
 
-    def _block(self, allocation: int) -> Block:
+    def _block(self, allocation: AllocationId) -> Block:
         try:
             return self._blocks[allocation]
         except KeyError:
@@ -194,7 +198,7 @@ class Engine(Order):
 
     # -- accesses
 
-    def launch(self, stream: int, accesses: Sequence[Access], label: int) -> list[Race]:  # noqa: C901  the hot path
+    def launch(self, stream: StreamId, accesses: Accesses, label: int) -> list[Race]:  # noqa: C901  the hot path
         """Submit one op to a stream and return the races that its accesses complete.
 
         Args:
@@ -252,7 +256,7 @@ class Engine(Order):
                 cell.add_read(now, label, clock)
         return races
 
-    def _cell(self, block: Block, view: int) -> Cell:
+    def _cell(self, block: Block, view: ViewId) -> Cell:
         """Return the cell of a view's bytes, made if need be; the block is shared from now on."""
         if block.private >= 0:
             block.share(self._footprints, self._key_of)
@@ -264,7 +268,7 @@ class Engine(Order):
             block.prune(self._host)
         return block.add_cell(key, self._footprints[key])
 
-    def host_access(self, allocation: int, view: int, label: int, *, is_write: bool) -> list[Race]:
+    def host_access(self, allocation: AllocationId, view: ViewId, label: int, *, is_write: bool) -> list[Race]:
         """Check a read or write by the host against the streams' accesses; return the races."""
         block = self._blocks.get(allocation)
         if block is None or not block.is_touched:
@@ -303,7 +307,9 @@ def _may_conflict(overlaps: list[Cell], clock: VectorClock, *, is_write: bool) -
     return False
 
 
-def _conflicts(allocation: int, block: Block, cell: Cell, current: AccessRecord, clock: VectorClock) -> list[Race]:
+def _conflicts(
+    allocation: AllocationId, block: Block, cell: Cell, current: AccessRecord, clock: VectorClock
+) -> list[Race]:
     """Return the races of one access with the history of its bytes: of each cell and actor, the latest."""
     races = []
     is_early = False
@@ -323,14 +329,14 @@ def _conflicts(allocation: int, block: Block, cell: Cell, current: AccessRecord,
 
 def _uncovered(cell: Cell, clock: VectorClock, *, is_write: bool) -> list[AccessRecord]:
     """Return the accesses in a cell's history that a new access races with, the latest of each actor."""
-    found: dict[int, AccessRecord] = {}
+    found: dict[StreamId, AccessRecord] = {}
     write = cell.write
     if clock[write & ACTOR_MASK] < write:
-        actor = write & ACTOR_MASK
+        actor = actor_of(write)
         found[actor] = AccessRecord(actor, write, cell.write_label, cell.footprint, is_write=True)
     if is_write:
         for epoch, label in cell.all_reads():  # all later than the write
-            actor = epoch & ACTOR_MASK
+            actor = actor_of(epoch)
             if clock[actor] < epoch:
                 found[actor] = AccessRecord(actor, epoch, label, cell.footprint, is_write=False)
     return list(found.values())

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from syncheck.hb.clock import ACTOR_MASK, HOST, Epoch, VectorClock, covers
 from syncheck.hb.footprint import Footprint, contains, overlap
+from syncheck.hb.ids import AllocationId, SiteId, StreamId, ViewId
 
 # torch serves requests up to this size from another pool than larger ones, and never moves memory between the two.
 # Source: kSmallSize in c10/core/AllocatorConfig.h (c10/cuda/CUDACachingAllocator.cpp before torch 2.9).
@@ -63,6 +64,11 @@ _NO_CELLS: dict[int, Cell] = {}
 """Of all private blocks; never changed."""
 
 
+Note: TypeAlias = tuple[SiteId, ViewId]
+"""What a caller of `record_stream` wants to be told again: the call site, and the view it named."""
+NO_NOTE: Note = (SiteId(0), ViewId(0))
+
+
 class Block:
     """One allocation's life.
 
@@ -75,14 +81,14 @@ class Block:
         "written",
     )  # fmt: skip
 
-    def __init__(self, home: int, born: Epoch, n_bytes: int, pool: int, label: int) -> None:
+    def __init__(self, home: StreamId, born: Epoch, n_bytes: int, pool: int, label: int) -> None:
         self.home = home  # the stream it was allocated on; HOST for host memory
         self.born = born  # the home stream's last op at the allocation; 0 once an early touch was reported
         self.n_bytes = n_bytes
         self.pool = pool
         self.label = label
         self.cells: dict[int, Cell] = {} if home == HOST else _NO_CELLS  # footprint id -> cell, once it is shared
-        self.recorded: dict[int, tuple[int, int]] | None = None  # stream given to record_stream -> the caller's note
+        self.recorded: dict[StreamId, Note] | None = None  # stream given to record_stream -> the caller's note
         self.limit = _FIRST_PRUNE
         self.private = -1 if home == HOST else home  # the only stream that has touched it; -1 once it is shared
         self.view = -1  # the first view, while private
@@ -105,7 +111,7 @@ class Block:
         self.cells[key] = cell
         return cell
 
-    def touch_further(self, view: int, stamp: Stamp, *, is_write: bool) -> None:
+    def touch_further(self, view: ViewId, stamp: Stamp, *, is_write: bool) -> None:
         """Log an access through a view other than the first."""
         if self.log is None:
             self.log = {}
@@ -185,7 +191,7 @@ class AccessRecord(NamedTuple):
         is_write: False for a read.
     """
 
-    actor: int
+    actor: StreamId
     epoch: Epoch
     label: int
     footprint: Footprint
@@ -196,8 +202,8 @@ class AccessRecord(NamedTuple):
 class FreedAccess:
     """A use of a freed block that the block's home stream had not waited for at the free."""
 
-    allocation: int
-    home: int
+    allocation: AllocationId
+    home: StreamId
     use: AccessRecord
     free_label: int
     allocation_label: int

@@ -4,6 +4,7 @@ from enum import Enum, auto
 
 from syncheck.errors import TraceError
 from syncheck.hb.clock import ACTOR_MASK, HOST, TICK, Epoch, VectorClock, covers, join
+from syncheck.hb.ids import EventId, StreamId
 
 
 class WaitResult(Enum):
@@ -27,15 +28,15 @@ class Order:
         self._clocks: list[VectorClock] = [self._host]
         self._seen_host: list[int] = [0]
         self._snapshots: list[VectorClock | None] = [None]
-        self._implicit: list[list[int]] = [[]]
-        self._devices: dict[int, list[int]] = {}
-        self._blocking: dict[int, list[int]] = {}
-        self._legacy: dict[int, int] = {}
-        self._events: dict[int, VectorClock] = {}
+        self._implicit: list[list[StreamId]] = [[]]
+        self._devices: dict[int, list[StreamId]] = {}
+        self._blocking: dict[int, list[StreamId]] = {}
+        self._legacy: dict[int, StreamId] = {}
+        self._events: dict[EventId, VectorClock] = {}
 
     # -- actors
 
-    def add_stream(self, device: int, *, is_legacy: bool = False, is_blocking: bool = False) -> int:
+    def add_stream(self, device: int, *, is_legacy: bool = False, is_blocking: bool = False) -> StreamId:
         """Add a stream and return its id.
 
         Args:
@@ -49,7 +50,7 @@ class Order:
         Source:
             CUDA Runtime API, "Stream synchronization behavior", section "Legacy default stream".
         """
-        stream = len(self._clocks)
+        stream = StreamId(len(self._clocks))
         if stream > ACTOR_MASK:
             raise TraceError(f"more than {ACTOR_MASK} streams")
         for clock in self._clocks:
@@ -64,7 +65,7 @@ class Order:
         self._link_implicit(device, stream, is_legacy=is_legacy, is_blocking=is_blocking)
         return stream
 
-    def _link_implicit(self, device: int, stream: int, *, is_legacy: bool, is_blocking: bool) -> None:
+    def _link_implicit(self, device: int, stream: StreamId, *, is_legacy: bool, is_blocking: bool) -> None:
         blocking = self._blocking.setdefault(device, [])
         if is_legacy:
             self._legacy[device] = stream
@@ -76,7 +77,7 @@ class Order:
             if device in self._legacy:
                 self._implicit[stream] = [self._legacy[device]]
 
-    def _now(self, stream: int) -> VectorClock:
+    def _now(self, stream: StreamId) -> VectorClock:
         """Return the stream's clock with what the host knows: it comes before whatever is submitted now."""
         clock = self._clocks[stream]
         if self._seen_host[stream] != self._host_version:
@@ -85,7 +86,7 @@ class Order:
                 self._snapshots[stream] = None
         return clock
 
-    def _submit(self, stream: int) -> VectorClock:
+    def _submit(self, stream: StreamId) -> VectorClock:
         """Return the stream's clock as of an op submitted now: legacy and blocking streams wait for each other."""
         clock = self._now(stream)
         for other in self._implicit[stream]:
@@ -101,7 +102,7 @@ class Order:
 
     # -- events
 
-    def record(self, event: int, stream: int) -> None:
+    def record(self, event: EventId, stream: StreamId) -> None:
         """Take a snapshot of the stream into the event; it replaces the event's earlier one."""
         clock = self._submit(stream)
         snapshot = self._snapshots[stream]
@@ -109,7 +110,7 @@ class Order:
             snapshot = self._snapshots[stream] = list(clock)
         self._events[event] = snapshot
 
-    def wait(self, event: int, stream: int) -> WaitResult:
+    def wait(self, event: EventId, stream: StreamId) -> WaitResult:
         """Let the stream's later ops happen after the event's latest record; the host does not wait.
 
         Source:
@@ -120,28 +121,28 @@ class Order:
             return WaitResult.NEVER_RECORDED
         return self._acquire(stream, snapshot)
 
-    def wait_stream(self, stream: int, other: int) -> WaitResult:
+    def wait_stream(self, stream: StreamId, other: StreamId) -> WaitResult:
         """Let the stream's later ops happen after all that `other` was given so far."""
         return self._acquire(stream, self._submit(other))
 
-    def _acquire(self, stream: int, snapshot: VectorClock) -> WaitResult:
+    def _acquire(self, stream: StreamId, snapshot: VectorClock) -> WaitResult:
         if not join(self._submit(stream), snapshot):
             return WaitResult.REDUNDANT
         self._snapshots[stream] = None
         return WaitResult.ORDERED
 
-    def forget_event(self, event: int) -> None:
+    def forget_event(self, event: EventId) -> None:
         """The event was destroyed: its id may be used for another one."""
         self._events.pop(event, None)
 
-    def sync_event(self, event: int) -> WaitResult:
+    def sync_event(self, event: EventId) -> WaitResult:
         """The host waits for the event's latest record."""
         snapshot = self._events.get(event)
         if snapshot is None:
             return WaitResult.NEVER_RECORDED
         return WaitResult.ORDERED if self._host_learns(snapshot) else WaitResult.REDUNDANT
 
-    def sync_stream(self, stream: int) -> bool:
+    def sync_stream(self, stream: StreamId) -> bool:
         """The host waits for the stream; tell whether it learned anything."""
         return self._host_learns(self._submit(stream))
 
@@ -150,7 +151,7 @@ class Order:
         learned = [self._host_learns(self._submit(stream)) for stream in self._devices.get(device, ())]
         return any(learned)
 
-    def _ahead(self, stream: int) -> VectorClock:
+    def _ahead(self, stream: StreamId) -> VectorClock:
         """Return what the stream's next op will come after: nothing is submitted yet."""
         clock = self._now(stream)
         if self._implicit[stream]:
@@ -161,11 +162,11 @@ class Order:
 
     # -- what the streams and the host know, for the explanation of a race
 
-    def now(self, stream: int) -> Epoch:
+    def now(self, stream: StreamId) -> Epoch:
         """Return the epoch of the stream's last op."""
         return self._clocks[stream][stream]
 
-    def clock(self, stream: int) -> VectorClock:
+    def clock(self, stream: StreamId) -> VectorClock:
         """Return what the stream knows now, a copy."""
         return list(self._now(stream))
 
@@ -173,11 +174,11 @@ class Order:
         """Return each stream's last op, a copy; entry 0 is the host's and stays 0."""
         return [clock[index] for index, clock in enumerate(self._clocks)]
 
-    def stream_covers(self, stream: int, epoch: Epoch) -> bool:
+    def stream_covers(self, stream: StreamId, epoch: Epoch) -> bool:
         """Tell whether an op submitted to the stream now comes after `epoch`."""
         return covers(self._ahead(stream), epoch)
 
-    def covers(self, actor: int, epoch: Epoch) -> bool:
+    def covers(self, actor: StreamId, epoch: Epoch) -> bool:
         """Tell whether an actor, the host or a stream, knows `epoch`."""
         return covers(self._clocks[actor], epoch)
 
@@ -189,10 +190,12 @@ class Order:
         """Tell whether a snapshot holds an op, of an actor other than `besides`, not known to the host as complete."""
         return any(e >= TICK and i != besides and not covers(self._host, e) for i, e in enumerate(snapshot))
 
-    def snapshot(self, event: int) -> VectorClock | None:
+    def snapshot(self, event: EventId) -> VectorClock | None:
         """Return the event's latest snapshot, not to be changed; None if it was never recorded."""
         return self._events.get(event)
 
-    def unfinished(self) -> dict[int, Epoch]:
+    def unfinished(self) -> dict[StreamId, Epoch]:
         """Return each stream whose last op the host does not know to be complete, with that op's epoch."""
-        return {s: c[s] for s, c in enumerate(self._clocks) if s != HOST and c[s] >= TICK and self._host[s] < c[s]}
+        return {
+            StreamId(s): c[s] for s, c in enumerate(self._clocks) if s != HOST and c[s] >= TICK and self._host[s] < c[s]
+        }

@@ -1,25 +1,26 @@
 """Host clocks: a reading remembers when it was taken, and a difference of two readings is checked."""
 
-import sys
 import time
 import timeit
 from collections.abc import Callable
 from typing import Any
 
+from syncheck.frames import frame_at
+from syncheck.hb.ids import ReadingId, SiteId
 from syncheck.instrument.patching import Patches
 from syncheck.sanitizer.monitor import Monitor
 from syncheck.source_lines import is_user_file
 
 _FLOAT_CLOCKS = ("time", "perf_counter", "monotonic")
 _INTEGER_CLOCKS = ("time_ns", "perf_counter_ns", "monotonic_ns")
-Difference = Callable[[int, int], None]
+Difference = Callable[[ReadingId, ReadingId], None]
 
 
 class FloatReading(float):
     """A reading in seconds; behaves as the float that it is, and pickles as one."""
 
     __slots__ = ("ident", "report")
-    ident: int
+    ident: ReadingId
     report: Difference
 
     def __sub__(self, other: Any) -> Any:
@@ -56,7 +57,7 @@ class FloatReading(float):
 class IntegerReading(int):
     """A reading in nanoseconds; behaves as the int that it is, and pickles as one."""
 
-    ident: int
+    ident: ReadingId
     report: Difference
 
     def __sub__(self, other: Any) -> Any:
@@ -78,7 +79,11 @@ class Clocks:
     """Replaces the clocks of `time` and `timeit` for callers in the user's files; all others get plain numbers."""
 
     def __init__(
-        self, monitor: Callable[[], Monitor], patches: Patches, next_reading: Callable[[], int], site: Callable[[], int]
+        self,
+        monitor: Callable[[], Monitor],
+        patches: Patches,
+        next_reading: Callable[[], ReadingId],
+        site: Callable[[], SiteId],
     ) -> None:
         self._monitor = monitor
         self._patches = patches
@@ -111,7 +116,7 @@ class Clocks:
     def _wrap(self, clock: Callable[[], Any], kind: Any) -> Callable[[], Any]:
         def read() -> Any:
             value = clock()
-            if not is_user_file(sys._getframe(1).f_code.co_filename):  # noqa: SLF001  the caller's frame
+            if not is_user_file(frame_at(1).f_code.co_filename):
                 return value
             reading = kind(value)
             reading.ident = self._next()

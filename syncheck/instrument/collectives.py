@@ -1,6 +1,5 @@
 """What the collectives of torch.distributed read and write, and what ranks must agree on: their schemas do not say."""
 
-import os
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -11,39 +10,22 @@ from typing import Any
 import torch
 
 from syncheck.findings import Place
+from syncheck.hb.ids import NO_EVENT, EventId, SiteId
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.plan import Argument, Plan, dtype_name, tensors_in
 from syncheck.instrument.plan import plan_of as plan_of_schema
+from syncheck.instrument.torch_internals import schema_of
 from syncheck.ranks import rendezvous, watchdog, writer
 from syncheck.ranks.signature import Group, Signature
-from syncheck.sanitizer.classify import collective_name
+from syncheck.semantics.collectives import EQUAL_ARGUMENTS, GROUP_METHODS, READING, WRITING, collective_name
 
-# Collectives whose `tensors` are read and written, or only written, or only read.
-# Source: torch/csrc/distributed/c10d/Ops.cpp, the schemas and what each implementation does with its tensors.
-_WRITING = frozenset("allreduce_ allreduce_coalesced_ reduce_ broadcast_ recv_ recv_any_source_".split())
-_READING = frozenset({"send"})
-
-# Which tensors must have one type and one shape in all ranks. Those of lists differ where the ranks' parts do: the list
-# as a whole must be the same. Source: torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, the checks of each collective.
-_EQUAL = {
-    "allgather_": "output_tensors", "allgather_coalesced_": "output_lists", "scatter_": "output_tensors",
-    "_allgather_base_": "input_tensor", "_reduce_scatter_base_": "input_tensor", "reduce_scatter_": "input_tensors",
-    "gather_": "input_tensors", "allgather_into_tensor_coalesced_": "inputs",
-    "reduce_scatter_tensor_coalesced_": "inputs",
-}  # fmt: skip
 _SHOWN = 4
 """Tensors of a list that are shown one by one."""
-
-METHODS = """allreduce allreduce_coalesced broadcast reduce allgather _allgather_base allgather_coalesced
-    allgather_into_tensor_coalesced reduce_scatter _reduce_scatter_base reduce_scatter_tensor_coalesced alltoall
-    alltoall_base gather scatter send recv recv_anysource barrier all_gather_single reduce_scatter_single
-    all_to_all_single all_gather_single_coalesced reduce_scatter_single_coalesced""".split()
-"""The methods of `ProcessGroup` that start a collective."""
 
 
 def plan_of(func: Any) -> Plan | None:
     """Return the plan of an operator of torch.distributed; None for any other operator."""
-    schema = func._schema  # noqa: SLF001  torch offers no public name
+    schema = schema_of(func)
     namespace, _, base = schema.name.partition("::")
     if namespace != "c10d":
         return None
@@ -53,8 +35,8 @@ def plan_of(func: Any) -> Plan | None:
         if "Tensor" not in kind or argument.name == "sparse_indices":
             continue
         is_output = argument.name.startswith("output")
-        writes = is_output or (base in _WRITING and argument.name == "tensors")
-        reads = argument.name.startswith("input") or base in _READING or writes
+        writes = is_output or (base in WRITING and argument.name == "tensors")
+        reads = argument.name.startswith("input") or base in READING or writes
         if reads or writes:
             arguments.append(Argument(index, argument.name, "List" in kind or "[]" in kind, writes, reads))
     return replace(plan_of_schema(func), tensors=tuple(arguments), touches=True, writes_outputs=False)
@@ -62,7 +44,7 @@ def plan_of(func: Any) -> Plan | None:
 
 def argument(func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return an argument of an operator by its name; None if it has none of that name."""
-    for index, known in enumerate(func._schema.arguments):  # noqa: SLF001  torch offers no public name
+    for index, known in enumerate(schema_of(func).arguments):
         if known.name == name:
             return args[index] if index < len(args) else kwargs.get(name, known.default_value)
     return None
@@ -85,25 +67,13 @@ class Calls(threading.local):
 
     depth = 0
     reduce = ""
-    event = 0
+    event = NO_EVENT
 
 
 calls = Calls()
 
 
-def makes_host_wait(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Tell whether `Work.wait`, called with these, lets the host wait, too.
-
-    Source:
-        torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, `WorkNCCL::synchronizeInternal`: with a time limit, or where
-        TORCH_NCCL_BLOCKING_WAIT asks for it.
-    """
-    timeout = args[0] if args else kwargs.get("timeout")
-    names = ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT")
-    return bool(timeout) or any(os.environ.get(name, "").upper() in {"1", "Y", "YES", "TRUE", "T"} for name in names)
-
-
-def install_calls(patches: Patches, handed_out: Callable[[Any, int], None] = lambda *_: None) -> None:
+def install_calls(patches: Patches, handed_out: Callable[[Any, EventId], None] = lambda *_: None) -> None:
     """Follow the methods of process groups: by them Python gets a handle.
 
     Args:
@@ -112,17 +82,17 @@ def install_calls(patches: Patches, handed_out: Callable[[Any, int], None] = lam
     """
     from torch._C._distributed_c10d import ProcessGroup  # noqa: PLC0415  not in every build
 
-    for name in METHODS:
+    for name in GROUP_METHODS:
         if hasattr(ProcessGroup, name):
             patches.set(ProcessGroup, name, _followed(getattr(ProcessGroup, name), handed_out))
 
 
-def _followed(function: Callable[..., Any], handed_out: Callable[[Any, int], None]) -> Callable[..., Any]:
+def _followed(function: Callable[..., Any], handed_out: Callable[[Any, EventId], None]) -> Callable[..., Any]:
     @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         before = calls.reduce
         calls.depth += 1
-        calls.event = 0
+        calls.event = NO_EVENT
         calls.reduce = next((name for value in (*args[1:], *kwargs.values()) if (name := _reduce_name(value))), "")
         try:
             work = function(*args, **kwargs)
@@ -178,7 +148,9 @@ _known: dict[tuple[Any, ...], tuple[Group, Signature]] = {}
 _groups: dict[str, tuple[Any, Group]] = {}
 
 
-def issue(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], site: int, place: Callable[[int], Place]) -> str:
+def issue(
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], site: SiteId, place: Callable[[SiteId], Place]
+) -> str:
     """Tell the other ranks of a collective that is about to run.
 
     Args:
@@ -206,17 +178,19 @@ def group_name(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 
 
 def _described(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Group, Signature] | None:
-    base = func._schema.name.partition("::")[2]  # noqa: SLF001  torch offers no public name
+    base = schema_of(func).name.partition("::")[2]
     group, me = _group(func, args, kwargs)
     if group is None or len(group.ranks) < 2 or base in {"monitored_barrier_", "check_for_nan", "recv_any_source_"}:
         return None
     if base in {"send", "recv_"}:
         return _message(func, base, group, me, args, kwargs)
-    name = collective_name(func._schema.name)  # noqa: SLF001
+    name = collective_name(schema_of(func).name)
     if base in {"alltoall_base_", "alltoall_", "all_to_all_single"}:
         return group, _exchange(func, base, name, len(group.ranks), me, args, kwargs)
     is_functional = func.namespace == "_c10d_functional"
-    tensors = list(_flat(args[0] if is_functional else argument(func, _EQUAL.get(base, "tensors"), args, kwargs)))
+    tensors = list(
+        _flat(args[0] if is_functional else argument(func, EQUAL_ARGUMENTS.get(base, "tensors"), args, kwargs))
+    )
     root = argument(func, "root_rank", args, kwargs)
     root = argument(func, "src", args, kwargs) if root is None and base.startswith("broadcast") else root
     given = argument(func, "reduce_op", args, kwargs)
@@ -246,7 +220,7 @@ def _message(
     return Group(f"{group.name}: from rank {ends[0]} to rank {ends[1]}", ends), Signature("send or receive", numbers)
 
 
-def _exchange(  # noqa: PLR0913, PLR0917  what an operator was called with
+def _exchange(
     func: Any, base: str, name: str, size: int, me: int, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Signature:
     """Return what all ranks exchange with all others: each sends as much as the other makes room for."""
@@ -277,7 +251,7 @@ def _pairs(me: int, sent: list[int], got: list[int]) -> tuple[tuple[int, int, in
 def _group(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Group | None, int]:
     """Return a collective's group, and this rank's place in it."""
     from torch._C._distributed_c10d import ProcessGroup  # noqa: PLC0415  not in every build
-    from torch.distributed import distributed_c10d as c10d  # noqa: PLC0415
+    from torch.distributed import distributed_c10d as c10d  # noqa: PLC0415  not in every build
 
     found = argument(func, "process_group", args, kwargs)
     found = argument(func, "group_name", args, kwargs) if found is None else found

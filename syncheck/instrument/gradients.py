@@ -1,7 +1,6 @@
 """Gradients that cross between streams in a backward pass: torch protects them, as by `record_stream`."""
 
-from collections.abc import Sequence
-
+from syncheck.hb.ids import NO_ALLOCATION, UNKNOWN_SITE, Accesses, AllocationId, StreamId
 from syncheck.sanitizer.monitor import Monitor
 
 
@@ -14,15 +13,17 @@ class Gradients:
     """
 
     def __init__(self) -> None:
-        self._before = 0
-        self._made: dict[int, tuple[int, int]] = {}  # allocation -> node that wrote it first, and its stream
+        self._before = NO_ALLOCATION
+        self._made: dict[
+            AllocationId, tuple[int, StreamId]
+        ] = {}  # allocation -> node that wrote it first, and its stream
 
-    def begin(self, before: int) -> None:
+    def begin(self, before: AllocationId) -> None:
         """A pass begins, and no other runs; `before`: what is allocated in it has a greater id."""
         self._before = before
         self._made.clear()
 
-    def protect(self, monitor: Monitor, node: int, stream: int, accesses: Sequence[tuple[int, int, bool]]) -> None:
+    def protect(self, monitor: Monitor, node: int, stream: StreamId, accesses: Accesses) -> None:
         """An operator is about to be logged: gradients of other nodes are protected for its stream.
 
         Args:
@@ -36,4 +37,4 @@ class Gradients:
                 self._made.setdefault(allocation, (node, stream))
             maker, home = self._made.get(allocation, (node, stream))
             if maker != node and home != stream:
-                monitor.record_stream(allocation, view, stream, 0)
+                monitor.record_stream(allocation, view, stream, UNKNOWN_SITE)

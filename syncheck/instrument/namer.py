@@ -1,20 +1,22 @@
-"""Tells the monitor what the program calls its things, while its frames are alive."""
+"""Gives the monitor the program's names of its things, while its frames are alive."""
 
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
 import torch
 
+from syncheck.frames import frame_at
+from syncheck.hb.ids import AllocationId, NamedKind, SiteId
 from syncheck.instrument.naming import counted_name, name_of_tensor
-from syncheck.sanitizer.monitor import Ids, Monitor
+from syncheck.sanitizer.collector import PendingFinding
+from syncheck.sanitizer.monitor import Monitor
 
 
 class CallSites(Protocol):
     """A table of call sites."""
 
-    def bound_directly(self, ident: int) -> str:
+    def bound_directly(self, ident: SiteId) -> str:
         """Return the name that the program binds what it makes itself at a call site to; "" if none."""
         ...
 
@@ -23,44 +25,43 @@ class Namer:
     """Names streams and events where they are made, and tensors where a finding is made of them.
 
     Args:
-        monitor: gets the names.
+        monitor: returns the monitor, which gets the names.
         sites: knows what is bound at a call site.
         allocation_of: the allocation of a tensor; 0 if it has none.
-        after_finding: called after each new finding.
+        after_finding: called after new findings.
     """
 
     def __init__(
         self,
         monitor: Callable[[], Monitor],
         sites: CallSites,
-        allocation_of: Callable[[torch.Tensor], int],
+        allocation_of: Callable[[torch.Tensor], AllocationId],
         after_finding: Callable[[], None],
     ) -> None:
         self._monitor = monitor
         self._sites = sites
         self._allocation_of = allocation_of
         self._after_finding = after_finding
-        self._made_at: dict[int, int] = {}  # call site in a comprehension -> number of the last thing made there
+        self._made_at: dict[SiteId, int] = {}  # call site in a comprehension -> number of the last thing made there
 
-    def name_new(self, kind: str, ident: int, site: int) -> None:
+    def name_new(self, kind: NamedKind, ident: int, site: SiteId) -> None:
         """Give a new object the name that the program binds it to."""
         name = self._sites.bound_directly(site)
         if name.endswith("[...]"):  # made in a comprehension: count
-            turn = self._made_at[site] = self._made_at.get(site, -1) + 1
-            name = counted_name(name, turn)
+            number = self._made_at[site] = self._made_at.get(site, -1) + 1
+            name = counted_name(name, number)
         if name:
             self._monitor().name(kind, ident, name)
 
-    def after_call(self, named: Ids) -> None:
-        """After a call that may have completed a finding: name its tensors."""
-        if not named:
-            return
-        for allocation in named:
-            frame = sys._getframe(1)  # noqa: SLF001  the caller's frame
+    def name_tensors(self, findings: list[PendingFinding]) -> None:
+        """Name the tensors of new findings."""
+        frame = frame_at(1)
+        for allocation in {finding.allocation for finding in findings if finding.allocation}:
             name = name_of_tensor(frame, partial(self._is, allocation))
             if name:
-                self._monitor().name("allocation", allocation, name)
-        self._after_finding()
+                self._monitor().name(NamedKind.ALLOCATION, allocation, name)
+        if any(finding.superseded is None for finding in findings):
+            self._after_finding()
 
-    def _is(self, allocation: int, value: Any) -> bool:
+    def _is(self, allocation: AllocationId, value: Any) -> bool:
         return isinstance(value, torch.Tensor) and self._allocation_of(value) == allocation

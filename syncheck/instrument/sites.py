@@ -1,11 +1,12 @@
 """Call sites: captured as code objects and instruction offsets, turned into text only for a finding."""
 
 import os
-import sys
 from types import CodeType, FrameType
 
 from syncheck.filters.ignore_block import Ignored, covers, current, running
 from syncheck.findings import UNKNOWN, Frame, Place
+from syncheck.frames import frame_at
+from syncheck.hb.ids import UNKNOWN_SITE, SiteId
 from syncheck.instrument.naming import bound_name
 from syncheck.rules.model import Rule
 from syncheck.source_lines import PACKAGE, column_of, excerpt, is_user_file, position, shown_path, source_line
@@ -23,14 +24,14 @@ class SiteTable:
 
     def __init__(self, roots: tuple[str, ...] = ()) -> None:
         self._roots = tuple(os.path.realpath(root) + os.sep for root in roots)
-        self._ids: dict[tuple[int, ...], int] = {}
+        self._ids: dict[tuple[int, ...], SiteId] = {}
         self._stacks: list[list[tuple[CodeType, int]]] = [[]]  # keep the code objects, so that their ids stay theirs
         self._kinds: dict[int, bool] = {}  # id of a code object -> it is the user's
         self._codes: list[CodeType] = []  # keeps them, so that their ids stay theirs
-        self._ignored: dict[int, tuple[Ignored, ...]] = {}  # call site -> the `syncheck.ignore` blocks around it
-        self._twins: dict[tuple[int, tuple[Ignored, ...]], int] = {}  # the same place, inside of blocks
+        self._ignored: dict[SiteId, tuple[Ignored, ...]] = {}  # call site -> the `syncheck.ignore` blocks around it
+        self._twins: dict[tuple[SiteId, tuple[Ignored, ...]], SiteId] = {}  # the same place, inside of blocks
 
-    def capture(self, frame: FrameType | None) -> int:
+    def capture(self, frame: FrameType | None) -> SiteId:
         """Return the id of the call stack that ends in `frame`, syncheck's own frames left out."""
         while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
             frame = frame.f_back
@@ -42,9 +43,9 @@ class SiteTable:
             frame = frame.f_back
         wanted = tuple(key)
         known = self._ids.get(wanted) or self._add(wanted, _stack(start))
-        return self._inside(known, 0) if running else known
+        return self._inside(known, UNKNOWN_SITE) if running else known
 
-    def near(self, frame: FrameType | None, outer: int = 0) -> int:
+    def near(self, frame: FrameType | None, outer: SiteId = UNKNOWN_SITE) -> SiteId:
         """Return the id of the innermost user frame's running call, whoever called that: a tenth of `capture`'s cost.
 
         The stack that belongs to the id is that of the first time; where no frame is the user's, it goes on with
@@ -68,29 +69,29 @@ class SiteTable:
         known = self._ids.get(beyond) or self._add(beyond, _stack(start) + self._stacks[outer])
         return self._inside(known, outer) if running else known
 
-    def _inside(self, site: int, outer: int) -> int:
+    def _inside(self, site: SiteId, outer: SiteId) -> SiteId:
         """Return what stands for a call site in this thread's `syncheck.ignore` blocks, or in those of `outer`."""
         blocks = current() or self._ignored.get(outer)
         if not blocks or not site:
             return site
         twin = self._twins.get((site, blocks))
         if twin is None:
-            twin = self._twins[site, blocks] = len(self._stacks)
+            twin = self._twins[site, blocks] = SiteId(len(self._stacks))
             self._stacks.append(self._stacks[site])
             self._ignored[twin] = blocks
         return twin
 
-    def ignored(self, ident: int, rule: Rule) -> bool:
+    def ignored(self, ident: SiteId, rule: Rule) -> bool:
         """Tell whether the program ignores a rule at a call site."""
         return covers(self._ignored.get(ident, ()), rule)
 
-    def ignored_codes(self, ident: int) -> list[str]:
+    def ignored_codes(self, ident: SiteId) -> list[str]:
         """Return the codes of all rules that the program ignores at a call site."""
         return sorted({code for block in self._ignored.get(ident, ()) for code in block.codes})
 
     def lines(self) -> set[tuple[str, int]]:
         """Return (path as shown, line) of all the user's call sites so far."""
-        found = {self.user_code(ident) for ident in range(1, len(self._stacks))}
+        found = {self.user_code(SiteId(ident)) for ident in range(1, len(self._stacks))}
         return {(shown_path(code.co_filename), position(code, lasti)[0]) for code, lasti in found - {None}}  # type: ignore[misc]
 
     def _learn(self, code: CodeType) -> bool:
@@ -98,16 +99,16 @@ class SiteTable:
         kind = self._kinds[id(code)] = self._is_user(code.co_filename)
         return kind
 
-    def _add(self, key: tuple[int, ...], stack: list[tuple[CodeType, int]]) -> int:
-        known = self._ids[key] = len(self._stacks)
+    def _add(self, key: tuple[int, ...], stack: list[tuple[CodeType, int]]) -> SiteId:
+        known = self._ids[key] = SiteId(len(self._stacks))
         self._stacks.append(stack)
         return known
 
-    def here(self) -> int:
+    def here(self) -> SiteId:
         """Return the id of the caller's call stack."""
-        return self.capture(sys._getframe(1))  # noqa: SLF001  the documented way to get a frame
+        return self.capture(frame_at(1))
 
-    def place(self, ident: int) -> Place:
+    def place(self, ident: SiteId) -> Place:
         """Return the place of a call site, with its innermost user frame and an excerpt of the source."""
         frames = tuple(
             self._frame(code, lasti)
@@ -120,17 +121,17 @@ class SiteTable:
         chosen = next((index for index, frame in enumerate(frames) if frame.is_user), 0)
         return Place(frames[chosen], "", excerpt(codes[chosen].co_filename, frames[chosen]), frames)
 
-    def bound(self, ident: int) -> str:
+    def bound(self, ident: SiteId) -> str:
         """Return the name that the program binds what is made at a call site to, or deletes there; "" if none."""
         return bound_name(self.user_code(ident))
 
-    def bound_directly(self, ident: int) -> str:
+    def bound_directly(self, ident: SiteId) -> str:
         """Return the name that is bound at a call site if the program itself makes the call, and no library for it."""
         stack = self._stacks[ident]
         code = next((code for code, _ in stack if not code.co_filename.startswith(PACKAGE)), None)
         return self.bound(ident) if code is not None and self._is_user(code.co_filename) else ""
 
-    def user_code(self, ident: int) -> tuple[CodeType, int] | None:
+    def user_code(self, ident: SiteId) -> tuple[CodeType, int] | None:
         """Return code object and instruction offset of a site's innermost user frame."""
         for code, lasti in self._stacks[ident]:
             if self._is_user(code.co_filename):

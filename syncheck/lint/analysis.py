@@ -10,7 +10,7 @@ from functools import partial
 
 from syncheck.findings import Finding, merge_equal
 from syncheck.lint.files import lines_of
-from syncheck.lint.interp import collectives, transfers
+from syncheck.lint.interp import transfers
 from syncheck.lint.interp.collectives import Collectives
 from syncheck.lint.interp.control_flow import Jump, Raised, TooLongError
 from syncheck.lint.interp.interpreter import Interpreter
@@ -35,11 +35,9 @@ from syncheck.lint.rules import habits
 from syncheck.rules import graph_uses_freed_memory, redundant_wait
 from syncheck.rules.model import Rule
 from syncheck.sanitizer.session import RULES as SESSION_RULES
-from syncheck.sanitizer.session import Session
 
 RULES: tuple[Rule, ...] = (
     *(rule for rule in SESSION_RULES if rule not in {redundant_wait.RULE, graph_uses_freed_memory.RULE}),
-    *collectives.RULES,
     *habits.RULES,
     *transfers.RULES,
 )
@@ -129,17 +127,17 @@ class Analysis:
 
     def _follow(self, follow: Follow, decisions: tuple[bool, ...]) -> tuple[list[Finding], int]:
         places = Places(self._path, self._lines, self._bindings)
-        session = Session(lambda rule: rule.code in _CODES, "the source")
-        machine = Machine(session, places)
+        machine = Machine(_CODES, places)
         interpreter = Interpreter(machine, Collectives(machine), decisions, _STEPS)
         try:
             follow(interpreter)
+            machine.session.ended()
         except (Jump, TooLongError, RecursionError):
             pass
         except ValueError as error:
             if "generator already executing" not in str(error):  # the program's own error, where it is one
                 raise
-        report = session.report(places)
+        report = machine.session.report(places)
         self._followed |= interpreter.followed
         n_open = interpreter.n_decisions if machine.n_relevant else 0
         found = [_as_seen_in_source(finding) for finding in report.findings if not _is_cross_function_timing(finding)]

@@ -216,5 +216,5 @@ def begin(wanted: Path | None) -> Membership:
 
 def _leave_to_parent() -> None:
     """This is a forked child: it is not checked, and no rank of its own."""
-    global active  # noqa: PLW0603  as above
+    global active  # noqa: PLW0603  a process has one
     active = None

@@ -14,7 +14,6 @@ import faulthandler
 import os
 import select
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from typing import Any, NoReturn
 
 from syncheck import serialization
 from syncheck.findings import Place
+from syncheck.frames import frames_of_threads
 from syncheck.ranks import writer
 
 MARK = "hang"
@@ -109,7 +109,7 @@ class Watch:
             self._give_up(128 + number, "")
 
     def _position(self) -> tuple[int, int]:
-        frame = sys._current_frames().get(self._main)  # noqa: SLF001  the documented way to see other threads
+        frame = frames_of_threads().get(self._main)
         return (id(frame), frame.f_lasti) if frame is not None else (0, 0)
 
     def _stuck(self) -> tuple[str, str, float] | None:
@@ -135,7 +135,7 @@ class Watch:
 
     def _give_up(self, status: int, reason: str) -> NoReturn:
         stuck = self._stuck()
-        frame = sys._current_frames().get(self._main)  # noqa: SLF001  as above
+        frame = frames_of_threads().get(self._main)
         recorder = writer.current()
         if recorder is not None:
             place = serialization.of_place(self._place_of(frame))
@@ -167,7 +167,7 @@ def begin(timeout: float, place_of: Callable[[FrameType | None], Place], end: Ca
 
 def _leave_to_parent() -> None:
     """This is a forked child: its signals are none of those that the parent's thread answers."""
-    global active  # noqa: PLW0603  as above
+    global active  # noqa: PLW0603  a process has one
     if active is not None:
         active = None
         with contextlib.suppress(ValueError):  # forked by another thread, which is the main one here only later

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from syncheck import serialization
 from syncheck.findings import Place, Report
+from syncheck.hb.ids import SiteId
 from syncheck.ranks.signature import Digest, Group, Signature
 from syncheck.version import __version__
 
@@ -98,7 +99,7 @@ class Recorder:
         """Tell whether this process is the one that the part is about, and no forked child of it."""
         return os.getpid() == self._pid
 
-    def issue(self, group: Group, signature: Signature, site: int, place: Callable[[int], Place]) -> None:
+    def issue(self, group: Group, signature: Signature, site: SiteId, place: Callable[[SiteId], Place]) -> None:
         """Note a collective that is about to run.
 
         Args:

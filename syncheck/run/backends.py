@@ -6,7 +6,7 @@ from syncheck.cuda.backend import Cuda
 from syncheck.errors import BackendError
 from syncheck.instrument.torch_version import check_torch
 from syncheck.run.run import MakeBackend
-from syncheck.sim.simulator import Simulator
+from syncheck.sim.backend import Simulator
 
 
 def choose(options: Options) -> tuple[str, MakeBackend]:

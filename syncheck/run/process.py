@@ -4,6 +4,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,22 +13,21 @@ from syncheck.errors import BackendError, RecordError
 from syncheck.filters.policy import Policy
 from syncheck.findings import NOTHING_SEEN, Report
 from syncheck.ranks import merging, rendezvous, watchdog, writer
+from syncheck.sanitizer.collector import OnFinding
+from syncheck.sanitizer.session import Session
 
 if TYPE_CHECKING:
     from syncheck.run.run import Run
-    from syncheck.sanitizer.session import Session
 
 
-def new_session(options: Options, backend: str) -> "Session":
+def new_session(options: Options, backend: str, on_finding: OnFinding = lambda _: None) -> Session:
     """Return a session that reports the selected rules.
 
     Raises:
         ConfigError: a rule name that does not exist.
     """
-    from syncheck.sanitizer.session import Session  # noqa: PLC0415
-
     codes = options.selected()
-    return Session(lambda rule: rule.code in codes, backend)
+    return Session(lambda rule: rule.code in codes, backend, on_finding)
 
 
 def make_run(options: Options, deliver: Callable[[Report], int], policy: Policy | None = None) -> "Run":
@@ -52,7 +52,13 @@ def make_run(options: Options, deliver: Callable[[Report], int], policy: Policy 
     def ended(report: Report, status: int) -> int:
         return conclude(report, status, run.sites.lines(), policy, deliver)
 
-    run = Run(options, lambda name: new_session(options, name), policy, ended, *backends.choose(options))
+    run = Run(
+        options,
+        partial(new_session, options),
+        policy,
+        ended,
+        *backends.choose(options),
+    )
     member = rendezvous.active or rendezvous.begin(options.ranks_dir)
     member.on_join = lambda: watchdog.begin(
         options.hang_timeout, lambda frame: run.sites.place(run.sites.capture(frame)), run.end_now

@@ -15,10 +15,11 @@ from syncheck.errors import BackendError
 from syncheck.filters import ignore_block
 from syncheck.filters.policy import Policy
 from syncheck.findings import Report
+from syncheck.instrument.findings import NewFindings
 from syncheck.instrument.sites import SiteTable
 from syncheck.run.launcher import PreparedProgram, execute
 from syncheck.run.trace.codec import TraceWriter
-from syncheck.sanitizer.collector import Checkpoint
+from syncheck.sanitizer.collector import Checkpoint, OnFinding
 from syncheck.sanitizer.monitor import Monitor
 from syncheck.sanitizer.session import Session
 
@@ -43,8 +44,11 @@ class Backend(Protocol):
         ...
 
 
-MakeBackend = Callable[[Monitor, SiteTable, Callable[[str], None], Callable[[], None]], Backend]
-"""Makes a backend of (monitor, table of call sites, how to tell the user something, what to call after a finding)."""
+MakeBackend = Callable[[Monitor, SiteTable, Callable[[str], None], NewFindings, Callable[[], None]], Backend]
+"""Makes a backend of (monitor, call sites, how to show a note, new findings, what to call after one)."""
+
+
+MakeSession = Callable[[str, OnFinding], Session]
 
 
 class Run:
@@ -52,7 +56,7 @@ class Run:
 
     Args:
         options: how.
-        make_session: makes the session that checks, given the backend in words.
+        make_session: makes the session that checks, given the backend in words and what it calls with each finding.
         policy: leaves out of a report what settings and comments silence.
         deliver: prints a report, given the program's own exit status, and returns the one that it calls for.
         backend_name: the backend in words.
@@ -65,7 +69,7 @@ class Run:
     def __init__(
         self,
         options: Options,
-        make_session: Callable[[str], Session],
+        make_session: MakeSession,
         policy: Policy,
         deliver: Callable[[Report, int], int],
         backend_name: str,
@@ -74,7 +78,8 @@ class Run:
         self._options = options
         self._policy = policy
         self._deliver = deliver
-        self.session = make_session(backend_name)
+        findings = NewFindings()
+        self.session = make_session(backend_name, findings.add)
         self.sites = SiteTable()
         self._trace = None
         if options.trace is not None:
@@ -85,7 +90,7 @@ class Run:
         self._delivering = threading.RLock()
         self._status: int | None = None  # of the report, once it has been delivered
         self._monitor: Monitor = self._trace or self.session
-        self.backend = make_backend(self._monitor, self.sites, self.session.note, self._after_finding)
+        self.backend = make_backend(self._monitor, self.sites, self.session.note, findings, self._after_finding)
 
     def run(self, prepared: PreparedProgram) -> int:
         """Run the program and deliver the report; return the exit status."""

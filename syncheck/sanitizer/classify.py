@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 from syncheck.hb.clock import ACTOR_MASK
 from syncheck.hb.engine import Engine
+from syncheck.hb.ids import EventId, SiteId, StreamId
 from syncheck.rules import (
     collective_buffer_modified,
     collective_result_before_wait,
@@ -25,18 +26,16 @@ from syncheck.sanitizer.collector import PendingFinding
 from syncheck.sanitizer.messages import EventCode, EventRef, Part, StreamCode, StreamRef, Text
 from syncheck.sanitizer.race_context import UNSEEN_WRITE, RaceContext
 from syncheck.sanitizer.sync_history import SyncHistory, Wait
+from syncheck.semantics.collectives import collective_name
 
 Row: TypeAlias = Callable[[RaceContext], PendingFinding | None]
 
 
 def explain(context: RaceContext) -> PendingFinding:
     """Return the finding for a race: the first row that knows its cause, else the plain rule."""
-    for row in _ROWS:
-        pending = row(context)
-        if pending is not None:
-            pending.allocation = context.race.allocation
-            return pending
-    return _plain(context)
+    pending = next((found for row in _ROWS if (found := row(context)) is not None), None) or _plain(context)
+    pending.allocation = context.race.allocation
+    return pending
 
 
 def wait_instead_of_sync(sync_history: SyncHistory, engine: Engine, epoch: int) -> Wait | None:
@@ -80,36 +79,15 @@ def _collective(context: RaceContext) -> PendingFinding | None:
     """A collective that was started with `async_op=True`, and not waited for on the stream that uses its tensors."""
     race = context.race
     name = collective_name(context.prior.operator)
-    if context.is_host or not name or not context.is_communication(race.prior.actor):
+    if not name or not context.is_communication(race.prior.actor):
         return None
     facts: dict[str, Text] = {"collective": (f"`{name}`",)}
-    related: list[tuple[int, Text]] = [(context.prior.site, ("it was started here",))]
+    related: list[tuple[SiteId, Text]] = [(context.prior.site, ("it was started here",))]
     advice: Text = ("call `wait()` on its handle before {line}, where ", StreamRef(race.current.actor), " is current")
     if race.current.is_write:
         facts["tensor"] = (context.tensor,)
         return PendingFinding(collective_buffer_modified.RULE, context.current.site, facts, related, advice)
     return PendingFinding(collective_result_before_wait.RULE, context.current.site, facts, related, advice)
-
-
-def collective_name(operator: str) -> str:
-    """Return the name in torch.distributed of a collective's operator; "" for any other operator.
-
-    Source:
-        torch/csrc/distributed/c10d/Ops.cpp; torch/distributed/distributed_c10d.py.
-    """
-    namespace, _, base = operator.partition("::")
-    if namespace not in {"c10d", "_c10d_functional"}:
-        return ""
-    return _NAMES.get(base, base.strip("_"))
-
-
-_NAMES = {
-    "allreduce_": "all_reduce", "allreduce_coalesced_": "all_reduce_coalesced", "allgather_": "all_gather",
-    "_allgather_base_": "all_gather_into_tensor", "allgather_coalesced_": "all_gather_coalesced",
-    "allgather_into_tensor_coalesced_": "all_gather_into_tensor", "_reduce_scatter_base_": "reduce_scatter_tensor",
-    "reduce_scatter_tensor_coalesced_": "reduce_scatter_tensor", "alltoall_": "all_to_all",
-    "alltoall_base_": "all_to_all_single", "send": "isend", "recv_": "irecv", "recv_any_source_": "irecv",
-}  # fmt: skip
 
 
 def _host_wait_belief(context: RaceContext) -> PendingFinding | None:
@@ -160,7 +138,7 @@ def _wrong_device(context: RaceContext) -> PendingFinding | None:
             " may still be working",
         ),
     }
-    related: list[tuple[int, Text]] = [
+    related: list[tuple[SiteId, Text]] = [
         (context.current.site, (who, f" {verb} it here")),
         (context.prior.site, context.did),
     ]
@@ -178,7 +156,7 @@ def _lost_record(context: RaceContext) -> PendingFinding | None:
                 "stream": (StreamRef(lost.stream),),
                 "consequence": (StreamRef(race.current.actor), " then uses ", context.tensor, " unordered"),
             }
-            related: list[tuple[int, Text]] = [
+            related: list[tuple[SiteId, Text]] = [
                 (lost.site, ("the record that was lost",)),
                 (context.current.site, ("the use that needed it",)),
                 (context.prior.site, context.did),
@@ -188,7 +166,7 @@ def _lost_record(context: RaceContext) -> PendingFinding | None:
     return None
 
 
-def _waited_for(context: RaceContext, event: int) -> bool:
+def _waited_for(context: RaceContext, event: EventId) -> bool:
     """Tell whether the late side of the race waited for an event in between."""
     epoch = context.race.prior.epoch
     if context.is_host:
@@ -217,7 +195,7 @@ def _stale_handle(context: RaceContext) -> PendingFinding | None:
     return None
 
 
-def _stale_in(wait: Wait, context: RaceContext) -> tuple[int, int, int] | None:
+def _stale_in(wait: Wait, context: RaceContext) -> tuple[SiteId, StreamId, StreamId] | None:
     """Return (call site, stream named, stream meant) if a wait, or its event's record, names a stream by mistake.
 
     Only a stream that came from `current_stream()` or `default_stream()` can be a mistake of this kind, and only

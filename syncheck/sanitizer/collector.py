@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from syncheck.findings import Finding, Place, merge_equal
+from syncheck.hb.ids import NO_ALLOCATION, AllocationId, NamedKind, SiteId
 from syncheck.rules.model import Rule, Severity
 from syncheck.sanitizer.messages import Names, Text
 from syncheck.sanitizer.monitor import Sites
@@ -26,18 +27,18 @@ class PendingFinding:
     """
 
     rule: Rule
-    site: int
+    site: SiteId
     facts: dict[str, Text]
-    related: list[tuple[int, Text]] = field(default_factory=list)
+    related: list[tuple[SiteId, Text]] = field(default_factory=list)
     advice: Text = ()
-    allocation: int = 0
-    name_sites: tuple[int, ...] = ()
+    allocation: AllocationId = NO_ALLOCATION
+    name_sites: tuple[SiteId, ...] = ()
     level: Severity | None = None
     superseded: Callable[[], bool] | None = None
     is_about_call: bool = False
     count: int = 1
 
-    def mention(self, related: list[tuple[int, Text]]) -> None:
+    def mention(self, related: list[tuple[SiteId, Text]]) -> None:
         """Add call sites that a repetition brought, up to a number that people still read."""
         known = {site for site, _ in self.related}
         room = max(0, _MOST_RELATED - len(self.related))
@@ -47,6 +48,8 @@ class PendingFinding:
 _MOST_RELATED = 5
 
 
+OnFinding: TypeAlias = Callable[[PendingFinding], None]
+"""Called with each new finding, while the call that completed it runs."""
 Checkpoint: TypeAlias = dict[tuple[object, ...], int]
 """How often each finding had been seen at some time."""
 
@@ -56,11 +59,16 @@ class Collector:
 
     Attributes:
         names: what the program calls its things.
+
+    Args:
+        selected: which rules to report.
+        on_finding: called with each new finding.
     """
 
-    def __init__(self, selected: Callable[[Rule], bool]) -> None:
+    def __init__(self, selected: Callable[[Rule], bool], on_finding: OnFinding = lambda _: None) -> None:
         self.names = Names()
         self._selected = selected
+        self._on_finding = on_finding
         self._pending_findings: dict[tuple[object, ...], PendingFinding] = {}
 
     def add(self, pending: PendingFinding, *cause: object) -> PendingFinding:
@@ -72,9 +80,10 @@ class Collector:
             known.mention(pending.related)
             return known
         self._pending_findings[key] = pending
+        self._on_finding(pending)
         return pending
 
-    def has(self, site: int) -> bool:
+    def has(self, site: SiteId) -> bool:
         """Tell whether anything was reported at a site."""
         return any(pending.site == site for pending in self._pending_findings.values())
 
@@ -113,7 +122,7 @@ class Collector:
         )
 
     def _name(self, pending: PendingFinding, sites: Sites) -> None:
-        key = ("allocation", pending.allocation)
+        key = (NamedKind.ALLOCATION, pending.allocation)
         names = (sites.bound(site) for site in pending.name_sites)
         name = self.names.given.get(key) or next((name for name in names if name and not name.endswith("[...]")), "")
         if name:

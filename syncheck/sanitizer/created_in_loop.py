@@ -1,9 +1,10 @@
 """Streams and timing events that a loop makes anew in every turn."""
 
+from syncheck.hb.ids import ObjectKind, SiteId
 from syncheck.sanitizer import misuse
 from syncheck.sanitizer.collector import Collector
 
-_TURNS = {"stream": 3, "timing event": 8}
+_REPETITIONS = {ObjectKind.STREAM: 3, ObjectKind.TIMING_EVENT: 8}
 """Objects made at one place, all but the last two gone again, that count as made in every turn of a loop."""
 
 
@@ -12,21 +13,21 @@ class CreatedInLoop:
 
     def __init__(self, collector: Collector) -> None:
         self._collector = collector
-        self._counts: dict[tuple[str, int], list[int]] = {}  # (thing, site) -> [made, dropped]
-        self._made_at: dict[tuple[str, int], int] = {}
+        self._counts: dict[tuple[ObjectKind, int], list[int]] = {}  # (kind, site) -> [made, dropped]
+        self._made_at: dict[tuple[ObjectKind, int], int] = {}
 
-    def object_created(self, thing: str, ident: int, site: int) -> None:
+    def object_created(self, kind: ObjectKind, ident: int, site: SiteId) -> None:
         """An object was made."""
-        counts = self._counts.setdefault((thing, site), [0, 0])
-        self._made_at[thing, ident] = site
+        counts = self._counts.setdefault((kind, site), [0, 0])
+        self._made_at[kind, ident] = site
         counts[0] += 1
-        if counts[0] >= _TURNS[thing] and counts[1] >= counts[0] - 2:
-            pending = misuse.made_in_loop(thing, site)
+        if counts[0] >= _REPETITIONS[kind] and counts[1] >= counts[0] - 2:
+            pending = misuse.made_in_loop(kind, site)
             pending.count = counts[0]  # of a repetition the ledger counts one more
             self._collector.add(pending)
 
-    def object_destroyed(self, thing: str, ident: int) -> None:
+    def object_destroyed(self, kind: ObjectKind, ident: int) -> None:
         """An object is gone."""
-        site = self._made_at.pop((thing, ident), None)
+        site = self._made_at.pop((kind, ident), None)
         if site is not None:
-            self._counts[thing, site][1] += 1
+            self._counts[kind, site][1] += 1

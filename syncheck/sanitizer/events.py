@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from syncheck.findings import Frame
 from syncheck.hb.clock import ACTOR_MASK, HOST, TICK, VectorClock, covers
 from syncheck.hb.engine import Engine
+from syncheck.hb.ids import NO_EVENT, EventId, LookedUp, SiteId, StreamId, WaitCall
 from syncheck.hb.order import WaitResult
 from syncheck.rules import (
     elapsed_time_before_sync,
@@ -19,7 +20,7 @@ from syncheck.sanitizer.classify import sync_instead, wait_instead_of_sync
 from syncheck.sanitizer.collector import Collector, PendingFinding
 from syncheck.sanitizer.messages import EventCode, EventRef, StreamCode, StreamRef, Text
 from syncheck.sanitizer.monitor import Sites
-from syncheck.sanitizer.sync_history import LostRecord, SyncHistory, Wait
+from syncheck.sanitizer.sync_history import NOT_RECORDED, LostRecord, SyncHistory, Wait
 
 
 @dataclass(slots=True)
@@ -35,12 +36,12 @@ class Record:
         host_synced: the program made the host wait for it.
     """
 
-    stream: int
-    site: int
+    stream: StreamId
+    site: SiteId
     submitted: VectorClock
     snapshot: VectorClock
-    looked_up: str
-    current: int
+    looked_up: LookedUp
+    current: StreamId
     used: bool = False
     host_synced: bool = False
 
@@ -49,7 +50,7 @@ class Record:
 class EventState:
     """What is known of an event object."""
 
-    site: int
+    site: SiteId
     timing: bool
     last: Record | None = None
 
@@ -61,21 +62,21 @@ class Events:
         self._engine = engine
         self._sync_history = sync_history
         self._collector = collector
-        self._states: dict[int, EventState] = {}
-        self.assumed_ordered: set[int] = set()  # actors that got a missing edge when their race was reported
+        self._states: dict[EventId, EventState] = {}
+        self.assumed_ordered: set[StreamId] = set()  # actors that got a missing edge when their race was reported
         self._effective_sites: set[int] = set()  # wait calls that waited for something at least once
-        self._redundant: dict[int, bool] = {}  # wait call -> every turn of it added nothing
+        self._redundant: dict[SiteId, bool] = {}  # wait call -> every turn of it added nothing
 
-    def add(self, event: int, site: int, *, timing: bool) -> None:
+    def add(self, event: EventId, site: SiteId, *, timing: bool) -> None:
         """An event object was made."""
         self._states[event] = EventState(site, timing)
 
-    def drop(self, event: int) -> None:
+    def drop(self, event: EventId) -> None:
         """An event object is gone."""
         self._states.pop(event, None)
         self._engine.forget_event(event)
 
-    def record(self, event: int, stream: int, site: int, looked_up: str, current: int) -> None:
+    def record(self, event: EventId, stream: StreamId, site: SiteId, looked_up: LookedUp, current: StreamId) -> None:
         """Take a snapshot; an earlier one that nobody used is lost."""
         state = self._states[event]
         last = state.last
@@ -86,7 +87,9 @@ class Events:
             self._sync_history.add_lost(LostRecord(event, last.stream, last.site, site, last.snapshot))
         state.last = Record(stream, site, self._engine.submitted(), snapshot, looked_up, current)
 
-    def wait(self, event: int, stream: int, site: int, via: str, looked_up: str, current: int) -> None:
+    def wait(
+        self, event: EventId, stream: StreamId, site: SiteId, via: WaitCall, looked_up: LookedUp, current: StreamId
+    ) -> None:
         """A stream waits for an event's latest record."""
         state = self._states[event]
         result = self._engine.wait(event, stream)
@@ -96,9 +99,20 @@ class Events:
             return
         last = state.last
         acquired = last.snapshot if last is not None else None
-        recorded = (last.stream, last.site, last.looked_up, last.current) if last is not None else (0, 0, "", 0)
+        recorded = (last.stream, last.site, last.looked_up, last.current) if last is not None else NOT_RECORDED
         submitted = self._engine.submitted()
-        wait = Wait(site, stream, 0, event, submitted, acquired, via == "event", (looked_up, ""), current, recorded)
+        wait = Wait(
+            site,
+            stream,
+            HOST,
+            event,
+            submitted,
+            acquired,
+            via == WaitCall.EVENT_WAIT,
+            (looked_up, LookedUp.BY_NAME),
+            current,
+            recorded,
+        )
         self._sync_history.add_wait(wait)
         if result is WaitResult.NEVER_RECORDED:
             self._report_unrecorded(event, site, (StreamRef(stream),))
@@ -109,10 +123,12 @@ class Events:
                 self._note_redundant(site, redundant=True)  # the host has waited for this very record
             elif recorded[0] != stream:
                 self.count_redundant(site, stream, acquired or [], redundant=redundant)
-            elif via == "stream":  # an `Event.wait` there costs nothing; where it is harmful, SYN402 says so
+            elif (
+                via == WaitCall.STREAM_WAIT_EVENT
+            ):  # an `Event.wait` there costs nothing; where it is harmful, SYN402 says so
                 self._note_redundant(site, redundant=redundant)
 
-    def count_redundant(self, site: int, waiter: int, acquired: VectorClock, *, redundant: bool) -> None:
+    def count_redundant(self, site: SiteId, waiter: StreamId, acquired: VectorClock, *, redundant: bool) -> None:
         """Remember whether a wait call ever added order.
 
         It is no use complaining where the host happened to know that the work was complete, as it does after a
@@ -121,38 +137,49 @@ class Events:
         redundant = redundant and waiter not in self.assumed_ordered and self._engine.is_pending(acquired, waiter)
         self._note_redundant(site, redundant=redundant)
 
-    def _note_redundant(self, site: int, *, redundant: bool) -> None:
+    def _note_redundant(self, site: SiteId, *, redundant: bool) -> None:
         self._redundant[site] = self._redundant.get(site, True) and redundant
 
-    def sync(self, event: int, site: int) -> None:
+    def sync(self, event: EventId, site: SiteId) -> None:
         """The host waits for an event's latest record."""
         state = self._states[event]
         if self._engine.sync_event(event) is WaitResult.NEVER_RECORDED:
             submitted = self._engine.submitted()
-            self._sync_history.add_wait(Wait(site, HOST, 0, event, submitted, None, by_event=False, looked_up=("", "")))
+            self._sync_history.add_wait(
+                Wait(
+                    site,
+                    HOST,
+                    HOST,
+                    event,
+                    submitted,
+                    None,
+                    by_event=False,
+                    looked_up=(LookedUp.BY_NAME, LookedUp.BY_NAME),
+                )
+            )
             self._report_unrecorded(event, site, ("the host",))
             return
         self._effective_sites.add(site)
         if state.last is not None:
             state.last.used = state.last.host_synced = True
 
-    def is_reported_as_unrecorded(self, site: int) -> bool:
+    def is_reported_as_unrecorded(self, site: SiteId) -> bool:
         """Tell whether a wait call never waited for anything: SYN401 is reported for it."""
         return site not in self._effective_sites
 
-    def covering(self, epoch: int) -> int:
+    def covering(self, epoch: int) -> EventId:
         """Return an event whose latest record stands for `epoch`, the newest such; 0 if none."""
         for event, state in reversed(self._states.items()):
             if state.last is not None and covers(state.last.snapshot, epoch):
                 return event
-        return 0
+        return NO_EVENT
 
-    def device(self, event: int) -> int | None:
+    def device(self, event: EventId) -> int | None:
         """Return the device of an event's last record; None before the first."""
         last = self._states[event].last
         return self._collector.names.streams[last.stream].device if last is not None else None
 
-    def _report_unrecorded(self, event: int, site: int, waiter: Text) -> None:
+    def _report_unrecorded(self, event: EventId, site: SiteId, waiter: Text) -> None:
         # The first turn of a loop over a ring of events waits for nothing and is right: only a call that never
         # waits for anything is reported. Whatever the first turn got wrong, the race itself shows.
         advice: Text = ("call `", EventCode(event), ".record()` after the work to wait for, and before {line}")
@@ -168,7 +195,7 @@ class Events:
 
     # -- elapsed time
 
-    def elapsed(self, start: int, end: int, site: int) -> None:
+    def elapsed(self, start: EventId, end: EventId, site: SiteId) -> None:
         """Check `start.elapsed_time(end)`."""
         for event in (start, end):
             if not self._states[event].timing:
@@ -180,25 +207,25 @@ class Events:
                 break
         self._check_stream(start, end)
 
-    def is_pending(self, event: int) -> bool:
+    def is_pending(self, event: EventId) -> bool:
         """Tell whether the host does not know the event's last record to be complete."""
         last = self._states[event].last
         return last is not None and bool(self._pending(last))
 
-    def _report_no_timing(self, event: int, site: int) -> None:
+    def _report_no_timing(self, event: EventId, site: SiteId) -> None:
         made = (self._states[event].site, ("the event was made here, without timing",))
         advice: Text = ("make it with `torch.cuda.Event(enable_timing=True)`",)
         facts: dict[str, Text] = {"event": (EventRef(event),)}
         self._collector.add(PendingFinding(event_without_timing.RULE, site, facts, [made], advice))
 
-    def _report_pending(self, event: int, site: int) -> None:
+    def _report_pending(self, event: EventId, site: SiteId) -> None:
         last = self._states[event].last
         assert last is not None  # noqa: S101  a pending event was recorded
         unknown = self._pending(last)
         own = next((epoch for epoch in unknown if epoch & ACTOR_MASK == last.stream), unknown[0])
         wait = wait_instead_of_sync(self._sync_history, self._engine, own)
-        recorded: tuple[int, Text] = (last.site, ("it was recorded here",))
-        called: tuple[int, Text] = (site, ("elapsed_time() is called here",))
+        recorded: tuple[SiteId, Text] = (last.site, ("it was recorded here",))
+        called: tuple[SiteId, Text] = (site, ("elapsed_time() is called here",))
         device = self._collector.names.streams[last.stream].device
         sync = next(self._sync_history.syncs_after(own), None)
         if wait is not None and wait.event == event:
@@ -227,13 +254,15 @@ class Events:
         """Return the ops that a record stands for and that the host does not know to be complete."""
         return [e for e in record.snapshot[1:] if e >= TICK and not self._engine.host_covers(e)]
 
-    def _check_stream(self, start: int, end: int) -> None:
+    def _check_stream(self, start: EventId, end: EventId) -> None:
         """Report timing events between which only another, unordered stream worked."""
         first, last = self._states[start].last, self._states[end].last
         if first is None or last is None:
             return
         began = first.submitted + [0] * (len(last.submitted) - len(first.submitted))
-        worked = [s for s, epoch in enumerate(last.submitted) if s != HOST and epoch >= TICK and epoch > began[s]]
+        worked = [
+            StreamId(s) for s, epoch in enumerate(last.submitted) if s != HOST and epoch >= TICK and epoch > began[s]
+        ]
         snapshot = last.snapshot + [0] * (len(last.submitted) - len(last.snapshot))
         if not worked or any(snapshot[stream] > began[stream] for stream in worked):
             return
@@ -242,12 +271,12 @@ class Events:
         first_call: Text = (EventCode(start), ".record(", StreamCode(worker), ")")
         second_call: Text = (EventCode(end), ".record(", StreamCode(worker), ")")
         advice: Text = ("record both on the stream that works: `", *first_call, "` and `", *second_call, "`")
-        related: list[tuple[int, Text]] = [(first.site, ("the first timing event is recorded here",))]
+        related: list[tuple[SiteId, Text]] = [(first.site, ("the first timing event is recorded here",))]
         self._collector.add(PendingFinding(timing_on_wrong_stream.RULE, last.site, facts, related, advice))
 
     def report_redundant(self, sites: Sites) -> None:
         """Report the lines whose waits never added order, at the end, unless they are blamed already."""
-        lines: dict[Frame, list[int]] = {}
+        lines: dict[Frame, list[SiteId]] = {}
         for site in self._redundant:
             lines.setdefault(sites.place(site).frame, []).append(site)
         for calls in lines.values():  # one line may wait in vain for one caller and be needed by another

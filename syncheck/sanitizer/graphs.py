@@ -1,32 +1,17 @@
 """CUDA graphs: a capture runs nothing and is checked by an engine of its own; a replay is one launch of all of it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from syncheck.hb.clock import HOST, TICK
-from syncheck.hb.engine import Access, Engine, Race
+from syncheck.hb.engine import Engine, Race
+from syncheck.hb.ids import UNKNOWN_SITE, Access, Accesses, AllocationId, EventId, GraphId, SiteId, StreamId
 from syncheck.rules import capture_without_warmup, graph_uses_freed_memory, sync_in_capture
 from syncheck.sanitizer.collector import Collector, PendingFinding
 from syncheck.sanitizer.messages import TensorCode, TensorRef, Text
+from syncheck.semantics.operators import is_lazy, spoken
 
 GRAPH_POOLS = -2
 """Pools of graphs count down from here: their memory stays with the graph, so that reuse is no hazard."""
-
-# Libraries that set themselves up at first use, which a capture must not see. Source: PyTorch notes, "CUDA semantics",
-# section "CUDA Graphs", constraint "warm up before capture"; cuBLAS, cuDNN, cuFFT and cuSOLVER handles are made lazily.
-_LAZY_OPERATORS = (
-    "mm", "addmm", "bmm", "baddbmm", "addbmm", "addmv", "mv", "dot", "vdot", "convolution", "convolution_backward",
-    "cudnn_convolution", "cudnn_batch_norm", "_fft_r2c", "_fft_c2c", "_fft_c2r", "_scaled_mm", "_cudnn_rnn",
-    "linalg_cholesky_ex", "linalg_lu_factor_ex", "_linalg_svd", "_linalg_eigh", "linalg_qr", "lstm", "gru",
-)  # fmt: skip
-
-
-_SPOKEN = {
-    "aten::_local_scalar_dense": "reading a value, as `.item()` does,",
-    "aten::index": "an index with a boolean mask",
-    "aten::index_put_": "an assignment with a boolean mask",
-}
-"""What users call the operators that wait on the host."""
 
 
 @dataclass(slots=True)
@@ -41,12 +26,12 @@ class Graph:
         made: allocation -> allocation site, of the same.
     """
 
-    site: int
-    accesses: dict[tuple[int, int, bool], None] = field(default_factory=dict)
-    owned: set[int] = field(default_factory=set)
-    used: set[int] = field(default_factory=set)
-    freed: dict[int, int] = field(default_factory=dict)
-    made: dict[int, int] = field(default_factory=dict)
+    site: SiteId
+    accesses: dict[Access, None] = field(default_factory=dict)
+    owned: set[AllocationId] = field(default_factory=set)
+    used: set[AllocationId] = field(default_factory=set)
+    freed: dict[AllocationId, SiteId] = field(default_factory=dict)
+    made: dict[AllocationId, SiteId] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -54,10 +39,10 @@ class Capture:
     """A capture in progress: its own engine over the same stream numbers."""
 
     graph: Graph
-    origin: int
+    origin: StreamId
     engine: Engine
-    streams: set[int]
-    events: set[int] = field(default_factory=set)
+    streams: set[StreamId]
+    events: set[EventId] = field(default_factory=set)
 
 
 class Graphs:
@@ -70,19 +55,19 @@ class Graphs:
 
     def __init__(self, collector: Collector) -> None:
         self._collector = collector
-        self._graphs: dict[int, Graph] = {}
+        self._graphs: dict[GraphId, Graph] = {}
         self.exist = False
         self.capture: Capture | None = None
         self._warm: set[str] = set()
-        self._pooled: set[int] = set()  # live allocations in the pools of graphs
+        self._pooled: set[AllocationId] = set()  # live allocations in the pools of graphs
 
-    def begin(self, graph: int, stream: int, site: int, engine: Engine) -> None:
+    def begin(self, graph: GraphId, stream: StreamId, site: SiteId, engine: Engine) -> None:
         """Start a capture on a stream."""
         state = self._graphs[graph] = Graph(site)
         self.exist = True
         self.capture = Capture(state, stream, engine.clone_streams(), {stream})
 
-    def end(self) -> tuple[int, ...]:
+    def end(self) -> tuple[StreamId, ...]:
         """End the capture; return the streams that were forked inside it and not joined."""
         capture = self.capture
         if capture is None:
@@ -99,11 +84,11 @@ class Graphs:
             if capture.engine.now(stream) >= TICK and not joined(capture.origin, capture.engine.now(stream))
         )
 
-    def takes(self, stream: int) -> bool:
+    def takes(self, stream: StreamId) -> bool:
         """Tell whether work of a stream is captured now."""
         return self.capture is not None and stream in self.capture.streams
 
-    def launch(self, stream: int, operator: str, accesses: Sequence[Access], label: int) -> list[Race]:
+    def launch(self, stream: StreamId, operator: str, accesses: Accesses, label: int) -> list[Race]:
         """Record a captured launch; return the races between the graph's own branches."""
         capture = self.capture
         assert capture is not None  # noqa: S101  only called while capturing
@@ -116,7 +101,7 @@ class Graphs:
         return capture.engine.launch(stream, accesses, label)
 
     def _check_warm(self, operator: str, graph: Graph) -> None:
-        if _is_lazy(operator) and operator not in self._warm:
+        if is_lazy(operator) and operator not in self._warm:
             self._warm.add(operator)
             facts: dict[str, Text] = {"operator": (operator.removeprefix("aten::"),)}
             advice: Text = (
@@ -127,16 +112,16 @@ class Graphs:
 
     def ran(self, operator: str) -> None:
         """An operator ran outside of a capture: that warms it up."""
-        if _is_lazy(operator):
+        if is_lazy(operator):
             self._warm.add(operator)
 
-    def allocated(self, allocation: int) -> None:
+    def allocated(self, allocation: AllocationId) -> None:
         """Memory was allocated during the capture."""
         if self.capture is not None:
             self.capture.graph.owned.add(allocation)
             self._pooled.add(allocation)
 
-    def freed(self, allocation: int, site: int, made_site: int) -> None:
+    def freed(self, allocation: AllocationId, site: SiteId, made_site: SiteId) -> None:
         """Memory, allocated at `made_site`, was freed: note it in the graphs that use it."""
         if self.capture is not None and allocation in self.capture.graph.owned:
             self.capture.graph.freed[allocation] = site
@@ -148,10 +133,10 @@ class Graphs:
                 graph.freed[allocation] = site
                 graph.made[allocation] = made_site
 
-    def sync_in_capture(self, call: str, site: int) -> None:
+    def sync_in_capture(self, call: str, site: SiteId) -> None:
         """A host synchronization was asked for during a capture."""
-        facts: dict[str, Text] = {"call": (_SPOKEN.get(call, call.removeprefix("aten::")),)}
-        related: list[tuple[int, Text]] = []
+        facts: dict[str, Text] = {"call": (spoken(call),)}
+        related: list[tuple[SiteId, Text]] = []
         if self.capture is not None:
             related.append((self.capture.graph.site, ("the capture began here",)))
         self._collector.add(
@@ -164,7 +149,7 @@ class Graphs:
             )
         )
 
-    def replay(self, graph: int, site: int) -> list[Access]:
+    def replay(self, graph: GraphId, site: SiteId) -> list[Access]:
         """Return the accesses of a replay; report memory that is gone."""
         state = self._graphs.get(graph)
         if state is None:
@@ -176,22 +161,15 @@ class Graphs:
         }
         for allocation, view in gone.items():
             facts: dict[str, Text] = {"tensor": (TensorRef(allocation, view),)}
-            related: list[tuple[int, Text]] = [
+            related: list[tuple[SiteId, Text]] = [
                 (state.freed[allocation], ("it was freed here",)),
                 (state.site, ("the graph was captured here",)),
             ]
             advice: Text = ("keep `", TensorCode(allocation), "` alive as long as the graph is replayed")
-            names = (state.freed[allocation], state.made.get(allocation, 0))
+            names = (state.freed[allocation], state.made.get(allocation, UNKNOWN_SITE))
             pending = PendingFinding(graph_uses_freed_memory.RULE, site, facts, related, advice, allocation, names)
             self._collector.add(pending, state.freed[allocation])
         return [access for access in state.accesses if access[0] not in gone]
-
-
-def _is_lazy(operator: str) -> bool:
-    namespace, _, name = operator.partition("::")
-    if namespace not in {"aten", "prims", "torch.cuda._sleep"}:
-        return True  # a custom operator: it may build, tune or allocate at first use
-    return name.partition(".")[0].rstrip("_") in _LAZY_OPERATORS
 
 
 RULES = (capture_without_warmup.RULE, graph_uses_freed_memory.RULE, sync_in_capture.RULE)

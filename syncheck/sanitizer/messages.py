@@ -5,45 +5,46 @@ from math import prod
 from typing import NamedTuple, TypeAlias
 
 from syncheck.hb.clock import HOST
+from syncheck.hb.ids import AllocationId, EventId, NamedKind, SiteId, StreamId, ViewId
 from syncheck.sanitizer.monitor import Sites
 
 
 class StreamRef(NamedTuple):
     """A stream as a phrase: "stream `copy` (cuda:0)"."""
 
-    stream: int
+    stream: StreamId
 
 
 class StreamCode(NamedTuple):
     """A stream as an expression that the program could use: `copy`."""
 
-    stream: int
+    stream: StreamId
     is_current: bool = False
 
 
 class TensorRef(NamedTuple):
     """A tensor as a phrase: "`y` (1024 float32, 4 KiB)"."""
 
-    allocation: int
-    view: int
+    allocation: AllocationId
+    view: ViewId
 
 
 class TensorCode(NamedTuple):
     """A tensor as an expression: `y`."""
 
-    allocation: int
+    allocation: AllocationId
 
 
 class EventRef(NamedTuple):
     """An event as a phrase: "`done`"."""
 
-    event: int
+    event: EventId
 
 
 class EventCode(NamedTuple):
     """An event as an expression: `done`."""
 
-    event: int
+    event: EventId
 
 
 Part: TypeAlias = str | StreamRef | StreamCode | TensorRef | TensorCode | EventRef | EventCode
@@ -63,7 +64,7 @@ class StreamInfo(NamedTuple):
 
     device: int
     handle: int
-    site: int
+    site: SiteId
 
 
 @dataclass(slots=True)
@@ -77,11 +78,11 @@ class Names:
         last_site: stream -> call site of its last op, for the streams that got one.
     """
 
-    streams: dict[int, StreamInfo] = field(default_factory=dict)
+    streams: dict[StreamId, StreamInfo] = field(default_factory=dict)
     views: list[View] = field(default_factory=list)
-    given: dict[tuple[str, int], str] = field(default_factory=dict)
-    last_site: dict[int, int] = field(default_factory=dict)
-    shown: dict[int, int] = field(default_factory=dict)
+    given: dict[tuple[NamedKind, int], str] = field(default_factory=dict)
+    last_site: dict[StreamId, SiteId] = field(default_factory=dict)
+    shown: dict[AllocationId, ViewId] = field(default_factory=dict)
     sites: Sites | None = None
 
     def format(self, text: Text) -> str:
@@ -97,21 +98,21 @@ class Names:
             case TensorRef(allocation, view):
                 return self.tensor(allocation, view)
             case TensorCode(allocation):
-                return self.given.get(("allocation", allocation), "tensor")
+                return self.given.get((NamedKind.ALLOCATION, allocation), "tensor")
             case EventRef(event):
-                name = self.given.get(("event", event))
+                name = self.given.get((NamedKind.EVENT, event))
                 return f"`{name}`" if name else "an event"
             case EventCode(event):
-                return self.given.get(("event", event), "event")
+                return self.given.get((NamedKind.EVENT, event), "event")
 
-    def stream(self, stream: int) -> str:
+    def stream(self, stream: StreamId) -> str:
         """Return a phrase for a stream."""
         if stream == HOST:
             return "the host"
         info = self.streams[stream]
         if info.handle == 0:
             return f"the default stream of cuda:{info.device}"
-        name = self.given.get(("stream", stream))
+        name = self.given.get((NamedKind.STREAM, stream))
         if name:
             return f"stream `{name}` (cuda:{info.device})"
         return f"the stream{self._made_at(info, ' made at {0}:{1}')} (cuda:{info.device})"
@@ -121,10 +122,10 @@ class Names:
         frame = self.sites.place(info.site).frame if self.sites is not None and info.site else None
         return form.format(frame.path, frame.line) if frame is not None else ""
 
-    def stream_code(self, stream: int, *, is_current: bool = False) -> str:
+    def stream_code(self, stream: StreamId, *, is_current: bool = False) -> str:
         """Return an expression for a stream; `is_current`: it is the current stream where the line is to stand."""
         info = self.streams[stream]
-        name = self.given.get(("stream", stream))
+        name = self.given.get((NamedKind.STREAM, stream))
         if name and info.handle:
             return name
         many = len({self.streams[busy].device for busy in self.last_site}) > 1
@@ -135,9 +136,9 @@ class Names:
             return f"torch.cuda.current_stream({device})"
         return f"stream{self._made_at(info, '_of_line_{1}')}"
 
-    def tensor(self, allocation: int, view: int) -> str:
+    def tensor(self, allocation: AllocationId, view: ViewId) -> str:
         """Return a phrase for a tensor: name, shape, type and size."""
-        name = self.given.get(("allocation", allocation))
+        name = self.given.get((NamedKind.ALLOCATION, allocation))
         shown = f"`{name}`" if name else "a tensor"
         view = self.shown.get(allocation, view)
         if not 0 <= view < len(self.views):

@@ -1,5 +1,6 @@
 """Findings that are no race: memory given back too early, work on the wrong device, things made in loops."""
 
+from syncheck.hb.ids import AllocationId, ObjectKind, SiteId, StreamId, ViewId
 from syncheck.hb.memory import FreedAccess
 from syncheck.rules import (
     missing_record_stream,
@@ -14,7 +15,7 @@ from syncheck.sanitizer.messages import StreamCode, StreamRef, TensorCode, Tenso
 
 
 def reuse(
-    freed: FreedAccess, view: int, use_site: int, sites: tuple[int, int, int], *, is_default: bool
+    freed: FreedAccess, view: ViewId, use_site: SiteId, sites: tuple[SiteId, SiteId, SiteId], *, is_default: bool
 ) -> PendingFinding:
     """Word a use of freed memory that may get a new owner.
 
@@ -31,7 +32,7 @@ def reuse(
         "user": (StreamRef(freed.use.actor),),
         "allocator": (StreamRef(freed.home),),
     }
-    related: list[tuple[int, Text]] = [
+    related: list[tuple[SiteId, Text]] = [
         (free, ("it is freed here",)),
         (allocated, ("it was allocated here, on ", StreamRef(freed.home))),
         (again, ("this allocation may get its memory",)),
@@ -45,7 +46,9 @@ def reuse(
     )
 
 
-def useless_record(allocation: int, view: int, site: int, reason: Text, name_sites: tuple[int, ...]) -> PendingFinding:
+def useless_record(
+    allocation: AllocationId, view: ViewId, site: SiteId, reason: Text, name_sites: tuple[SiteId, ...]
+) -> PendingFinding:
     """Word a `record_stream` that protects nothing; `name_sites`: where the tensor's name may be found."""
     facts: dict[str, Text] = {"tensor": (TensorRef(allocation, view),), "reason": reason}
     advice: Text = ("remove the call at {line}",)
@@ -54,32 +57,32 @@ def useless_record(allocation: int, view: int, site: int, reason: Text, name_sit
     )
 
 
-def mismatch(operator: str, device: int, context_stream: int, site: int, entered: int) -> PendingFinding:
+def mismatch(operator: str, device: int, context_stream: StreamId, site: SiteId, entered: SiteId) -> PendingFinding:
     """Word work that runs on another device than that of the entered stream; `entered`: where that was."""
     facts: dict[str, Text] = {
         "operator": (operator.removeprefix("aten::"),),
         "device": (f"cuda:{device}",),
         "stream": (StreamRef(context_stream),),
     }
-    related: list[tuple[int, Text]] = [(entered, ("the stream context is entered here",))]
+    related: list[tuple[SiteId, Text]] = [(entered, ("the stream context is entered here",))]
     advice: Text = (f"use a stream of cuda:{device}: `torch.cuda.Stream(device={device})`",)
     return PendingFinding(stream_device_mismatch.RULE, site, facts, related, advice)
 
 
-def pageable(allocation: int, view: int, site: int) -> PendingFinding:
+def pageable(allocation: AllocationId, view: ViewId, site: SiteId) -> PendingFinding:
     """Word a non_blocking copy from memory that is not pinned."""
     facts: dict[str, Text] = {"tensor": (TensorRef(allocation, view),)}
     advice: Text = ("pin the source once (`pin_memory()`), or drop `non_blocking=True` at {line}",)
     return PendingFinding(pageable_non_blocking.RULE, site, facts, [], advice, allocation)
 
 
-def made_in_loop(thing: str, site: int) -> PendingFinding:
+def made_in_loop(kind: ObjectKind, site: SiteId) -> PendingFinding:
     """Word a stream or event that is made in every turn of a loop."""
     advice: Text = ("make it once, before the loop around {line}",)
-    return PendingFinding(stream_in_loop.RULE, site, {"thing": (thing,)}, [], advice)
+    return PendingFinding(stream_in_loop.RULE, site, {"thing": (str(kind),)}, [], advice)
 
 
-def lost_context(actual: int, expected: int, site: int) -> PendingFinding:
+def lost_context(actual: StreamId, expected: StreamId, site: SiteId) -> PendingFinding:
     """Word a thread that works on the default device or stream because the starter's does not carry over."""
     facts: dict[str, Text] = {"actual": (StreamRef(actual),), "expected": (StreamRef(expected),)}
     call: Text = ("torch.cuda.set_stream(", StreamCode(expected), ")")

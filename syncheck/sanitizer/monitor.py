@@ -1,30 +1,48 @@
-"""The calls that a capture backend makes: plain integers and strings, so that a trace is a recording of them."""
+"""The calls that a backend makes: plain integers and strings, so that a trace is a recording of them."""
 
-from collections.abc import Sequence
 from typing import Protocol
 
 from syncheck.findings import Place
+from syncheck.hb.clock import HOST
+from syncheck.hb.ids import (
+    BY_TORCH,
+    Accesses,
+    AllocationId,
+    Context,
+    EventId,
+    GraphId,
+    LookedUp,
+    NamedKind,
+    ObjectKind,
+    ReadingId,
+    SiteId,
+    StreamId,
+    ViewId,
+    WaitCall,
+)
 from syncheck.rules.model import Rule
 
-Ids = tuple[int, ...]
+__all__ = ["BY_TORCH", "Monitor", "Sites"]
+
+_BY_NAME = (LookedUp.BY_NAME, LookedUp.BY_NAME)
 
 
 class Sites(Protocol):
     """Turns call-site ids into places."""
 
-    def place(self, site: int) -> Place:
+    def place(self, site: SiteId) -> Place:
         """Return the place of a call site; of site 0, an unknown place."""
         ...
 
-    def bound(self, site: int) -> str:
+    def bound(self, site: SiteId) -> str:
         """Return the name that the program binds what is made at a call site to, or deletes there; "" if none."""
         ...
 
-    def ignored(self, site: int, rule: Rule) -> bool:
-        """Tell whether the program ignores a rule at a call site."""
+    def ignored(self, site: SiteId, rule: Rule) -> bool:
+        """Return whether the program ignores a rule at a call site."""
         ...
 
-    def ignored_codes(self, site: int) -> list[str]:
+    def ignored_codes(self, site: SiteId) -> list[str]:
         """Return the codes of all rules that the program ignores at a call site."""
         ...
 
@@ -33,139 +51,149 @@ class Monitor(Protocol):
     """Receives what a program does, in host order.
 
     All ids are given by the caller and never reused, except an event's after `drop_event`. `site` is a call site of
-    the backend's `Sites`, `stream` 0 is the host. Calls that can complete a finding return the allocations that it
-    names, so that the caller can look up their variables while the frames are alive.
+    the backend's `Sites`, `stream` 0 is the host.
     """
 
-    def stream(self, stream: int, device: int, handle: int, site: int, *, legacy: bool, blocking: bool) -> None:
+    def stream(self, stream: StreamId, device: int, handle: int, site: SiteId, *, legacy: bool, blocking: bool) -> None:
         """A stream appeared; ids count from 1 in this order."""
 
-    def name(self, kind: str, ident: int, text: str) -> None:
-        """The program's own name for a "stream", "event", "allocation" or "graph"."""
+    def name(self, kind: NamedKind, ident: int, text: str) -> None:
+        """The program's own name for a stream, an event, an allocation or a graph."""
 
-    def view(self, start: int, sizes: Ids, strides: Ids, item_size: int, dtype: str) -> int:
+    def view(self, start: int, sizes: tuple[int, ...], strides: tuple[int, ...], item_size: int, dtype: str) -> ViewId:
         """Return the id of a view, equal for views of equal bytes; `start` in bytes, sizes and strides in elements."""
         ...
 
-    def describe_allocation(self, allocation: int, view: int) -> None:
+    def describe_allocation(self, allocation: AllocationId, view: ViewId) -> None:
         """Describe an allocation by this view in findings: what a launch was given may only tell how many bytes."""
 
-    def object_created(self, thing: str, ident: int, site: int) -> None:
-        """A "stream" or "timing event" object was made by the program."""
+    def object_created(self, kind: ObjectKind, ident: int, site: SiteId) -> None:
+        """The program made an object."""
 
-    def object_destroyed(self, thing: str, ident: int) -> None:
-        """An object announced by `made` is gone."""
+    def object_destroyed(self, kind: ObjectKind, ident: int) -> None:
+        """An object announced by `object_created` is gone."""
 
-    def allocate(self, allocation: int, home: int, n_bytes: int, pool: int, site: int) -> Ids:
+    def allocate(self, allocation: AllocationId, home: StreamId, n_bytes: int, pool: int, site: SiteId) -> None:
         """An allocation's life begins on stream `home` (0: host memory)."""
-        ...
 
-    def free(self, allocation: int, site: int) -> Ids:
+    def free(self, allocation: AllocationId, site: SiteId) -> None:
         """An allocation's life ends."""
-        ...
 
-    def record_stream(self, allocation: int, view: int, stream: int, site: int) -> None:
+    def record_stream(self, allocation: AllocationId, view: ViewId, stream: StreamId, site: SiteId) -> None:
         """`Tensor.record_stream`."""
 
     def launch(
-        self, stream: int, operator: str, accesses: Sequence[tuple[int, int, bool]], site: int, context: int = 0
-    ) -> Ids:
+        self, stream: StreamId, operator: str, accesses: Accesses, site: SiteId, context: Context | None = None
+    ) -> None:
         """An operator runs on a stream.
 
         Args:
             stream: the stream it runs on.
             operator: its name, as "aten::add".
-            accesses: what it reads and writes: (allocation, view, is_write).
+            accesses: what it reads and writes.
             site: the call.
-            context: `site * 4096 + stream` of an entered stream context that does not apply to it; `-stream` in a
-                thread that lost this stream of its starter; else 0.
+            context: an entered stream context that does not apply to it, or the stream that its thread lost.
         """
-        ...
 
-    def launches_elided(self, stream: int, count: int, site: int) -> None:
+    def launches_elided(self, stream: StreamId, count: int, site: SiteId) -> None:
         """Operators ran on a stream, the last at `site`, whose accesses nothing can depend on any more."""
 
-    def collective(self, stream: int, operator: str, site: int) -> None:
+    def collective(self, stream: StreamId, operator: str, site: SiteId) -> None:
         """The launch before this call, on a stream of its own, is a collective that the program has a handle of."""
 
-    def host_access(
-        self, operator: str, accesses: Sequence[tuple[int, int, bool]], site: int, *, escape: bool = False
-    ) -> Ids:
+    def host_access(self, operator: str, accesses: Accesses, site: SiteId, *, escape: bool = False) -> None:
         """The host touches memory; `escape`: it only got hold of it and may read it later, unseen."""
-        ...
 
-    def pageable_copy(self, allocation: int, view: int, site: int) -> Ids:
+    def pageable_copy(self, allocation: AllocationId, view: ViewId, site: SiteId) -> None:
         """A non_blocking copy from pageable host memory."""
-        ...
 
-    def event(self, event: int, site: int, *, timing: bool) -> None:
+    def event(self, event: EventId, site: SiteId, *, timing: bool) -> None:
         """An event object was made."""
 
-    def drop_event(self, event: int) -> None:
+    def drop_event(self, event: EventId) -> None:
         """An event object is gone."""
 
-    def record(self, event: int, stream: int, site: int, looked_up: str = "", current: int = 0) -> None:
+    def record(
+        self,
+        event: EventId,
+        stream: StreamId,
+        site: SiteId,
+        looked_up: LookedUp = LookedUp.BY_NAME,
+        current: StreamId = HOST,
+    ) -> None:
         """An event is recorded on a stream; `looked_up` and `current` as in `wait`."""
 
-    def wait(self, event: int, stream: int, site: int, via: str, looked_up: str = "", current: int = 0) -> None:
+    def wait(
+        self,
+        event: EventId,
+        stream: StreamId,
+        site: SiteId,
+        via: WaitCall,
+        looked_up: LookedUp = LookedUp.BY_NAME,
+        current: StreamId = HOST,
+    ) -> None:
         """A stream waits for an event.
 
         Args:
             event: an event announced by `event`.
             stream: the stream whose later work waits.
             site: the call.
-            via: "event" for `Event.wait`, "stream" for `Stream.wait_event`, "" for a wait that torch makes by itself.
-            looked_up: "current_stream" or "default_stream" where the waiting stream came from such a call.
-            current: the stream that is current at the call, on the named stream's device; 0 if nobody looked.
+            via: which call makes it wait.
+            looked_up: how the program got the waiting stream.
+            current: the stream that is current at the call, on the named stream's device; 0 if that is not known.
         """
 
     def wait_stream(
-        self, stream: int, other: int, site: int, looked_up: tuple[str, str] = ("", ""), current: int = 0
+        self,
+        stream: StreamId,
+        other: StreamId,
+        site: SiteId,
+        looked_up: tuple[LookedUp, LookedUp] = _BY_NAME,
+        current: StreamId = HOST,
     ) -> None:
-        """A stream waits for another; `looked_up` for both as in `wait`; ("torch", "") where torch does it itself."""
+        """A stream waits for another; `looked_up` for both as in `wait`; BY_TORCH where torch makes the call itself."""
 
-    def sync_event(self, event: int, site: int) -> None:
+    def sync_event(self, event: EventId, site: SiteId) -> None:
         """The host waits for an event, or a query said that it is complete."""
 
-    def sync_stream(self, stream: int, site: int, *, explicit: bool) -> None:
+    def sync_stream(self, stream: StreamId, site: SiteId, *, explicit: bool) -> None:
         """The host waits for a stream: by a call of the program (`explicit`), or inside an operator."""
 
-    def sync_device(self, device: int, site: int) -> None:
+    def sync_device(self, device: int, site: SiteId) -> None:
         """The host waits for a device."""
 
-    def is_pending(self, kind: str, ident: int) -> bool:
-        """Tell whether the host does not know an "event" or "stream" to be complete."""
+    def is_pending(self, kind: NamedKind, ident: int) -> bool:
+        """Return whether the host does not know an event or a stream to be complete."""
         ...
 
-    def elapsed(self, start: int, end: int, site: int) -> None:
+    def elapsed(self, start: EventId, end: EventId, site: SiteId) -> None:
         """`start.elapsed_time(end)`."""
 
-    def clock(self, reading: int, site: int) -> None:
+    def clock(self, reading: ReadingId, site: SiteId) -> None:
         """The program read a host clock."""
 
-    def clock_difference(self, earlier: int, later: int) -> None:
+    def clock_difference(self, earlier: ReadingId, later: ReadingId) -> None:
         """The program subtracted two readings."""
 
-    def lost_context(self, actual: int, expected: int, site: int) -> None:
+    def lost_context(self, actual: StreamId, expected: StreamId, site: SiteId) -> None:
         """A thread's first work is on stream `actual`: its starter's current stream `expected` does not carry over."""
 
-    def capture_begin(self, graph: int, stream: int, site: int) -> None:
+    def capture_begin(self, graph: GraphId, stream: StreamId, site: SiteId) -> None:
         """A graph capture begins on a stream."""
 
-    def capture_end(self, graph: int) -> Ids:
+    def capture_end(self, graph: GraphId) -> tuple[StreamId, ...]:
         """The capture ends; returns the streams forked inside it and not joined."""
         ...
 
-    def capturing(self, stream: int) -> bool:
-        """Tell whether the stream is being captured."""
+    def capturing(self, stream: StreamId) -> bool:
+        """Return whether the stream is being captured."""
         ...
 
-    def sync_in_capture(self, call: str, site: int) -> None:
+    def sync_in_capture(self, call: str, site: SiteId) -> None:
         """A host synchronization was asked for during a capture."""
 
-    def replay(self, graph: int, stream: int, site: int) -> Ids:
+    def replay(self, graph: GraphId, stream: StreamId, site: SiteId) -> None:
         """A captured graph runs on a stream."""
-        ...
 
     def ended(self) -> None:
         """The program has run to its end, without an error."""

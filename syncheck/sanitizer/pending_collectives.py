@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 from syncheck.hb.engine import Engine
+from syncheck.hb.ids import SiteId, StreamId
 from syncheck.rules import dropped_work
-from syncheck.sanitizer.classify import collective_name
 from syncheck.sanitizer.collector import Collector, PendingFinding
+from syncheck.semantics.collectives import collective_name
 
 _MOST_KEPT = 256
 """Collectives that are kept until it is seen which of them somebody has waited for."""
@@ -15,10 +16,10 @@ _MOST_KEPT = 256
 class _Work:
     """A collective: its stream, the op that it is there, and its call."""
 
-    stream: int
+    stream: StreamId
     epoch: int
     operator: str
-    site: int
+    site: SiteId
 
 
 class PendingCollectives:
@@ -29,7 +30,7 @@ class PendingCollectives:
         self._collector = collector
         self._works: list[_Work] = []
 
-    def add(self, stream: int, operator: str, site: int) -> None:
+    def add(self, stream: StreamId, operator: str, site: SiteId) -> None:
         """The op that was launched last on a stream is a collective."""
         self._works.append(_Work(stream, self._engine.now(stream), operator, site))
         if len(self._works) > _MOST_KEPT:

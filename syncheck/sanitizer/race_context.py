@@ -4,28 +4,13 @@ from dataclasses import dataclass
 
 from syncheck.hb.clock import HOST
 from syncheck.hb.engine import Engine, Race
+from syncheck.hb.ids import NO_EVENT, EventId, StreamId
+from syncheck.sanitizer.labels import Label
 from syncheck.sanitizer.messages import Names, StreamRef, TensorRef, Text
 from syncheck.sanitizer.sync_history import SyncHistory
 
 UNSEEN_WRITE = "a write through numpy or a pointer"
 """The operator of a change that was noticed afterwards: the call site is where, not what changed it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Label:
-    """What an engine label stands for.
-
-    Attributes:
-        site: the call site.
-        operator: the operator's name, as "aten::add".
-        is_replay: it is a graph replay.
-        is_escape: the host only got hold of the memory.
-    """
-
-    site: int
-    operator: str
-    is_replay: bool = False
-    is_escape: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +24,18 @@ class RaceContext:
     engine: Engine
     sync_history: SyncHistory
     names: Names
-    covering_event: int = 0
+    covering_event: EventId = NO_EVENT
 
     @property
     def is_host(self) -> bool:
         """Tell whether the host completed the race."""
         return self.race.current.actor == HOST
 
-    def device(self, stream: int) -> int:
+    def device(self, stream: StreamId) -> int:
         """Return a stream's device."""
         return self.names.streams[stream].device
 
-    def is_communication(self, stream: int) -> bool:
+    def is_communication(self, stream: StreamId) -> bool:
         """Tell whether a stream is one that torch made for itself: no default stream, and none of the program's."""
         info = self.names.streams[stream]
         return info.handle != 0 and info.site == 0

@@ -4,9 +4,13 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from syncheck.hb.clock import ACTOR_MASK, Epoch, VectorClock
+from syncheck.hb.clock import ACTOR_MASK, HOST, Epoch, VectorClock
+from syncheck.hb.ids import NO_EVENT, UNKNOWN_SITE, EventId, LookedUp, SiteId, StreamId
 
 _KEPT = 512
+
+
+NOT_RECORDED = (HOST, UNKNOWN_SITE, LookedUp.BY_NAME, HOST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +29,16 @@ class Wait:
         recorded: (stream, call site, looked up, current) of the event's record, for an event wait.
     """
 
-    site: int
-    waiter: int
-    target: int
-    event: int
+    site: SiteId
+    waiter: StreamId
+    target: StreamId
+    event: EventId
     submitted: VectorClock
     acquired: VectorClock | None
     by_event: bool
-    looked_up: tuple[str, str]
-    current: int = 0
-    recorded: tuple[int, int, str, int] = (0, 0, "", 0)
+    looked_up: tuple[LookedUp, LookedUp]
+    current: StreamId = HOST
+    recorded: tuple[StreamId, SiteId, LookedUp, StreamId] = NOT_RECORDED
 
     def follows(self, epoch: Epoch) -> bool:
         """Tell whether it was called after `epoch` was submitted."""
@@ -49,10 +53,10 @@ class Wait:
 class HostSync:
     """The program made the host wait for a device, or for a stream or an event of it; `event` 0 if for none."""
 
-    site: int
+    site: SiteId
     device: int
     submitted: VectorClock
-    event: int = 0
+    event: EventId = NO_EVENT
 
     def follows(self, epoch: Epoch) -> bool:
         """Tell whether it was called after `epoch` was submitted."""
@@ -63,10 +67,10 @@ class HostSync:
 class LostRecord:
     """An event's record that nobody used before the next one replaced it."""
 
-    event: int
-    stream: int
-    site: int
-    second_site: int
+    event: EventId
+    stream: StreamId
+    site: SiteId
+    second_site: SiteId
     snapshot: VectorClock
 
     def covers(self, epoch: Epoch) -> bool:
@@ -103,7 +107,7 @@ class SyncHistory:
         """Yield the waits called after `epoch` was submitted, newest first."""
         return (wait for wait in reversed(self._waits) if wait.follows(epoch))
 
-    def idle_wait(self, waiter: int, epoch: Epoch) -> Wait | None:
+    def idle_wait(self, waiter: StreamId, epoch: Epoch) -> Wait | None:
         """Return the newest wait of an actor, called after `epoch` was submitted, that waited for nothing."""
         return next((w for w in self.waits_after(epoch) if w.waiter == waiter and w.acquired is None), None)
 

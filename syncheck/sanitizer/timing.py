@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from syncheck.hb.clock import Epoch, VectorClock
 from syncheck.hb.engine import Engine
+from syncheck.hb.ids import UNKNOWN_SITE, ReadingId, SiteId, StreamId
 from syncheck.rules import event_wait_is_not_host_sync, unsynchronized_timing, wrong_device_sync
 from syncheck.sanitizer.classify import sync_instead, wait_instead_of_sync
 from syncheck.sanitizer.collector import Collector, PendingFinding
@@ -24,10 +25,10 @@ class Reading:
         launched_at: stream -> call site of its last op.
     """
 
-    site: int
+    site: SiteId
     submitted: VectorClock
-    unfinished: dict[int, Epoch]
-    launched_at: dict[int, int]
+    unfinished: dict[StreamId, Epoch]
+    launched_at: dict[StreamId, SiteId]
 
 
 class Timing:
@@ -37,9 +38,9 @@ class Timing:
         self._engine = engine
         self._sync_history = sync_history
         self._collector = collector
-        self._readings: OrderedDict[int, Reading] = OrderedDict()
+        self._readings: OrderedDict[ReadingId, Reading] = OrderedDict()
 
-    def read(self, reading: int, site: int, launched_at: dict[int, int]) -> None:
+    def read(self, reading: ReadingId, site: SiteId, launched_at: dict[StreamId, SiteId]) -> None:
         """Remember a reading; `launched_at`: the call site of each stream's last op."""
         unfinished = self._engine.unfinished()
         sites = {stream: launched_at[stream] for stream in unfinished if stream in launched_at}
@@ -47,7 +48,7 @@ class Timing:
         if len(self._readings) > _KEPT:
             self._readings.popitem(last=False)
 
-    def difference(self, earlier: int, later: int) -> None:
+    def difference(self, earlier: ReadingId, later: ReadingId) -> None:
         """Check a difference of two readings."""
         first, second = self._readings.get(earlier), self._readings.get(later)
         if first is None or second is None:
@@ -58,7 +59,7 @@ class Timing:
                 self._report(first, second, stream, epoch)
                 return
 
-    def _is_steady(self, first: Reading, second: Reading, stream: int) -> bool:
+    def _is_steady(self, first: Reading, second: Reading, stream: StreamId) -> bool:
         """Tell whether a loop keeps the same work in flight at both readings: the time between them is then right.
 
         What was running at the first reading was waited for in between, and what runs at the second was launched by
@@ -69,14 +70,14 @@ class Timing:
             return False
         return first.launched_at.get(stream) == second.launched_at.get(stream)
 
-    def _report(self, first: Reading, second: Reading, stream: int, epoch: Epoch) -> None:
+    def _report(self, first: Reading, second: Reading, stream: StreamId, epoch: Epoch) -> None:
         device = self._collector.names.streams[stream].device
-        running: tuple[int, Text] = (
-            second.launched_at.get(stream, 0),
+        running: tuple[SiteId, Text] = (
+            second.launched_at.get(stream, UNKNOWN_SITE),
             ("this work may still be running on ", StreamRef(stream)),
         )
-        related: list[tuple[int, Text]] = [running, (first.site, ("the first reading",))]
-        read_here: tuple[int, Text] = (second.site, ("the clock is read here",))
+        related: list[tuple[SiteId, Text]] = [running, (first.site, ("the first reading",))]
+        read_here: tuple[SiteId, Text] = (second.site, ("the clock is read here",))
         wait = wait_instead_of_sync(self._sync_history, self._engine, epoch)
         sync = next(self._sync_history.syncs_after(epoch), None)
         if wait is not None:
@@ -88,23 +89,23 @@ class Timing:
         self._collector.add(pending)
 
 
-Related = list[tuple[int, Text]]
+Related = list[tuple[SiteId, Text]]
 
 
-def _believed_wait(wait: Wait, stream: int, related: Related) -> PendingFinding:
+def _believed_wait(wait: Wait, stream: StreamId, related: Related) -> PendingFinding:
     consequence: Text = ("the clock is then read while ", StreamRef(stream), " may still be working")
     facts: dict[str, Text] = {"event": (EventCode(wait.event),), "consequence": consequence}
     return PendingFinding(event_wait_is_not_host_sync.RULE, wait.site, facts, related, sync_instead(wait))
 
 
-def _wrong_device(sync: HostSync, stream: int, device: int, related: Related) -> PendingFinding:
+def _wrong_device(sync: HostSync, stream: StreamId, device: int, related: Related) -> PendingFinding:
     consequence: Text = ("the time then read spans work of ", StreamRef(stream), " that may still be running")
     facts: dict[str, Text] = {"synchronized": (f"cuda:{sync.device}",), "consequence": consequence}
     advice: Text = (f"call `torch.cuda.synchronize({device})` at {{line}}",)
     return PendingFinding(wrong_device_sync.RULE, sync.site, facts, related, advice)
 
 
-def _unsynchronized(site: int, stream: int, device: int, related: Related) -> PendingFinding:
+def _unsynchronized(site: SiteId, stream: StreamId, device: int, related: Related) -> PendingFinding:
     call = f"torch.cuda.synchronize({device or ''})"
     own: Text = (StreamCode(stream, is_current=True), ".synchronize()")
     advice: Text = (f"call `{call}` (or `", *own, "`) before {line}, and before the first reading")

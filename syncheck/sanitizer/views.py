@@ -1,14 +1,9 @@
 """Views: the same bytes are one footprint for the engine, and keep their own shape and type in a report."""
 
-from collections.abc import Sequence
-from typing import TypeAlias
-
 from syncheck.hb.engine import Engine, Race
 from syncheck.hb.footprint import Footprint
+from syncheck.hb.ids import Accesses, ViewId
 from syncheck.sanitizer.messages import View
-
-Accesses: TypeAlias = Sequence[tuple[int, int, bool]]
-"""(allocation, view, is_write) of one launch."""
 
 
 class Views:
@@ -22,11 +17,11 @@ class Views:
     def __init__(self, engine: Engine, described: list[View]) -> None:
         self._engine = engine
         self._described = described
-        self._ids: dict[tuple[Footprint, View], int] = {}
+        self._ids: dict[tuple[Footprint, View], ViewId] = {}
         self._footprints: list[Footprint] = []
-        self._first: dict[Footprint, int] = {}  # footprint -> the first view of it
+        self._first: dict[Footprint, ViewId] = {}  # footprint -> the first view of it
 
-    def intern(self, footprint: Footprint, view: View) -> int:
+    def intern(self, footprint: Footprint, view: View) -> ViewId:
         """Return the id of a view of some bytes, equal for equal views."""
         known = self._ids.get((footprint, view))
         if known is not None:
@@ -37,11 +32,11 @@ class Views:
         self._described.append(view)
         return ident
 
-    def of(self, footprint: Footprint) -> int:
+    def of(self, footprint: Footprint) -> ViewId:
         """Return the first view of some bytes."""
         return self._first[footprint]
 
-    def used(self, race: Race, accesses: Accesses) -> int:
+    def used(self, race: Race, accesses: Accesses) -> ViewId:
         """Return the view through which the current access of a race was made."""
         wanted = (race.allocation, race.current.footprint)
         return next((v for a, v, _ in accesses if (a, self._footprints[v]) == wanted), self.of(race.current.footprint))

@@ -14,7 +14,7 @@ import torch
 from torch.utils._pytree import tree_map
 
 from syncheck.instrument.patching import Patches
-from syncheck.sim.simulator import Simulator
+from syncheck.instrument.torch_internals import DisableAutocast, registrations_for_key, schema_of
 
 _LOWER = """_convolution.deprecated _convolution conv1d conv1d.padding conv2d conv2d.padding conv3d conv3d.padding
 conv_tbc conv_transpose1d conv_transpose2d.input conv_transpose3d.input convolution prelu addmm addmv addr matmul
@@ -39,8 +39,7 @@ Kernel = Callable[..., Any]
 class Autocast:
     """Runs CUDA's autocast on the CPU's dispatch key, for tensors of virtual devices."""
 
-    def __init__(self, simulator: Simulator, patches: Patches) -> None:
-        self._simulator = simulator
+    def __init__(self, patches: Patches) -> None:
         self._patches = patches
         self._library: Any = None
         self._registering = threading.Lock()
@@ -113,7 +112,7 @@ class Autocast:
         return kernel
 
     def _full_result(self, operator: Any) -> Kernel:
-        names = [argument.name for argument in operator._schema.arguments if not argument.kwarg_only]  # noqa: SLF001
+        names = [argument.name for argument in schema_of(operator).arguments if not argument.kwarg_only]
         place = names.index("dtype") if "dtype" in names else len(names)
 
         def kernel(*args: Any, **kwargs: Any) -> Any:
@@ -166,7 +165,7 @@ def _pass_on(operator: Any) -> Kernel:
 
 def _below(operator: Any, args: Any, kwargs: Any) -> Any:
     """Call an operator below autocast."""
-    with torch._C._DisableAutocast():  # noqa: SLF001  torch has no public name
+    with DisableAutocast():
         return operator(*args, **kwargs)
 
 
@@ -184,5 +183,5 @@ def _operator(name: str) -> Any:
 
 def _cpu_only() -> list[str]:
     """Return the operators that the CPU's autocast casts and CUDA's may not."""
-    known = torch._C._dispatch_get_registrations_for_dispatch_key(_KEY)  # noqa: SLF001
+    known = registrations_for_key(_KEY)
     return [name.removeprefix("aten::") for name in known if name.startswith("aten::")]

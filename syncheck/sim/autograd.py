@@ -12,22 +12,26 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from syncheck.hb.ids import BY_TORCH, UNKNOWN_SITE, Accesses, StreamId
 from syncheck.instrument.gradients import Gradients
 from syncheck.instrument.plan import tensors_in
+from syncheck.instrument.torch_internals import (
+    C,
+    SetExcludeDispatchKeyGuard,
+    current_node,
+    next_sequence_number,
+    sequence_number,
+)
+from syncheck.sim.runtime import Runtime
 
-if TYPE_CHECKING:
-    from syncheck.sim.simulator import Simulator
-
-_AUTOGRAD = torch._C.DispatchKey.AutogradFunctionality  # noqa: SLF001
+_AUTOGRAD = C.DispatchKey.AutogradFunctionality
 _LEAF = (1 << 64) - 1  # sequence number of AccumulateGrad nodes
-_sequence_number = torch._C._autograd._get_sequence_nr  # noqa: SLF001  no public name
 _MOST_SILENT = 32
 """Nodes to look at for a way between two; longer ways lead through nodes that launch something."""
-_current_node = torch._C._current_autograd_node  # noqa: SLF001
 
 
 @dataclass(slots=True)
@@ -39,7 +43,7 @@ class _ThreadLog:
     """
 
     numbers: list[int] = field(default_factory=list)
-    streams: list[dict[int, int]] = field(default_factory=list)
+    streams: list[dict[int, StreamId]] = field(default_factory=list)
     made: list["weakref.ref[torch.Tensor]"] = field(default_factory=list)
 
     def tag_nodes(self) -> None:
@@ -51,7 +55,7 @@ class _ThreadLog:
                 metadata.setdefault("syncheck log", self)
         self.made.clear()
 
-    def at(self, number: int) -> dict[int, int]:
+    def at(self, number: int) -> dict[int, StreamId]:
         """Return the streams that were current when a node was made."""
         index = bisect_right(self.numbers, number) - 1
         return self.streams[index] if index >= 0 else {}
@@ -70,29 +74,31 @@ class _Run:
         arrived: node -> streams that produced its gradients.
         arrived_leaves: the same for the nodes of leaves.
         log: of the thread that made the node that runs now.
-        turn: how many nodes have run.
+        n_nodes: how many have run.
         gradients: what they have made.
     """
 
-    caller: dict[int, int]
-    saved: dict[int, int]
+    caller: dict[int, StreamId]
+    saved: dict[int, StreamId]
     saved_device: int
     node: Any = None
-    node_streams: dict[int, int] = field(default_factory=dict)
-    used: set[int] = field(default_factory=set)
-    arrived: dict[Any, set[int]] = field(default_factory=dict)
-    arrived_leaves: dict[Any, set[int]] = field(default_factory=dict)
+    node_streams: dict[int, StreamId] = field(default_factory=dict)
+    used: set[StreamId] = field(default_factory=set)
+    arrived: dict[Any, set[StreamId]] = field(default_factory=dict)
+    arrived_leaves: dict[Any, set[StreamId]] = field(default_factory=dict)
     log: _ThreadLog | None = None
-    leaves: set[int] = field(default_factory=set)
-    turn: int = 0
+    leaves: set[StreamId] = field(default_factory=set)
+    n_nodes: int = 0
     gradients: Gradients = field(default_factory=Gradients)
 
 
 class Backward:
     """Follows autograd."""
 
-    def __init__(self, simulator: "Simulator") -> None:
-        self._gpus = simulator.gpus
+    def __init__(self, runtime: Runtime) -> None:
+        self._gpus = runtime.gpus
+        runtime.gpus.on_change = self.streams_changed
+        runtime.before_call.append(self.sync_current_node)
         self._local = threading.local()
         self._logs: list[_ThreadLog] = []
 
@@ -101,7 +107,7 @@ class Backward:
     def streams_changed(self) -> None:
         """Remember that other streams are current from here on."""
         log = self._log
-        number = _sequence_number()
+        number = next_sequence_number()
         streams = dict(self._gpus.thread.streams)
         if log.numbers and log.numbers[-1] == number:
             log.streams[-1] = streams
@@ -137,7 +143,7 @@ class Backward:
             return
         is_noted = self._log.streams and self._run is None
         if is_noted and tensor.layout is torch.strided:  # a sparse one has no view, by which its node is found
-            with torch._C._SetExcludeDispatchKeyGuard(_AUTOGRAD, False):  # noqa: SLF001  off below our dispatch mode
+            with SetExcludeDispatchKeyGuard(_AUTOGRAD, False):
                 node: Any = torch.autograd.graph.get_gradient_edge(tensor).node
             node.metadata.setdefault("syncheck", dict(self._gpus.thread.streams))
 
@@ -152,7 +158,7 @@ class Backward:
 
     def device_of_node(self) -> int | None:
         """Return the device of the outputs of the custom function whose node runs now; None for any other node."""
-        node: Any = _current_node()
+        node: Any = current_node()
         return None if node is None else node.metadata.get("syncheck device")
 
     @property
@@ -177,7 +183,7 @@ class Backward:
         for log in self._logs:
             log.tag_nodes()
         self._local.run = _Run(caller, dict(state.streams), state.device, log=self._log)
-        self._local.run.gradients.begin(gpus.next_id("allocation"))
+        self._local.run.gradients.begin(gpus.next_allocation())
         try:
             yield
         finally:
@@ -196,20 +202,20 @@ class Backward:
         for stream in sorted(run.leaves):
             target = run.caller[self._gpus.device_of(stream)]
             if target != stream:
-                self._gpus.monitor.wait_stream(target, stream, 0, ("torch", ""))
+                self._gpus.monitor.wait_stream(target, stream, UNKNOWN_SITE, BY_TORCH)
 
     def sync_current_node(self) -> None:
         """Make the streams of the autograd node that runs now current."""
         run = self._run
         if run is None:
             return
-        node = _current_node()
+        node = current_node()
         if node is run.node:
             return
         self._leave_node(run)
         self._pass_through(run, node)
         run.node = node
-        run.turn += 1
+        run.n_nodes += 1
         state = self._gpus.thread
         if node is None:
             state.streams = dict(run.saved)
@@ -218,14 +224,14 @@ class Backward:
         state.streams = dict(run.node_streams)
         self._wait_for_gradients(run, node, run.node_streams)
 
-    def _wait_for_gradients(self, run: _Run, node: Any, own: dict[int, int]) -> None:
+    def _wait_for_gradients(self, run: _Run, node: Any, own: dict[int, StreamId]) -> None:
         """Let a node's streams wait for those that produced its gradients; without any, for the caller's."""
         arrived = (run.arrived_leaves if _is_leaf(node) else run.arrived).pop(node, None)
         for device in {self._gpus.device_of(s) for s in arrived or ()} | set(own):
             waiting = own.get(device, self._gpus.devices[device].default_stream)
             for stream in sorted(arrived or {run.caller[device]}):
                 if stream != waiting and self._gpus.device_of(stream) == device:
-                    self._gpus.monitor.wait_stream(waiting, stream, 0, ("torch", ""))
+                    self._gpus.monitor.wait_stream(waiting, stream, UNKNOWN_SITE, BY_TORCH)
 
     def _pass_through(self, run: _Run, node: Any) -> None:
         """Pass gradients on through the nodes before this one that launched nothing: nobody has seen them run."""
@@ -268,13 +274,13 @@ class Backward:
             arrived = run.arrived_leaves if follower is not None and _is_leaf(follower) else run.arrived
             for stream in sorted(arrived.get(follower, ())):
                 if stream != own and self._gpus.device_of(stream) == device:
-                    self._gpus.monitor.wait_stream(own, stream, 0, ("torch", ""))
+                    self._gpus.monitor.wait_stream(own, stream, UNKNOWN_SITE, BY_TORCH)
 
-    def protect_gradients(self, stream: int, accesses: list[tuple[int, int, bool]]) -> None:
+    def protect_gradients(self, stream: StreamId, accesses: Accesses) -> None:
         """An operator is about to run."""
         run = self._run
         if run is not None and run.node is not None:
-            run.gradients.protect(self._gpus.monitor, run.turn, stream, accesses)
+            run.gradients.protect(self._gpus.monitor, run.n_nodes, stream, accesses)
 
     def _leave_node(self, run: _Run) -> None:
         node = run.node
@@ -287,7 +293,7 @@ class Backward:
             produced = {streams.get(d.index, d.default_stream) for d in self._gpus.devices}
         self._produced(run, node, produced)
 
-    def _produced(self, run: _Run, node: Any, streams: set[int]) -> None:
+    def _produced(self, run: _Run, node: Any, streams: set[StreamId]) -> None:
         """A node has produced gradients on some streams."""
         if _is_leaf(node):
             run.leaves |= streams
@@ -296,7 +302,7 @@ class Backward:
                 arrived = run.arrived_leaves if _is_leaf(follower) else run.arrived
                 arrived.setdefault(follower, set()).update(streams)
 
-    def _streams_of(self, run: _Run, node: Any) -> dict[int, int]:
+    def _streams_of(self, run: _Run, node: Any) -> dict[int, StreamId]:
         """Return the streams that were current when a node was made.
 
         A node that nobody has signed (that of a view) was made by the thread that made the one before it.
@@ -305,7 +311,7 @@ class Backward:
             known = node.metadata.get("syncheck")
             return known if known is not None else {}
         run.log = node.metadata.get("syncheck log") or run.log or self._log
-        return run.log.at(node._sequence_nr())  # noqa: SLF001  torch has no public name
+        return run.log.at(sequence_number(node))
 
 
 def _leads_to(start: Any, node: Any) -> bool:
@@ -322,4 +328,4 @@ def _leads_to(start: Any, node: Any) -> bool:
 
 
 def _is_leaf(node: Any) -> bool:
-    return bool(node._sequence_nr() == _LEAF)  # noqa: SLF001
+    return bool(sequence_number(node) == _LEAF)

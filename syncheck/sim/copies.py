@@ -1,38 +1,59 @@
 """Copies between host and devices: which stream they run on, what waits for what, and who waits on the host."""
 
-import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import torch
 
+from syncheck.frames import frame_at
+from syncheck.hb.ids import BY_TORCH, Access, NamedKind, StreamId
 from syncheck.instrument.naming import name_of_tensor
 from syncheck.instrument.plan import Plan, tensors_of
+from syncheck.semantics.copies import HOST_DEVICE, CopyEnd, CopyPlan, copy_plan
+from syncheck.sim.autograd import Backward
+from syncheck.sim.graph_recorder import GraphRecorder
+from syncheck.sim.launches import Launches
 from syncheck.sim.memory import Allocation
-from syncheck.sim.virtual_gpus import HOST_DEVICE
-
-if TYPE_CHECKING:
-    from syncheck.sim.simulator import Simulator
+from syncheck.sim.placement import Placement
+from syncheck.sim.runtime import Runtime
 
 _ops = torch.ops.aten
+
+
+class RunPlain(NamedTuple):
+    """What a copy leaves to be run as any other operator: its arguments."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
 
 
 class Copies:
     """Copies of tensors, as `aten/src/ATen/native/cuda/Copy.cu` does them.
 
     Attributes:
-        specials: the operators that are handled here, by base name.
+        specials: the operators that are handled here, by base name; they return their result, or what is to be run
+            plainly.
     """
 
-    def __init__(self, simulator: "Simulator") -> None:
-        self._simulator = simulator
-        self._gpus = simulator.gpus
-        self._memory = simulator.memory
+    def __init__(
+        self,
+        runtime: Runtime,
+        backward: Backward,
+        launches: Launches,
+        placement: Placement,
+        recorder: GraphRecorder,
+    ) -> None:
+        self._runtime = runtime
+        self._gpus = runtime.gpus
+        self._memory = runtime.memory
+        self._backward = backward
+        self._launches = launches
+        self._placement = placement
+        self._graph_recorder = recorder
         self.specials: dict[str, Callable[..., Any]] = {
             "_to_copy": self._run_to_copy,
             "copy_": self._run_copy,
             "_foreach_copy_": self._run_foreach_copy,
-            "_local_scalar_dense": self._run_item,
             "is_pinned": self._run_is_pinned,
             "_pin_memory": self._run_pin,
             "pin_memory": self._run_pin,
@@ -41,50 +62,66 @@ class Copies:
     # -- operators that reach the dispatcher
 
     def _run_to_copy(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        del plan
         source = args[0]
         if not isinstance(source, torch.Tensor):  # vmap wraps a Python number so
             return func(*args, **kwargs)
         wanted = kwargs.get("device")
         here = self._memory.device(source)
         if wanted is None or (wanted.type == "cpu" and here == HOST_DEVICE):
-            return self._simulator.dispatcher.run_plain(func, plan, args, kwargs)
+            return RunPlain(args, kwargs)
         if wanted.type not in {"cpu", "cuda"}:
             return func(*args, **kwargs)
         # A CPU device here comes from C++ ("the tensor's own options"); the program's `.to("cpu")` never gets here.
-        target = here if wanted.type == "cpu" else self._simulator.index_of(wanted)
+        target = here if wanted.type == "cpu" else self._runtime.index_of(wanted)
         kwargs = {k: v for k, v in kwargs.items() if k not in {"device", "pin_memory"}}
         if target == here:
-            return self._simulator.dispatcher.run_plain(func, plan, args, kwargs)
+            return RunPlain(args, kwargs)
         non_blocking = bool(kwargs.pop("non_blocking", False))
         return self.transfer(source, target, non_blocking=non_blocking, **kwargs)
 
     def _run_copy(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         target, source = args[0], args[1]
         here, there = self._memory.device(target), self._memory.device(source)
-        adopted = here == HOST_DEVICE and self._simulator.dispatcher.placement.adopt_target(target, there)
+        adopted = here == HOST_DEVICE and self._placement.adopt_target(target, there)
         if here == there or adopted:
-            return self._simulator.dispatcher.run_plain(func, plan, args, kwargs)
-        non_blocking = bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
+            return RunPlain(args, kwargs)
         tape = self._recorder(here, there)
         if tape is not None:
             tape.run(func, plan, tensors_of(plan, args, kwargs), args, kwargs)
         else:
             func(target, source)
-        self.log(target, source, non_blocking=non_blocking)
+        self.log(target, source, non_blocking=_is_non_blocking(args, kwargs))
         return target
 
     def _run_foreach_copy(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run it plainly where all tensors are on one device, else one copy after the other, as torch does.
+
+        Source:
+            aten/src/ATen/native/ForeachOpsKernels.cpp, `foreach_tensor_copy_list_kernel_slow_`.
+        """
+        del func
         targets, sources = args[0], args[1]
         devices = {self._memory.device(t) for t in (*targets, *sources)}
         if len(devices) == 1:
-            return self._simulator.dispatcher.run_plain(func, plan, args, kwargs)
-        non_blocking = bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
+            return RunPlain(args, kwargs)
         for target, source in zip(targets, sources, strict=True):
-            self._simulator.dispatcher.run(_ops.copy_.default, (target, source, non_blocking), {})
+            if self._memory.device(target) == self._memory.device(source):
+                _ops.copy_.default(target, source)
+                self._copied_on_one_device(plan, target, source)
+            else:
+                self._run_copy(_ops.copy_.default, plan, (target, source, _is_non_blocking(args, kwargs)), {})
         return None
 
-    def _run_item(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return self._simulator.dispatcher.run_plain(func, plan, args, kwargs)
+    def _copied_on_one_device(self, plan: Plan, target: torch.Tensor, source: torch.Tensor) -> None:
+        device = self._memory.device(target)
+        if device != HOST_DEVICE:
+            accesses: list[Access] = []
+            self._memory.add_access(accesses, source, is_write=False)
+            self._memory.add_access(accesses, target, is_write=True)
+            self._launches.launch(
+                self._gpus.current_stream(device), plan.name, accesses, self._gpus.context(device, device)
+            )
 
     def _run_is_pinned(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         del func, plan, kwargs
@@ -108,10 +145,10 @@ class Copies:
         if self._memory.device(tensor) != HOST_DEVICE:
             raise RuntimeError(f"cannot pin '{tensor.type()}' only dense CPU tensors can be pinned")
         if not tensor.is_sparse:
-            self._simulator.dispatcher.host_touch("aten::_pin_memory", _read(tensor))
-        with self._simulator.unmonitored():
+            self._launches.host_read("aten::_pin_memory", tensor)
+        with self._runtime.unmonitored():
             pinned = _ops.clone.default(tensor.detach())
-        self._memory.tag(pinned.untyped_storage(), HOST_DEVICE, 0, pinned=True)
+        self._memory.tag_pinned(pinned.untyped_storage())
         return pinned  # type: ignore[no-any-return]  # an operator
 
     def transfer(self, source: torch.Tensor, target: int, *, non_blocking: bool, **kwargs: Any) -> torch.Tensor:
@@ -125,14 +162,14 @@ class Copies:
         here = self._memory.device(source)
         # a conversion runs on the device it starts from, for a copy to the host after it: values are the same
         recorder = self._recorder(here, target)
-        with self._simulator.unmonitored():
+        with self._runtime.unmonitored():
             result: torch.Tensor = _ops._to_copy.default(source.detach(), **kwargs)  # noqa: SLF001  torch's own name
         storage = result.untyped_storage()
         if target != HOST_DEVICE:
-            self._simulator.backward.enter_node(target)
+            self._backward.enter_node(target)
             self._memory.tag(storage, target, self._gpus.site())
         elif non_blocking:
-            self._memory.tag(storage, HOST_DEVICE, 0, pinned=True)
+            self._memory.tag_pinned(storage)
         if recorder is not None:
             recorder.note_copy(result, source)
         self.log(result, source, non_blocking=non_blocking)
@@ -142,109 +179,73 @@ class Copies:
         """Return the recorder of a graph capture in progress on one of the devices' current streams, if any."""
         gpus = self._gpus
         used = [gpus.current_stream(device) for device in devices if device != HOST_DEVICE]
-        return self._simulator.recorder if any(gpus.monitor.capturing(stream) for stream in used) else None
+        return self._graph_recorder if any(gpus.monitor.capturing(stream) for stream in used) else None
 
     # -- ordering
 
     def log(self, target: torch.Tensor, source: torch.Tensor, *, non_blocking: bool) -> None:
-        """Tell the monitor of a copy between different devices, done already."""
+        """Report a copy between different devices, done already."""
         if not target.numel():
             return
         to, origin = self._memory.of(target), self._memory.of(source)
-        here = HOST_DEVICE if to is None else to.device
-        there = HOST_DEVICE if origin is None else origin.device
-        if here == HOST_DEVICE:
-            self._device_to_host(target, to, source, origin, there, non_blocking=non_blocking)
-        elif there == HOST_DEVICE:
-            self._host_to_device(target, to, source, origin, here, non_blocking=non_blocking)
-        else:
-            self._device_to_device(target, source, here, there)
-
-    def _host_to_device(
-        self,
-        target: torch.Tensor,
-        to: Allocation | None,
-        source: torch.Tensor,
-        origin: Allocation | None,
-        device: int,
-        *,
-        non_blocking: bool,
-    ) -> None:
-        assert to is not None  # noqa: S101  it is on a device
-        gpus, dispatcher = self._gpus, self._simulator.dispatcher
-        self._simulator.backward.enter_node(device)
-        stream = gpus.current_stream(device)
-        accesses = [(to.ident, self._memory.view(target), True)]
-        if origin is not None:
-            dispatcher.host_touch("aten::copy_", _read(source)) if not origin.pinned else None
-        if origin is not None and origin.pinned:
-            self._simulator.verify_unmodified(source)
-            accesses.append((origin.ident, self._memory.view(source), False))
-        elif non_blocking and not gpus.monitor.capturing(stream):
+        plan = copy_plan(_end(to), _end(origin), non_blocking=non_blocking)
+        gpus = self._gpus
+        self._backward.enter_node(plan.device)
+        stream = gpus.current_stream(plan.device)
+        if plan.host_reads_source and origin is not None:
+            self._launches.host_read("aten::copy_", source)
+        if plan.uses_host_memory and plan.device == _end(to).device:
+            self._runtime.verify_unmodified(source)
+        if plan.overlaps_nothing and not gpus.monitor.capturing(stream):
             self._report_pageable(source)
-        dispatcher.launch(stream, "aten::copy_", accesses, gpus.mismatch(device, device))
-        if not non_blocking:
-            self._synchronize(stream, "a blocking copy")
-        elif origin is not None and origin.pinned and origin.exported:
+        accesses = self._accesses(source, origin, plan, is_write=False) + self._accesses(
+            target, to, plan, is_write=True
+        )
+        self._launch(plan, stream, accesses)
+        if plan.host_waits:
+            self._synchronize(
+                stream, "a copy to the host" if to is None or to.device == HOST_DEVICE else "a blocking copy"
+            )
+        elif origin is not None and origin.device == HOST_DEVICE and origin.pinned and origin.exported:
             origin.in_flight = self._memory.checksum(source.untyped_storage())
+
+    def _accesses(
+        self, tensor: torch.Tensor, tag: Allocation | None, plan: CopyPlan, *, is_write: bool
+    ) -> list[Access]:
+        if tag is None or (tag.device == HOST_DEVICE and not plan.uses_host_memory):
+            return []
+        return [(tag.ident, self._memory.view(tensor), is_write)]
+
+    def _launch(self, plan: CopyPlan, stream: StreamId, accesses: list[Access]) -> None:
+        gpus, site = self._gpus, self._gpus.site()
+        other = plan.device if plan.other == HOST_DEVICE else plan.other
+        if plan.is_peer:
+            self._memory.flush()
+            gpus.monitor.wait_stream(stream, gpus.current_stream(other), site, BY_TORCH)
+        self._launches.launch(stream, "aten::copy_", accesses, gpus.context(plan.device, other))
+        if plan.is_peer:
+            gpus.monitor.wait_stream(gpus.current_stream(other), stream, site, BY_TORCH)
 
     def _report_pageable(self, source: torch.Tensor) -> None:
         gpus = self._gpus
-        ident = gpus.next_id("allocation")  # plain host memory has no id of its own
-        if gpus.monitor.pageable_copy(ident, self._memory.view(source), gpus.site()):
-            name = name_of_tensor(sys._getframe(1), lambda value: value is source)  # noqa: SLF001  to get a frame
-            gpus.monitor.name("allocation", ident, name)
+        ident = gpus.next_allocation()  # plain host memory has no id of its own
+        gpus.monitor.pageable_copy(ident, self._memory.view(source), gpus.site())
+        if self._runtime.has_new_findings:
+            name = name_of_tensor(frame_at(1), lambda value: value is source)
+            gpus.monitor.name(NamedKind.ALLOCATION, ident, name)
+            self._runtime.name_findings()
 
-    def _device_to_host(
-        self,
-        target: torch.Tensor,
-        to: Allocation | None,
-        source: torch.Tensor,
-        origin: Allocation | None,
-        device: int,
-        *,
-        non_blocking: bool,
-    ) -> None:
-        assert origin is not None  # noqa: S101  it is on a device
-        gpus = self._gpus
-        self._simulator.backward.enter_node(device)
-        stream = gpus.current_stream(device)
-        accesses = [(origin.ident, self._memory.view(source), False)]
-        is_pinned = to is not None and to.pinned
-        if to is not None and is_pinned:
-            accesses.append((to.ident, self._memory.view(target), True))
-        self._simulator.dispatcher.launch(stream, "aten::copy_", accesses, gpus.mismatch(device, device))
-        if not (non_blocking and is_pinned):
-            self._synchronize(stream, "a copy to the host")
-
-    def _device_to_device(self, target: torch.Tensor, source: torch.Tensor, here: int, there: int) -> None:
-        """Log a peer copy: on the source's current stream, with waits before and after.
-
-        Source:
-            aten/src/ATen/native/cuda/Copy.cu, `copy_device_to_device`: dst_ready and src_ready events.
-        """
-        gpus, memory = self._gpus, self._memory
-        self._simulator.backward.enter_node(there)
-        source_stream, target_stream = gpus.current_stream(there), gpus.current_stream(here)
-        to, origin = memory.of(target), memory.of(source)
-        assert to is not None and origin is not None  # noqa: S101, PT018  both are on devices
-        site = gpus.site()
-        memory.flush()
-        gpus.monitor.wait_stream(source_stream, target_stream, site, ("torch", ""))
-        accesses = [(origin.ident, memory.view(source), False), (to.ident, memory.view(target), True)]
-        context = gpus.mismatch(there, here)
-        self._simulator.dispatcher.launch(source_stream, "aten::copy_", accesses, context)
-        gpus.monitor.wait_stream(target_stream, source_stream, site, ("torch", ""))
-
-    def _synchronize(self, stream: int, what: str) -> None:
+    def _synchronize(self, stream: StreamId, what: str) -> None:
         gpus = self._gpus
         if gpus.monitor.capturing(stream):
-            self._simulator.refuse_in_capture(what)
+            self._runtime.refuse_in_capture(what)
         self._memory.flush()
         gpus.monitor.sync_stream(stream, gpus.site(), explicit=False)
 
 
-def _read(tensor: torch.Tensor) -> list[Any]:
-    from syncheck.instrument.plan import Argument  # noqa: PLC0415
+def _end(tag: Allocation | None) -> CopyEnd:
+    return CopyEnd(HOST_DEVICE) if tag is None else CopyEnd(tag.device, tag.pinned)
 
-    return [(tensor, Argument(0, "self", is_list=False, is_write=False, is_read=True))]
+
+def _is_non_blocking(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))

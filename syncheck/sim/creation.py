@@ -9,7 +9,8 @@ from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext, _device_constructors
 
 from syncheck.instrument.patching import Patches
-from syncheck.sim.simulator import Simulator
+from syncheck.sim.copies import Copies
+from syncheck.sim.runtime import Runtime
 from syncheck.sim.tensors import as_device
 
 # Those take a device in C++, which knows no GPU by its number.
@@ -23,9 +24,9 @@ _NEW = "new_empty new_zeros new_ones new_full new_empty_strided".split()
 class Creation:
     """Replaces the functions that make tensors and whose result does not pass the dispatcher as they are."""
 
-    def __init__(self, simulator: Simulator, patches: Patches) -> None:
-        self._simulator = simulator
-        self._memory = simulator.memory
+    def __init__(self, runtime: Runtime, copies: Copies, patches: Patches) -> None:
+        self._runtime = runtime
+        self._copies = copies
         self._patches = patches
 
     def install(self) -> None:
@@ -74,7 +75,7 @@ class Creation:
 
     def _put(self, made: torch.Tensor, target: torch.device, *, pinned: bool = False) -> torch.Tensor:
         if target.type == "cpu":
-            return self._simulator.copies.pin(made) if pinned else made
+            return self._copies.pin(made) if pinned else made
         return made.to(target)
 
     def _as_tensor(self, original: Any) -> Any:
@@ -127,7 +128,7 @@ class Creation:
 
     def _stand_in(self, tensor: torch.Tensor, *, is_new: bool) -> torch.Tensor:
         """Return a tensor in host memory with the properties that the new one takes over."""
-        with self._simulator.unmonitored():
+        with self._runtime.unmonitored():
             if is_new:
                 return torch.empty(0, dtype=tensor.dtype)
             return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
@@ -146,7 +147,7 @@ class Creation:
             device = as_device(kwargs.pop("device", None)) or tensor.device
             if tensor.is_sparse and args and isinstance(args[0], torch.Tensor):
                 return torch.sparse_coo_tensor(*args, **kwargs)
-            with self._simulator.unmonitored():
+            with self._runtime.unmonitored():
                 plain = torch.empty(0, dtype=tensor.dtype)
                 made = original(plain, *args, **kwargs)
             return made.to(device)  # type: ignore[no-any-return]  # torch's own function

@@ -10,14 +10,17 @@ import torch.cuda.jiterator
 import torch.cuda.nccl
 import torch.cuda.tunable
 
+from syncheck.hb.ids import LookedUp
 from syncheck.instrument.patching import Patches
+from syncheck.instrument.torch_internals import C
 from syncheck.sim.cuda_memory import CudaMemory, MemPool
 from syncheck.sim.device_properties import NAME, DeviceProperties
 from syncheck.sim.errors import refuse
 from syncheck.sim.events import CudaEvent, SimulatedEvent
 from syncheck.sim.graphs import AcceleratorGraph, CUDAGraph
-from syncheck.sim.random import Generator
-from syncheck.sim.simulator import Simulator
+from syncheck.sim.launches import Launches
+from syncheck.sim.random import Generator, Random
+from syncheck.sim.runtime import Runtime
 from syncheck.sim.streams import CudaStream, ExternalStream, SimulatedStream, StreamContext
 
 CUDA_VERSION = "12.8"
@@ -27,26 +30,28 @@ CUDA_VERSION = "12.8"
 class CudaApi:
     """Makes the replacements; the names are torch's."""
 
-    def __init__(self, simulator: Simulator) -> None:
-        self._simulator = simulator
-        self._gpus = simulator.gpus
+    def __init__(self, runtime: Runtime, launches: Launches, random: Random) -> None:
+        self._runtime = runtime
+        self._launches = launches
+        self._random_numbers = random
+        self._gpus = runtime.gpus
 
     # -- devices
 
     def _basic(self) -> dict[str, Callable[..., Any]]:
-        gpus, simulator = self._gpus, self._simulator
+        runtime, gpus = self._runtime, self._gpus
 
         def set_device(device: Any) -> None:
             if device is None or (isinstance(device, int) and device < 0):
                 return
-            index = simulator.index_of(device)
+            index = runtime.index_of(device)
             gpus.thread.device = index
             gpus.thread.set_explicitly = True
 
         def exchange(index: int) -> int:
             before = gpus.thread.device
             if index >= 0:
-                gpus.thread.device = simulator.index_of(int(index))
+                gpus.thread.device = runtime.index_of(int(index))
                 gpus.thread.set_explicitly = True
             return before
 
@@ -54,7 +59,7 @@ class CudaApi:
             "is_available": lambda: True,
             "device_count": lambda: len(gpus.devices),
             "init": lambda: None,
-            "_lazy_init": simulator.check_process,
+            "_lazy_init": runtime.check_process,
             "_lazy_call": lambda call, **_: call(),
             "is_initialized": lambda: True,
             "_is_in_bad_fork": lambda: False,
@@ -62,18 +67,18 @@ class CudaApi:
             "set_device": set_device,
             "_exchange_device": exchange,
             "_maybe_exchange_device": exchange,
-            "synchronize": simulator.synchronize,
+            "synchronize": runtime.synchronize,
             "ipc_collect": lambda: None,
             "_get_device_index": self._device_index,
             "_sleep": self._sleep,
         }
 
     def _properties(self) -> dict[str, Callable[..., Any]]:
-        gpus, simulator = self._gpus, self._simulator
+        gpus, runtime = self._gpus, self._runtime
         return {
             "get_device_name": lambda device=None: NAME,  # noqa: ARG005  torch names
             "get_device_capability": lambda device=None: (9, 0),  # noqa: ARG005  torch names
-            "get_device_properties": lambda device=None: DeviceProperties(simulator.index_of(device)),
+            "get_device_properties": lambda device=None: DeviceProperties(runtime.index_of(device)),
             "can_device_access_peer": self._peers,
             "get_arch_list": lambda: ["sm_90"],
             "get_gencode_flags": lambda: "",
@@ -91,45 +96,45 @@ class CudaApi:
         return self._gpus.thread.device
 
     def _peers(self, device: Any, peer_device: Any) -> bool:
-        return self._simulator.index_of(device) != self._simulator.index_of(peer_device)
+        return self._runtime.index_of(device) != self._runtime.index_of(peer_device)
 
     def _sleep(self, cycles: int) -> None:
         del cycles
-        simulator, gpus = self._simulator, self._gpus
-        simulator.enter()
+        runtime, gpus = self._runtime, self._gpus
+        runtime.enter()
         device = gpus.thread.device
         gpus.thread.implicit_device = True
-        simulator.dispatcher.launch(gpus.current_stream(device), "torch.cuda._sleep", [])
+        self._launches.launch(gpus.current_stream(device), "torch.cuda._sleep", [])
 
     def _device_index(self, device: Any, optional: bool = False, allow_cpu: bool = False) -> int:  # noqa: FBT001, FBT002
         if isinstance(device, torch.device | str) and allow_cpu and torch.device(device).type == "cpu":
             return -1
         if device is None and not optional:
             raise ValueError(f"Expected a torch.device with a specified index or an integer, but got:{device}")
-        return self._simulator.index_of(device)
+        return self._runtime.index_of(device)
 
     # -- streams
 
     def _streams(self) -> dict[str, Callable[..., Any]]:
-        simulator, gpus = self._simulator, self._gpus
+        runtime, gpus = self._runtime, self._gpus
 
         def current_stream(device: Any = None) -> Any:
-            simulator.enter()
-            index = simulator.index_of(device)
-            return CudaStream.of(simulator, gpus.current_stream(index), "current_stream")
+            runtime.enter()
+            index = runtime.index_of(device)
+            return CudaStream.of(runtime, gpus.current_stream(index), LookedUp.CURRENT)
 
         def default_stream(device: Any = None) -> Any:
-            index = simulator.index_of(device)
-            return CudaStream.of(simulator, gpus.devices[index].default_stream, "default_stream")
+            index = runtime.index_of(device)
+            return CudaStream.of(runtime, gpus.devices[index].default_stream, LookedUp.DEFAULT)
 
         def set_stream(stream: Any) -> None:
             if stream is not None:
-                simulator.enter()
+                runtime.enter()
                 gpus.set_stream(stream.ident)
 
         def external(handle: int, device: Any = None) -> Any:
-            stream = gpus.external_stream(simulator.index_of(device), handle, gpus.site())
-            return CudaStream.of(simulator, stream)
+            stream = gpus.external_stream(runtime.index_of(device), handle, gpus.site())
+            return CudaStream.of(runtime, stream)
 
         return {
             "current_stream": current_stream,
@@ -142,13 +147,13 @@ class CudaApi:
     # -- random numbers
 
     def _random(self) -> dict[str, Callable[..., Any]]:
-        simulator = self._simulator
+        runtime, random = self._runtime, self._random_numbers
 
         def generator(device: Any = None) -> Any:
-            return simulator.random.generator(simulator.index_of("cuda" if device is None else device))
+            return random.generator(runtime.index_of("cuda" if device is None else device))
 
         def seed_all(seed: int) -> None:
-            for one in simulator.random.defaults:
+            for one in random.defaults:
                 one.manual_seed(int(seed))
 
         def random_seed_all() -> None:
@@ -157,9 +162,9 @@ class CudaApi:
         return {
             "get_rng_state": lambda device="cuda": generator(device).get_state(),
             "set_rng_state": lambda state, device="cuda": generator(device).set_state(state.cpu()) and None,
-            "get_rng_state_all": lambda: [g.get_state() for g in simulator.random.defaults],
+            "get_rng_state_all": lambda: [g.get_state() for g in random.defaults],
             "set_rng_state_all": lambda states: (
-                [g.set_state(s.cpu()) for g, s in zip(simulator.random.defaults, states, strict=False)] and None
+                [g.set_state(s.cpu()) for g, s in zip(random.defaults, states, strict=False)] and None
             ),
             "manual_seed": lambda seed: generator().manual_seed(int(seed)) and None,
             "manual_seed_all": seed_all,
@@ -174,7 +179,7 @@ class CudaApi:
             self._basic()
             | self._properties()
             | self._streams()
-            | CudaMemory(self._simulator).functions()
+            | CudaMemory(self._runtime).functions()
             | self._random()
         )
 
@@ -194,9 +199,9 @@ class CudaApi:
         }
 
 
-def install_cuda(simulator: Simulator, patches: Patches) -> None:
+def install_cuda(runtime: Runtime, launches: Launches, random: Random, patches: Patches) -> None:
     """Replace classes and functions wherever torch's modules hold them, and the C functions below them."""
-    api = CudaApi(simulator)
+    api = CudaApi(runtime, launches, random)
     classes = {**_STREAM_CLASSES, torch.Generator: Generator}
     classes |= {getattr(torch.cuda, name): value for name, value in _CLASSES.items() if hasattr(torch.cuda, name)}
     replacements: dict[Any, Any] = dict(classes)
@@ -212,7 +217,7 @@ def install_cuda(simulator: Simulator, patches: Patches) -> None:
     if hasattr(torch.accelerator, "Graph"):  # since torch 2.13
         patches.set(torch.accelerator, "Graph", AcceleratorGraph)
     _install_refused_modules(patches)
-    _install_low_level(simulator, patches)
+    _install_low_level(runtime, api.functions()["_exchange_device"], random, patches)
 
 
 def _install_refused_modules(patches: Patches) -> None:
@@ -226,26 +231,25 @@ def _install_refused_modules(patches: Patches) -> None:
     patches.set(torch.cuda.memory, "_record_memory_history", lambda *args, **kwargs: None)  # noqa: ARG005  any form
 
 
-def _install_low_level(simulator: Simulator, patches: Patches) -> None:
-    exchange = CudaApi(simulator).functions()["_exchange_device"]
-    gpus, functions = simulator.gpus, torch._C  # noqa: SLF001  torch's own Python code calls them
+def _install_low_level(runtime: Runtime, exchange: Callable[[int], int], random: Random, patches: Patches) -> None:
+    gpus, functions = runtime.gpus, C
     for name, function in {
         "_get_accelerator": lambda check=None: torch.device("cuda"),  # noqa: ARG005  torch's name
         "_accelerator_getAccelerator": lambda: torch.device("cuda"),
         "_accelerator_exchangeDevice": exchange,
         "_accelerator_maybeExchangeDevice": exchange,
         "_host_emptyCache": lambda: None,
-        "_cuda_setStream": _low_level_set_stream(simulator),
+        "_cuda_setStream": _low_level_set_stream(runtime),
         "_cuda_getDevice": lambda: gpus.thread.device,
         "_cuda_getDeviceCount": lambda: len(gpus.devices),
-        "_cuda_isInBadFork": lambda: simulator.is_forked,
+        "_cuda_isInBadFork": lambda: runtime.is_forked,
         "_cuda_getCurrentRawStream": lambda device: gpus.handle_of(gpus.current_stream(device)),
     }.items():
         patches.set(functions, name, function)
     patches.set(torch.cuda, "_initialized", True)
     patches.set(torch.version, "cuda", CUDA_VERSION)
     patches.set(torch.backends.cuda, "is_built", lambda: True)
-    patches.set(torch.cuda, "default_generators", simulator.random.defaults)
+    patches.set(torch.cuda, "default_generators", random.defaults)
     patches.set(torch.cuda.graph, "default_capture_stream", None)
 
 
@@ -262,10 +266,10 @@ def _named(function: Callable[..., Any], name: str, original: Any) -> Any:
     return renamed
 
 
-def _low_level_set_stream(simulator: Simulator) -> Callable[..., None]:
+def _low_level_set_stream(runtime: Runtime) -> Callable[..., None]:
     def set_stream(stream_id: int, device_index: int, device_type: int) -> None:
         del device_type
-        gpus = simulator.gpus
+        gpus = runtime.gpus
         gpus.set_stream(gpus.external_stream(device_index, stream_id, gpus.site()))
 
     return set_stream

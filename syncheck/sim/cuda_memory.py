@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from syncheck.sim.errors import NotSimulatedError
-from syncheck.sim.simulator import Simulator, active
+from syncheck.sim.runtime import Runtime, active
 from syncheck.sim.virtual_gpus import TOTAL_MEMORY, VirtualDevice
 
 
@@ -15,7 +15,7 @@ class MemPool:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if args or kwargs.get("allocator") is not None:
             raise NotSimulatedError("MemPool with an allocator of its own")
-        self.id = (0, active().gpus.next_id("pool"))
+        self.id = (0, active().gpus.next_pool())
 
     def use_count(self) -> int:
         """Return how many owners the pool has: here always one."""
@@ -29,9 +29,9 @@ class MemPool:
 class CudaMemory:
     """Makes the replacements; the names are torch's."""
 
-    def __init__(self, simulator: Simulator) -> None:
-        self._simulator = simulator
-        self._gpus = simulator.gpus
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._gpus = runtime.gpus
 
     def functions(self) -> dict[str, Callable[..., Any]]:
         """Return the functions, by name."""
@@ -81,16 +81,14 @@ class CudaMemory:
             "set_per_process_memory_fraction": lambda fraction, device=None: None,  # noqa: ARG005  torch names
             "get_per_process_memory_fraction": lambda device=None: 1.0,  # noqa: ARG005  torch names
             "get_allocator_backend": lambda: "native",
-            "list_gpu_processes": lambda device=None: (
-                f"GPU:{self._simulator.index_of(device)}\nno processes are running"
-            ),
+            "list_gpu_processes": lambda device=None: f"GPU:{self._runtime.index_of(device)}\nno processes are running",
             "use_mem_pool": self._use_mem_pool,
-            "graph_pool_handle": lambda: (0, self._gpus.next_id("pool")),
+            "graph_pool_handle": lambda: (0, self._gpus.next_pool()),
         }
 
     def _virtual(self, device: Any) -> VirtualDevice:
-        self._simulator.memory.flush()
-        return self._gpus.devices[self._simulator.index_of(device)]
+        self._runtime.memory.flush()
+        return self._gpus.devices[self._runtime.index_of(device)]
 
     def _nested_stats(self, device: Any = None) -> dict[str, Any]:
         virtual = self._virtual(device)
@@ -122,7 +120,7 @@ class CudaMemory:
 
     @contextlib.contextmanager
     def _use_mem_pool(self, pool: MemPool, device: Any = None) -> Iterator[None]:
-        index = self._simulator.index_of(device)
+        index = self._runtime.index_of(device)
         pools = self._gpus.thread.pools
         before = pools.get(index, 0)
         pools[index] = pool.id[1]

@@ -12,48 +12,35 @@ Source:
 from collections import OrderedDict
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from syncheck.findings import Place
+from syncheck.hb.ids import (
+    BY_TORCH,
+    UNKNOWN_SITE,
+    Accesses,
+    AllocationId,
+    NamedKind,
+    SiteId,
+    StreamId,
+    WaitCall,
+)
 from syncheck.instrument.collectives import argument, calls, issue, plan_of
 from syncheck.instrument.plan import Plan, tensors_in, tensors_of
+from syncheck.instrument.torch_internals import schema_of
 from syncheck.ranks import watchdog
-from syncheck.sanitizer.classify import collective_name
+from syncheck.semantics.collectives import POINT_TO_POINT, collective_name
+from syncheck.semantics.copies import HOST_DEVICE
+from syncheck.sim.autograd import Backward
 from syncheck.sim.futures import Futures
-from syncheck.sim.virtual_gpus import HOST_DEVICE
-
-if TYPE_CHECKING:
-    from syncheck.sim.simulator import Simulator
+from syncheck.sim.launches import Launches
+from syncheck.sim.runtime import Runtime
+from syncheck.sim.started import Started
 
 _MOST_STARTED = 4096
-"""Collectives that nobody has waited for, of which the tensors are kept as NCCL keeps them."""
-_POINT_TO_POINT = frozenset("send recv_ recv_any_source_".split())
-
-
-@dataclass(slots=True)
-class Started:
-    """A collective on a communication stream.
-
-    Attributes:
-        work: torch's handle; kept, so that it stays the same object.
-        event: is recorded at its end.
-        stream: the communication stream.
-        tensors: its tensors, which live until somebody has waited.
-        group: the name of its group in the records of the ranks.
-        was_asked: `is_completed` has said no.
-        is_barrier: who waits for it lets the host wait.
-    """
-
-    work: Any
-    event: int
-    stream: int
-    tensors: list[torch.Tensor]
-    group: str
-    was_asked: bool = False
-    is_barrier: bool = False
+"""Collectives that the program has not waited for, of which the tensors are kept as NCCL keeps them."""
 
 
 class Distributed:
@@ -65,18 +52,22 @@ class Distributed:
             uses the result, unseen.
     """
 
-    def __init__(self, simulator: "Simulator") -> None:
-        self._simulator = simulator
-        self._gpus = simulator.gpus
-        self._streams: dict[tuple[str, int], int] = {}
+    def __init__(self, runtime: Runtime, backward: Backward, launches: Launches) -> None:
+        self._runtime = runtime
+        self._backward = backward
+        self._launches = launches
+        self._memory = runtime.memory
+        self._gpus = runtime.gpus
+        self._streams: dict[tuple[str, int], StreamId] = {}
         self._started: OrderedDict[int, Started] = OrderedDict()
-        self._functional: dict[int, Started] = {}  # allocation -> the functional collective that fills it
+        self._functional: dict[AllocationId, Started] = {}  # allocation -> the functional collective that fills it
         self._plans: dict[Any, Plan | None] = {}
         self._coalesced: list[Any] | None = None  # what has been started since a coalescing manager was entered
         self._together: dict[int, list[Any]] = {}  # the last handle of a coalescing manager -> the others
         self.futures = Futures(self, self._gpus)
         self.nccl_groups: set[str] = set()
-        self.ddp_pending: dict[int, Started] = {}
+        launches.before_launch.append(self._join_for)
+        self.ddp_pending: dict[AllocationId, Started] = {}
 
     # -- operators
 
@@ -94,7 +85,7 @@ class Distributed:
 
     def _run(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], group: str) -> Any:
         tensors = tensors_of(plan, args, kwargs)
-        devices = {self._simulator.memory.device(tensor) for tensor, _ in tensors} - {HOST_DEVICE}
+        devices = {self._memory.device(tensor) for tensor, _ in tensors} - {HOST_DEVICE}
         if plan.base == "barrier":
             return self._barrier(func, plan, args, kwargs, group)
         if not devices:
@@ -104,80 +95,80 @@ class Distributed:
         is_async = _is_async(func, args, kwargs)
         stream = self._stream(_group_name(args), device) if is_async else current
         if stream != current:
-            self._gpus.monitor.wait_stream(stream, current, 0, ("torch", ""))
+            self._gpus.monitor.wait_stream(stream, current, UNKNOWN_SITE, BY_TORCH)
         if is_async and calls.depth:
             args, kwargs = _with_own_inputs(plan, args, kwargs)
         result = func(*args, **kwargs)
         work = _work_in(result)
         if self._coalesced is not None:
             self._coalesced.append(work)
-        if plan.base not in _POINT_TO_POINT:
+        if plan.base not in POINT_TO_POINT:
             work.wait()  # the values are there at once; a peer may still have to post its receive
         self._launch(plan, tensors, stream)
         if is_async:
             self._hand_out(plan, work, stream, [tensor for tensor, _ in tensors], group)
         return result
 
-    def _hand_out(self, plan: Plan, work: Any, stream: int, tensors: list[torch.Tensor], group: str) -> None:
+    def _hand_out(self, plan: Plan, work: Any, stream: StreamId, tensors: list[torch.Tensor], group: str) -> None:
         if calls.depth:
             self._gpus.monitor.collective(stream, plan.name, self._gpus.site())
-        if plan.base in _POINT_TO_POINT:
+        if plan.base in POINT_TO_POINT:
             self._record(tensors, stream)
             tensors = []
         self._start(work, stream, tensors, group)
 
-    def _record(self, tensors: list[torch.Tensor], stream: int) -> None:
-        """Let tensors of a message be freed before anybody has waited for it, as `pointToPoint` does."""
+    def _record(self, tensors: list[torch.Tensor], stream: StreamId) -> None:
+        """Let tensors of a message be freed before the program has waited for it, as `pointToPoint` does."""
         for tensor in tensors:
-            tag = self._simulator.memory.of(tensor)
+            tag = self._memory.of(tensor)
             if tag is not None and tensor.numel():
-                view = self._simulator.memory.view(tensor)
-                self._gpus.monitor.record_stream(tag.ident, view, stream, 0)
+                view = self._memory.view(tensor)
+                self._gpus.monitor.record_stream(tag.ident, view, stream, UNKNOWN_SITE)
 
-    def _place(self, site: int) -> Place:
+    def _place(self, site: SiteId) -> Place:
         return self._gpus.sites.place(site)
 
-    def _launch(self, plan: Plan, tensors: Any, stream: int) -> None:
+    def _launch(self, plan: Plan, tensors: Any, stream: StreamId) -> None:
         accesses = []
         for tensor, taken in tensors:
-            tag = self._simulator.memory.of(tensor)
+            tag = self._memory.of(tensor)
             if tag is not None and tensor.numel():
-                accesses.append((tag.ident, self._simulator.memory.view(tensor), taken.is_write))
+                accesses.append((tag.ident, self._memory.view(tensor), taken.is_write))
         if accesses:
-            self._simulator.dispatcher.launch(stream, plan.name, accesses)
+            self._launches.launch(stream, plan.name, accesses)
 
-    def _start(self, work: Any, stream: int, tensors: list[torch.Tensor], group: str) -> None:
+    def _start(self, work: Any, stream: StreamId, tensors: list[torch.Tensor], group: str) -> None:
         started = self._recorded(work, stream, tensors, group)
         if calls.depth:
             self._started[id(work)] = started
             if len(self._started) > _MOST_STARTED:
                 self._started.popitem(last=False)
-        elif self._simulator.backward.is_running:
+        elif self._backward.is_running:
             self.add_ddp_pending(started, self._idents(tensors))
         else:
             self.join(started)
 
-    def _idents(self, tensors: Iterable[torch.Tensor]) -> frozenset[int]:
-        memory = self._simulator.memory
+    def _idents(self, tensors: Iterable[torch.Tensor]) -> frozenset[AllocationId]:
+        memory = self._memory
         return frozenset(tag.ident for tensor in tensors if (tag := memory.of(tensor)) is not None)
 
-    def add_ddp_pending(self, started: Started, idents: Iterable[int]) -> None:
+    def add_ddp_pending(self, started: Started, idents: Iterable[AllocationId]) -> None:
         """In a backward pass, C++ code waits for what has been started before it uses these allocations."""
-        if self._simulator.backward.is_running:
+        if self._backward.is_running:
             self.ddp_pending |= dict.fromkeys(idents, started)
 
-    def _recorded(self, work: Any, stream: int, tensors: list[torch.Tensor], group: str = "") -> Started:
+    def _recorded(self, work: Any, stream: StreamId, tensors: list[torch.Tensor], group: str = "") -> Started:
         """Record an event at the end of a collective that has just been launched."""
-        started = Started(work, self._gpus.next_id("event"), stream, tensors, group)
-        self._gpus.monitor.event(started.event, 0, timing=False)
+        started = Started(work, self._gpus.next_event(), stream, tensors, group)
+        self._gpus.monitor.event(started.event, UNKNOWN_SITE, timing=False)
         self._gpus.monitor.record(started.event, stream, self._gpus.site())
         return started
 
-    def _stream(self, group: str, device: int) -> int:
+    def _stream(self, group: str, device: int) -> StreamId:
         known = self._streams.get((group, device))
         if known is None:
-            known = self._streams[group, device] = self._gpus.new_stream(device, 0, high_priority=False)
-            self._gpus.monitor.name("stream", known, "nccl" if group in {"", "0"} else f"nccl, group {group}")
+            known = self._streams[group, device] = self._gpus.new_stream(device, UNKNOWN_SITE, high_priority=False)
+            self._gpus.monitor.name(NamedKind.STREAM, known, "nccl" if group in {"", "0"} else f"nccl, group {group}")
         return known
 
     def _barrier(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], group: str) -> Any:
@@ -196,7 +187,7 @@ class Distributed:
             self._gpus.monitor.sync_stream(current, self._gpus.site(), explicit=True)
             return result
         stream = self._stream(_group_name(args), self._gpus.thread.device)
-        self._gpus.monitor.wait_stream(stream, current, 0, ("torch", ""))
+        self._gpus.monitor.wait_stream(stream, current, UNKNOWN_SITE, BY_TORCH)
         self._gpus.monitor.launch(stream, plan.name, (), self._gpus.site())
         self._gpus.monitor.collective(stream, plan.name, self._gpus.site())
         self._start(work, stream, [], group)
@@ -207,36 +198,36 @@ class Distributed:
 
     def run_functional(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operator of `_c10d_functional`."""
-        base = func._schema.name.partition("::")[2]  # noqa: SLF001  torch offers no public name
+        base = schema_of(func).name.partition("::")[2]
         if base == "wait_tensor":
             return self._wait_tensor(func, args, kwargs)
-        inputs = [tensor for tensor in tensors_in(args[0]) if self._simulator.memory.of(tensor) is not None]
+        inputs = [tensor for tensor in tensors_in(args[0]) if self._memory.of(tensor) is not None]
         if not inputs or base.startswith("_wrap"):
             return func(*args, **kwargs)
         group = issue(func, args, kwargs, self._gpus.site(), self._place)
-        device = self._simulator.memory.device(inputs[0])
+        device = self._memory.device(inputs[0])
         stream = self._stream(str(args[-1]), device)
-        self._gpus.monitor.wait_stream(stream, self._gpus.current_stream(device), 0, ("torch", ""))
-        with watchdog.waiting(collective_name(func._schema.name), group):  # noqa: SLF001
+        self._gpus.monitor.wait_stream(stream, self._gpus.current_stream(device), UNKNOWN_SITE, BY_TORCH)
+        with watchdog.waiting(collective_name(schema_of(func).name), group):
             result = func(*args, **kwargs)
         outputs = tensors_in(result)
         for tensor in outputs:
             torch.ops._c10d_functional.wait_tensor(tensor)  # noqa: SLF001  the values are there at once
-            if self._simulator.memory.of(tensor) is None:
-                self._simulator.memory.tag(tensor.untyped_storage(), device, self._gpus.site())
-        memory = self._simulator.memory
+            if self._memory.of(tensor) is None:
+                self._memory.tag(tensor.untyped_storage(), device, self._gpus.site())
+        memory = self._memory
         written = {memory.of(tensor).ident for tensor in outputs}  # type: ignore[union-attr]  # tagged above
         accesses = [(memory.of(t).ident, memory.view(t), True) for t in outputs]  # type: ignore[union-attr]
         accesses += [
             (tag.ident, memory.view(t), False) for t in inputs if (tag := memory.of(t)) and tag.ident not in written
         ]
-        self._simulator.dispatcher.launch(stream, func._schema.name, accesses)  # noqa: SLF001
-        self._gpus.monitor.collective(stream, func._schema.name, self._gpus.site())  # noqa: SLF001
+        self._launches.launch(stream, schema_of(func).name, accesses)
+        self._gpus.monitor.collective(stream, schema_of(func).name, self._gpus.site())
         self._functional |= dict.fromkeys(written, self._recorded(None, stream, inputs))
         return result
 
     def _wait_tensor(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        tag = self._simulator.memory.of(args[0])
+        tag = self._memory.of(args[0])
         started = self._functional.pop(tag.ident, None) if tag is not None else None
         if started is not None:
             self.join(started)
@@ -248,17 +239,23 @@ class Distributed:
         """Let the current stream wait for a collective, and let go of its tensors."""
         self._started.pop(id(started.work), None)
         current = self._gpus.current_stream(self._gpus.device_of(started.stream))
-        self._gpus.monitor.wait(started.event, current, self._gpus.site(), "")
+        self._gpus.monitor.wait(started.event, current, self._gpus.site(), WaitCall.TORCH)
         if started.is_barrier:
             self._gpus.monitor.sync_stream(current, self._gpus.site(), explicit=True)
         started.tensors.clear()
 
-    def join_ddp_pending(self, idents: Iterable[int] | None = None) -> None:
+    def join_ddp_pending(self, idents: Iterable[AllocationId] | None = None) -> None:
         """What C++ code has started is about to be used; or, without allocations, its backward pass is over."""
         for ident in list(self.ddp_pending) if idents is None else idents:
             started = self.ddp_pending.pop(ident, None)
             if started is not None:
                 self.join(started)
+
+    def _join_for(self, stream: StreamId, accesses: Accesses) -> None:
+        """An operator is about to be reported: what C++ code has started on its memory is waited for."""
+        del stream
+        if self.ddp_pending:
+            self.join_ddp_pending(ident for ident, _, _ in accesses)
 
     def future(self, work: Any, future: Any) -> None:
         """The program got the future of a handle."""
@@ -269,10 +266,10 @@ class Distributed:
     def new_end(self, started: Started) -> Started:
         """Return what stands for the end of a callback that runs after a collective, on a stream of its own."""
         device = self._gpus.device_of(started.stream)
-        stream = self._gpus.new_stream(device, 0, high_priority=False)
-        self._gpus.monitor.name("stream", stream, "callback")
-        end = Started(None, self._gpus.next_id("event"), stream, [], started.group)
-        self._gpus.monitor.event(end.event, 0, timing=False)
+        stream = self._gpus.new_stream(device, UNKNOWN_SITE, high_priority=False)
+        self._gpus.monitor.name(NamedKind.STREAM, stream, "callback")
+        end = Started(None, self._gpus.next_event(), stream, [], started.group)
+        self._gpus.monitor.event(end.event, UNKNOWN_SITE, timing=False)
         return end
 
     # -- coalescing
@@ -313,12 +310,12 @@ class Distributed:
 
     def unseen(self) -> AbstractContextManager[None]:
         """Let gloo work without being seen."""
-        return self._simulator.unmonitored()
+        return self._runtime.unmonitored()
 
     def is_completed(self, work: Any) -> bool:
         """Answer for a handle: pending work says no once and then yes, and the host knows it then."""
         started = self._started.get(id(work))
-        if started is None or not self._gpus.monitor.is_pending("event", started.event):
+        if started is None or not self._gpus.monitor.is_pending(NamedKind.EVENT, started.event):
             return True
         if not started.was_asked:
             started.was_asked = True

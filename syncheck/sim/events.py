@@ -1,15 +1,13 @@
 """`torch.cuda.Event` and `torch.Event` for virtual devices."""
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from syncheck.hb.ids import EventId, LookedUp, NamedKind, ObjectKind, WaitCall
 from syncheck.sim.errors import NotSimulatedError
-from syncheck.sim.simulator import active
-
-if TYPE_CHECKING:
-    from syncheck.sim.streams import SimulatedStream
+from syncheck.sim.runtime import StreamObject, active
 
 
 class SimulatedEvent:
@@ -31,22 +29,22 @@ class SimulatedEvent:
         del blocking, external
         if interprocess:
             raise NotSimulatedError("an interprocess event")
-        self._simulator = active()
+        self._runtime = active()
         self._timing = enable_timing
-        self._device = None if device is None else self._simulator.index_of(device)
+        self._device = None if device is None else self._runtime.index_of(device)
         self._recorded_at: float | None = None
         self.queried = False
-        gpus = self._simulator.gpus
+        gpus = self._runtime.gpus
         site = gpus.site()
-        self._ident = gpus.next_id("event")
+        self._ident = gpus.next_event()
         gpus.monitor.event(self._ident, site, timing=enable_timing)
-        self._simulator.name_new("event", self._ident, site)
+        self._runtime.name_new(NamedKind.EVENT, self._ident, site)
         if enable_timing:
-            gpus.monitor.object_created("timing event", self._ident, site)
-        self._simulator.on_finalize(self, "event", self._ident)
+            gpus.monitor.object_created(ObjectKind.TIMING_EVENT, self._ident, site)
+        self._runtime.on_finalize(self, ObjectKind.TIMING_EVENT, self._ident)
 
     @property
-    def ident(self) -> int:
+    def ident(self) -> EventId:
         """Syncheck's own id."""
         return self._ident
 
@@ -65,46 +63,46 @@ class SimulatedEvent:
         """The handle; 0 before the first record."""
         return self.event_id
 
-    def record(self, stream: "SimulatedStream | None" = None) -> None:
+    def record(self, stream: StreamObject | None = None) -> None:
         """Take a snapshot of a stream, the current one if none is given."""
-        simulator = self._simulator
-        simulator.enter()
-        index, ident = simulator.resolve(stream)
+        runtime = self._runtime
+        runtime.enter()
+        index, ident = runtime.resolve(stream)
         if self._device is None:
             self._device = index
         if self._device != index:
             raise RuntimeError(f"Event device {self._device} does not match recording stream's device {index}.")
         self._recorded_at = time.perf_counter()
         self.queried = False
-        looked_up = "" if stream is None else stream.looked_up
-        gpus = simulator.gpus
+        looked_up = LookedUp.BY_NAME if stream is None else stream.looked_up
+        gpus = runtime.gpus
         gpus.monitor.record(self._ident, ident, gpus.site(), looked_up, gpus.current_stream(index))
 
-    def wait(self, stream: "SimulatedStream | None" = None) -> None:
+    def wait(self, stream: StreamObject | None = None) -> None:
         """Make later work of a stream, the current one if none is given, wait for this event. The host goes on."""
-        self.be_waited_for(stream, "event")
+        self.be_waited_for(stream, WaitCall.EVENT_WAIT)
 
-    def be_waited_for(self, stream: "SimulatedStream | None", via: str) -> None:
+    def be_waited_for(self, stream: StreamObject | None, via: WaitCall) -> None:
         """Make a stream wait for this event."""
-        simulator = self._simulator
-        simulator.enter()
-        index, ident = simulator.resolve(stream)
-        looked_up = "" if stream is None else stream.looked_up
-        gpus = simulator.gpus
+        runtime = self._runtime
+        runtime.enter()
+        index, ident = runtime.resolve(stream)
+        looked_up = LookedUp.BY_NAME if stream is None else stream.looked_up
+        gpus = runtime.gpus
         gpus.monitor.wait(self._ident, ident, gpus.site(), via, looked_up, gpus.current_stream(index))
 
     def query(self) -> bool:
         """Tell whether the recorded work is complete. A first question about pending work is answered with no."""
         if self._recorded_at is None:
             return True
-        return self._simulator.answer_query("event", self._ident, self)
+        return self._runtime.answer_query(NamedKind.EVENT, self._ident, self)
 
     def synchronize(self) -> None:
         """Wait on the host for the recorded work."""
-        simulator = self._simulator
-        simulator.enter()
-        simulator.refuse_any_capture("Event.synchronize()")
-        simulator.gpus.monitor.sync_event(self._ident, simulator.gpus.site())
+        runtime = self._runtime
+        runtime.enter()
+        runtime.refuse_any_capture("Event.synchronize()")
+        runtime.gpus.monitor.sync_event(self._ident, runtime.gpus.site())
 
     def elapsed_time(self, end_event: "SimulatedEvent") -> float:
         """Return the milliseconds between two records, here those of the host.
@@ -112,9 +110,9 @@ class SimulatedEvent:
         Source:
             aten/src/ATen/cuda/CUDAEvent.h, `elapsed_time`: the errors and their words.
         """
-        simulator = self._simulator
-        simulator.enter()
-        simulator.gpus.monitor.elapsed(self._ident, end_event.ident, simulator.gpus.site())
+        runtime = self._runtime
+        runtime.enter()
+        runtime.gpus.monitor.elapsed(self._ident, end_event.ident, runtime.gpus.site())
         if not (self._timing and end_event._timing):  # noqa: SLF001  same class
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         began, ended = self._recorded_at, end_event._recorded_at  # noqa: SLF001

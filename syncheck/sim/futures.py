@@ -10,35 +10,43 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-import torch
-
+from syncheck.hb.ids import AllocationId, WaitCall
 from syncheck.instrument.patching import Patches
+from syncheck.instrument.torch_internals import C
+from syncheck.sim.started import Started
+from syncheck.sim.virtual_gpus import VirtualGpus
 
-if TYPE_CHECKING:
-    from syncheck.sim.distributed import Distributed, Started
-    from syncheck.sim.virtual_gpus import VirtualGpus
+
+class _Collectives(Protocol):
+    """What futures need of `syncheck.sim.distributed.Distributed`."""
+
+    def join(self, started: Started) -> None: ...
+
+    def add_ddp_pending(self, started: Started, idents: frozenset[AllocationId]) -> None: ...
+
+    def new_end(self, started: Started) -> Started: ...
 
 
 class Futures:
     """Knows what futures stand for."""
 
-    def __init__(self, distributed: "Distributed", gpus: "VirtualGpus") -> None:
-        self._distributed = distributed
+    def __init__(self, collectives: _Collectives, gpus: VirtualGpus) -> None:
+        self._collectives = collectives
         self._gpus = gpus
-        self._known: dict[int, tuple[Any, Started, frozenset[int]]] = {}
+        self._known: dict[int, tuple[Any, Started, frozenset[AllocationId]]] = {}
 
-    def made(self, future: Any, started: "Started", idents: frozenset[int]) -> None:
+    def made(self, future: Any, started: Started, idents: frozenset[AllocationId]) -> None:
         """A future stands for what has been started; C++ code that gets it in a backward pass waits for it, unseen."""
         key = id(future)
         gone = weakref.ref(future, lambda _: self._known.pop(key, None))
         self._known[key] = (gone, started, idents)
-        self._distributed.add_ddp_pending(started, idents)
+        self._collectives.add_ddp_pending(started, idents)
 
     def install(self, patches: Patches) -> None:
         """Follow the methods that wait, and those that take callbacks."""
-        kind = torch._C.Future  # noqa: SLF001  torch.futures.Future is a subclass
+        kind = C.Future
         original_wait, original_then = kind.wait, kind.then
 
         @wraps(original_wait)
@@ -46,7 +54,7 @@ class Futures:
             result = original_wait(future)
             known = self._known.get(id(future))
             if known is not None:
-                self._distributed.join(known[1])
+                self._collectives.join(known[1])
             return result
 
         @wraps(original_then)
@@ -55,7 +63,7 @@ class Futures:
             if known is None:
                 return original_then(future, callback)
             _, started, idents = known
-            end = self._distributed.new_end(started)
+            end = self._collectives.new_end(started)
 
             def on_side(value: Any) -> Any:
                 with self._on_side(started, end):
@@ -69,15 +77,15 @@ class Futures:
         patches.set(kind, "then", then)
 
     @contextmanager
-    def _on_side(self, started: "Started", end: "Started") -> Iterator[None]:
+    def _on_side(self, started: Started, end: Started) -> Iterator[None]:
         """Run a block on the stream of `end`, which waits for `started`, and record its end."""
         gpus, state = self._gpus, self._gpus.thread
-        before, chose = gpus.current_stream(gpus.device_of(end.stream)), state.set_explicitly
-        gpus.monitor.wait(started.event, end.stream, gpus.site(), "")
+        before, was_explicit = gpus.current_stream(gpus.device_of(end.stream)), state.set_explicitly
+        gpus.monitor.wait(started.event, end.stream, gpus.site(), WaitCall.TORCH)
         gpus.set_stream(end.stream)
         try:
             yield
         finally:
             gpus.set_stream(before)
-            state.set_explicitly = chose
+            state.set_explicitly = was_explicit
             gpus.monitor.record(end.event, end.stream, gpus.site())

@@ -3,16 +3,17 @@
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.utils._pytree import tree_map
 
+from syncheck.hb.ids import GraphId, StreamId
 from syncheck.instrument.plan import Argument, Plan, tensors_in
+from syncheck.instrument.torch_internals import storage_key
+from syncheck.sim.compute import Compute
 from syncheck.sim.errors import cuda_error
-
-if TYPE_CHECKING:
-    from syncheck.sim.simulator import Simulator
+from syncheck.sim.runtime import Runtime
 
 TensorArguments = list[tuple[torch.Tensor, Argument]]
 
@@ -39,8 +40,8 @@ class _Outside:
 class Tape:
     """The operators of one graph: each a function that runs one of them again."""
 
-    ident: int
-    stream: int
+    ident: GraphId
+    stream: StreamId
     steps: list[Callable[[], None]] = field(default_factory=list)
     owned: dict[int, torch.UntypedStorage] = field(default_factory=dict)
     before: dict[int, tuple[torch.UntypedStorage, torch.UntypedStorage]] = field(default_factory=dict)
@@ -50,34 +51,33 @@ class Tape:
 class GraphRecorder:
     """Records the capture in progress."""
 
-    def __init__(self, simulator: "Simulator") -> None:
-        self._simulator = simulator
+    def __init__(self, runtime: Runtime, compute: Compute) -> None:
+        self._runtime = runtime
+        self._compute = compute
         self._tape: Tape | None = None
-
-    @property
-    def is_recording(self) -> bool:
-        """Tell whether a capture is in progress."""
-        return self._tape is not None
+        runtime.on_refused_capture.append(self._invalidate)
 
     def begin(self, tape: Tape) -> None:
         """Start recording."""
         if self._tape is not None:
             raise cuda_error("operation not permitted when stream is capturing")
         self._tape = tape
+        self._runtime.is_capturing = True
 
     def end(self) -> Tape:
         """Stop recording; what the operators did to memory outside the graph is undone: a capture runs nothing."""
         tape = self._tape
         assert tape is not None  # noqa: S101  begin was called
         self._tape = None
-        with self._simulator.unmonitored():
+        self._runtime.is_capturing = False
+        with self._runtime.unmonitored():
             for storage, saved in tape.before.values():
                 if storage.nbytes() == saved.nbytes():
                     storage.copy_(saved)
         tape.before.clear()
         return tape
 
-    def invalidate(self) -> None:
+    def _invalidate(self) -> None:
         """A forbidden call was made: the capture cannot succeed any more."""
         if self._tape is not None:
             self._tape.is_valid = False
@@ -87,25 +87,25 @@ class GraphRecorder:
     ) -> Any:
         """Run an operator for its result's shape, and record how to run it again."""
         tape = self._tape
-        assert tape is not None  # noqa: S101  only called while recording
-        with self._simulator.unmonitored():
+        assert tape is not None  # noqa: S101  begin was called
+        with self._runtime.unmonitored():
             for tensor, argument in tensors:
                 if argument.is_write:
                     self._save(tape, tensor)
-        inputs = {t.untyped_storage()._cdata for t, _ in tensors}  # noqa: SLF001
-        result = self._simulator.dispatcher.compute(func, plan, args, kwargs, 0)
+        inputs = {storage_key(t.untyped_storage()) for t, _ in tensors}
+        result = self._compute.run(func, plan, args, kwargs, 0)
         outputs = tensors_in(result)
-        fresh = [t for t in outputs if t.untyped_storage()._cdata not in inputs]  # noqa: SLF001
+        fresh = [t for t in outputs if storage_key(t.untyped_storage()) not in inputs]
         for tensor in fresh:
             storage = tensor.untyped_storage()
-            tape.owned[storage._cdata] = storage  # noqa: SLF001
+            tape.owned[storage_key(storage)] = storage
         if plan.touches:
             self._add_step(tape, func, args, kwargs, [self._slot(tape, t) for t in fresh], len(outputs))
         return result
 
     def _save(self, tape: Tape, tensor: torch.Tensor) -> None:
         storage = tensor.untyped_storage()
-        key = storage._cdata  # noqa: SLF001
+        key = storage_key(storage)
         if key not in tape.owned and key not in tape.before:
             copy = torch.UntypedStorage(storage.nbytes())  # type: ignore[no-untyped-call]  # torch leaves it untyped
             copy.copy_(storage)
@@ -114,9 +114,9 @@ class GraphRecorder:
     def _slot(self, tape: Tape, value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
-        with self._simulator.unmonitored():
+        with self._runtime.unmonitored():
             storage = value.untyped_storage()
-            if storage._cdata in tape.owned:  # noqa: SLF001
+            if storage_key(storage) in tape.owned:
                 return value.detach()
             return _Outside(
                 weakref.ref(storage), value.dtype, int(value.storage_offset()), tuple(value.shape), value.stride()
@@ -142,7 +142,7 @@ class GraphRecorder:
         if tape is None:
             return
         storage = target.untyped_storage()
-        tape.owned[storage._cdata] = storage  # noqa: SLF001
+        tape.owned[storage_key(storage)] = storage
         to, origin = self._slot(tape, target), self._slot(tape, source)
 
         def step() -> None:

@@ -1,21 +1,26 @@
 """`torch.cuda.CUDAGraph` and `torch.accelerator.Graph` for virtual devices."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from syncheck.sim.errors import NotSimulatedError, cuda_error
-from syncheck.sim.graph_recorder import Tape
-from syncheck.sim.simulator import active
+from syncheck.sim.graph_recorder import GraphRecorder, Tape
+from syncheck.sim.runtime import active
 
 
 class CUDAGraph:
-    """`torch.cuda.CUDAGraph` for virtual devices."""
+    """`torch.cuda.CUDAGraph` for virtual devices.
+
+    Attributes:
+        recorder: records the capture in progress; set for the time of a check.
+    """
+
+    recorder: ClassVar[GraphRecorder]
 
     def __init__(self, keep_graph: bool = False) -> None:  # noqa: FBT001, FBT002  torch's signature
         del keep_graph
-        self._simulator = active()
+        self._runtime = active()
         self._tape: Tape | None = None
-        self._block: Any = None
-        self._pool = (0, self._simulator.gpus.next_id("pool"))
+        self._pool = (0, self._runtime.gpus.next_pool())
 
     def capture_begin(
         self,
@@ -29,9 +34,9 @@ class CUDAGraph:
             aten/src/ATen/cuda/CUDAGraph.cpp, `capture_begin`: a default stream cannot be captured.
         """
         del capture_error_mode, check_input_liveness
-        simulator = self._simulator
-        simulator.enter()
-        gpus = simulator.gpus
+        runtime = self._runtime
+        runtime.enter()
+        gpus = runtime.gpus
         stream = gpus.current_stream(gpus.thread.device)
         if gpus.handle_of(stream) == 0:
             raise RuntimeError(
@@ -40,8 +45,8 @@ class CUDAGraph:
             )
         if pool is not None:
             self._pool = pool
-        tape = Tape(gpus.next_id("graph"), stream)
-        simulator.recorder.begin(tape)
+        tape = Tape(gpus.next_graph(), stream)
+        self.recorder.begin(tape)
         gpus.monitor.capture_begin(tape.ident, stream, gpus.site())
 
     def capture_end(self) -> None:
@@ -50,12 +55,12 @@ class CUDAGraph:
         Source:
             CUDA Runtime API: cudaErrorStreamCaptureUnjoined (904), cudaErrorStreamCaptureInvalidated (901).
         """
-        simulator = self._simulator
-        simulator.enter()
-        if not simulator.recorder.is_recording:
+        runtime = self._runtime
+        runtime.enter()
+        if not runtime.is_capturing:
             raise cuda_error("operation not permitted")
-        tape = simulator.recorder.end()
-        unjoined = simulator.gpus.monitor.capture_end(tape.ident)
+        tape = self.recorder.end()
+        unjoined = runtime.gpus.monitor.capture_end(tape.ident)
         if not tape.is_valid:
             raise cuda_error("operation failed due to a previous error during capture")
         if unjoined:
@@ -64,16 +69,17 @@ class CUDAGraph:
 
     def replay(self) -> None:
         """Run the graph once, on the current stream."""
-        simulator = self._simulator
-        simulator.enter()
+        runtime = self._runtime
+        runtime.enter()
         if self._tape is None:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
-        gpus = simulator.gpus
+        gpus = runtime.gpus
         stream = gpus.current_stream(gpus.thread.device)
-        with simulator.unmonitored():
+        with runtime.unmonitored():
             for step in self._tape.steps:
                 step()
-        simulator.after_call(gpus.monitor.replay(self._tape.ident, stream, gpus.site()))
+        gpus.monitor.replay(self._tape.ident, stream, gpus.site())
+        runtime.name_findings()
 
     def reset(self) -> None:
         """Forget the captured graph."""

@@ -8,19 +8,18 @@ import torch
 
 from syncheck.instrument.methods import replace_method
 from syncheck.instrument.patching import Patches
-from syncheck.instrument.plan import Argument
 from syncheck.sim.errors import NotSimulatedError
-from syncheck.sim.simulator import Simulator
-
-_READ = Argument(0, "self", is_list=False, is_write=False, is_read=True)
+from syncheck.sim.launches import Launches
+from syncheck.sim.runtime import Runtime
 
 
 class HostReads:
     """Replaces the methods of torch.Tensor through which values or addresses leave torch."""
 
-    def __init__(self, simulator: Simulator, patches: Patches) -> None:
-        self._simulator = simulator
-        self._memory = simulator.memory
+    def __init__(self, runtime: Runtime, launches: Launches, patches: Patches) -> None:
+        self._runtime = runtime
+        self._launches = launches
+        self._memory = runtime.memory
         self._patches = patches
 
     def install(self) -> None:
@@ -40,10 +39,10 @@ class HostReads:
         tag = self._memory.mark_exported(tensor)
         if tag is not None and tensor.numel():
             self._memory.flush()
-            gpus = self._simulator.gpus
+            gpus = self._runtime.gpus
             access = [(tag.ident, self._memory.view(tensor), False)]
-            named = gpus.monitor.host_access(call, access, gpus.site(), escape=True)
-            self._simulator.after_call(named)
+            gpus.monitor.host_access(call, access, gpus.site(), escape=True)
+            self._runtime.name_findings()
 
     def _numpy(self, original: Any, tensor: torch.Tensor, *, force: bool = False) -> Any:
         if tensor.is_cuda:
@@ -59,21 +58,21 @@ class HostReads:
 
     def _reduce(self, original: Any, tensor: torch.Tensor, protocol: Any) -> Any:
         if not tensor.is_cuda and tensor.layout is torch.strided:
-            self._simulator.dispatcher.host_touch("pickling", [(tensor, _READ)])
+            self._launches.host_read("pickling", tensor)
         return original(tensor, protocol)
 
     def _tolist(self, original: Any, tensor: torch.Tensor) -> Any:
         if tensor.is_cuda:
             tensor = tensor.detach().cpu()
         else:
-            self._simulator.dispatcher.host_touch("Tensor.tolist()", [(tensor, _READ)])
+            self._launches.host_read("Tensor.tolist()", tensor)
         return original(tensor)
 
     def _repr(self, original: Any, tensor: torch.Tensor, **kwargs: Any) -> Any:
         if tensor.is_cuda and not tensor.is_sparse:
             tensor.detach().cpu()  # printing copies to the host
         elif tensor.device.type == "cpu":
-            self._simulator.dispatcher.host_touch("printing", [(tensor, _READ)])
+            self._launches.host_read("printing", tensor)
         return original(tensor, **kwargs)
 
     def _data_ptr(self, original: Any, tensor: torch.Tensor) -> Any:

@@ -6,7 +6,6 @@ import torch
 
 from syncheck.instrument.methods import replace_method
 from syncheck.instrument.patching import Patches
-from syncheck.sim.simulator import Simulator
 
 _NAMES = {
     "FloatTensor": torch.float32,
@@ -43,8 +42,7 @@ class _OldType(type):
 class LegacyTypes:
     """Replaces the old types, `Tensor.type` and `torch.set_default_tensor_type`."""
 
-    def __init__(self, simulator: Simulator, patches: Patches) -> None:
-        self._simulator = simulator
+    def __init__(self, patches: Patches) -> None:
         self._patches = patches
 
     def install(self) -> None:

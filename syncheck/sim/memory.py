@@ -8,11 +8,13 @@ from typing import Any
 
 import torch
 
+from syncheck.hb.clock import HOST
+from syncheck.hb.ids import NO_ALLOCATION, UNKNOWN_SITE, Access, AllocationId, SiteId, ViewId
 from syncheck.instrument.plan import dtype_name
-from syncheck.sim.errors import out_of_memory
-from syncheck.sim.virtual_gpus import HOST_DEVICE, TOTAL_MEMORY, VirtualGpus
-
-_functorch: Any = torch._C._functorch  # noqa: SLF001  torch has no public name for what `torch.func` wraps
+from syncheck.instrument.torch_internals import functorch, sparse_parts, storage_key
+from syncheck.semantics.copies import HOST_DEVICE
+from syncheck.sim.errors import NotSimulatedError, out_of_memory
+from syncheck.sim.virtual_gpus import TOTAL_MEMORY, VirtualGpus
 
 
 @dataclass(slots=True)
@@ -27,7 +29,7 @@ class Allocation:
         in_flight: checksum of an exported buffer at the time an asynchronous copy from it was submitted.
     """
 
-    ident: int
+    ident: AllocationId
     device: int
     n_bytes: int
     pinned: bool = False
@@ -48,24 +50,24 @@ class Memory:
     def __init__(self, gpus: VirtualGpus) -> None:
         self._gpus = gpus
         self._tags: dict[int, tuple[Allocation, _StorageRef]] = {}
-        self._views: dict[tuple[Any, ...], int] = {}
-        self._freed: deque[tuple[int, int]] = deque()
+        self._views: dict[tuple[Any, ...], ViewId] = {}
+        self._freed: deque[tuple[AllocationId, SiteId]] = deque()
         self._exported: set[int] = set()
 
     def of(self, tensor: torch.Tensor) -> Allocation | None:
         """Return a tensor's tag; None for plain host memory and for tensors without storage."""
         try:
-            tag = self._tags.get(tensor.untyped_storage()._cdata)  # noqa: SLF001  the storage's identity
+            tag = self._tags.get(storage_key(tensor.untyped_storage()))
         except (NotImplementedError, RuntimeError):
             return self._of_wrapped(tensor)
         return None if tag is None else tag[0]
 
     def _of_wrapped(self, tensor: torch.Tensor) -> Allocation | None:
         """Return the tag below a wrapper of `torch.func`, or of the tensors that one holds."""
-        if _functorch.is_functorch_wrapped_tensor(tensor):
-            return self.of(_functorch.get_unwrapped(tensor))
+        if functorch.is_functorch_wrapped_tensor(tensor):
+            return self.of(functorch.get_unwrapped(tensor))
         if tensor.layout == torch.sparse_coo:
-            return self.of(tensor._values())  # noqa: SLF001  torch's name for uncoalesced values
+            return self.of(sparse_parts(tensor)[1])
         if hasattr(tensor, "__tensor_flatten__"):  # a tensor that holds others: torch/utils/_python_dispatch.py
             names, _ = tensor.__tensor_flatten__()
             return self.of(getattr(tensor, names[0])) if names else None
@@ -73,7 +75,7 @@ class Memory:
 
     def of_storage(self, storage: torch.UntypedStorage) -> Allocation | None:
         """Return a storage's tag."""
-        tag = self._tags.get(storage._cdata)  # noqa: SLF001
+        tag = self._tags.get(storage_key(storage))
         return None if tag is None else tag[0]
 
     def device(self, tensor: torch.Tensor) -> int:
@@ -81,28 +83,31 @@ class Memory:
         tag = self.of(tensor)
         return HOST_DEVICE if tag is None else tag.device
 
-    def tag(self, storage: torch.UntypedStorage, device: int, site: int, *, pinned: bool = False) -> Allocation:
+    def tag(self, storage: torch.UntypedStorage, device: int, site: SiteId, *, pinned: bool = False) -> Allocation:
         """Place a new storage on a virtual device, or in pinned host memory: an allocation's life begins."""
         self.flush()
         if device != HOST_DEVICE and self._gpus.devices[device].allocated + storage.nbytes() > TOTAL_MEMORY:
             raise out_of_memory(device, storage.nbytes())
-        key = storage._cdata  # noqa: SLF001
-        allocation = Allocation(self._gpus.next_id("allocation"), device, storage.nbytes(), pinned)
+        key = storage_key(storage)
+        allocation = Allocation(self._gpus.next_allocation(), device, storage.nbytes(), pinned)
         reference = _StorageRef(storage, self._storage_died)
         reference.key = key
         self._tags[key] = (allocation, reference)
         self._begin(allocation, site)
         return allocation
 
-    def _begin(self, allocation: Allocation, site: int) -> None:
+    def tag_pinned(self, storage: torch.UntypedStorage) -> None:
+        """Place a new storage in pinned host memory."""
+        self.tag(storage, HOST_DEVICE, UNKNOWN_SITE, pinned=True)
+
+    def _begin(self, allocation: Allocation, site: SiteId) -> None:
         gpus = self._gpus
-        home = pool = 0
+        home, pool = HOST, 0
         if allocation.device != HOST_DEVICE:
             home = gpus.current_stream(allocation.device)
             pool = gpus.thread.pools.get(allocation.device, 0)
             self._count(allocation.device, allocation.n_bytes)
-        named = gpus.monitor.allocate(allocation.ident, home, allocation.n_bytes, pool, site)
-        del named  # the freed tensor that it may name has no variable any more
+        gpus.monitor.allocate(allocation.ident, home, allocation.n_bytes, pool, site)
 
     def _count(self, device: int, n_bytes: int) -> None:
         virtual = self._gpus.devices[device]
@@ -110,9 +115,8 @@ class Memory:
         virtual.peak = max(virtual.peak, virtual.allocated)
         virtual.allocations += n_bytes > 0
 
-    def _storage_died(self, reference: "weakref.ref[torch.UntypedStorage]") -> None:
+    def _storage_died(self, reference: "_StorageRef") -> None:
         # May run at any moment, also inside the monitor: only note it here.
-        assert isinstance(reference, _StorageRef)  # noqa: S101  only ours have this callback
         tag = self._tags.get(reference.key)
         if tag is None or tag[1] is not reference:
             return
@@ -132,7 +136,7 @@ class Memory:
         """Nobody listens any more: this process is a forked child."""
         self._freed = deque(maxlen=0)
 
-    def resized(self, storage: torch.UntypedStorage, site: int) -> None:
+    def resized(self, storage: torch.UntypedStorage, site: SiteId) -> None:
         """A storage got another size: its old memory is freed and new memory allocated."""
         allocation = self.of_storage(storage)
         if allocation is None or allocation.n_bytes == storage.nbytes():
@@ -141,7 +145,7 @@ class Memory:
         allocation.n_bytes = storage.nbytes()
         self._restart(allocation, site)
 
-    def place(self, tensor: torch.Tensor, device: int, site: int) -> None:
+    def place(self, tensor: torch.Tensor, device: int, site: SiteId) -> None:
         """Place a tensor where it turns out to belong; what it was before was a guess."""
         storage = tensor.untyped_storage()
         tag = self.of_storage(storage)
@@ -151,22 +155,37 @@ class Memory:
         elif tag.device != device:
             self._end(tag, site)
             if device == HOST_DEVICE:
-                del self._tags[storage._cdata]  # noqa: SLF001  the storage's identity
+                del self._tags[storage_key(storage)]
             else:
                 tag.device = device
                 self._restart(tag, site)
 
-    def _end(self, allocation: Allocation, site: int) -> None:
+    def _end(self, allocation: Allocation, site: SiteId) -> None:
         self.flush()
         self._gpus.monitor.free(allocation.ident, site)
         if allocation.device != HOST_DEVICE:
             self._gpus.devices[allocation.device].allocated -= allocation.n_bytes
 
-    def _restart(self, allocation: Allocation, site: int) -> None:
-        allocation.ident = self._gpus.next_id("allocation")
+    def _restart(self, allocation: Allocation, site: SiteId) -> None:
+        allocation.ident = self._gpus.next_allocation()
         self._begin(allocation, site)
 
-    def view(self, tensor: torch.Tensor) -> int:
+    def allocation_of(self, tensor: torch.Tensor) -> AllocationId:
+        """Return the allocation that a tensor lies in; 0 for host memory that no stream has touched."""
+        tag = self.of(tensor)
+        return NO_ALLOCATION if tag is None else tag.ident
+
+    def add_access(self, accesses: list[Access], tensor: torch.Tensor, *, is_write: bool) -> None:
+        """Add the accesses to all of a tensor: to the parts of a sparse one."""
+        if tensor.layout is not torch.strided:
+            for part in dense_parts(tensor):
+                self.add_access(accesses, part, is_write=is_write)
+            return
+        tag = self.of(tensor)
+        if tag is not None and tensor.numel():
+            accesses.append((tag.ident, self.view(tensor), is_write))
+
+    def view(self, tensor: torch.Tensor) -> ViewId:
         """Return the view id of a tensor's bytes."""
         item = tensor.element_size()
         key: Any
@@ -192,7 +211,7 @@ class Memory:
         tag = self.of(tensor)
         if tag is not None and not tag.exported:
             tag.exported = True
-            self._exported.add(tensor.untyped_storage()._cdata)  # noqa: SLF001
+            self._exported.add(storage_key(tensor.untyped_storage()))
         return tag
 
     def exported(self) -> list[tuple[Allocation, torch.UntypedStorage]]:
@@ -200,3 +219,14 @@ class Memory:
         self._exported &= self._tags.keys()
         pairs = [(self._tags[key][0], self._tags[key][1]()) for key in self._exported]
         return [(tag, storage) for tag, storage in pairs if storage is not None]
+
+
+def dense_parts(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """Return the dense tensors that make up a sparse one.
+
+    Raises:
+        NotSimulatedError: its layout is not simulated.
+    """
+    if tensor.layout == torch.sparse_coo:
+        return sparse_parts(tensor)
+    raise NotSimulatedError(f"a tensor of layout {tensor.layout}", "use dense tensors, or run on a real GPU")

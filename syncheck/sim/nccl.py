@@ -2,27 +2,24 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from syncheck.instrument.collectives import install_calls, joined, makes_host_wait
+from syncheck.instrument.collectives import install_calls, joined
 from syncheck.instrument.patching import Patches
 from syncheck.ranks import watchdog
+from syncheck.semantics.collectives import makes_host_wait
 from syncheck.sim.distributed import Distributed
 
-if TYPE_CHECKING:
-    from syncheck.sim.simulator import Simulator
 
-
-def install_distributed(simulator: "Simulator", patches: Patches) -> None:
+def install_distributed(distributed: Distributed, patches: Patches) -> None:
     """Let "nccl" be a backend."""
     if not torch.distributed.is_available():
         return
     from torch._C._distributed_c10d import ProcessGroup, Work  # noqa: PLC0415  not in every build
     from torch.distributed import distributed_c10d as c10d  # noqa: PLC0415
 
-    distributed = simulator.distributed
     install_calls(patches)
     patches.set(ProcessGroup, "_start_coalescing", lambda *_: distributed.start_coalescing())
     patches.set(ProcessGroup, "_end_coalescing", lambda *_: distributed.end_coalescing())

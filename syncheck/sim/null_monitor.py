@@ -1,8 +1,9 @@
-"""A monitor that hears nothing: for forked children, which are left alone, and for spawned ones."""
+"""A monitor that ignores all calls: for forked children, which are left alone, and for spawned ones."""
 
 from typing import Any
 
 from syncheck.findings import Frame, Place
+from syncheck.hb.ids import UNKNOWN_SITE, SiteId
 from syncheck.rules.model import Rule
 from syncheck.sanitizer.monitor import Monitor
 
@@ -22,31 +23,31 @@ class NullMonitor:
 class NoSites:
     """Takes the place of a table of call sites where nothing is reported."""
 
-    def here(self) -> int:
+    def here(self) -> SiteId:
         """Return the unknown site."""
-        return 0
+        return UNKNOWN_SITE
 
-    def place(self, ident: int) -> Place:
+    def place(self, ident: SiteId) -> Place:
         """Return no place."""
         del ident
         return Place(Frame("<unknown>", 0))
 
-    def bound(self, ident: int) -> str:
+    def bound(self, ident: SiteId) -> str:
         """Return no name."""
         del ident
         return ""
 
-    def ignored(self, ident: int, rule: Rule) -> bool:
+    def ignored(self, ident: SiteId, rule: Rule) -> bool:
         """Ignore nothing."""
         del ident, rule
         return False
 
-    def ignored_codes(self, ident: int) -> list[str]:
+    def ignored_codes(self, ident: SiteId) -> list[str]:
         """Ignore nothing."""
         del ident
         return []
 
-    def bound_directly(self, ident: int) -> str:
+    def bound_directly(self, ident: SiteId) -> str:
         """Return no name."""
         del ident
         return ""

@@ -5,7 +5,8 @@ from typing import Any
 import torch
 
 from syncheck.instrument.patching import Patches
-from syncheck.sim.simulator import Simulator
+from syncheck.instrument.torch_internals import C, group_by_device_and_dtype
+from syncheck.sim.runtime import Runtime
 
 
 class ParallelShim:
@@ -15,8 +16,8 @@ class ParallelShim:
         torch/csrc/cuda/comm.cpp: copies are non-blocking, on the current streams or on the given ones.
     """
 
-    def __init__(self, simulator: Simulator, patches: Patches) -> None:
-        self._simulator = simulator
+    def __init__(self, runtime: Runtime, patches: Patches) -> None:
+        self._gpus = runtime.gpus
         self._patches = patches
 
     def install(self) -> None:
@@ -31,10 +32,10 @@ class ParallelShim:
             "_gather_out": self._gather_out,
         }
         for name, function in functions.items():
-            self._patches.set(torch._C, name, function)  # noqa: SLF001
-        group = torch._C._group_tensors_by_device_and_dtype  # noqa: SLF001
+            self._patches.set(C, name, function)
+        group = group_by_device_and_dtype
         self._patches.set(
-            torch._C,  # noqa: SLF001
+            C,
             "_group_tensors_by_device_and_dtype",
             lambda lists, with_indices=False: self._group(group, lists, with_indices=with_indices),
         )
@@ -79,7 +80,7 @@ class ParallelShim:
         return out
 
     def _gather(self, tensors: list[torch.Tensor], dim: int, destination: int | None) -> torch.Tensor:
-        index = self._simulator.gpus.thread.device if destination is None else destination
+        index = self._gpus.thread.device if destination is None else destination
         device = torch.device("cpu") if index == -1 else _device(index)
         shape = list(tensors[0].shape)
         shape[dim] = sum(tensor.size(dim) for tensor in tensors)

@@ -2,41 +2,31 @@
 
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from syncheck.instrument.plan import Argument, Plan, tensors_in
+from syncheck.instrument.plan import Plan, tensors_in
+from syncheck.instrument.torch_internals import C, current_node, storage_key
+from syncheck.semantics.copies import HOST_DEVICE
+from syncheck.semantics.operators import INDEXING, TAKE_ANY_DEVICE, TAKE_HOST_TENSORS
+from syncheck.sim.autograd import Backward
 from syncheck.sim.errors import misplaced_index, mixed_devices
-from syncheck.sim.virtual_gpus import HOST_DEVICE
+from syncheck.sim.launches import TensorArguments
+from syncheck.sim.runtime import Runtime
 
-if TYPE_CHECKING:
-    from syncheck.sim.simulator import Simulator
-
-TensorArguments = list[tuple[torch.Tensor, Argument]]
 CPU = torch.device("cpu")
-raw_device: Any = torch._C.TensorBase.device.__get__  # noqa: SLF001  the getter under our own
-
-# Operators whose other tensors may be on the CPU: indices, lengths, steps.
-# Source: aten/src/ATen/native/TensorAdvancedIndexing.cpp, native/RNN.cpp, native/LossCTC.cpp, native/cuda/Fused*.cu.
-_TAKE_CPU = frozenset(
-    """index index_put index_put_ _index_put_impl_ _unsafe_index _unsafe_index_put tensor_split
-    _pack_padded_sequence _pad_packed_sequence _local_scalar_dense _fused_adam_ _fused_adamw_ _fused_sgd_
-    _fused_adagrad_ lstm gru rnn_tanh rnn_relu mkldnn_rnn_layer _ctc_loss _ctc_loss_backward _cudnn_ctc_loss
-    ctc_loss _pack_padded_sequence_backward record_stream _thnn_fused_lstm_cell _foreach_mul _foreach_mul_""".split()
-)
-# Operators on tensors of any devices. Source: native/ForeachUtils.h sends a mixed list to the slow path.
-_TAKE_ANY = frozenset("set_ is_same_size _foreach_copy_ _foreach_copy _has_same_storage_numel".split())
-_INDEXING = frozenset("index index_put index_put_ _index_put_impl_ _unsafe_index _unsafe_index_put".split())
+raw_device: Any = C.TensorBase.device.__get__
 
 
 class Placement:
     """Decides where operators run, and places what torch's C++ makes "like" a tensor of a GPU."""
 
-    def __init__(self, simulator: "Simulator") -> None:
-        self._simulator = simulator
-        self._memory = simulator.memory
-        self._gpus = simulator.gpus
+    def __init__(self, runtime: Runtime, backward: Backward) -> None:
+        self._runtime = runtime
+        self._backward = backward
+        self._memory = runtime.memory
+        self._gpus = runtime.gpus
         self._made: dict[int, weakref.ref[torch.UntypedStorage]] = {}
         self._last_device = HOST_DEVICE
 
@@ -51,7 +41,7 @@ class Placement:
             kwargs = {k: v for k, v in kwargs.items() if k != "pin_memory"}
             if wanted is not None and wanted.type == "cuda":
                 kwargs["device"] = CPU
-                return self._simulator.index_of(wanted), False, kwargs
+                return self._runtime.index_of(wanted), False, kwargs
         return device, pinned, kwargs
 
     def device_of(self, plan: Plan, tensors: TensorArguments) -> int:
@@ -66,7 +56,7 @@ class Placement:
                 found = device
             elif device != found:
                 clash = True
-        if (clash or (host and found != HOST_DEVICE)) and plan.base not in _TAKE_ANY:
+        if (clash or (host and found != HOST_DEVICE)) and plan.base not in TAKE_ANY_DEVICE:
             found = self._settle(plan, tensors, found, clash=clash)
         if tensors:
             self._last_device = found
@@ -88,11 +78,11 @@ class Placement:
         elif "pin_memory" in kwargs or not plan.has_device:
             return
         outputs = tensors_in(result)
-        if torch._C._current_autograd_node() is not None and self._last_device != HOST_DEVICE:  # noqa: SLF001  torch has no public name
+        if current_node() is not None and self._last_device != HOST_DEVICE:
             self._place_gradients(outputs)
         for tensor in outputs:
             storage = tensor.untyped_storage()
-            key = storage._cdata  # noqa: SLF001  the storage's identity
+            key = storage_key(storage)
             self._made[key] = weakref.ref(storage, partial(self._forget, key))
 
     def _forget(self, key: int, reference: object) -> None:
@@ -101,13 +91,13 @@ class Placement:
 
     def _is_made(self, tensor: torch.Tensor) -> bool:
         try:
-            return tensor.untyped_storage()._cdata in self._made  # noqa: SLF001
+            return storage_key(tensor.untyped_storage()) in self._made
         except (NotImplementedError, RuntimeError):  # sparse tensors have no storage
             return False
 
     def _place_gradients(self, outputs: list[torch.Tensor]) -> None:
         """Place what the engine makes for a node: on the node's device if it is known, else where work was last."""
-        known = self._simulator.backward.device_of_node()
+        known = self._backward.device_of_node()
         device = self._last_device if known is None else known
         if device == HOST_DEVICE:
             return
@@ -123,8 +113,8 @@ class Placement:
 
     def _settle(self, plan: Plan, tensors: TensorArguments, found: int, *, clash: bool) -> int:
         """Several devices: what C++ made goes where the other tensors are; raise torch's error if they differ."""
-        if not clash and plan.base in _TAKE_CPU:
-            if plan.base in _INDEXING and self._memory.device(tensors[0][0]) == HOST_DEVICE:
+        if not clash and plan.base in TAKE_HOST_TENSORS:
+            if plan.base in INDEXING and self._memory.device(tensors[0][0]) == HOST_DEVICE:
                 raise misplaced_index("cpu")
             return found
         made = [tensor for tensor, _ in tensors if self._is_made(tensor)]
@@ -142,7 +132,7 @@ class Placement:
     def _mixed(self, plan: Plan, tensors: TensorArguments, found: int) -> RuntimeError:
         devices = [self._memory.device(t) for t, _ in tensors if self._decides(t)]
         other = next(device for device in devices if device != found)
-        if plan.base in _INDEXING:
+        if plan.base in INDEXING:
             return misplaced_index(f"cuda:{found}")
         return mixed_devices(f"cuda:{found}", "cpu" if other == HOST_DEVICE else f"cuda:{other}")
 

@@ -1,35 +1,38 @@
 """Processes that the program starts: forked ones are left alone, spawned ones that are not checked see virtual GPUs."""
 
 import os
+from functools import cache
 
 from syncheck.instrument.children import install_children
 from syncheck.instrument.patching import Patches
-from syncheck.sim.simulator import Simulator
+from syncheck.instrument.torch_internals import current_dispatch_modes, pop_dispatch_mode
+from syncheck.sim.mode import SimulatorMode
+from syncheck.sim.runtime import Runtime
 from syncheck.sim.spawn_payload import SpawnPayload
 
-_forked_simulators: list[Simulator] = []
+_watching: list[Runtime] = []
 
 
-def install_processes(simulator: Simulator, patches: Patches) -> None:
+def install_processes(runtime: Runtime, patches: Patches) -> None:
     """Follow forks and spawns."""
-    if not _forked_simulators:
-        os.register_at_fork(after_in_child=_release_child)
-    _forked_simulators[:] = [simulator]
+    _register()
+    _watching[:] = [runtime]
 
     def incomplete(reason: str) -> None:
-        simulator.gpus.monitor.incomplete(reason)  # the one of now: a forked child's is silent
+        runtime.gpus.monitor.incomplete(reason)  # the one of now: that of a forked child ignores it
 
-    install_children(patches, incomplete, lambda: SpawnPayload(len(simulator.gpus.devices)))
+    install_children(patches, incomplete, lambda: SpawnPayload(len(runtime.gpus.devices)))
+
+
+@cache
+def _register() -> None:
+    """Leave forked children alone from now on; a process cannot take that back."""
+    os.register_at_fork(after_in_child=_release_child)
 
 
 def _release_child() -> None:
-    from torch.utils._python_dispatch import (  # noqa: PLC0415  torch has no public name for them
-        _get_current_dispatch_mode_stack,
-        _pop_mode,
-    )
-
-    for simulator in _forked_simulators:
-        if simulator.is_checking:
-            simulator.become_child()
-            while any(type(mode) is simulator.mode_class for mode in _get_current_dispatch_mode_stack()):
-                _pop_mode()
+    for runtime in _watching:
+        if runtime.is_checking:
+            runtime.become_child()
+            while any(type(mode) is SimulatorMode for mode in current_dispatch_modes()):
+                pop_dispatch_mode()

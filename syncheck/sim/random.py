@@ -6,7 +6,9 @@ from typing import Any
 
 import torch
 
-RawGenerator = torch._C.Generator  # noqa: SLF001  the class under torch.Generator, kept before it is replaced
+from syncheck.sim.runtime import active
+
+RawGenerator = torch.Generator  # as it is before a run replaces it
 
 
 class DeviceGenerator(RawGenerator):
@@ -67,8 +69,6 @@ class Generator(RawGenerator, metaclass=_AnyGenerator):
 
     def __new__(cls, device: Any = "cpu") -> Any:
         """Return a generator on the CPU or on a virtual device."""
-        from syncheck.sim.simulator import active  # noqa: PLC0415
-
         if device is None or torch.device(device).type == "cpu":
             return RawGenerator()
         return make_generator(active().index_of(device))

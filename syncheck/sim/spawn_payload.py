@@ -1,5 +1,6 @@
 """What a spawned child is sent so that it sees virtual GPUs where it is not checked."""
 
+import importlib
 from typing import Any
 
 from syncheck.instrument.after_import import after_import
@@ -17,12 +18,5 @@ class SpawnPayload:
 
     def _install(self) -> None:
         """Let the process see virtual GPUs until it ends; nothing is checked."""
-        from syncheck.instrument.patching import Patches  # noqa: PLC0415
-        from syncheck.sim.install import install  # noqa: PLC0415  this module is free of torch
-        from syncheck.sim.null_monitor import NoSites, NullMonitor  # noqa: PLC0415
-        from syncheck.sim.simulator import Simulator, set_active  # noqa: PLC0415
-
-        simulator = Simulator(self.n_devices, NullMonitor(), NoSites(), lambda _: None, lambda: None)
-        set_active(simulator)
-        install(simulator, Patches())
-        simulator.mode_class(simulator).__enter__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        # by name: that module needs torch, which the child may never import
+        importlib.import_module("syncheck.sim.unchecked").simulate_unchecked(self.n_devices)

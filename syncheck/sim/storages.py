@@ -6,9 +6,11 @@ from typing import Any
 import torch
 
 from syncheck.instrument.patching import Patches
+from syncheck.instrument.torch_internals import storage_key
+from syncheck.semantics.copies import HOST_DEVICE
+from syncheck.sim.copies import Copies
 from syncheck.sim.errors import refuse
-from syncheck.sim.simulator import Simulator
-from syncheck.sim.virtual_gpus import HOST_DEVICE
+from syncheck.sim.runtime import Runtime
 
 _Storage = torch.UntypedStorage
 
@@ -16,9 +18,10 @@ _Storage = torch.UntypedStorage
 class StorageShim:
     """Replaces the members of torch.UntypedStorage that know about devices; TypedStorage is built on it."""
 
-    def __init__(self, simulator: Simulator, patches: Patches) -> None:
-        self._simulator = simulator
-        self._memory = simulator.memory
+    def __init__(self, runtime: Runtime, copies: Copies, patches: Patches) -> None:
+        self._runtime = runtime
+        self._copies = copies
+        self._memory = runtime.memory
         self._patches = patches
         self._raw_device = _Storage.device  # an attribute of the C type
 
@@ -30,7 +33,7 @@ class StorageShim:
             "get_device": lambda s: self.device(s).index if self.device(s).type == "cuda" else -1,
             "to": lambda s, *, device, non_blocking=False: self._to(s, device, non_blocking=non_blocking),
             "cuda": lambda s, device=None, non_blocking=False: self.move(
-                s, self._simulator.index_of(device), non_blocking=non_blocking
+                s, self._runtime.index_of(device), non_blocking=non_blocking
             ),
             "cpu": lambda s: self.move(s, HOST_DEVICE),
             "clone": _function(self.clone),
@@ -47,8 +50,8 @@ class StorageShim:
 
         def resize_(storage: Any, size: int) -> Any:
             resize(storage, size)
-            self._simulator.enter()
-            self._memory.resized(storage, self._simulator.gpus.site())
+            self._runtime.enter()
+            self._memory.resized(storage, self._runtime.gpus.site())
             return storage
 
         self._patches.set(_Storage, "resize_", resize_)
@@ -68,14 +71,14 @@ class StorageShim:
             if wanted is None or wanted.type != "cuda":
                 return original(cls, *args, **kwargs, **({} if device is None else {"device": device}))
             made = original(cls, *args, **kwargs)
-            self._memory.tag(made, self._simulator.index_of(wanted), self._simulator.gpus.site())
+            self._memory.tag(made, self._runtime.index_of(wanted), self._runtime.gpus.site())
             return made
 
         return new
 
     def _to(self, storage: Any, device: Any, *, non_blocking: bool) -> Any:
         wanted = torch.device(device)
-        target = HOST_DEVICE if wanted.type == "cpu" else self._simulator.index_of(wanted)
+        target = HOST_DEVICE if wanted.type == "cpu" else self._runtime.index_of(wanted)
         return self.move(storage, target, non_blocking=non_blocking)
 
     def move(self, storage: Any, target: int, *, non_blocking: bool = False) -> Any:
@@ -83,7 +86,7 @@ class StorageShim:
         found = self.device(storage)
         if (found.index if found.type == "cuda" else HOST_DEVICE) == target:
             return storage
-        moved = self._simulator.copies.transfer(self._tensor(storage), target, non_blocking=non_blocking)
+        moved = self._copies.transfer(self._tensor(storage), target, non_blocking=non_blocking)
         return moved.untyped_storage()
 
     def clone(self, storage: Any) -> Any:
@@ -92,19 +95,19 @@ class StorageShim:
 
     def _deepcopy(self, storage: Any, memo: dict[int, Any]) -> Any:
         known = memo.setdefault("torch", {})  # type: ignore[call-overload]  # torch's own key, torch/storage.py
-        if storage._cdata not in known:  # noqa: SLF001
-            known[storage._cdata] = self.clone(storage)  # noqa: SLF001
-        return known[storage._cdata]  # noqa: SLF001
+        if storage_key(storage) not in known:
+            known[storage_key(storage)] = self.clone(storage)
+        return known[storage_key(storage)]
 
     def _is_pinned(self, storage: Any) -> bool:
         tag = self._memory.of_storage(storage)
         return tag is not None and tag.pinned
 
     def _pin(self, storage: Any) -> Any:
-        return self._simulator.copies.pin(self._tensor(storage)).untyped_storage()
+        return self._copies.pin(self._tensor(storage)).untyped_storage()
 
     def _tensor(self, storage: Any) -> torch.Tensor:
-        with self._simulator.unmonitored():
+        with self._runtime.unmonitored():
             return torch.empty(0, dtype=torch.uint8).set_(storage)
 
 

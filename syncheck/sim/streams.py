@@ -4,8 +4,9 @@ from typing import Any
 
 import torch
 
+from syncheck.hb.ids import LookedUp, NamedKind, ObjectKind, SiteId, StreamId, WaitCall
 from syncheck.sim.events import CudaEvent, SimulatedEvent
-from syncheck.sim.simulator import Simulator, active
+from syncheck.sim.runtime import Runtime, active
 
 _CUDA_TYPE = 1  # c10::DeviceType::CUDA
 
@@ -17,21 +18,21 @@ class SimulatedStream:
         torch/csrc/Stream.cpp and torch/cuda/streams.py: names and meanings of all members.
     """
 
-    _simulator: Simulator
-    _ident: int
-    looked_up = ""
+    _runtime: Runtime
+    _ident: StreamId
+    looked_up = LookedUp.BY_NAME
 
     def __new__(cls, device: Any = None, priority: int = 0, **kwargs: Any) -> Any:
         """Return a new stream of the pool, or the one with a given id."""
-        simulator = active()
+        runtime = active()
         if "stream_id" in kwargs:
             index = kwargs.get("device_index", 0)
-            stream = simulator.gpus.external_stream(index, kwargs["stream_id"], simulator.gpus.site())
-            return cls.of(simulator, stream)
-        index = simulator.index_of(device)
-        site = simulator.gpus.site()
-        stream = simulator.gpus.new_stream(index, site, high_priority=priority < 0)
-        self = cls.of(simulator, stream)
+            stream = runtime.gpus.external_stream(index, kwargs["stream_id"], runtime.gpus.site())
+            return cls.of(runtime, stream)
+        index = runtime.index_of(device)
+        site = runtime.gpus.site()
+        stream = runtime.gpus.new_stream(index, site, high_priority=priority < 0)
+        self = cls.of(runtime, stream)
         self._made(site)
         return self
 
@@ -39,24 +40,24 @@ class SimulatedStream:
         """Nothing to do: `__new__` did it, as in torch."""
 
     @classmethod
-    def of(cls, simulator: Simulator, stream: int, looked_up: str = "") -> Any:
+    def of(cls, runtime: Runtime, stream: StreamId, looked_up: LookedUp = LookedUp.BY_NAME) -> Any:
         """Return an object for an existing stream; `looked_up`: the function that the program called to get it."""
         self = object.__new__(cls)
-        self._simulator = simulator
+        self._runtime = runtime
         self._ident = stream
         if looked_up:
             self.looked_up = looked_up
         return self
 
-    def _made(self, site: int) -> None:
-        simulator = self._simulator
-        simulator.name_new("stream", self._ident, site)
-        ident = simulator.gpus.next_id("event")
-        simulator.gpus.monitor.object_created("stream", ident, site)
-        simulator.on_finalize(self, "stream", ident)
+    def _made(self, site: SiteId) -> None:
+        runtime = self._runtime
+        runtime.name_new(NamedKind.STREAM, self._ident, site)
+        ident = runtime.gpus.next_event()
+        runtime.gpus.monitor.object_created(ObjectKind.STREAM, ident, site)
+        runtime.on_finalize(self, ObjectKind.STREAM, ident)
 
     @property
-    def ident(self) -> int:
+    def ident(self) -> StreamId:
         """Syncheck's own id."""
         return self._ident
 
@@ -68,7 +69,7 @@ class SimulatedStream:
     @property
     def device_index(self) -> int:
         """The index of the stream's device."""
-        return self._simulator.gpus.device_of(self._ident)
+        return self._runtime.gpus.device_of(self._ident)
 
     @property
     def device_type(self) -> int:
@@ -78,7 +79,7 @@ class SimulatedStream:
     @property
     def stream_id(self) -> int:
         """Torch's id of the stream: here, its handle."""
-        return self._simulator.gpus.handle_of(self._ident)
+        return self._runtime.gpus.handle_of(self._ident)
 
     @property
     def native_handle(self) -> int:
@@ -102,16 +103,16 @@ class SimulatedStream:
 
     def is_capturing(self) -> bool:
         """Tell whether the stream is being captured into a graph."""
-        return self._simulator.gpus.monitor.capturing(self._ident)
+        return self._runtime.gpus.monitor.capturing(self._ident)
 
     def wait_event(self, event: SimulatedEvent) -> None:
         """Make later work of this stream wait for the event's latest record."""
-        event.be_waited_for(self, "stream")
+        event.be_waited_for(self, WaitCall.STREAM_WAIT_EVENT)
 
     def wait_stream(self, stream: "SimulatedStream") -> None:
         """Make later work of this stream wait for all work given to another."""
-        gpus = self._simulator.gpus
-        self._simulator.enter()
+        gpus = self._runtime.gpus
+        self._runtime.enter()
         looked_up = (self.looked_up, stream.looked_up)
         # the stream whose wait is at stake: on the waiter's device if that was looked up, else on the other's
         current = gpus.current_stream(self.device_index if self.looked_up else stream.device_index)
@@ -126,26 +127,26 @@ class SimulatedStream:
 
     def query(self) -> bool:
         """Tell whether all work is complete. A first question about pending work is answered with no."""
-        return self._simulator.answer_query("stream", self._ident)
+        return self._runtime.answer_query(NamedKind.STREAM, self._ident)
 
     def synchronize(self) -> None:
         """Wait on the host for all work of this stream."""
-        gpus = self._simulator.gpus
-        self._simulator.enter()
+        gpus = self._runtime.gpus
+        self._runtime.enter()
         if gpus.monitor.capturing(self._ident):
-            self._simulator.refuse_in_capture("Stream.synchronize()")
+            self._runtime.refuse_in_capture("Stream.synchronize()")
         gpus.monitor.sync_stream(self._ident, gpus.site(), explicit=True)
 
     def __enter__(self) -> "SimulatedStream":
         self._entered: list[Any] = getattr(self, "_entered", [])
-        block = self._simulator.gpus.entered(self._ident, self._simulator.gpus.site())
-        self._simulator.enter()
+        block = self._runtime.gpus.entered(self._ident, self._runtime.gpus.site())
+        self._runtime.enter()
         block.__enter__()
         self._entered.append(block)
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._simulator.enter()
+        self._runtime.enter()
         self._entered.pop().__exit__(*error)
 
     @property
@@ -180,11 +181,11 @@ class ExternalStream(CudaStream):
     def __new__(cls, stream_ptr: int, device: Any = None, **kwargs: Any) -> Any:
         """Return the stream with a handle; an unknown handle is a blocking stream."""
         del kwargs
-        simulator = active()
-        site = simulator.gpus.site()
-        stream = simulator.gpus.external_stream(simulator.index_of(device), stream_ptr, site)
-        simulator.name_new("stream", stream, site)
-        return cls.of(simulator, stream)
+        runtime = active()
+        site = runtime.gpus.site()
+        stream = runtime.gpus.external_stream(runtime.index_of(device), stream_ptr, site)
+        runtime.name_new(NamedKind.STREAM, stream, site)
+        return cls.of(runtime, stream)
 
 
 class StreamContext:
@@ -195,10 +196,10 @@ class StreamContext:
         self._blocks: list[Any] = []
 
     def __enter__(self) -> None:
-        simulator = active()
-        simulator.enter()
+        runtime = active()
+        runtime.enter()
         if self.stream is not None:
-            block = simulator.gpus.entered(self.stream.ident, simulator.gpus.site())
+            block = runtime.gpus.entered(self.stream.ident, runtime.gpus.site())
             block.__enter__()
             self._blocks.append(block)
 

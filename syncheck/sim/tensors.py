@@ -7,9 +7,11 @@ import torch
 
 from syncheck.instrument.methods import replace_method
 from syncheck.instrument.patching import Patches
+from syncheck.instrument.torch_internals import C, nn_module, sparse_parts
+from syncheck.semantics.copies import HOST_DEVICE
+from syncheck.sim.copies import Copies
 from syncheck.sim.placement import raw_device
-from syncheck.sim.simulator import Simulator
-from syncheck.sim.virtual_gpus import HOST_DEVICE
+from syncheck.sim.runtime import Runtime
 
 
 class _DeviceCopy(torch.autograd.Function):
@@ -19,7 +21,7 @@ class _DeviceCopy(torch.autograd.Function):
 
     @staticmethod
     def forward(source: torch.Tensor, shim: "TensorShim", target: int, non_blocking: bool, kwargs: Any) -> Any:  # noqa: FBT001  apply takes no keywords
-        return shim.simulator.copies.transfer(source, target, non_blocking=non_blocking, **kwargs)
+        return shim.copies.transfer(source, target, non_blocking=non_blocking, **kwargs)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -40,9 +42,10 @@ class _DeviceCopy(torch.autograd.Function):
 class TensorShim:
     """Replaces the members of torch.Tensor that know about devices."""
 
-    def __init__(self, simulator: Simulator, patches: Patches) -> None:
-        self.simulator = simulator
-        self.memory = simulator.memory
+    def __init__(self, runtime: Runtime, copies: Copies, patches: Patches) -> None:
+        self.runtime = runtime
+        self.copies = copies
+        self.memory = runtime.memory
         self._patches = patches
         self._raw_to: Any = torch.Tensor.to
         self._raw_index: Any = torch.Tensor.get_device
@@ -60,7 +63,7 @@ class TensorShim:
         if found.type != "cpu":
             return found
         index = self.memory.device(tensor)
-        return found if index == HOST_DEVICE else self.simulator.torch_devices[index]
+        return found if index == HOST_DEVICE else self.runtime.torch_devices[index]
 
     def _install_properties(self) -> None:
         patches, device = self._patches, self.device
@@ -98,8 +101,8 @@ class TensorShim:
             return self._move_sparse(tensor, target, non_blocking=non_blocking, dtype=dtype)
         if tensor.requires_grad and torch.is_grad_enabled():
             return _DeviceCopy.apply(tensor, self, target, non_blocking, kwargs)  # type: ignore[no-any-return, no-untyped-call]  # torch leaves `apply` untyped
-        with torch._C.DisableTorchFunctionSubclass():  # noqa: SLF001  the result is a plain tensor
-            return self.simulator.copies.transfer(tensor, target, non_blocking=non_blocking, **kwargs)
+        with C.DisableTorchFunctionSubclass():
+            return self.copies.transfer(tensor, target, non_blocking=non_blocking, **kwargs)
 
     def _convert(self, tensor: torch.Tensor, *, copy: bool, **kwargs: Any) -> torch.Tensor:
         dtype = kwargs.get("dtype") or tensor.dtype
@@ -107,13 +110,13 @@ class TensorShim:
         return converted
 
     def _move_sparse(self, tensor: torch.Tensor, target: int, *, non_blocking: bool, dtype: Any) -> torch.Tensor:
-        parts = [tensor._indices(), tensor._values()]  # noqa: SLF001  torch's names for uncoalesced parts
+        parts = sparse_parts(tensor)
         indices, values = (self.move(part, target, non_blocking=non_blocking, copy=False) for part in parts)
         moved = torch.sparse_coo_tensor(indices, values if dtype is None else values.to(dtype), tensor.shape)
         return moved._coalesced_(tensor.is_coalesced())
 
     def _install_moves(self) -> None:
-        copies, index_of = self.simulator.copies, self.simulator.index_of
+        copies, index_of = self.copies, self.runtime.index_of
 
         def cuda(
             tensor: torch.Tensor, device: Any = None, non_blocking: Any = None, memory_format: Any = None
@@ -169,18 +172,18 @@ class TensorShim:
         return original(tensor, device="cpu", **options)  # raises, as torch does for "meta"
 
     def _target(self, device: torch.device) -> int:
-        return HOST_DEVICE if device.type == "cpu" else self.simulator.index_of(device)
+        return HOST_DEVICE if device.type == "cpu" else self.runtime.index_of(device)
 
     def record_stream(self, tensor: torch.Tensor, s: Any) -> None:
         """`Tensor.record_stream`."""
-        simulator = self.simulator
-        simulator.enter()
+        runtime = self.runtime
+        runtime.enter()
         tag = self.memory.of(tensor)
         if tag is None or tag.device == HOST_DEVICE:
             raise NotImplementedError("Could not run 'aten::record_stream' with arguments from the 'CPU' backend.")
         if tensor.numel():
-            site = simulator.gpus.site()
-            simulator.gpus.monitor.record_stream(tag.ident, self.memory.view(tensor), s.ident, site)
+            site = runtime.gpus.site()
+            runtime.gpus.monitor.record_stream(tag.ident, self.memory.view(tensor), s.ident, site)
 
 
 def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.device | None, dict[str, Any]]:
@@ -228,7 +231,7 @@ def install_module_moves(patches: Patches) -> None:
     Source:
         torch/nn/modules/module.py, `Module.to`, parses its arguments in C++.
     """
-    functions = torch._C._nn  # noqa: SLF001  Module.to calls it by this name
+    functions: Any = nn_module
     parse = functions._parse_to  # noqa: SLF001
 
     def parse_to(*args: Any, **kwargs: Any) -> Any:

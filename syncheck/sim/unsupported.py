@@ -11,22 +11,22 @@ import torch.cuda.nvtx
 import torch.profiler
 
 from syncheck.instrument.patching import Patches
+from syncheck.instrument.torch_internals import C
 from syncheck.sim.errors import refuse
-from syncheck.sim.simulator import Simulator
 
 _CUDA_ONLY = ("_cuda_", "_gds_")
 """How the names of functions begin that only CUDA builds have."""
 EAGER = "torch.compile ran eagerly: the operators were checked, at eager speed"
 
 
-def install_unsupported(simulator: Simulator, patches: Patches) -> None:
+def install_unsupported(note: Callable[[str], None], patches: Patches) -> None:
     """Replace everything."""
-    _install_compile(simulator, patches)
+    _install_compile(note, patches)
     _install_profiler(patches)
     _install_nvtx(patches)
     _install_ctc_loss(patches)
     _install_one_hot(patches)
-    patches.set(torch._C, "__getattr__", _missing_function)  # noqa: SLF001  PEP 562 holds for extension modules too
+    patches.set(C, "__getattr__", _missing_function)
 
 
 def hide_cuda(patches: Patches) -> None:
@@ -34,9 +34,9 @@ def hide_cuda(patches: Patches) -> None:
 
     What it has for real GPUs would look for a driver, or for kernels that virtual GPUs have not.
     """
-    for name in [name for name in vars(torch._C) if name.startswith(_CUDA_ONLY)]:  # noqa: SLF001  no public name
-        patches.remove(torch._C, name)  # noqa: SLF001
-    patches.set(torch._C, "_has_cudnn", False)  # noqa: SLF001
+    for name in [name for name in vars(C) if name.startswith(_CUDA_ONLY)]:
+        patches.remove(C, name)
+    patches.set(C, "_has_cudnn", False)
     patches.set(torch.backends.cudnn, "is_acceptable", lambda tensor: False)  # noqa: ARG005  torch's name
     patches.set(torch.cuda.nccl, "is_available", lambda tensors: False)  # noqa: ARG005  torch's name
 
@@ -87,9 +87,9 @@ def _missing_function(name: str) -> Any:
     raise AttributeError(f"module 'torch._C' has no attribute {name!r}")
 
 
-def _install_compile(simulator: Simulator, patches: Patches) -> None:
+def _install_compile(note: Callable[[str], None], patches: Patches) -> None:
     def compile_eagerly(model: Any = None, **kwargs: Any) -> Any:
-        simulator.note(EAGER)
+        note(EAGER)
         if model is None:
             return lambda function: compile_eagerly(function, **kwargs)
         if isinstance(model, torch.nn.Module):
@@ -100,7 +100,7 @@ def _install_compile(simulator: Simulator, patches: Patches) -> None:
 
     def compile_module(module: Any, *args: Any, **kwargs: Any) -> None:
         del module, args, kwargs
-        simulator.note(EAGER)
+        note(EAGER)
 
     patches.set(torch, "compile", compile_eagerly)
     patches.set(torch.nn.Module, "compile", compile_module)

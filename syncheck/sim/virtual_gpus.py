@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from syncheck.instrument import threads
-from syncheck.instrument.threads import ThreadState
+from syncheck.hb.ids import UNKNOWN_SITE, AllocationId, Context, EventId, GraphId, ReadingId, SiteId, StreamId
 from syncheck.sanitizer.monitor import Monitor, Sites
+from syncheck.semantics.threads import ThreadState, context_of, take_lost_stream
 
 POOL_SIZE = 32
 """Streams a priority class and device; further ones are handed out round-robin.
@@ -16,17 +16,16 @@ POOL_SIZE = 32
 Source: kStreamsPerPool in c10/cuda/CUDAStream.cpp.
 """
 TOTAL_MEMORY = 80 << 30
-HOST_DEVICE = -1
 
 
 class CallSites(Sites, Protocol):
     """A table of call sites: `syncheck.instrument.sites.SiteTable`, or none."""
 
-    def here(self) -> int:
+    def here(self) -> SiteId:
         """Return the id of the caller's call stack."""
         ...
 
-    def bound_directly(self, ident: int) -> str:
+    def bound_directly(self, ident: SiteId) -> str:
         """Return the name that the program binds what it makes itself at a call site to; "" if none."""
         ...
 
@@ -36,8 +35,8 @@ class VirtualDevice:
     """One virtual GPU; `pools`: priority class -> streams handed out so far."""
 
     index: int
-    default_stream: int
-    pools: dict[bool, list[int]] = field(default_factory=lambda: {False: [], True: []})
+    default_stream: StreamId
+    pools: dict[bool, list[StreamId]] = field(default_factory=lambda: {False: [], True: []})
     handed_out: dict[bool, int] = field(default_factory=lambda: {False: 0, True: 0})
     allocated: int = 0
     peak: int = 0
@@ -56,17 +55,37 @@ class VirtualGpus:
     def __init__(self, n_devices: int, monitor: Monitor, sites: CallSites) -> None:
         self.monitor = monitor
         self.sites = sites
-        self._ids = {"stream": 0, "allocation": 0, "event": 0, "graph": 0, "reading": 0, "pool": 0}
+        self._n_streams = self._n_allocations = self._n_events = self._n_graphs = self._n_readings = self._n_pools = 0
         self._local = threading.local()
-        self._streams: list[tuple[int, int]] = [(HOST_DEVICE, 0)]  # id -> (device, handle)
-        self._by_handle: dict[tuple[int, int], int] = {}
-        self.devices = [VirtualDevice(index, self._add_stream(index, 0, 0)) for index in range(n_devices)]
+        self._streams: list[tuple[int, int]] = [(-1, 0)]  # id -> (device, handle)
+        self._by_handle: dict[tuple[int, int], StreamId] = {}
+        self.devices = [VirtualDevice(index, self._add_stream(index, 0, UNKNOWN_SITE)) for index in range(n_devices)]
         self.on_change: Callable[[], None] = lambda: None  # called when other streams are current in this thread
 
-    def next_id(self, kind: str) -> int:
+    def next_allocation(self) -> AllocationId:
         """Return a new id, from 1."""
-        self._ids[kind] += 1
-        return self._ids[kind]
+        self._n_allocations += 1
+        return AllocationId(self._n_allocations)
+
+    def next_event(self) -> EventId:
+        """Return a new id, from 1; other objects that come and go have ids of this kind, too."""
+        self._n_events += 1
+        return EventId(self._n_events)
+
+    def next_graph(self) -> GraphId:
+        """Return a new id, from 1."""
+        self._n_graphs += 1
+        return GraphId(self._n_graphs)
+
+    def next_reading(self) -> ReadingId:
+        """Return a new id, from 1."""
+        self._n_readings += 1
+        return ReadingId(self._n_readings)
+
+    def next_pool(self) -> int:
+        """Return a new number of a memory pool, from 1."""
+        self._n_pools += 1
+        return self._n_pools
 
     @property
     def thread(self) -> ThreadState:
@@ -77,48 +96,49 @@ class VirtualGpus:
             state = self._local.state = ThreadState()
             return state
 
-    def site(self) -> int:
+    def site(self) -> SiteId:
         """Return the call site of the program's innermost frame."""
         return self.sites.here()
 
     # -- streams
 
-    def _add_stream(self, device: int, handle: int, site: int, *, blocking: bool = False) -> int:
-        stream = self.next_id("stream")
+    def _add_stream(self, device: int, handle: int, site: SiteId, *, blocking: bool = False) -> StreamId:
+        self._n_streams += 1
+        stream = StreamId(self._n_streams)
         self._streams.append((device, handle))
         self._by_handle[device, handle] = stream
         self.monitor.stream(stream, device, handle, site, legacy=handle == 0, blocking=blocking)
         return stream
 
-    def new_stream(self, device: int, site: int, *, high_priority: bool) -> int:
+    def new_stream(self, device: int, site: SiteId, *, high_priority: bool) -> StreamId:
         """Hand out a stream of the pool, round-robin once all exist."""
         virtual = self.devices[device]
         pool = virtual.pools[high_priority]
-        turn = virtual.handed_out[high_priority]
+        number = virtual.handed_out[high_priority]
         virtual.handed_out[high_priority] += 1
-        if turn < POOL_SIZE:
-            handle = 0x7000_0000 + (device << 16) + (0x8000 if high_priority else 0) + 0x10 * (turn + 1)
+        if number < POOL_SIZE:
+            handle = 0x7000_0000 + (device << 16) + (0x8000 if high_priority else 0) + 0x10 * (number + 1)
             pool.append(self._add_stream(device, handle, site))
-        return pool[turn % POOL_SIZE]
+        return pool[number % POOL_SIZE]
 
-    def external_stream(self, device: int, handle: int, site: int) -> int:
+    def external_stream(self, device: int, handle: int, site: SiteId) -> StreamId:
         """Return the stream with a handle from outside; 1 is the legacy default stream, unknown ones are blocking."""
         known = self._by_handle.get((device, 0 if handle == 1 else handle))
         return known if known is not None else self._add_stream(device, handle, site, blocking=True)
 
-    def device_of(self, stream: int) -> int:
+    def device_of(self, stream: StreamId) -> int:
         """Return a stream's device."""
         return self._streams[stream][0]
 
-    def handle_of(self, stream: int) -> int:
+    def handle_of(self, stream: StreamId) -> int:
         """Return a stream's handle; 0 is a default stream."""
         return self._streams[stream][1]
 
-    def current_stream(self, device: int) -> int:
+    def current_stream(self, device: int) -> StreamId:
         """Return the calling thread's current stream of a device."""
         return self.thread.streams.get(device, self.devices[device].default_stream)
 
-    def set_stream(self, stream: int) -> None:
+    def set_stream(self, stream: StreamId) -> None:
         """Make a stream current, and its device: as `torch.cuda.set_stream` does."""
         state = self.thread
         device = self.device_of(stream)
@@ -128,7 +148,7 @@ class VirtualGpus:
         self.on_change()
 
     @contextmanager
-    def entered(self, stream: int, site: int) -> Iterator[None]:
+    def entered(self, stream: StreamId, site: SiteId) -> Iterator[None]:
         """Make a stream current for a block; restore device and stream as torch's StreamContext does."""
         state = self.thread
         device = self.device_of(stream)
@@ -143,14 +163,21 @@ class VirtualGpus:
             state.device = before
             self.on_change()
 
-    def default_stream(self, device: int) -> int:
+    def default_stream(self, device: int) -> StreamId:
         """Return a device's default stream."""
         return self.devices[device].default_stream
 
-    def mismatch(self, device: int, other: int) -> int:
-        """Return the entered stream context that does not apply to work on these devices, encoded; 0 if none."""
-        return threads.mismatch(self.thread, device, other, self)
+    def context(self, device: int, other: int) -> Context | None:
+        """Return the entered stream context that does not apply to work on these devices; None if there is none."""
+        return context_of(self.thread, device, other, self)
 
-    def check_inherited(self, stream: int, site: int) -> None:
-        """On a thread's first op: report that it lost its starter's device or stream."""
-        threads.check_inherited(self.thread, stream, site, self, self.monitor)
+    def lost_context(self) -> Context | None:
+        """Return the context of a thread that lost its starter's current stream; None for any other thread."""
+        lost = self.thread.expected_stream
+        return Context(lost, UNKNOWN_SITE) if lost else None
+
+    def check_inherited(self, stream: StreamId, site: SiteId) -> None:
+        """On a thread's first operator: report that it lost its starter's device or stream."""
+        expected = take_lost_stream(self.thread, stream, self)
+        if expected:
+            self.monitor.lost_context(stream, expected, site)

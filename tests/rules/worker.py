@@ -18,7 +18,7 @@ import torch
 import torch._dynamo  # every dispatch mode imports it; like the simulator, once, here, and not in every child
 
 import syncheck.run.backends
-import syncheck.sim.install  # noqa: F401
+import syncheck.sim.backend  # noqa: F401
 from syncheck.commands import run as commands
 from syncheck.config.options import Options
 from syncheck.findings import Report

@@ -8,10 +8,10 @@ import time
 import pytest
 import torch
 
+from syncheck.instrument.findings import NewFindings
+from syncheck.sim.backend import Simulator
 from syncheck.sim.errors import NotSimulatedError
-from syncheck.sim.install import installed
 from syncheck.sim.null_monitor import NoSites, NullMonitor
-from syncheck.sim.simulator import Simulator
 
 
 class Recorder(NullMonitor):
@@ -20,19 +20,21 @@ class Recorder(NullMonitor):
     def __init__(self):
         self.calls = []
 
-    def launch(self, stream, operator, accesses, site, context=0):
+    def launch(self, stream, operator, accesses, site, context=None):
         self.calls.append(("launch", stream, operator))
-        return ()
 
     def wait_stream(self, stream, other, site, looked_up=("", "")):
         self.calls.append(("wait", stream, other))
 
     def free(self, allocation, site):
         self.calls.append(("free", allocation))
-        return ()
 
     def incomplete(self, reason):
         self.calls.append(("incomplete", reason))
+
+
+def new_simulator(n_devices, monitor):
+    return Simulator(n_devices, monitor, NoSites(), lambda _: None, NewFindings(), lambda: None)
 
 
 @pytest.fixture
@@ -42,8 +44,8 @@ def recorder():
 
 @pytest.fixture
 def simulator(recorder):
-    gpus = Simulator(3, recorder, NoSites(), lambda _: None, lambda: None)
-    with installed(gpus):
+    gpus = new_simulator(3, recorder)
+    with gpus.watching():
         yield gpus
 
 
@@ -57,7 +59,7 @@ def snapshot():
 
 def test_everything_is_put_back():
     before = snapshot()
-    with installed(Simulator(2, NullMonitor(), NoSites(), lambda _: None, lambda: None)):
+    with new_simulator(2, NullMonitor()).watching():
         assert torch.ones(2, device="cuda:1").is_cuda
         with torch.autocast("cuda"):
             torch.ones(2, 2, device="cuda") @ torch.ones(2, 2, device="cuda")
@@ -74,7 +76,7 @@ def test_everything_is_put_back():
 
 def test_the_simulator_can_be_installed_again():
     for count in (1, 3):
-        with installed(Simulator(count, NullMonitor(), NoSites(), lambda _: None, lambda: None)):
+        with new_simulator(count, NullMonitor()).watching():
             assert torch.cuda.device_count() == count
 
 
@@ -83,7 +85,7 @@ def test_importing_changes_nothing():
         "import torch, time, threading\n"
         "def look(): return [dict(vars(o)) for o in (torch.Tensor, torch.cuda, time, threading.Thread, torch._C)]\n"
         "before = look()\n"
-        "import syncheck.sim.install\n"
+        "import syncheck.sim.backend\n"
         "for b, a in zip(before, look()):\n"
         "    assert all(a.get(k) is v for k, v in b.items())\n"
     )

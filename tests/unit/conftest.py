@@ -10,6 +10,7 @@ import torch
 from syncheck.cuda import devices
 from syncheck.cuda.backend import Cuda
 from syncheck.findings import Report
+from syncheck.instrument.findings import NewFindings
 from syncheck.instrument.sites import SiteTable
 from syncheck.sanitizer.session import Session
 
@@ -48,12 +49,13 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     current = SimpleNamespace(handle=0)
     monkeypatch.setattr(devices, "raw_stream", lambda device: current.handle)
     monkeypatch.setattr(devices, "is_blocking", lambda handle: False)
-    session = Session(lambda rule: True, "a stand-in")
+    findings = NewFindings()
+    session = Session(lambda rule: True, "a stand-in", findings.add)
     monitor = Recorder(session)
     sites = SiteTable()
-    cuda = Cuda(monitor, sites, session.note, lambda: None)
+    cuda = Cuda(monitor, sites, session.note, findings, lambda: None)
     cuda.is_checking = True
-    cuda.call_buffer.condenses = False
+    cuda.reporter.call_buffer.condenses = False
     monitor.flush_calls = cuda.flush_calls
 
     def report() -> Report:

@@ -35,7 +35,7 @@ def test_what_is_put_off_does_not_grow_without_end(gpu):
     a = torch.ones(4)
     for _ in range(5000):
         a.neg_()
-    assert len(gpu.cuda.call_buffer.calls) < 3000
+    assert len(gpu.cuda.reporter.call_buffer.calls) < 3000
 
 
 def test_with_a_second_stream_launches_are_told_at_once(gpu):
@@ -52,18 +52,18 @@ def test_with_a_second_stream_launches_are_told_at_once(gpu):
 
 def test_a_clock_is_read_after_what_was_put_off(gpu):
     torch.ones(4)
-    gpu.cuda.monitor.clock(1, 0)
+    gpu.cuda.reporter.monitor.clock(1, 0)
     assert [call[0] for call in gpu.monitor.calls if call[0] in {"launch", "clock"}] == ["launch", "clock"]
 
 
 def test_a_forked_child_tells_nothing_of_its_parent(gpu):
     torch.ones(4)
-    gpu.cuda.become_child()
-    assert not gpu.cuda.call_buffer.calls
+    gpu.cuda.reporter.become_child()
+    assert not gpu.cuda.reporter.call_buffer.calls
 
 
 def test_the_monitor_is_told_what_something_can_still_depend_on(gpu):
-    gpu.cuda.call_buffer.condenses = True
+    gpu.cuda.reporter.call_buffer.condenses = True
     a = torch.ones(4)
     for _ in range(3):
         a.add_(a * 2 + 1)
@@ -87,7 +87,7 @@ def test_the_monitor_is_told_what_something_can_still_depend_on(gpu):
 
 
 def test_memory_that_the_monitor_knows_is_freed_there(gpu):
-    gpu.cuda.call_buffer.condenses = True
+    gpu.cuda.reporter.call_buffer.condenses = True
     a = torch.ones(4)
     gpu.cuda.flush_calls()
     a.neg_()
@@ -119,7 +119,7 @@ def test_an_address_that_has_a_new_tenant_is_not_freed_with_the_old_one(gpu):
 
 
 def test_nothing_is_left_out_where_another_stream_may_be_at_work(gpu):
-    gpu.cuda.call_buffer.condenses = True
+    gpu.cuda.reporter.call_buffer.condenses = True
     a = torch.ones(4)
     gpu.current.handle = 7
     torch.ones(4)
@@ -134,7 +134,7 @@ def test_with_a_second_stream_a_free_has_its_place_in_the_program(gpu):
     b = torch.ones(4)
     del a
     del b
-    sources = [gpu.cuda.sites.place(call[2]).frame.source.strip() for call in gpu.monitor.named("free")]
+    sources = [gpu.cuda.reporter.sites.place(call[2]).frame.source.strip() for call in gpu.monitor.named("free")]
     assert sources == ["del a", "del b"]
 
 

@@ -227,7 +227,7 @@ def test_a_failure_of_syncheck_is_told_and_ends_the_check_if_it_goes_on(gpu, mon
 def test_a_call_site_is_that_of_the_program_and_not_of_the_library(gpu):
     x = torch.ones(2, 4)
     torch.nn.Linear(4, 4)(x)
-    sites = gpu.cuda.sites
+    sites = gpu.cuda.reporter.sites
     addmm = next(call for call in gpu.monitor.named("launch") if call[2] == "aten::addmm")
     assert sites.place(addmm[4]).frame.source.strip() == "torch.nn.Linear(4, 4)(x)"
 
@@ -245,17 +245,24 @@ def test_a_torch_without_cuda_is_named():
             devices.describe()
 
 
+def in_another_thread(function):
+    thread = threading.Thread(target=function)
+    thread.start()
+    thread.join()
+
+
 @pytest.mark.parametrize(("is_ours", "is_refused", "told"), [(True, True, 1), (False, True, 1), (False, False, 0)])
 def test_another_thread_may_wait_during_a_capture_unless_cuda_refuses(gpu, is_ours, is_refused, told):
     def wait(event: object) -> None:
         if is_refused:
             raise RuntimeError("operation not permitted when stream is capturing")
 
-    gpu.cuda.captures.append(threading.get_ident() if is_ours else 1)
+    captures = gpu.cuda.captures
+    captures.begin() if is_ours else in_another_thread(captures.begin)
     synchronize = gpu.cuda.events._synchronize(wait)
     with pytest.raises(RuntimeError) if is_refused else nullcontext():
         synchronize(SimpleNamespace(cuda_event=0))
-    gpu.cuda.captures.clear()
+    captures.end()
     assert len(gpu.monitor.named("sync_in_capture")) == told
 
 
@@ -361,8 +368,8 @@ def test_a_gradient_that_another_stream_uses_is_protected_as_torch_does_it(gpu):
     torch.ones(4)
     gpu.current.handle = 0
     loss = OnSide.apply(x.sin()).sum()
-    gpu.cuda.gradients.begin(gpu.cuda.memory.next_ident())
-    gpu.cuda.backward_site = 1
+    gpu.cuda.launches.gradients.begin(gpu.cuda.memory.next_ident())
+    gpu.cuda.reporter.backward_site = 1
     gpu.monitor.calls.clear()
     loss.backward()
     launches = gpu.monitor.named("launch")

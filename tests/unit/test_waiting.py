@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from syncheck.instrument.plan import plan_of
-from syncheck.instrument.waiting import Wait, wait_of
+from syncheck.instrument.tensor_facts import TorchFacts
+from syncheck.semantics.waits import HostWait, host_wait
 
 X = torch.ones(4, 4)
 MASK = X > 0
@@ -15,7 +16,8 @@ aten = torch.ops.aten
 
 
 def wait(func, *args, **kwargs):
-    return wait_of(plan_of(func), args, kwargs, lambda tensor: all(tensor is not own for own in OF_THE_HOST))
+    facts = TorchFacts(lambda tensor: all(tensor is not own for own in OF_THE_HOST))
+    return host_wait(plan_of(func).base, args, kwargs, facts)
 
 
 @pytest.mark.parametrize(
@@ -41,12 +43,12 @@ def wait(func, *args, **kwargs):
     ],
 )
 def test_the_host_waits_before_a_kernel_for_a_size_or_a_number_on_the_gpu(func, args, kwargs):
-    assert wait(func, *args, **kwargs) is Wait.BEFORE
+    assert wait(func, *args, **kwargs) is HostWait.BEFORE
 
 
 @pytest.mark.parametrize("func", [aten.equal.default, aten.allclose.default])
 def test_the_host_waits_after_the_kernel_for_its_values(func):
-    assert wait(func, X, X) is Wait.AFTER
+    assert wait(func, X, X) is HostWait.AFTER
 
 
 @pytest.mark.parametrize(
@@ -68,4 +70,4 @@ def test_the_host_waits_after_the_kernel_for_its_values(func):
     ],
 )
 def test_the_host_does_not_wait_for_what_it_knows(func, args, kwargs):
-    assert wait(func, *args, **kwargs) is Wait.NEVER
+    assert wait(func, *args, **kwargs) is HostWait.NEVER

@@ -5,11 +5,12 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from syncheck.hb.ids import NamedKind
 from syncheck.lint.interp.contexts import Contexts
 from syncheck.lint.interp.control_flow import Returned
 from syncheck.lint.interp.functions import bind, is_generator
 from syncheck.lint.interp.iteration import Iteration
-from syncheck.lint.interp.machine import Machine, ThreadState
+from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.naming import name_of
 from syncheck.lint.interp.operators import Operators, is_list
 from syncheck.lint.interp.scope import Scope
@@ -40,6 +41,7 @@ from syncheck.lint.interp.values import (
 )
 from syncheck.lint.models.methods import Methods
 from syncheck.lint.models.torch_functions import Api
+from syncheck.semantics.threads import ThreadState
 
 if TYPE_CHECKING:
     from syncheck.lint.interp.collectives import Collectives
@@ -185,7 +187,7 @@ class Calls:
             case Tensor():
                 value.block.escaped = True
             case Work():
-                value.lost()
+                self.collectives.escape(value)
             case _:
                 for item in _held_by(value):
                     self.escape(item, depth - 1)
@@ -288,7 +290,7 @@ class Calls:
         """Run a function as a thread of its own would, from beginning to end."""
         self.machine.n_relevant += 1
         before = self.machine.thread
-        self.machine.thread = ThreadState(inherited=before)
+        self.machine.thread = ThreadState(inherited=(before.device, dict(before.streams)))
         try:
             return self.call(target, call)
         finally:
@@ -333,10 +335,12 @@ class Calls:
 
     def name_findings(self, scope: Scope, statement: ast.stmt) -> None:
         """Tell the session what the tensors of new findings are called here."""
-        for allocation in self.machine.take_named():
-            name = name_of(allocation, scope, ast.unparse(statement))
+        if not self.machine.new_findings:
+            return
+        for finding in self.machine.take_new_findings():
+            name = name_of(finding.allocation, scope, ast.unparse(statement)) if finding.allocation else ""
             if name:
-                self.machine.session.name("allocation", allocation, name)
+                self.machine.session.name(NamedKind.ALLOCATION, finding.allocation, name)
 
 
 def _held_by(value: Value) -> list[Value]:

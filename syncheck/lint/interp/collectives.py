@@ -1,177 +1,135 @@
-"""Collectives of torch.distributed: what an asynchronous one uses until it is waited for."""
+"""Collectives of torch.distributed: they run as on NCCL, on a stream of their group or on the current one.
 
-import ast
-import weakref
-from dataclasses import dataclass
+Source:
+    torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp: `collective` (`asyncOp`), `WorkNCCL::synchronizeStream`,
+    `barrier`, `stashed_for_allocator_safety_`
+"""
 
-from syncheck.lint.interp.machine import Access, Machine
-from syncheck.lint.interp.values import NONE, UNKNOWN, Call, Constant, Group, Value, Work, tensors_in
-from syncheck.rules import collective_buffer_modified, collective_result_before_wait, dropped_work
-from syncheck.rules.model import Rule
-from syncheck.sanitizer.collector import PendingFinding
-from syncheck.sanitizer.messages import TensorRef, Text
-
-# Which arguments a collective writes and which it reads, by position and name.
-# Source: torch/distributed/distributed_c10d.py.
-_WRITES: dict[str, tuple[tuple[int, str], ...]] = {
-    "all_reduce": ((0, "tensor"),),
-    "broadcast": ((0, "tensor"),),
-    "reduce": ((0, "tensor"),),
-    "all_gather": ((0, "tensor_list"),),
-    "all_gather_into_tensor": ((0, "output_tensor"),),
-    "reduce_scatter": ((0, "output"),),
-    "reduce_scatter_tensor": ((0, "output"),),
-    "all_to_all": ((0, "output_tensor_list"),),
-    "all_to_all_single": ((0, "output"),),
-    "gather": ((1, "gather_list"),),
-    "scatter": ((0, "tensor"),),
-    "irecv": ((0, "tensor"),),
-}
-_READS: dict[str, tuple[tuple[int, str], ...]] = {
-    "all_gather": ((1, "tensor"),),
-    "all_gather_into_tensor": ((1, "input_tensor"),),
-    "reduce_scatter": ((1, "input_list"),),
-    "reduce_scatter_tensor": ((1, "input"),),
-    "all_to_all": ((1, "input_tensor_list"),),
-    "all_to_all_single": ((1, "input"),),
-    "gather": ((0, "tensor"),),
-    "scatter": ((1, "scatter_list"),),
-    "isend": ((0, "tensor"),),
-}
-_ALWAYS_ASYNCHRONOUS = frozenset({"isend", "irecv"})
-COLLECTIVES = frozenset(_WRITES) | frozenset(_READS) | {"barrier"}
-
-
-@dataclass(slots=True)
-class _State:
-    """Whether others may wait for a collective."""
-
-    escaped: bool = False
-
-
-@dataclass(slots=True)
-class Pending:
-    """A collective that runs.
-
-    Attributes:
-        work: its handle, as long as the program keeps it.
-        used: its tensors, and whether it writes them.
-        site: the call.
-        group: its process group, NONE for that of all ranks; UNKNOWN where it may be any.
-    """
-
-    work: "weakref.ref[Work]"
-    state: _State
-    name: str
-    used: list[Access]
-    site: int
-    group: Value
-
-
-class Collectives:
-    """Follows asynchronous collectives."""
-
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
-        self._pending: list[Pending] = []
-        self._coalescing = 0
-        machine.watch = self.touched
-        machine.synced = self._pending.clear
-
-    def call(self, name: str, call: Call) -> Value | None:
-        """Call a function of torch.distributed; None for one that is not followed."""
-        if name == "new_group":
-            return Group()
-        if name not in COLLECTIVES:
-            return None
-        is_async = name in _ALWAYS_ASYNCHRONOUS or call.flag("async_op")
-        used: list[Access] = []
-        for table, is_write in ((_WRITES, True), (_READS, False)):
-            for position, keyword in table.get(name, ()):
-                used += [(tensor, is_write) for tensor in tensors_in(call.get(keyword, position))]
-        self.touched(used, call.node)
-        if is_async is None:
-            for tensor, _ in used:
-                tensor.block.escaped = True
-            return UNKNOWN
-        return self._start(name, used, call) if is_async else UNKNOWN
-
-    def _start(self, name: str, used: list[Access], call: Call) -> Work:
-        state = _State()
-        self._machine.n_relevant += 1
-        work = Work(lambda: setattr(state, "escaped", True))
-        if not self._machine.ordering_only and not self._coalescing:
-            site = self._machine.site(call.node)
-            self._pending.append(Pending(weakref.ref(work), state, name, used, site, _group(call)))
-        return work
-
-    def begin_coalescing(self) -> Value:
-        """What begins now is waited for as a whole."""
-        self._coalescing += 1
-        return UNKNOWN
-
-    def end_coalescing(self) -> None:
-        """See `begin_coalescing`."""
-        self._coalescing -= 1
-
-    def waited(self, work: Work) -> None:
-        """The current stream waits for a collective, and for those that began before it on the same stream."""
-        found = next((number for number, entry in enumerate(self._pending) if entry.work() is work), -1)
-        if found >= 0:
-            group = self._pending[found].group
-            self._pending[: found + 1] = [entry for entry in self._pending[:found] if _differ(entry.group, group)]
-
-    def dropped(self, work: Work) -> None:
-        """A statement throws a handle away, or gives it a name that is never used."""
-        entry = next((entry for entry in self._pending if entry.work() is work), None)
-        if entry is not None and not entry.state.escaped:
-            self._pending.remove(entry)
-            self._add(dropped_work.RULE, entry.site, {}, entry, ("keep the handle, and call its `wait()`",))
-
-    def touched(self, touched: list[Access], node: ast.AST) -> None:
-        """An operator touches tensors: none of them may be in use by a collective."""
-        if not self._pending or self._machine.ordering_only:
-            return
-        for entry in list(self._pending):
-            if not entry.state.escaped:
-                self._check(entry, [access for access in touched if not access[0].block.escaped], node)
-
-    def _check(self, entry: Pending, touched: list[Access], node: ast.AST) -> None:
-        for tensor, is_write in touched:
-            uses = [writes for used, writes in entry.used if used.block is tensor.block]
-            if not any(writes or is_write for writes in uses):
-                continue
-            advice: Text = ("call `wait()` on its handle before {line}",)
-            site = self._machine.site(node)
-            if is_write:
-                facts: dict[str, Text] = {"tensor": (TensorRef(tensor.block.ident, -1),)}
-                self._add(collective_buffer_modified.RULE, site, facts, entry, advice)
-            else:
-                self._add(collective_result_before_wait.RULE, site, {}, entry, advice)
-            self._machine.named.append(tensor.block.ident)
-            self._pending.remove(entry)
-            return
-
-    def _add(self, rule: Rule, site: int, facts: dict[str, Text], entry: Pending, advice: Text) -> None:
-        related: list[tuple[int, Text]] = [] if entry.site == site else [(entry.site, ("it was started here",))]
-        facts = facts | {"collective": (f"`{entry.name}`",)}
-        self._machine.session.collector.add(PendingFinding(rule, site, facts, related, advice))
-
-
-def _group(call: Call) -> Value:
-    """Return the process group of a collective: positions differ, so only a name tells."""
-    group = call.kwargs.get("group", NONE if len(call.args) < _FEWEST_WITH_GROUP else UNKNOWN)
-    return NONE if isinstance(group, Constant) and group.value is None else group
-
+from syncheck.hb.ids import UNKNOWN_SITE, EventId, NamedKind, StreamId, WaitCall
+from syncheck.lint.interp.machine import Machine, TensorAccess
+from syncheck.lint.interp.values import NONE, UNKNOWN, Call, Group, Tensor, Value, Work, tensors_in, truth
+from syncheck.semantics.collectives import FUNCTIONS, POINT_TO_POINT, Collective, collective_name
 
 _FEWEST_WITH_GROUP = 3
 """Arguments by position of which one may be the group. Source: torch/distributed/distributed_c10d.py."""
 
 
-def _differ(one: Value, other: Value) -> bool:
-    """Tell whether two groups are known to be different ones, so that their collectives are not ordered."""
-    return one is not other and all(group is NONE or isinstance(group, Group) for group in (one, other))
+class Collectives:
+    """Runs collectives on a machine."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._streams: dict[tuple[Group | None, int], StreamId] = {}
+        self._kept: dict[EventId, list[Tensor]] = {}
+        self._coalescing = 0
+
+    def call(self, name: str, call: Call) -> Value | None:
+        """Call a function of torch.distributed; None for one that is not followed."""
+        if name == "new_group":
+            return Group()
+        collective = FUNCTIONS.get(name)
+        if collective is None:
+            return None
+        is_async = collective.always_asynchronous or call.flag("async_op")
+        used = [
+            (tensor, is_write)
+            for parameters, is_write in ((collective.writes, True), (collective.reads, False))
+            for position, keyword in parameters
+            for tensor in tensors_in(call.get(keyword, position))
+        ]
+        if is_async is None:
+            for tensor, _ in used:
+                tensor.block.escaped = True
+            return UNKNOWN
+        return self._start(collective, used, call) if is_async else self._run(collective, used, call)
+
+    def _run(self, collective: Collective, used: list[TensorAccess], call: Call) -> Value:
+        """Run a collective on the current stream; a barrier makes the host wait for that."""
+        machine = self._machine
+        device = _device_of(used)
+        if device is None and used:
+            machine.touch_host(collective.operator, used, call.node)
+            return UNKNOWN
+        stream = machine.current(machine.device if device is None else device)
+        if collective_name(collective.operator) == "barrier":
+            machine.sync_stream(stream, call.node, explicit=True)
+        else:
+            machine.launch(stream, collective.operator, used, call.node)
+        return UNKNOWN
+
+    def _start(self, collective: Collective, used: list[TensorAccess], call: Call) -> Work:
+        """Start a collective on the stream of its group."""
+        machine = self._machine
+        machine.n_relevant += 1
+        if machine.ordering_only or self._coalescing:
+            return Work(None)
+        device = _device_of(used)
+        for tensor, _ in used:
+            machine.adopt(tensor.block)
+        index = machine.thread.device if device is None else device
+        stream, session, site = self._stream(_group(call), index), machine.session, machine.site(call.node)
+        machine.join(stream, machine.current(index))
+        session.launch(stream, collective.operator, machine.accesses(used), site)
+        session.collective(stream, collective.operator, site)
+        event = EventId(machine.next_ident())
+        session.event(event, UNKNOWN_SITE, timing=False)
+        session.record(event, stream, site)
+        work = Work(event, index, on_host=device is None)
+        if collective.operator.partition("::")[2] in POINT_TO_POINT:
+            for allocation, view, _ in machine.accesses(used):
+                session.record_stream(allocation, view, stream, UNKNOWN_SITE)
+        else:
+            self._kept[event] = [tensor for tensor, _ in used]
+        return work
+
+    def _stream(self, group: Group | None, device: int) -> StreamId:
+        known = self._streams.get((group, device))
+        if known is None:
+            known = self._streams[group, device] = self._machine.add_stream(device)
+            self._machine.session.name(NamedKind.STREAM, known, "nccl")
+        return known
+
+    # -- coalescing: what is started in such a block is waited for as a whole, and not followed
+
+    def begin_coalescing(self) -> Value:
+        """A block begins."""
+        self._coalescing += 1
+        return UNKNOWN
+
+    def end_coalescing(self) -> None:
+        """A block ends."""
+        self._coalescing -= 1
+
+    # -- handles
+
+    def wait(self, work: Work, call: Call) -> None:
+        """The current stream waits for a collective; the host too, with a time limit or for tensors of its own."""
+        if work.event is None:
+            return
+        self._kept.pop(work.event, None)
+        session, site = self._machine.session, self._machine.site(call.node)
+        current = self._machine.current(work.device)
+        if current:
+            session.wait(work.event, current, site, WaitCall.TORCH)
+        if not current or work.on_host or truth(call.get("timeout", 0) or NONE) is not False:
+            session.sync_event(work.event, site)
+
+    def escape(self, work: Work) -> None:
+        """Take it that a collective is waited for: unknown code has its handle."""
+        if work.event is not None:
+            self._kept.pop(work.event, None)
+            self._machine.session.sync_event(work.event, UNKNOWN_SITE)
 
 
-RULES = (collective_result_before_wait.RULE, collective_buffer_modified.RULE, dropped_work.RULE)
-"""The rules that are found here and by no session."""
+def _device_of(used: list[TensorAccess]) -> int | None:
+    """Return the device of a collective's tensors; None if they are in host memory, or there are none."""
+    return next((tensor.block.device for tensor, _ in used if tensor.block.device is not None), None)
+
+
+def _group(call: Call) -> Group | None:
+    """Return the process group of a collective; None for that of all ranks, and where it is not known.
+
+    Positions differ, so only a name tells.
+    """
+    group = call.kwargs.get("group", NONE if len(call.args) < _FEWEST_WITH_GROUP else UNKNOWN)
+    return group if isinstance(group, Group) else None

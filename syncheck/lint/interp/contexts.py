@@ -5,8 +5,20 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from syncheck.hb.ids import StreamId
 from syncheck.lint.interp.machine import N_DEVICES
-from syncheck.lint.interp.values import NONE, UNKNOWN, Call, Context, Function, Generator, Instance, Stream, Value
+from syncheck.lint.interp.values import (
+    NONE,
+    UNKNOWN,
+    UNKNOWN_STREAM,
+    Call,
+    Context,
+    Function,
+    Generator,
+    Instance,
+    Stream,
+    Value,
+)
 
 if TYPE_CHECKING:
     from syncheck.lint.interp.calls import Calls
@@ -81,10 +93,10 @@ class Contexts:
         thread = self._calls.machine.thread
 
         def enter() -> Value:
-            thread.streams = dict.fromkeys(range(N_DEVICES), 0)
+            thread.streams = dict.fromkeys(range(N_DEVICES), UNKNOWN_STREAM)
             return UNKNOWN
 
-        def restore(streams: dict[int, int]) -> None:
+        def restore(streams: dict[int, StreamId]) -> None:
             thread.streams = streams
 
         return restoring(lambda: dict(thread.streams), enter, restore)

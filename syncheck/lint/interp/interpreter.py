@@ -19,7 +19,6 @@ from syncheck.lint.interp.values import (
     Symbol,
     Tensor,
     Value,
-    Work,
     truth,
 )
 
@@ -59,9 +58,7 @@ class Interpreter(Binding):
         elif isinstance(value, ast.YieldFrom):
             yield from self.iteration.items(self.evaluate(value.value, scope))
         else:
-            made = self.evaluate(value, scope)
-            if isinstance(made, Work):
-                self.collectives.dropped(made)
+            self.evaluate(value, scope)
 
     def _run_Assign(self, node: ast.Assign, scope: Scope) -> Iterator[Value]:
         if isinstance(node.value, ast.Yield):
@@ -71,8 +68,6 @@ class Interpreter(Binding):
             value = self.evaluate(node.value, scope)
         for target in node.targets:
             self.assign(target, value, scope)
-        if isinstance(value, Work) and isinstance(node.targets[0], ast.Name) and not self.is_used(node.targets[0].id):
-            self.collectives.dropped(value)
 
     def _run_AnnAssign(self, node: ast.AnnAssign, scope: Scope) -> Iterator[Value]:
         yield from ()

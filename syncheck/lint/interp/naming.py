@@ -2,11 +2,12 @@
 
 import re
 
+from syncheck.hb.ids import AllocationId
 from syncheck.lint.interp.scope import Scope
 from syncheck.lint.interp.values import Instance, Mapping, Sequence, Tensor, Value
 
 
-def name_of(allocation: int, scope: Scope, text: str) -> str:
+def name_of(allocation: AllocationId, scope: Scope, text: str) -> str:
     """Return what names memory in a scope, rather with words of a text; "" if nothing does."""
     words = set(re.findall(r"\w+", text))
     found: list[str] = []
@@ -19,7 +20,7 @@ def name_of(allocation: int, scope: Scope, text: str) -> str:
     return (spoken or found or [""])[0]
 
 
-def _names_in(name: str, value: Value, allocation: int) -> list[str]:
+def _names_in(name: str, value: Value, allocation: AllocationId) -> list[str]:
     if isinstance(value, Tensor):
         return [name] if value.block.ident == allocation else []
     if isinstance(value, Sequence):

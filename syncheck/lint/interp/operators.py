@@ -2,9 +2,10 @@
 
 import ast
 
-from syncheck.lint.interp.machine import Access, Machine
+from syncheck.lint.interp.machine import Machine, TensorAccess
 from syncheck.lint.interp.values import (
     UNKNOWN,
+    UNKNOWN_STREAM,
     WHOLE,
     Call,
     Constant,
@@ -76,7 +77,7 @@ class Operators:
             if isinstance(value.value, int) and not isinstance(value.value, bool):
                 return value.value
             if isinstance(value.value, str):
-                return _named_device(value.value, machine.thread.device)
+                return _named_device(value.value, machine)
         return UNKNOWN
 
     def make(self, operator: str, call: Call, device: DeviceIndex, *, is_pinned: bool = False) -> Value:
@@ -85,7 +86,7 @@ class Operators:
             return UNKNOWN
         machine = self._machine
         block = machine.allocate(device, call.node, is_pinned=is_pinned)
-        made = Tensor(block, stream=0 if device is None else machine.current(device))
+        made = Tensor(block, stream=UNKNOWN_STREAM if device is None else machine.current(device))
         if device is not None and operator.rpartition(":")[2] not in _UNTOUCHED:
             machine.launch(made.stream, operator, [(made, True)], call.node)
         if call.flag("requires_grad"):
@@ -138,7 +139,7 @@ class Operators:
     def _result(self, operator: str, inputs: list[Tensor], device: int | None, call: Call) -> Tensor:
         machine = self._machine
         block = machine.allocate(device, call.node)
-        result = Tensor(block, stream=0 if device is None else machine.current(device))
+        result = Tensor(block, stream=UNKNOWN_STREAM if device is None else machine.current(device))
         base = operator.rpartition(":")[2]
         result.is_mask = base in _COMPARING or (base in _COMBINING and all(tensor.is_mask for tensor in inputs))
         leaves = {id(leaf): leaf for tensor in inputs for leaf in tensor.leaves} if self.has_grad else {}
@@ -154,7 +155,7 @@ class Operators:
         if target.block.device is None and any(tensor.block.device is not None for tensor in inputs):
             target.block.escaped = True  # torch would refuse it: it lies somewhere else
             return target
-        touched: list[Access] = [(tensor, False) for tensor in inputs]
+        touched: list[TensorAccess] = [(tensor, False) for tensor in inputs]
         if name not in _OVERWRITING:
             touched.append((target, False))
         touched.append((target, True))
@@ -271,12 +272,12 @@ def _is_row(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _named_device(text: str, current: int) -> DeviceIndex:
+def _named_device(text: str, machine: Machine) -> DeviceIndex:
     kind, colon, index = text.partition(":")
     if kind == "cpu":
         return None
     if kind not in {"cuda", "xpu", "npu", "musa", "hpu"}:
         return UNKNOWN
     if not colon:
-        return current
+        return machine.device
     return int(index) if index.isdecimal() and int(index) < 8 else UNKNOWN

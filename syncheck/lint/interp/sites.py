@@ -4,6 +4,7 @@ import ast
 from functools import cached_property
 
 from syncheck.findings import Frame, Place
+from syncheck.hb.ids import SiteId
 from syncheck.instrument.naming import target_in
 from syncheck.rules.model import Rule
 
@@ -49,12 +50,12 @@ class Places:
         self._lines = lines
         self._bindings = bindings
         self.ignored_now: frozenset[str] = frozenset()
-        self._numbers: dict[tuple[int, frozenset[str]], int] = {}
+        self._numbers: dict[tuple[int, frozenset[str]], SiteId] = {}
         self.nodes: list[ast.AST] = []
         self._functions: list[str] = []
         self._ignored: list[frozenset[str]] = []
 
-    def id_of(self, node: ast.AST, function: str = "") -> int:
+    def id_of(self, node: ast.AST, function: str = "") -> SiteId:
         """Return the call site of a node, from 1."""
         key = (id(node), self.ignored_now)
         known = self._numbers.get(key)
@@ -62,10 +63,10 @@ class Places:
             self.nodes.append(node)
             self._functions.append(function)
             self._ignored.append(self.ignored_now)
-            known = self._numbers[key] = len(self.nodes)
+            known = self._numbers[key] = SiteId(len(self.nodes))
         return known
 
-    def place(self, site: int) -> Place:
+    def place(self, site: SiteId) -> Place:
         """See `Sites`."""
         if not site:
             return UNKNOWN_PLACE
@@ -82,18 +83,18 @@ class Places:
     def _end(self, line: int, offset: int) -> int:
         return _column(self._lines[line - 1] if line <= len(self._lines) else "", offset)
 
-    def bound(self, site: int) -> str:
+    def bound(self, site: SiteId) -> str:
         """See `Sites`."""
         if not site:
             return ""
         line, column, _, _ = span(self.nodes[site - 1])
         return self._bindings.target(line, column)
 
-    def ignored(self, site: int, rule: Rule) -> bool:
+    def ignored(self, site: SiteId, rule: Rule) -> bool:
         """See `Sites`."""
         return rule.code in self.ignored_codes(site)
 
-    def ignored_codes(self, site: int) -> list[str]:
+    def ignored_codes(self, site: SiteId) -> list[str]:
         """See `Sites`."""
         return sorted(self._ignored[site - 1]) if site else []
 

@@ -2,12 +2,25 @@
 
 import ast
 
+from syncheck.hb.ids import NO_VIEW, AllocationId, SiteId, StreamId
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.operators import Operators
-from syncheck.lint.interp.values import UNKNOWN, Call, Constant, DeviceIndex, Module, Symbol, Tensor, Value, tensors_in
+from syncheck.lint.interp.values import (
+    UNKNOWN,
+    UNKNOWN_STREAM,
+    Call,
+    Constant,
+    DeviceIndex,
+    Module,
+    Symbol,
+    Tensor,
+    Value,
+    tensors_in,
+)
 from syncheck.rules import serialized_peer_copy
 from syncheck.sanitizer.collector import PendingFinding
 from syncheck.sanitizer.messages import StreamRef, Text
+from syncheck.semantics.copies import HOST_DEVICE, CopyEnd, CopyPlan, copy_plan
 
 _OFTEN = 3
 """Copies at one place that are worth a stream of their own."""
@@ -20,7 +33,7 @@ class Transfers:
     def __init__(self, machine: Machine, operators: Operators) -> None:
         self._machine = machine
         self._operators = operators
-        self._peer_copies: dict[int, int] = {}  # call site -> copies made there on a stream that computes
+        self._peer_copies: dict[SiteId, int] = {}  # call site -> copies made there on a stream that computes
 
     def method(self, tensor: Tensor, name: str, call: Call) -> Value | None:
         """Run a method that may copy between devices; None if it is no such method."""
@@ -45,7 +58,7 @@ class Transfers:
             return None
         wanted = call.get("device", 0)
         if wanted is None or (isinstance(wanted, Constant) and wanted.value is None):
-            return self._machine.thread.device if name == "cuda" else UNKNOWN
+            return self._machine.device if name == "cuda" else UNKNOWN
         if isinstance(wanted, Tensor):
             return wanted.block.device
         if isinstance(wanted, Symbol) and wanted.path.startswith("torch."):
@@ -79,7 +92,7 @@ class Transfers:
         machine.n_relevant += bool(non_blocking)
         is_pinned = target is None and bool(non_blocking)
         made = Tensor(machine.allocate(target, call.node, is_pinned=is_pinned), leaves=source.leaves)
-        made.stream = 0 if target is None else machine.current(target)
+        made.stream = UNKNOWN_STREAM if target is None else machine.current(target)
         if source.leaves:
             made.keeps = (source,)
         self._log(made, source, call.node, non_blocking=non_blocking)
@@ -98,50 +111,31 @@ class Transfers:
         return target
 
     def _log(self, target: Tensor, source: Tensor, node: ast.AST, *, non_blocking: bool | None) -> None:
-        self._machine.n_relevant += bool(non_blocking)
-        here, there = target.block.device, source.block.device
-        if here is not None and there is not None:
-            self._peer(target, source, here, there, node)
-        elif here is not None:
-            self._to_device(target, source, here, node, non_blocking=non_blocking)
-        elif there is not None:
-            self._to_host(target, source, there, node, non_blocking=non_blocking)
-
-    def _to_device(
-        self, target: Tensor, source: Tensor, device: int, node: ast.AST, *, non_blocking: bool | None
-    ) -> None:
+        """Run a copy between different devices."""
         machine = self._machine
-        stream = machine.current(device)
-        is_pageable = non_blocking and not source.block.is_pinned and not source.block.escaped
-        if is_pageable and not machine.ordering_only and not (stream and machine.session.capturing(stream)):
-            machine.named += machine.session.pageable_copy(machine.ident(), -1, machine.site(node))
-        machine.launch(stream, "aten::copy_", [(source, False), (target, True)], node)
-        if not non_blocking:
+        machine.n_relevant += bool(non_blocking)
+        plan = copy_plan(_end(target), _end(source), non_blocking=bool(non_blocking))
+        stream = machine.current(plan.device)
+        touched = [(source, False), (target, True)]
+        if plan.is_peer:
+            other = machine.current(plan.other)
+            machine.join(stream, other)
+            self._note_serialized(stream, plan, node)
+            machine.launch(stream, "aten::copy_", touched, node, plan.other)
+            machine.join(other, stream)
+            return
+        if plan.overlaps_nothing and not source.block.escaped:
+            self._report_pageable(stream, node)
+        machine.launch(stream, "aten::copy_", touched, node)
+        if plan.host_waits:
             machine.sync_stream(stream, node, explicit=False)
 
-    def _to_host(
-        self, target: Tensor, source: Tensor, device: int, node: ast.AST, *, non_blocking: bool | None
-    ) -> None:
+    def _report_pageable(self, stream: StreamId, node: ast.AST) -> None:
         machine = self._machine
-        stream = machine.current(device)
-        machine.launch(stream, "aten::copy_", [(source, False), (target, True)], node)
-        if not (non_blocking and target.block.is_pinned):
-            machine.sync_stream(stream, node, explicit=False)
+        if not machine.ordering_only and not (stream and machine.session.capturing(stream)):
+            machine.session.pageable_copy(AllocationId(machine.next_ident()), NO_VIEW, machine.site(node))
 
-    def _peer(self, target: Tensor, source: Tensor, here: int, there: int, node: ast.AST) -> None:
-        """Copy on the source's current stream, with waits before and after.
-
-        Source:
-            aten/src/ATen/native/cuda/Copy.cu, `copy_device_to_device`: dst_ready and src_ready events.
-        """
-        machine = self._machine
-        sender, receiver = machine.current(there), machine.current(here)
-        machine.join(sender, receiver)
-        self._note_serialized(sender, here, there, node)
-        machine.launch(sender, "aten::copy_", [(source, False), (target, True)], node, here)
-        machine.join(receiver, sender)
-
-    def _note_serialized(self, sender: int, here: int, there: int, node: ast.AST) -> None:
+    def _note_serialized(self, sender: StreamId, plan: CopyPlan, node: ast.AST) -> None:
         """Tell of a copy, made again and again, that has to wait for its turn on a stream that computes."""
         machine = self._machine
         if machine.ordering_only or sender not in machine.computing:
@@ -150,8 +144,10 @@ class Transfers:
         turns = self._peer_copies[site] = self._peer_copies.get(site, 0) + 1
         if turns == _OFTEN:
             facts: dict[str, Text] = {
-                "source": (f"cuda:{there}",), "destination": (f"cuda:{here}",), "stream": (StreamRef(sender),),
-            }  # fmt: skip
+                "source": (f"cuda:{plan.device}",),
+                "destination": (f"cuda:{plan.other}",),
+                "stream": (StreamRef(sender),),
+            }
             advice: Text = ("make it on a stream of its own, and let the users of its result wait for that",)
             machine.session.collector.add(PendingFinding(serialized_peer_copy.RULE, site, facts, [], advice))
 
@@ -166,6 +162,11 @@ class Transfers:
             moved.is_leaf, moved.leaves, moved.keeps = True, (moved,), ()
             net.weight = moved
         return net
+
+
+def _end(tensor: Tensor) -> CopyEnd:
+    device = tensor.block.device
+    return CopyEnd(HOST_DEVICE if device is None else device, tensor.block.is_pinned)
 
 
 def _is_type(value: Value) -> bool:

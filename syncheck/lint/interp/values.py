@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from syncheck.hb.ids import AllocationId, EventId, GraphId, LookedUp, ReadingId, StreamId
+
 
 class Value:
     """Anything. An instance of this very class is a value of which nothing is known."""
@@ -13,6 +15,8 @@ class Value:
 
 
 UNKNOWN = Value()
+UNKNOWN_STREAM = StreamId(0)
+"""A stream that is not known."""
 
 
 @dataclass(eq=False, slots=True)
@@ -82,13 +86,13 @@ class Stream(Value):
     """A stream, by its number in the session.
 
     Attributes:
-        looked_up: "current_stream" or "default_stream" where such a call gave it.
+        looked_up: the call that gave it.
         life: of one that the program made.
     """
 
-    ident: int
+    ident: StreamId
     device: int
-    looked_up: str = ""
+    looked_up: LookedUp = LookedUp.BY_NAME
     life: Life | None = None
 
 
@@ -96,7 +100,7 @@ class Stream(Value):
 class Event(Value):
     """An event, by its number in the session; `escaped`: others may have recorded it, or waited for it."""
 
-    ident: int
+    ident: EventId
     escaped: bool = False
     life: Life | None = None
 
@@ -120,7 +124,9 @@ class Block:
 
     __slots__ = ("_died", "device", "escaped", "ident", "is_pinned")
 
-    def __init__(self, ident: int, device: int | None, *, is_pinned: bool, died: Callable[[int], None]) -> None:
+    def __init__(
+        self, ident: AllocationId, device: int | None, *, is_pinned: bool, died: Callable[[AllocationId], None]
+    ) -> None:
         self.ident = ident
         self.device = device
         self.is_pinned = is_pinned
@@ -156,7 +162,7 @@ class Tensor(Value):
     part: Part = WHOLE
     leaves: tuple["Tensor", ...] = ()
     keeps: tuple["Tensor", ...] = ()
-    stream: int = 0
+    stream: StreamId = UNKNOWN_STREAM
     grad: "Tensor | None" = None
     is_leaf: bool = False
     is_mask: bool = False
@@ -177,11 +183,19 @@ class Optimizer(Value):
     parameters: list[Tensor]
 
 
-@dataclass(eq=False, slots=True, weakref_slot=True)
+@dataclass(eq=False, slots=True)
 class Work(Value):
-    """The handle of an asynchronous collective; `lost` is called when others may wait for it."""
+    """The handle of an asynchronous collective.
 
-    lost: Callable[[], None]
+    Attributes:
+        event: is recorded at its end; None where it is not followed.
+        device: whose stream it runs on.
+        on_host: its tensors are in host memory.
+    """
+
+    event: EventId | None
+    device: int = 0
+    on_host: bool = False
 
 
 class Group(Value):
@@ -194,7 +208,7 @@ class Group(Value):
 class Graph(Value):
     """A CUDA graph, by its number in the session."""
 
-    ident: int
+    ident: GraphId
     has_captured: bool = False
 
 
@@ -202,7 +216,7 @@ class Graph(Value):
 class ClockReading(Value):
     """A reading of a host clock."""
 
-    ident: int
+    ident: ReadingId
 
 
 @dataclass(eq=False, slots=True)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from syncheck.hb.ids import StreamId, WaitCall
 from syncheck.lint.interp.values import (
     NONE,
     UNKNOWN,
@@ -98,9 +99,9 @@ class Methods:
         if name == "wait_stream" and isinstance(first, Stream):
             machine.wait_stream(owner, first, call.node)
         elif name == "wait_event" and isinstance(first, Event):
-            machine.wait(first, owner, "stream", call.node)
+            machine.wait(first, owner, WaitCall.STREAM_WAIT_EVENT, call.node)
         elif name == "record_event":
-            event = first if isinstance(first, Event) else self._calls.api.new_event(call.node, timing=False)
+            event = first if isinstance(first, Event) else machine.new_event(call.node, timing=False)
             machine.record(event, owner, call.node)
             return event
         elif name == "synchronize":
@@ -123,7 +124,7 @@ class Methods:
         if name == "record":
             machine.record(owner, stream, call.node)
         elif name == "wait":
-            machine.wait(owner, stream, "event", call.node)
+            machine.wait(owner, stream, WaitCall.EVENT_WAIT, call.node)
         elif name == "synchronize":
             machine.sync_event(owner, call.node)
         elif name == "query":
@@ -164,7 +165,7 @@ class Methods:
         stream, block, machine = call.get("s", 0), owner.block, self._machine
         if isinstance(stream, Stream) and stream.ident and block.ident and not machine.ordering_only:
             if block.device is not None and not block.escaped:
-                view = machine.accesses([(owner, False)])[0][1]
+                view = machine.view(owner.part, is_write=False)
                 machine.session.record_stream(block.ident, view, stream.ident, machine.site(call.node))
         else:
             block.escaped = True
@@ -201,7 +202,7 @@ class Methods:
         owner.keeps = ()
         return NONE
 
-    def _call_hooks(self, tensors: list[Tensor], forward: int, call: Call) -> None:
+    def _call_hooks(self, tensors: list[Tensor], forward: StreamId, call: Call) -> None:
         """Call the hooks on tensors, on the stream of the forward pass."""
         thread = self._machine.thread
         before = dict(thread.streams)
@@ -260,11 +261,10 @@ class Methods:
     # -- collectives, graphs, threads
 
     def _work(self, owner: Work, name: str, call: Call) -> Value | None:
-        del call
         if name in {"wait", "synchronize"}:
-            self._calls.collectives.waited(owner)
+            self._calls.collectives.wait(owner, call)
             return UNKNOWN
-        owner.lost()
+        self._calls.collectives.escape(owner)
         self._machine.assume_synchronized()
         return UNKNOWN
 
@@ -273,7 +273,7 @@ class Methods:
         if name == "replay" and owner.has_captured and not machine.ordering_only:
             stream = machine.current(machine.thread.device)
             if stream:
-                machine.named += machine.session.replay(owner.ident, stream, machine.site(call.node))
+                machine.session.replay(owner.ident, stream, machine.site(call.node))
         elif name in {"capture_begin", "capture_end"}:
             self._calls.api.capture(owner, call.node, is_begin=name == "capture_begin")
         return UNKNOWN

@@ -182,7 +182,7 @@ class StandardLibrary:
             leave()
             return NONE
 
-        key = f"syncheck.stack{self._machine.ident()}"
+        key = f"syncheck.stack{self._machine.next_ident()}"
         self.functions |= {f"{key}.{name}": function for name, function in self._callbacks(entered).items()}
         self.functions[f"{key}.enter_context"] = enter_context
         self.functions[f"{key}.close"] = close

@@ -5,12 +5,14 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from syncheck.hb.ids import LookedUp, NamedKind, StreamId
 from syncheck.lint.interp.contexts import restoring
 from syncheck.lint.interp.machine import N_DEVICES
 from syncheck.lint.interp.operators import FACTORIES, LIKE
 from syncheck.lint.interp.values import (
     NONE,
     UNKNOWN,
+    UNKNOWN_STREAM,
     Attribute,
     Call,
     Constant,
@@ -61,8 +63,8 @@ class Api:
             "torch.cuda.ExternalStream": self._external,
             "torch.cuda.Event": self._new_event,
             "torch.Event": self._new_event,
-            "torch.cuda.current_stream": lambda call: self._looked_up("current_stream", call),
-            "torch.cuda.default_stream": lambda call: self._looked_up("default_stream", call),
+            "torch.cuda.current_stream": lambda call: self._looked_up(LookedUp.CURRENT, call),
+            "torch.cuda.default_stream": lambda call: self._looked_up(LookedUp.DEFAULT, call),
             "torch.cuda.stream": self._stream,
             "torch.cuda.StreamContext": self._stream,
             "torch.cuda.set_stream": self._set_stream,
@@ -71,8 +73,8 @@ class Api:
             "torch.cuda.set_device_index": self._set_device,
             "torch.cuda.synchronize": self._synchronize,
             "torch.cuda.is_available": lambda call: Constant(True),
-            "torch.cuda.current_device": lambda call: Constant(self._machine.thread.device),
-            "torch.cuda.CUDAGraph": lambda call: Graph(self._machine.ident()),
+            "torch.cuda.current_device": lambda call: Constant(self._machine.device),
+            "torch.cuda.CUDAGraph": lambda call: self._machine.new_graph(),
             "torch.cuda.graph": self._graph,
             "torch.cuda.make_graphed_callables": self._graphed_callables,
             "torch.cuda._sleep": self._sleep,
@@ -142,53 +144,36 @@ class Api:
     def _index(self, value: Value | None) -> int | None:
         """Return the index of a device argument, the current one where it is not given; None if nobody knows."""
         if value is None or (isinstance(value, Constant) and value.value is None):
-            return self._machine.thread.device
+            return self._machine.device
         found = self._calls.operators.device_in(value)
         return found if isinstance(found, int) and 0 <= found < N_DEVICES else None
 
     def _new_stream(self, call: Call) -> Value:
         device = self._index(call.get("device", 0))
         if {"stream_id", "stream_ptr"} & call.kwargs.keys():
-            return Stream(0, 0)
-        stream = self._machine.new_stream(self._machine.thread.device if device is None else device, call.node)
-        self._name("stream", stream.ident, call.node)
+            return Stream(UNKNOWN_STREAM, 0)
+        stream = self._machine.new_stream(self._machine.device if device is None else device, call.node)
+        self._machine.name_new(NamedKind.STREAM, stream.ident, call.node)
         return stream
 
     def _external(self, call: Call) -> Value:
         handle = call.get("stream_ptr", 0)
         if isinstance(handle, Attribute) and handle.name == "cuda_stream" and isinstance(handle.owner, Stream):
             return handle.owner
-        return Stream(0, self._machine.thread.device)
-
-    def _name(self, kind: str, ident: int, node: ast.AST) -> None:
-        machine = self._machine
-        name = machine.places.bound(machine.site(node))
-        if name and not name.endswith("[...]"):
-            machine.session.name(kind, ident, name)
+        return Stream(UNKNOWN_STREAM, self._machine.thread.device)
 
     def _new_event(self, call: Call) -> Value:
         timing = call.flag("enable_timing", 0)
-        event = self.new_event(call.node, timing=bool(timing))
+        event = self._machine.new_event(call.node, timing=bool(timing))
         event.escaped = timing is None or not call.is_complete
         return event
 
-    def new_event(self, node: ast.AST, *, timing: bool) -> Event:
-        """Make an event."""
-        machine = self._machine
-        machine.n_relevant += 1
-        event = Event(machine.ident())
-        site = machine.site(node)
-        machine.session.event(event.ident, site, timing=timing)
-        event.life = machine.life("timing event", site) if timing else None
-        self._name("event", event.ident, node)
-        return event
-
-    def _looked_up(self, which: str, call: Call) -> Value:
+    def _looked_up(self, which: LookedUp, call: Call) -> Value:
         device = self._index(call.get("device", 0))
         machine = self._machine
         if device is None:
-            return Stream(0, 0, which)
-        ident = machine.current(device) if which == "current_stream" else machine.default(device)
+            return Stream(UNKNOWN_STREAM, 0, which)
+        ident = machine.current(device) if which is LookedUp.CURRENT else machine.default_stream(device)
         return Stream(ident, device, which)
 
     def _stream(self, call: Call) -> Value:
@@ -197,27 +182,27 @@ class Api:
             return self.stream_context(value, call.node)
         if truth(value) is False:
             return Context(lambda: NONE, lambda: None)
-        return self.stream_context(Stream(0, self._machine.thread.device), call.node)
+        return self.stream_context(Stream(UNKNOWN_STREAM, self._machine.thread.device), call.node)
 
     def stream_context(self, stream: Stream, node: ast.AST) -> Context:
         """Return the context in which a stream is current, and its device with it."""
         machine = self._machine
 
-        def save() -> tuple[dict[int, int], int]:
+        def save() -> tuple[dict[int, StreamId], int]:
             return dict(machine.thread.streams), machine.thread.device
 
         def enter() -> Value:
             thread = machine.thread
             thread.set_explicitly = True
             if not stream.ident:
-                thread.streams = dict.fromkeys(range(N_DEVICES), 0)
+                thread.streams = dict.fromkeys(range(N_DEVICES), UNKNOWN_STREAM)
                 return stream
             thread.contexts.append((stream.ident, machine.site(node)))
             thread.streams = thread.streams | {stream.device: stream.ident}
             thread.device = stream.device
             return stream
 
-        def restore(saved: tuple[dict[int, int], int]) -> None:
+        def restore(saved: tuple[dict[int, StreamId], int]) -> None:
             thread = machine.thread
             thread.streams, thread.device = saved
             if stream.ident and thread.contexts:
@@ -232,7 +217,7 @@ class Api:
             thread.streams[stream.device] = stream.ident
             thread.device = stream.device
         else:
-            thread.streams = dict.fromkeys(range(N_DEVICES), 0)
+            thread.streams = dict.fromkeys(range(N_DEVICES), UNKNOWN_STREAM)
         return NONE
 
     def _device(self, call: Call) -> Value:
@@ -307,7 +292,7 @@ class Api:
         """Capture a callable; with no warm-up where the program says so."""
         if truth(call.get("num_warmup_iters", 2) or UNKNOWN) is False:
             machine = self._machine
-            graph, stream = Graph(machine.ident()), machine.new_stream(machine.thread.device, call.node)
+            graph, stream = machine.new_graph(), machine.new_stream(machine.thread.device, call.node)
             context = self.stream_context(stream, call.node)
             context.enter()
             self.capture(graph, call.node, is_begin=True)

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 
 from syncheck.findings import Finding
-from syncheck.lint.interp.collectives import COLLECTIVES
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import Places
 from syncheck.rules import device_wide_sync, empty_cache_in_loop, host_sync_in_loop, rank_dependent_collective
 from syncheck.rules.model import Rule
+from syncheck.semantics.collectives import FUNCTIONS
 
 RULES = (host_sync_in_loop.RULE, empty_cache_in_loop.RULE, rank_dependent_collective.RULE, device_wide_sync.RULE)
 WORDS = ("empty_cache", "elapsed_time", ".backward(", "get_rank", "rank ==", "is_main_process")
@@ -19,7 +19,7 @@ WORDS = ("empty_cache", "elapsed_time", ".backward(", "get_rank", "rank ==", "is
 _RANK = re.compile(r"(^|[._])(rank|get_rank\([^)]*\))$")
 _MAIN = re.compile(r"(^|[._])is_(main|master|world|rank)_(process|zero|rank)(_zero)?(\(\))?$")
 _READS = frozenset({"item", "tolist", "cpu"})
-_BY_ALL = frozenset(COLLECTIVES) - {"barrier", "isend", "irecv"}
+_BY_ALL = frozenset(FUNCTIONS) - {"barrier", "isend", "irecv"}
 
 
 def findings(tree: ast.Module, places: Places) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ from typing import Any, TextIO
 from syncheck import serialization
 from syncheck.errors import TraceError
 from syncheck.findings import UNKNOWN, Place, Report
+from syncheck.hb.ids import Context, SiteId, StreamId
 from syncheck.rules.model import Rule
 from syncheck.sanitizer.monitor import Monitor, Sites
 from syncheck.sanitizer.session import Session
@@ -23,7 +24,12 @@ from syncheck.version import __version__
 
 FORMAT = 1
 _QUESTIONS = frozenset({"is_pending", "capturing", "report"})  # calls that change nothing
-_SITE_ARGUMENTS = frozenset({"site", "context"})
+_STREAMS, _CONTEXT_AT = 4096, 4
+_WITH_SITE = frozenset(
+    name
+    for name, call in inspect.getmembers(Monitor, inspect.isfunction)
+    if "site" in inspect.signature(call).parameters
+)
 _WRITTEN_AS = {
     "launches_elided": "passed",
     "describe_allocation": "shown",
@@ -50,7 +56,7 @@ class TraceWriter:
     def __init__(self, session: Session, path: Path, sites: Sites, backend: str) -> None:
         self._session = session
         self._sites = sites
-        self._known: set[int] = set()
+        self._known: set[SiteId] = set()
         self._file: TextIO | None = gzip.open(path, "wt", encoding="utf-8")  # noqa: SIM115  closed by close()
         self._failure: OSError | None = None
         self._pid = os.getpid()
@@ -71,20 +77,26 @@ class TraceWriter:
         return recorded
 
     def _recorded(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        names = list(inspect.signature(method).parameters)
+        site_at = list(inspect.signature(method).parameters).index("site") if name in _WITH_SITE else -1
         written = _WRITTEN_AS.get(name, name)
-        positions = [index for index, parameter in enumerate(names) if parameter in _SITE_ARGUMENTS]
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            for index in positions:
-                if index < len(args):
-                    self._store_site(max(0, args[index]) // 4096 if names[index] == "context" else args[index])
-            self._write([written, args, kwargs] if kwargs else [written, args])
+            if site_at >= 0:
+                self._store_site(args[site_at])
+            self._write([written, self._plain(args), kwargs] if kwargs else [written, self._plain(args)])
             return method(*args, **kwargs)
 
         return call
 
-    def _store_site(self, site: int) -> None:
+    def _plain(self, args: tuple[Any, ...]) -> list[Any]:
+        """Return the arguments of a call as they are written; a context is `site * 4096 + stream`, or `-stream`."""
+        return [self._plain_context(argument) if isinstance(argument, Context) else argument for argument in args]
+
+    def _plain_context(self, context: Context) -> int:
+        self._store_site(context.entered)
+        return context.entered * _STREAMS + context.stream if context.entered else -context.stream
+
+    def _store_site(self, site: SiteId) -> None:
         if site and site not in self._known:
             self._known.add(site)
             place = serialization.of_place(self._sites.place(site))
@@ -113,19 +125,19 @@ class StoredSites:
         self.names: dict[int, str] = {}
         self.codes: dict[int, list[str]] = {}
 
-    def place(self, site: int) -> Place:
+    def place(self, site: SiteId) -> Place:
         """Return the place of a call site."""
         return self.places.get(site, UNKNOWN)
 
-    def bound(self, site: int) -> str:
+    def bound(self, site: SiteId) -> str:
         """Return the name bound or deleted at a call site."""
         return self.names.get(site, "")
 
-    def ignored(self, site: int, rule: Rule) -> bool:
+    def ignored(self, site: SiteId, rule: Rule) -> bool:
         """Tell whether the program ignored a rule at a call site."""
         return rule.code in self.ignored_codes(site)
 
-    def ignored_codes(self, site: int) -> list[str]:
+    def ignored_codes(self, site: SiteId) -> list[str]:
         """Return the codes of all rules that the program ignored at a call site."""
         return self.codes.get(site, [])
 
@@ -189,8 +201,19 @@ def _apply(record: Any, session: Session, sites: StoredSites) -> bool:
     if kind not in _CALLS:
         raise ValueError(f"there is no call {kind!r}")
     keywords = record[2] if len(record) > 2 else {}
-    getattr(session, kind)(*(_frozen(argument) for argument in record[1]), **keywords)
+    arguments = [_frozen(argument) for argument in record[1]]
+    if kind == "launch" and len(arguments) > _CONTEXT_AT:
+        arguments[_CONTEXT_AT] = _context(arguments[_CONTEXT_AT])
+    getattr(session, kind)(*arguments, **keywords)
     return False
+
+
+def _context(written: int | None) -> Context | None:
+    """Return the context of a launch, as `TraceWriter` wrote it."""
+    if not written:
+        return None
+    entered, stream = divmod(written, _STREAMS) if written > 0 else (0, -written)
+    return Context(StreamId(stream), SiteId(entered))
 
 
 _CALLS = {name for name, _ in inspect.getmembers(Monitor, inspect.isfunction) if not name.startswith("_")} | {"note"}

@@ -1,51 +1,80 @@
-"""The simulator as a whole: what is active, and the small services that its parts share."""
+"""What every part of the simulator needs: the virtual GPUs, their memory, names, and what a capture refuses."""
 
 import os
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import Any, Protocol
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
+from syncheck.hb.ids import EventId, LookedUp, NamedKind, ObjectKind, SiteId, StreamId
+from syncheck.instrument.findings import NewFindings
 from syncheck.instrument.namer import Namer
-from syncheck.instrument.threads import ThreadState
-from syncheck.sanitizer.monitor import Ids, Monitor
+from syncheck.instrument.torch_internals import disable_dispatch_modes
+from syncheck.sanitizer.monitor import Monitor
 from syncheck.sanitizer.race_context import UNSEEN_WRITE
+from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim.errors import cuda_error
 from syncheck.sim.memory import Memory
 from syncheck.sim.null_monitor import NullMonitor
-from syncheck.sim.virtual_gpus import HOST_DEVICE, CallSites, VirtualGpus
-
-if TYPE_CHECKING:
-    from syncheck.sim.streams import SimulatedStream
-
-_active: "Simulator | None" = None
+from syncheck.sim.virtual_gpus import CallSites, VirtualGpus
 
 
-def active() -> "Simulator":
-    """Return the simulator of this process."""
-    if _active is None:
+class StreamObject(Protocol):
+    """A stream object of the program: `syncheck.sim.streams.SimulatedStream`."""
+
+    looked_up: LookedUp
+
+    @property
+    def ident(self) -> StreamId:
+        """Its id."""
+        ...
+
+    @property
+    def device_index(self) -> int:
+        """The index of its device."""
+        ...
+
+
+class _Active:
+    """The runtime of this process: there is one set of GPUs, as in reality."""
+
+    runtime: "Runtime | None" = None
+
+
+def active() -> "Runtime":
+    """Return the runtime of this process.
+
+    Raises:
+        RuntimeError: no simulated GPU is active.
+    """
+    if _Active.runtime is None:
         raise RuntimeError("no simulated GPU is active in this process")
-    return _active
+    return _Active.runtime
 
 
-def set_active(simulator: "Simulator | None") -> None:
-    """Make a simulator the one of this process."""
-    global _active  # noqa: PLW0603  one set of GPUs a process, as in reality
-    _active = simulator
-
-
-class Simulator:
+class Runtime:
     """Virtual GPUs under torch's own interface.
+
+    Attributes:
+        gpus: devices, streams, and what is current in each thread.
+        memory: which storages are on which device.
+        torch_devices: `torch.device` of each.
+        is_checking: the program is watched.
+        is_forked: this is a forked child, which is left alone.
+        is_capturing: a graph capture is in progress.
+        before_call: called before a call of the program acts: frees and the stream of an autograd node are up to date
+            then.
+        on_refused_capture: called when a call was refused because of a capture.
 
     Args:
         n_devices: how many.
         monitor: receives what the program does.
         sites: captures call sites.
-        note: tells the user something about the run.
-        after_finding: called after each new finding.
+        note: shows the user something about the run.
+        findings: gets the findings that the session completes.
+        after_finding: called after new findings.
     """
 
     def __init__(
@@ -54,59 +83,58 @@ class Simulator:
         monitor: Monitor,
         sites: CallSites,
         note: Callable[[str], None],
+        findings: NewFindings,
         after_finding: Callable[[], None],
     ) -> None:
-        from syncheck.sim.autograd import Backward  # noqa: PLC0415  they know this class
-        from syncheck.sim.copies import Copies  # noqa: PLC0415
-        from syncheck.sim.dispatch import Dispatcher, SimulatorMode  # noqa: PLC0415
-        from syncheck.sim.distributed import Distributed  # noqa: PLC0415
-        from syncheck.sim.graph_recorder import GraphRecorder  # noqa: PLC0415
-        from syncheck.sim.random import Random  # noqa: PLC0415
-
         self.gpus = VirtualGpus(n_devices, monitor, sites)
         self.torch_devices = [torch.device("cuda", index) for index in range(n_devices)]
         self.memory = Memory(self.gpus)
-        self.random = Random(n_devices)
-        self.copies = Copies(self)
-        self.recorder = GraphRecorder(self)
-        self.dispatcher = Dispatcher(self)
-        self.backward = Backward(self)
-        self.distributed = Distributed(self)
-        self.gpus.on_change = self.backward.streams_changed
-        self.mode_class = SimulatorMode
-        self.pid = os.getpid()
         self.note = note
+        self.pid = os.getpid()
         self.is_checking = True
         self.is_forked = False
-        self._namer = Namer(lambda: self.gpus.monitor, sites, self._allocation_of, after_finding)
-        self._asked: set[tuple[str, int]] = set()
-        self._finalizers: list[Any] = []
+        self.is_capturing = False
+        self.before_call: list[Callable[[], None]] = [self.memory.flush]
+        self.on_refused_capture: list[Callable[[], None]] = []
+        self._findings = findings
+        self._namer = Namer(lambda: self.gpus.monitor, sites, self.memory.allocation_of, after_finding)
+        self._asked: set[tuple[NamedKind, int]] = set()
 
-    # -- threads
+    def activate(self) -> None:
+        """Make this the runtime of the process."""
+        _Active.runtime = self
+
+    @contextmanager
+    def activated(self) -> Iterator[None]:
+        """Make this the runtime of the process for the time of a block."""
+        self.activate()
+        try:
+            yield
+        finally:
+            if os.getpid() == self.pid:
+                _Active.runtime = None
+
+    # -- calls of the program
 
     def enter(self) -> None:
-        """Bring things up to date before a call of the program acts: frees, and the stream of an autograd node."""
-        self.memory.flush()
-        self.backward.sync_current_node()
+        """Bring things up to date before a call of the program acts."""
+        for act in self.before_call:
+            act()
 
-    def watching(self) -> AbstractContextManager[None]:
-        """Let the program see virtual GPUs for the time of a block."""
-        from syncheck.sim.install import installed  # noqa: PLC0415  it knows this class
+    @property
+    def has_new_findings(self) -> bool:
+        """Return whether there are findings whose tensors have no names yet."""
+        return bool(self._findings.new)
 
-        return installed(self)
-
-    def thread_state(self) -> ThreadState:
-        """Return the calling thread's state."""
-        return self.gpus.thread
-
-    def new_mode(self) -> Any:
-        """Return a dispatch mode to enter."""
-        return self.mode_class(self)
+    def name_findings(self) -> None:
+        """After a call that may have completed findings: name their tensors while the frames are alive."""
+        if self._findings.new:
+            self._namer.name_tensors(self._findings.take())
 
     @contextmanager
     def unmonitored(self) -> Iterator[None]:
         """Run torch operators without being seen."""
-        with _disable_current_modes(), torch.no_grad():
+        with disable_dispatch_modes(), torch.no_grad():
             yield
 
     # -- processes
@@ -148,45 +176,34 @@ class Simulator:
             raise cuda_error("invalid device ordinal")
         return index
 
-    def resolve(self, stream: "SimulatedStream | None") -> tuple[int, int]:
+    def resolve(self, stream: StreamObject | None) -> tuple[int, StreamId]:
         """Return (device, stream id) of a stream, the current one for None."""
         if stream is None:
             device = self.gpus.thread.device
             return device, self.gpus.current_stream(device)
         return stream.device_index, stream.ident
 
-    # -- names
+    # -- objects of the program
 
-    def name_new(self, kind: str, ident: int, site: int) -> None:
+    def name_new(self, kind: NamedKind, ident: int, site: SiteId) -> None:
         """Give a new object the name that the program binds it to."""
         self._namer.name_new(kind, ident, site)
 
-    def after_call(self, named: Ids) -> None:
-        """After a call that may have completed a finding: name its tensors while the frames are alive."""
-        if named:
-            self._namer.after_call(named)
-
-    def _allocation_of(self, tensor: torch.Tensor) -> int:
-        tag = self.memory.of(tensor)
-        return 0 if tag is None else tag.ident
-
-    def on_finalize(self, thing: Any, kind: str, ident: int) -> None:
-        """Tell the monitor when a stream or event object is gone."""
+    def on_finalize(self, thing: Any, kind: ObjectKind, ident: EventId) -> None:
+        """Report it when a stream or event object is gone."""
         weakref.finalize(thing, self._gone, kind, ident).atexit = False
 
-    def _gone(self, kind: str, ident: int) -> None:
-        if _active is not self:
+    def _gone(self, kind: ObjectKind, ident: EventId) -> None:
+        if _Active.runtime is not self:
             return
         monitor = self.gpus.monitor
-        if kind == "stream":
-            monitor.object_destroyed("stream", ident)
-        else:
-            monitor.object_destroyed("timing event", ident)
+        monitor.object_destroyed(kind, ident)
+        if kind is ObjectKind.TIMING_EVENT:
             monitor.drop_event(ident)
 
     # -- waiting on the host
 
-    def answer_query(self, kind: str, ident: int, event: Any = None) -> bool:
+    def answer_query(self, kind: NamedKind, ident: int, event: Any = None) -> bool:
         """Answer a query: pending work is not complete at the first question, and complete at the next one.
 
         So both branches of a program that asks are run, and a loop that polls ends.
@@ -204,10 +221,10 @@ class Simulator:
                 return False
             self._asked.discard(key)
         site = gpus.site()
-        if kind == "event":
-            gpus.monitor.sync_event(ident, site)
+        if kind is NamedKind.EVENT:
+            gpus.monitor.sync_event(EventId(ident), site)
         else:
-            gpus.monitor.sync_stream(ident, site, explicit=False)
+            gpus.monitor.sync_stream(StreamId(ident), site, explicit=False)
         return True
 
     def synchronize(self, device: Any = None) -> None:
@@ -221,7 +238,8 @@ class Simulator:
     def refuse_in_capture(self, call: str) -> None:
         """Report a host synchronization during a capture and raise what CUDA raises."""
         self.gpus.monitor.sync_in_capture(call, self.gpus.site())
-        self.recorder.invalidate()
+        for act in self.on_refused_capture:
+            act()
         raise cuda_error("operation not permitted when stream is capturing")
 
     def refuse_any_capture(self, call: str) -> None:
@@ -230,7 +248,7 @@ class Simulator:
         Source:
             CUDA Runtime API, cudaStreamCaptureModeGlobal: potentially unsafe calls are prohibited.
         """
-        if self.recorder.is_recording:
+        if self.is_capturing:
             self.refuse_in_capture(call)
 
     # -- pinned buffers whose address was handed out
@@ -243,9 +261,9 @@ class Simulator:
         changed = self.memory.checksum(tensor.untyped_storage()) != tag.in_flight
         tag.in_flight = None
         if changed:
-            site = self.gpus.site()
             access = [(tag.ident, self.memory.view(tensor), True)]
-            self.after_call(self.gpus.monitor.host_access(UNSEEN_WRITE, access, site))
+            self.gpus.monitor.host_access(UNSEEN_WRITE, access, self.gpus.site())
+            self.name_findings()
 
     def verify_all_unmodified(self) -> None:
         """Look at all exported pinned buffers with copies in flight, before the host waits."""
@@ -254,16 +272,6 @@ class Simulator:
                 with self.unmonitored():
                     whole = torch.empty(0, dtype=torch.uint8).set_(storage)
                 self.verify_unmodified(whole)
-
-    def flush_calls(self) -> None:
-        """The monitor knows all that happened so far: it is told at once."""
-
-    def finish(self) -> None:
-        """The program has ended: look at what is left, and listen no more."""
-        if self.is_checking:
-            self.verify_all_unmodified()
-            self.is_checking = False
-            self.memory.flush()
 
 
 def _explicit_index(device: Any) -> int | None:

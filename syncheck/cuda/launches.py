@@ -1,0 +1,109 @@
+"""Reports launches, with what torch itself orders around them."""
+
+from collections.abc import Sequence
+
+import torch
+
+from syncheck.cuda.callback_order import Callback, Kind
+from syncheck.cuda.memory import Memory
+from syncheck.cuda.reporter import Reporter
+from syncheck.cuda.streams import Streams
+from syncheck.cuda.thread_contexts import ThreadContexts
+from syncheck.hb.ids import NO_ALLOCATION, Access, Accesses, StreamId, WaitCall
+from syncheck.instrument.gradients import Gradients
+from syncheck.instrument.namer import Namer
+from syncheck.instrument.plan import unique
+from syncheck.instrument.torch_internals import current_node, sequence_number
+
+
+class Launches:
+    """Reports launches.
+
+    Attributes:
+        gradients: those that cross between streams in the backward pass that runs now.
+    """
+
+    def __init__(
+        self, reporter: Reporter, streams: Streams, threads: ThreadContexts, memory: Memory, namer: Namer
+    ) -> None:
+        self._reporter = reporter
+        self._streams = streams
+        self._threads = threads
+        self._memory = memory
+        self._namer = namer
+        self.gradients = Gradients()
+        reporter.on_findings = self.name_findings
+
+    def launch(
+        self,
+        operator: str,
+        stream: StreamId,
+        device: int,
+        accesses: list[Access],
+        tensors: list[torch.Tensor],
+        other: int = -1,
+    ) -> None:
+        """Report one launch.
+
+        Args:
+            operator: its name.
+            stream: the stream that it runs on.
+            device: that stream's.
+            accesses: what it reads and writes; without any it is not reported.
+            tensors: those that it was given and made, for findings.
+            other: a second device that it concerns; below 0 if there is none.
+        """
+        if not accesses:
+            return
+        reporter = self._reporter
+        self._streams.used(stream)
+        with reporter.locked_monitor(tensors) as monitor:
+            if reporter.backward_site:
+                self.protect_gradients(stream, accesses)
+            site = reporter.site()
+            context = self._threads.context(stream, device, other, site) if self._threads.n_special else None
+            monitor.launch(stream, operator, unique(accesses), site, context)
+
+    def launch_nothing(self, operator: str, stream: StreamId, device: int) -> None:
+        """Report a launch that touches no memory of the program."""
+        reporter = self._reporter
+        with reporter.locked_monitor() as monitor:
+            site = reporter.site()
+            context = self._threads.context(stream, device, -1, site) if self._threads.n_special else None
+            monitor.launch(stream, operator, (), site, context)
+
+    def protect_gradients(self, stream: StreamId, accesses: Accesses) -> None:
+        """An operator is about to be reported while a backward pass runs."""
+        node = current_node()
+        if node is not None:
+            number = sequence_number(node)
+            self.gradients.protect(self._reporter.monitor, number, stream, accesses)
+
+    def replay_callbacks(self, callbacks: list[Callback]) -> None:
+        """Report callbacks that came while an operator ran."""
+        if not callbacks:
+            return
+        with self._reporter.locked_monitor() as monitor:
+            site = self._reporter.site()
+            for callback in callbacks:
+                match callback.kind:
+                    case Kind.RECORD:
+                        monitor.record(callback.event, callback.stream, site)
+                    case Kind.WAIT:
+                        monitor.wait(callback.event, callback.stream, site, WaitCall.TORCH)
+                    case Kind.SYNC_STREAM:
+                        monitor.sync_stream(callback.stream, site, explicit=False)
+                    case Kind.SYNC_EVENT:
+                        monitor.sync_event(callback.event, site)
+                    case Kind.SYNC_DEVICE:
+                        monitor.sync_device(callback.stream, site)
+
+    def name_findings(self, tensors: Sequence[torch.Tensor]) -> None:
+        """Name the tensors of new findings, and describe those that are among some tensors."""
+        findings = self._reporter.findings.take()
+        allocations = {finding.allocation for finding in findings}
+        for tensor in tensors:
+            allocation = self._memory.allocation_of(tensor) if tensor.is_cuda else NO_ALLOCATION
+            if allocation in allocations and allocation:
+                self._reporter.monitor.describe_allocation(allocation, self._memory.exact_view(tensor))
+        self._namer.name_tensors(findings)

@@ -1,0 +1,44 @@
+"""Operators that raise: their callbacks are forgotten, and in a capture it is reported what cannot be captured."""
+
+from types import FrameType
+
+from syncheck.cuda import devices
+from syncheck.cuda.callback_order import KeptCallbacks
+from syncheck.cuda.captures import Captures
+from syncheck.cuda.reporter import Reporter
+from syncheck.cuda.streams import Streams
+from syncheck.instrument.plan import Plan
+from syncheck.semantics.waits import MASKED, NUMBERS
+
+_SYNCHRONIZING_COPIES = frozenset({"_to_copy", "copy_", "_foreach_copy_"})
+"""Operators that synchronize where they copy between host and device."""
+
+
+class OperatorErrors:
+    """Looks at operators that raise."""
+
+    def __init__(self, reporter: Reporter, streams: Streams, kept: KeptCallbacks, captures: Captures) -> None:
+        self._reporter = reporter
+        self._streams = streams
+        self._kept = kept
+        self._captures = captures
+
+    def note(self, plan: Plan | None, error: BaseException, frame: FrameType) -> None:
+        """An operator raised.
+
+        Args:
+            plan: the operator's; None for one whose parts are operators themselves.
+            error: what it raised.
+            frame: that it ran in.
+        """
+        if not self._reporter.is_checking:
+            return
+        self._kept.forget(frame)
+        if plan is None or not self._captures:
+            return
+        may_wait = (plan.base in MASKED or plan.base in NUMBERS) and "captur" in str(error)
+        if plan.synchronizes or plan.base in _SYNCHRONIZING_COPIES or may_wait:
+            self._captures.refuse(plan.name)
+            return
+        with self._reporter.locked_monitor() as monitor:  # a library that sets itself up at first use: no warm-up
+            monitor.launch(self._streams.current(devices.current_device()), plan.name, (), self._reporter.site())

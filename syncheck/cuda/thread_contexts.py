@@ -1,0 +1,90 @@
+"""What is current in the calling thread: its device, streams, entered contexts and memory pools."""
+
+import threading
+from collections.abc import Callable
+
+from syncheck.cuda import devices
+from syncheck.cuda.reporter import Reporter
+from syncheck.cuda.streams import Streams
+from syncheck.hb.ids import Context, SiteId, StreamId
+from syncheck.instrument.torch_internals import is_in_bad_fork
+from syncheck.semantics.threads import ThreadState, context_of, take_lost_stream
+
+
+class _Local(threading.local):
+    """The state of the calling thread."""
+
+    def __init__(self) -> None:
+        self.state = ThreadState()
+
+
+class ThreadContexts:
+    """Knows the state of each thread.
+
+    Attributes:
+        n_special: stream contexts, and threads, that operators must be checked against; 0 in most programs.
+        pools_in_use: entered memory pools, of all threads.
+        n_devices: GPUs that this process sees.
+        on_first_thread: called when a thread may lose its starter's device for the first time.
+    """
+
+    def __init__(self, reporter: Reporter, streams: Streams, n_devices: int) -> None:
+        self._reporter = reporter
+        self._streams = streams
+        self._local = _Local()
+        self.n_special = 0
+        self.pools_in_use = 0
+        self.n_devices = n_devices
+        self.on_first_thread: list[Callable[[], None]] = []
+
+    @property
+    def state(self) -> ThreadState:
+        """The calling thread's state; its device and streams may be out of date."""
+        return self._local.state
+
+    def thread_state(self) -> ThreadState:
+        """Return the calling thread's state, its device and streams up to date."""
+        state = self._local.state
+        if devices.cuda.is_initialized() and not is_in_bad_fork():
+            state.device = devices.current_device()
+            current = {device: self._streams.current(device) for device in range(self.n_devices)}
+            state.streams = {d: s for d, s in current.items() if self._streams.handle_of(s)}
+        return state
+
+    def entered(self) -> None:
+        """The calling thread begins to be watched."""
+        state = self._local.state
+        if state.inherited == (0, {}):
+            state.inherited = None  # there is nothing to lose
+        if state.inherited is not None:
+            self.n_special += 1
+            actions, self.on_first_thread = self.on_first_thread, []
+            for act in actions:
+                act()
+
+    def left(self) -> None:
+        """The calling thread ends."""
+        state = self._local.state
+        self.n_special -= bool(state.inherited is not None or state.expected_stream)
+        state.inherited, state.expected_stream = None, StreamId(0)
+
+    def context(self, stream: StreamId, device: int, other: int, site: SiteId) -> Context | None:
+        """Return the context of an operator, as `Monitor.launch` takes it; report what its thread has lost.
+
+        Args:
+            stream: the stream that it runs on.
+            device: that stream's.
+            other: a second device that it concerns; below 0 if there is none.
+            site: the call.
+        """
+        state = self._local.state
+        if state.inherited is not None:
+            expected = take_lost_stream(state, stream, self._streams)
+            if expected:
+                self._reporter.monitor.lost_context(stream, expected, site)
+            self.n_special -= not expected
+        return context_of(state, device, device if other < 0 else other, self._streams)
+
+    def pool(self, home: StreamId) -> int:
+        """Return the memory pool that the calling thread allocates from; 0 is the allocator's own."""
+        return self._local.state.pools.get(self._streams.device_of(home), 0)

@@ -1,0 +1,97 @@
+"""Torch's private names, each in one place: what a new version of torch may change."""
+# Here and nowhere else private names of torch are used without a reason of their own:
+# ruff: noqa: SLF001
+
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any
+
+import torch
+import torch.autograd.graph
+import torch.utils.data._utils.worker
+from torch.utils._python_dispatch import _disable_current_modes as disable_dispatch_modes
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack as current_dispatch_modes
+from torch.utils._python_dispatch import _pop_mode as pop_dispatch_mode
+
+__all__ = ["current_dispatch_modes", "disable_dispatch_modes", "pop_dispatch_mode"]
+
+C: Any = torch._C
+"""Torch's extension module."""
+OpOverload = torch._ops.OpOverload
+HigherOrderOperator = torch._ops.HigherOrderOperator
+
+data_ptr = C.TensorBase.data_ptr  # the method itself, which no hook of the program slows down
+is_contiguous = C.TensorBase.is_contiguous
+current_node: Callable[[], Any] = C._current_autograd_node
+"""Return the node of the backward pass that runs in this thread; None outside of one."""
+has_storage: Callable[[torch.Tensor], bool] = C._has_storage
+group_by_device_and_dtype = C._group_tensors_by_device_and_dtype
+functorch = C._functorch
+"""What `torch.func` wraps."""
+nn_module = C._nn
+"""The part of the extension module that `nn.Module.to` calls."""
+DisableAutocast = C._DisableAutocast
+SetExcludeDispatchKeyGuard = C._SetExcludeDispatchKeyGuard
+registrations_for_key: Callable[[str], list[str]] = C._dispatch_get_registrations_for_dispatch_key
+storage_key: Callable[[torch.UntypedStorage], int] = attrgetter("_cdata")
+"""Return the identity of a storage: its address in C++."""
+next_sequence_number: Callable[[], int] = C._autograd._get_sequence_nr
+
+
+def schema_of(func: Any) -> Any:
+    """Return the schema of an operator."""
+    return func._schema
+
+
+def sequence_number(node: Any) -> int:
+    """Return the number of a node of a backward pass, which it got when it was made."""
+    return int(node._sequence_nr())
+
+
+def sparse_parts(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """Return indices and values of a COO tensor, also of an uncoalesced one."""
+    return [tensor._indices(), tensor._values()]
+
+
+def is_zero_tensor(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor is one of torch's efficient zeros, which have no memory."""
+    return bool(tensor._is_zerotensor())
+
+
+def make_wrapper_subclass() -> Any:
+    """Return the function that makes tensors which hold others."""
+    return torch.Tensor._make_wrapper_subclass
+
+
+def engine() -> Any:
+    """Return the function that all backward passes that Python starts go through."""
+    return torch.autograd.graph._engine_run_backward
+
+
+def default_store() -> Any:
+    """Return the store of the default process group."""
+    from torch.distributed import distributed_c10d as c10d  # noqa: PLC0415  not in every build
+
+    return c10d._get_default_store()
+
+
+def process_group_ranks(group: Any) -> Any:
+    """Return rank -> rank in the group of a process group's members; None if it is not known."""
+    from torch.distributed import distributed_c10d as c10d  # noqa: PLC0415  not in every build
+
+    return c10d._world.pg_group_ranks.get(group)
+
+
+def loader_worker() -> Any:
+    """Return the function that a worker process of a DataLoader runs."""
+    return torch.utils.data._utils.worker._worker_loop
+
+
+def new_plain_event() -> Any:
+    """Return an event of CUDA whose methods no hook of the program's events sees."""
+    return C._CudaEventBase()
+
+
+def is_in_bad_fork() -> bool:
+    """Return whether this is a forked child of a process that has used CUDA."""
+    return bool(torch.cuda._is_in_bad_fork())

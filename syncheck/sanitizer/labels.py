@@ -1,0 +1,41 @@
+"""Labels: what the engine is given for an access, a small number for its call site and operator."""
+
+from typing import NamedTuple
+
+from syncheck.hb.ids import UNKNOWN_SITE, SiteId
+
+
+class Label(NamedTuple):
+    """Where and how something was accessed.
+
+    Attributes:
+        site: the call site.
+        operator: the operator's name, as "aten::add".
+        is_replay: it is a graph replay.
+        is_escape: the host only got hold of the memory.
+    """
+
+    site: SiteId
+    operator: str
+    is_replay: bool = False
+    is_escape: bool = False
+
+
+class Labels:
+    """All labels, by number."""
+
+    def __init__(self) -> None:
+        self._labels: list[Label] = [Label(UNKNOWN_SITE, "")]
+        self._numbers: dict[Label, int] = {}
+
+    def __getitem__(self, number: int) -> Label:
+        return self._labels[number]
+
+    def number(self, site: SiteId, operator: str, *, is_replay: bool = False, is_escape: bool = False) -> int:
+        """Return the number of a label."""
+        label = Label(site, operator, is_replay, is_escape)
+        number = self._numbers.get(label)
+        if number is None:
+            number = self._numbers[label] = len(self._labels)
+            self._labels.append(label)
+        return number

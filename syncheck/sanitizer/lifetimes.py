@@ -1,0 +1,86 @@
+"""The life of allocations: memory that is reused too early, and `record_stream` that protects nothing."""
+
+from syncheck.hb.clock import HOST
+from syncheck.hb.engine import HOST_POOL, Engine
+from syncheck.hb.ids import AllocationId, SiteId, StreamId, ViewId
+from syncheck.hb.memory import FreedAccess
+from syncheck.sanitizer import misuse
+from syncheck.sanitizer.collector import Collector
+from syncheck.sanitizer.graphs import GRAPH_POOLS, Graphs
+from syncheck.sanitizer.labels import Labels
+from syncheck.sanitizer.messages import StreamRef, Text
+from syncheck.sanitizer.views import Views
+
+_KEPT_RECORDS = 4096
+"""Allocations whose useless `record_stream` is remembered, the oldest forgotten first."""
+
+
+class Lifetimes:
+    """Follows allocations from their beginning to their end."""
+
+    def __init__(self, engine: Engine, collector: Collector, graphs: Graphs, labels: Labels, views: Views) -> None:
+        self._engine = engine
+        self._collector = collector
+        self._graphs = graphs
+        self._labels = labels
+        self._views = views
+        self._numbers: dict[SiteId, int] = {}  # call site -> label of an allocation there
+        # allocation -> call site of a record_stream of its own stream
+        self._self_recorded: dict[AllocationId, SiteId] = {}
+        self._useful: set[SiteId] = set()  # call sites of record_stream that protected something at least once
+        self._blamed: set[SiteId] = set()  # those of them that were meant to prevent a SYN201
+
+    def allocate(self, allocation: AllocationId, home: StreamId, n_bytes: int, pool: int, site: SiteId) -> None:
+        """See `Monitor`."""
+        if self._graphs.capture is not None and self._graphs.takes(home):
+            pool = GRAPH_POOLS
+            self._graphs.allocated(allocation)
+        elif home == HOST:
+            pool = HOST_POOL
+        label = self._numbers.get(site)
+        if label is None:
+            label = self._numbers[site] = self._labels.number(site, "allocation")
+        for freed in self._engine.allocate(allocation, home, n_bytes, pool, label):
+            self._report_reuse(freed, site)
+
+    def _report_reuse(self, freed: FreedAccess, site: SiteId) -> None:
+        labels = self._labels
+        sites = (labels[freed.allocation_label].site, labels[freed.free_label].site, site)
+        view = self._views.of(freed.use.footprint)
+        is_default = self._collector.names.streams[freed.use.actor].handle == 0
+        pending = misuse.reuse(freed, view, labels[freed.use.label].site, sites, is_default=is_default)
+        self._collector.add(pending, sites[0])
+        if freed.allocation in self._self_recorded:
+            self._blamed.add(self._self_recorded[freed.allocation])
+
+    def free(self, allocation: AllocationId, site: SiteId) -> None:
+        """See `Monitor`."""
+        if not self._graphs.exist and self._engine.free_private(allocation):
+            return
+        recorded = self._engine.records(allocation)
+        allocated = self._labels[self._engine.allocation_label(allocation)].site
+        self._graphs.freed(allocation, site, allocated)
+        freed = self._engine.free(allocation, self._labels.number(site, "free"))
+        if len(self._self_recorded) > _KEPT_RECORDS:
+            del self._self_recorded[next(iter(self._self_recorded))]
+        self._useful.update(recorded[stream][0] for stream in freed.useful_records)
+        for stream in freed.useless_records:
+            record_site, view = recorded[stream]
+            if not record_site:
+                continue  # torch does it for a message
+            reason: Text = (StreamRef(stream), " is waited for before it is freed, so that it only delays the reuse")
+            pending = misuse.useless_record(allocation, view, record_site, reason, (site, allocated))
+            pending.superseded = lambda site=record_site: site in self._useful
+            self._collector.add(pending)
+
+    def record_stream(self, allocation: AllocationId, view: ViewId, stream: StreamId, site: SiteId) -> None:
+        """See `Monitor`."""
+        if self._graphs.takes(stream):
+            return
+        if self._engine.record_stream(allocation, stream, (site, view)) and site:  # else torch does it
+            self._self_recorded[allocation] = site
+            reason: Text = ("it names the stream that the tensor was allocated on",)
+            allocated = self._labels[self._engine.allocation_label(allocation)].site
+            pending = misuse.useless_record(allocation, view, site, reason, (allocated,))
+            pending.superseded = lambda: site in self._blamed or site in self._useful
+            self._collector.add(pending)

@@ -1,0 +1,103 @@
+"""Turns the races that the engine finds into findings, one for each missing edge."""
+
+from syncheck.hb.clock import HOST
+from syncheck.hb.engine import Engine, Race
+from syncheck.hb.ids import NO_EVENT, Accesses, Context, SiteId, StreamId, ViewId
+from syncheck.sanitizer import classify, misuse
+from syncheck.sanitizer.collector import Collector, PendingFinding
+from syncheck.sanitizer.events import Events
+from syncheck.sanitizer.graphs import Graphs
+from syncheck.sanitizer.labels import Labels
+from syncheck.sanitizer.messages import TensorRef
+from syncheck.sanitizer.race_context import RaceContext
+from syncheck.sanitizer.sync_history import SyncHistory
+from syncheck.sanitizer.views import Views, as_writes
+
+
+class Races:
+    """Explains races, those by stream contexts that do not apply among them."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        collector: Collector,
+        sync_history: SyncHistory,
+        events: Events,
+        graphs: Graphs,
+        labels: Labels,
+        views: Views,
+    ) -> None:
+        self._engine = engine
+        self._collector = collector
+        self._sync_history = sync_history
+        self._events = events
+        self._graphs = graphs
+        self._labels = labels
+        self._views = views
+        # (entered at, device of the work) -> finding of a context that does not apply
+        self._contexts: dict[tuple[SiteId, int], PendingFinding] = {}
+        # (stream used, stream expected) -> finding of a thread
+        self._lost: dict[tuple[StreamId, StreamId], PendingFinding] = {}
+        self._mismatched: dict[int, PendingFinding] = {}  # label of work outside its context's device -> its finding
+
+    # -- contexts that do not apply
+
+    def lost_context(self, actual: StreamId, expected: StreamId, site: SiteId) -> None:
+        """See `Monitor`."""
+        self._lost[actual, expected] = self._collector.add(misuse.lost_context(actual, expected, site))
+
+    def note_context(self, stream: StreamId, operator: str, site: SiteId, context: Context, label: int) -> None:
+        """An operator runs in a stream context that does not apply to it."""
+        if context.entered:
+            self._report_mismatch(stream, operator, site, context, label)
+        elif (stream, context.stream) in self._lost:
+            self._mismatched[label] = self._lost[stream, context.stream]
+
+    def _report_mismatch(self, stream: StreamId, operator: str, site: SiteId, context: Context, label: int) -> None:
+        entered = context.entered
+        device = self._collector.names.streams[stream].device
+        pending = self._contexts.get((entered, device))
+        if pending is None:
+            pending = self._contexts[entered, device] = self._collector.add(
+                misuse.mismatch(operator, device, context.stream, site, entered), entered
+            )
+        else:
+            pending.count += pending.site == site
+        self._mismatched[label] = pending
+
+    # -- races
+
+    def explain(self, races: list[Race], accesses: Accesses, *, inside_graph: bool = False) -> None:
+        """Report each missing edge once: the one that brings most of the others with it comes first."""
+        races = as_writes(races)
+        capture = self._graphs.capture
+        engine = capture.engine if inside_graph and capture else self._engine
+        for race in engine.order_root_causes_first(races):
+            if engine.covers(race.current.actor, race.prior.epoch):
+                continue  # an edge added for an earlier one orders it too
+            self._report(race, self._views.used(race, accesses))
+            engine.assume_ordered(race)  # so that it is not reported again at every later use
+            self._events.assumed_ordered.add(race.current.actor)
+
+    def _report(self, race: Race, view: ViewId) -> None:
+        mismatch = self._mismatched.get(race.prior.label) or self._mismatched.get(race.current.label)
+        if mismatch is not None:
+            consequence = self._labels[race.current.label].site
+            if consequence != mismatch.site and all(site != consequence for site, _ in mismatch.related):
+                mismatch.related.append((consequence, ("this relies on the order that the context does not give",)))
+            return
+        context = RaceContext(
+            race,
+            self._labels[race.prior.label],
+            self._labels[race.current.label],
+            TensorRef(race.allocation, view),
+            self._engine,
+            self._sync_history,
+            self._collector.names,
+            self._events.covering(race.prior.epoch) if race.current.actor == HOST else NO_EVENT,
+        )
+        pending = classify.explain(context)
+        idle = self._sync_history.idle_wait(race.current.actor, race.prior.epoch)
+        if idle is not None:  # one cause: the wait that waited for nothing
+            pending.superseded = lambda: self._events.is_reported_as_unrecorded(idle.site)
+        self._collector.add(pending, race.prior.actor)

@@ -1,0 +1,115 @@
+"""Collectives of torch.distributed: their names, what they read and write, and when the host waits for one.
+
+Source:
+    torch/csrc/distributed/c10d/Ops.cpp and ProcessGroupNCCL.cpp; torch/distributed/distributed_c10d.py.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+NAMESPACES = frozenset({"c10d", "_c10d_functional"})
+"""Namespaces of operators that communicate."""
+
+# -- operators
+
+WRITING = frozenset("allreduce_ allreduce_coalesced_ reduce_ broadcast_ recv_ recv_any_source_".split())
+"""Operators whose argument `tensors` is written. Source: Ops.cpp, the schemas and what each implementation does."""
+READING = frozenset({"send"})
+"""Operators whose argument `tensors` is only read."""
+
+POINT_TO_POINT = frozenset("send recv_ recv_any_source_".split())
+"""Messages: torch records their tensors on the stream by itself, so that they may be freed before the wait.
+
+Source: ProcessGroupNCCL.cpp, `pointToPoint`, `recordStream`.
+"""
+
+EQUAL_ARGUMENTS = {
+    "allgather_": "output_tensors", "allgather_coalesced_": "output_lists", "scatter_": "output_tensors",
+    "_allgather_base_": "input_tensor", "_reduce_scatter_base_": "input_tensor", "reduce_scatter_": "input_tensors",
+    "gather_": "input_tensors", "allgather_into_tensor_coalesced_": "inputs",
+    "reduce_scatter_tensor_coalesced_": "inputs",
+}  # fmt: skip
+"""Which tensors must have one type and one shape in all ranks; `tensors` for any other operator.
+
+Those of lists differ where the ranks' parts do: the list as a whole must be the same.
+Source: ProcessGroupNCCL.cpp, the checks of each collective.
+"""
+
+GROUP_METHODS = """allreduce allreduce_coalesced broadcast reduce allgather _allgather_base allgather_coalesced
+    allgather_into_tensor_coalesced reduce_scatter _reduce_scatter_base reduce_scatter_tensor_coalesced alltoall
+    alltoall_base gather scatter send recv recv_anysource barrier all_gather_single reduce_scatter_single
+    all_to_all_single all_gather_single_coalesced reduce_scatter_single_coalesced""".split()
+"""The methods of `ProcessGroup` that start a collective."""
+
+_NAMES = {
+    "allreduce_": "all_reduce", "allreduce_coalesced_": "all_reduce_coalesced", "allgather_": "all_gather",
+    "_allgather_base_": "all_gather_into_tensor", "allgather_coalesced_": "all_gather_coalesced",
+    "allgather_into_tensor_coalesced_": "all_gather_into_tensor", "_reduce_scatter_base_": "reduce_scatter_tensor",
+    "reduce_scatter_tensor_coalesced_": "reduce_scatter_tensor", "alltoall_": "all_to_all",
+    "alltoall_base_": "all_to_all_single", "send": "isend", "recv_": "irecv", "recv_any_source_": "irecv",
+}  # fmt: skip
+
+
+def collective_name(operator: str) -> str:
+    """Return the name in torch.distributed of a collective's operator; "" for any other operator."""
+    namespace, _, base = operator.partition("::")
+    if namespace not in NAMESPACES:
+        return ""
+    return _NAMES.get(base, base.strip("_"))
+
+
+# -- functions of torch.distributed
+
+Parameter = tuple[int, str]
+"""Position and name."""
+
+
+class Collective(NamedTuple):
+    """A function of torch.distributed that starts a collective.
+
+    Attributes:
+        operator: the operator that it calls.
+        writes: its parameters that are written.
+        reads: those that are only read.
+        always_asynchronous: it returns a handle without being asked for one.
+    """
+
+    operator: str
+    writes: tuple[Parameter, ...] = ()
+    reads: tuple[Parameter, ...] = ()
+    always_asynchronous: bool = False
+
+
+FUNCTIONS = {
+    "all_reduce": Collective("c10d::allreduce_", ((0, "tensor"),)),
+    "broadcast": Collective("c10d::broadcast_", ((0, "tensor"),)),
+    "reduce": Collective("c10d::reduce_", ((0, "tensor"),)),
+    "all_gather": Collective("c10d::allgather_", ((0, "tensor_list"),), ((1, "tensor"),)),
+    "all_gather_into_tensor": Collective("c10d::_allgather_base_", ((0, "output_tensor"),), ((1, "input_tensor"),)),
+    "reduce_scatter": Collective("c10d::reduce_scatter_", ((0, "output"),), ((1, "input_list"),)),
+    "reduce_scatter_tensor": Collective("c10d::_reduce_scatter_base_", ((0, "output"),), ((1, "input"),)),
+    "all_to_all": Collective("c10d::alltoall_", ((0, "output_tensor_list"),), ((1, "input_tensor_list"),)),
+    "all_to_all_single": Collective("c10d::alltoall_base_", ((0, "output"),), ((1, "input"),)),
+    "gather": Collective("c10d::gather_", ((1, "gather_list"),), ((0, "tensor"),)),
+    "scatter": Collective("c10d::scatter_", ((0, "tensor"),), ((1, "scatter_list"),)),
+    "isend": Collective("c10d::send", (), ((0, "tensor"),), always_asynchronous=True),
+    "irecv": Collective("c10d::recv_", ((0, "tensor"),), always_asynchronous=True),
+    "barrier": Collective("c10d::barrier"),
+}
+"""The functions of torch.distributed that are understood in source. Source: torch/distributed/distributed_c10d.py."""
+
+
+# -- waiting
+
+
+def makes_host_wait(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Return whether `Work.wait`, called with these, makes the host wait, too.
+
+    Source:
+        ProcessGroupNCCL.cpp, `WorkNCCL::synchronizeInternal`: with a time limit, or where TORCH_NCCL_BLOCKING_WAIT asks
+        for it.
+    """
+    timeout = args[0] if args else kwargs.get("timeout")
+    names = ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT")
+    return bool(timeout) or any(os.environ.get(name, "").upper() in {"1", "Y", "YES", "TRUE", "T"} for name in names)

@@ -1,0 +1,109 @@
+"""What torch's operators read and write, by the names of their schemas without "aten::".
+
+Most of it is in the schemas themselves, which `syncheck.instrument.plan` reads; this is what they do not say.
+"""
+
+METADATA = frozenset(
+    """detach alias lift lift_fresh set_ resize_ resize_as_ record_stream is_pinned is_same_size sym_size sym_stride
+    sym_numel sym_storage_offset size stride empty empty_strided empty_like new_empty new_empty_strided _unsafe_view
+    _reshape_alias is_same_storage _has_same_storage_numel _nested_get_values _is_zerotensor _version dim numel
+    is_contiguous is_coalesced _dimI _dimV dense_dim sparse_dim _nnz _fw_primal _make_dual _unpack_dual
+    _set_data data requires_grad_ rename_ empty_permuted empty_quantized wait_tensor _wrap_tensor_autograd""".split()
+)
+"""Operators that look at sizes, make storage or hand out aliases, and touch no memory.
+
+The last two wait for a functional collective, or wrap its result.
+Source: torch/csrc/distributed/c10d/Functional.cpp.
+"""
+
+SIZE_ONLY = frozenset(
+    "zeros_like ones_like full_like rand_like randn_like randint_like new_zeros new_ones new_full".split()
+)
+"""Operators that take sizes and type from their first tensor and do not read it."""
+
+ALLOCATING = frozenset("empty empty_like empty_strided new_empty new_empty_strided empty_permuted".split())
+"""Operators that make memory and do not write it."""
+
+HIDDEN_WRITES = {"native_batch_norm": (3, 4), "cudnn_batch_norm": (3, 4), "miopen_batch_norm": (3, 4)}
+"""Arguments, by position, that are written although the schema does not mark them: running statistics.
+
+Source: native_functions.yaml, native_batch_norm; aten/src/ATen/native/Normalization.cpp writes them in training mode.
+"""
+
+HOST_OUTPUTS = {"_pack_padded_sequence": 1, "_pad_packed_sequence": 1}
+"""Results that are in host memory, by position. Source: aten/src/ATen/native/PackedSequence.cpp, `batch_sizes_t`."""
+
+# -- where operators run
+
+TAKE_HOST_TENSORS = frozenset(
+    """index index_put index_put_ _index_put_impl_ _unsafe_index _unsafe_index_put tensor_split
+    _pack_padded_sequence _pad_packed_sequence _local_scalar_dense _fused_adam_ _fused_adamw_ _fused_sgd_
+    _fused_adagrad_ lstm gru rnn_tanh rnn_relu mkldnn_rnn_layer _ctc_loss _ctc_loss_backward _cudnn_ctc_loss
+    ctc_loss _pack_padded_sequence_backward record_stream _thnn_fused_lstm_cell _foreach_mul _foreach_mul_""".split()
+)
+"""Operators on a GPU whose other tensors may be on the CPU: indices, lengths, steps.
+
+Source: aten/src/ATen/native/TensorAdvancedIndexing.cpp, native/RNN.cpp, native/LossCTC.cpp, native/cuda/Fused*.cu.
+"""
+
+TAKE_ANY_DEVICE = frozenset("set_ is_same_size _foreach_copy_ _foreach_copy _has_same_storage_numel".split())
+"""Operators on tensors of any devices. Source: native/ForeachUtils.h sends a mixed list to the slow path."""
+
+INDEXING = frozenset("index index_put index_put_ _index_put_impl_ _unsafe_index _unsafe_index_put".split())
+
+# -- the order of work
+
+SILENT = frozenset(
+    """mm addmm bmm baddbmm addmv mv dot vdot addr cat stack
+    native_layer_norm native_layer_norm_backward native_group_norm native_group_norm_backward native_batch_norm
+    native_batch_norm_backward cudnn_batch_norm cudnn_batch_norm_backward _fused_rms_norm _fused_rms_norm_backward
+    sum mean prod amax amin aminmax argmax argmin any all var var_mean std std_mean logsumexp linalg_vector_norm norm
+    cumsum max min _softmax _softmax_backward_data _log_softmax _log_softmax_backward_data
+    nll_loss_forward nll_loss_backward nll_loss2d_forward nll_loss2d_backward embedding
+    convolution convolution_backward cudnn_convolution max_pool2d_with_indices max_pool2d_with_indices_backward
+    avg_pool2d avg_pool2d_backward _adaptive_avg_pool2d _adaptive_avg_pool2d_backward constant_pad_nd
+    upsample_nearest2d upsample_bilinear2d native_dropout native_dropout_backward _fused_dropout
+    bernoulli_ uniform_ normal_ fill_ zero_ copy_ _to_copy zeros ones full zeros_like ones_like full_like
+    new_zeros new_ones new_full empty empty_like empty_strided new_empty new_empty_strided rand randn rand_like
+    randn_like arange tril triu flip roll index_select gather scatter_ scatter_add_ masked_fill_
+    slice_backward select_backward _fused_adam_ _fused_adamw_ _fused_sgd_
+    _scaled_dot_product_flash_attention _scaled_dot_product_flash_attention_backward
+    _scaled_dot_product_efficient_attention _scaled_dot_product_efficient_attention_backward
+    _scaled_dot_product_cudnn_attention _scaled_dot_product_cudnn_attention_backward""".split()
+)
+"""Operators that neither record an event, nor wait for one, nor make the host wait, on strided tensors.
+
+Those with the tag `pointwise` and the `_foreach_` ones do not either, but for a few that want a number of a tensor.
+Source: aten/src/ATen/native/cuda; tests/gpu/test_silent.py runs torch's own samples of them.
+"""
+
+LAZY = frozenset(
+    """mm addmm bmm baddbmm addbmm addmv mv dot vdot convolution convolution_backward cudnn_convolution
+    cudnn_batch_norm _fft_r2c _fft_c2c _fft_c2r _scaled_mm _cudnn_rnn linalg_cholesky_ex linalg_lu_factor_ex
+    _linalg_svd _linalg_eigh linalg_qr lstm gru""".split()
+)
+"""Operators of libraries that set themselves up at first use, which a graph capture must not see.
+
+Source: PyTorch notes, "CUDA semantics", section "CUDA Graphs", constraint "warm up before capture"; cuBLAS, cuDNN,
+cuFFT and cuSOLVER make their handles at first use.
+"""
+
+_SPOKEN = {
+    "_local_scalar_dense": "reading a value, as `.item()` does,",
+    "index": "an index with a boolean mask",
+    "index_put_": "an assignment with a boolean mask",
+}
+
+
+def is_lazy(operator: str) -> bool:
+    """Return whether an operator, as "aten::mm", sets something up at its first use; a custom one may."""
+    namespace, _, name = operator.partition("::")
+    if namespace not in {"aten", "prims", "torch.cuda._sleep"}:
+        return True  # it may build, tune or allocate at first use
+    return name.partition(".")[0].rstrip("_") in LAZY
+
+
+def spoken(call: str) -> str:
+    """Return what users call an operator that makes the host wait; any other call as it is, without "aten::"."""
+    name = call.removeprefix("aten::")
+    return _SPOKEN.get(name, name)

@@ -1,0 +1,126 @@
+"""When the host waits for the current stream in an operator: by what the operator is given."""
+
+from collections.abc import Mapping, Sequence
+from enum import Enum, auto
+from typing import Any, Protocol
+
+COUNTING = frozenset("nonzero nonzero_numpy masked_select repeat_interleave bincount histc linalg_pinv".split())
+"""Operators in which the host needs the size of the result, or a bound, before it launches the kernel.
+
+Source: as for SYNCHRONIZING.
+"""
+
+SYNCHRONIZING = COUNTING | frozenset(
+    """_local_scalar_dense _unique _unique2 unique_dim unique_consecutive unique_dim_consecutive equal allclose
+    _assert_scalar _linalg_eigh _linalg_svd linalg_eig linalg_eigvals linalg_lstsq _linalg_check_errors
+    linalg_matrix_exp cholesky _ctc_loss _ctc_loss_backward _to_sparse masked_scatter_backward""".split()
+)
+"""Operators in which the host waits for the current stream; those that do not count read values, or an error code.
+
+Source: aten/src/ATen/native/cuda/{Nonzero,Unique,Indexing,SummaryOps,TensorCompare}.cu and cuda/linalg,
+aten/src/ATen/native/LinearAlgebraUtils.h (`_linalg_check_errors` calls `item()`), LinearAlgebra.cpp (linalg_pinv takes
+an SVD), TensorCompare.cpp (allclose); observed on an H200, with torch's own samples of its operators
+(tests/gpu/test_silent.py has the same loop).
+"""
+
+NUMBERS: dict[str, tuple[tuple[int, str], ...]] = {
+    "masked_fill": ((2, "value"),),
+    "masked_fill_": ((2, "value"),),
+    "index_fill": ((3, "value"),),
+    "index_fill_": ((3, "value"),),
+    "linspace": ((0, "start"), (1, "end")),
+    "logspace": ((0, "start"), (1, "end")),
+    "normal": ((1, "std"),),
+}
+"""Arguments that are one number: where one is a tensor on a GPU, the host waits for it before it launches the kernel.
+
+Source: aten/src/ATen/native/cuda/Indexing.cu (`masked_fill__cuda` calls `item()`, also for `x[mask] = value`),
+TensorAdvancedIndexing.cpp (`index_fill_`), RangeFactories.cpp, DistributionTemplates.h (CHECK_NORMAL_TENSOR_STD);
+observed on an H200.
+"""
+
+WANTS_NUMBER = frozenset("fill_.Tensor masked_fill.Tensor masked_fill_.Tensor bernoulli_.Tensor".split())
+"""Overloads of operators that are silent otherwise, which want the number that a tensor holds."""
+
+MASKED = frozenset("index index_put index_put_ _index_put_impl_ _unsafe_index".split())
+"""Operators that wait for the size of their result where an index is a mask. Source: as above, Indexing.cu."""
+_FILLS = frozenset({"index_put", "index_put_", "_index_put_impl_"})
+
+
+class HostWait(Enum):
+    """When the host waits: never, before the operator's kernel is launched, or after it."""
+
+    NEVER = auto()
+    BEFORE = auto()
+    AFTER = auto()
+
+
+class TensorFacts(Protocol):
+    """Answers about the arguments of an operator: values of torch, or of a program that is only read."""
+
+    def is_tensor(self, value: Any) -> bool:
+        """Return whether an argument is a tensor."""
+        ...
+
+    def is_on_gpu(self, tensor: Any) -> bool:
+        """Return whether a tensor lies on a GPU."""
+        ...
+
+    def is_mask(self, tensor: Any) -> bool:
+        """Return whether a tensor holds truth values, so that as an index it is counted."""
+        ...
+
+    def is_number(self, tensor: Any) -> bool:
+        """Return whether a tensor has one element."""
+        ...
+
+
+def host_wait(base: str, args: Sequence[Any], kwargs: Mapping[str, Any], facts: TensorFacts) -> HostWait:
+    """Return when the host waits in an operator on a GPU.
+
+    Args:
+        base: its name without namespace and overload.
+        args: what it is given by position.
+        kwargs: what it is given by name.
+        facts: what is known of the tensors among that.
+    """
+    if _needs_size(base, args, kwargs, facts) or _needs_indices(base, args, facts):
+        return HostWait.BEFORE
+    for position, name in NUMBERS.get(base, ()):
+        number = args[position] if position < len(args) else kwargs.get(name)
+        if facts.is_tensor(number) and facts.is_on_gpu(number):
+            return HostWait.BEFORE
+    return HostWait.AFTER if base in SYNCHRONIZING and base not in COUNTING else HostWait.NEVER
+
+
+def _needs_size(base: str, args: Sequence[Any], kwargs: Mapping[str, Any], facts: TensorFacts) -> bool:
+    """Return whether the host must know how large a result will be, or between which bounds to count.
+
+    Source:
+        aten/src/ATen/native/Repeat.cpp; aten/src/ATen/native/cuda/SummaryOps.cu, `_histc_cuda_template`.
+    """
+    if base == "repeat_interleave":
+        repeats = args[1] if len(args) > 1 else kwargs.get("repeats", args[0])  # a number, or a tensor of them
+        return facts.is_tensor(repeats) and kwargs.get("output_size") is None
+    if base == "histc":
+        low, high = (args[i] if i < len(args) else kwargs.get(name, 0) for i, name in ((2, "min"), (3, "max")))
+        return bool(low == high)
+    return base in COUNTING
+
+
+def _needs_indices(base: str, args: Sequence[Any], facts: TensorFacts) -> bool:
+    """Return whether the host waits for indices: it counts masks on the GPU, and copies positions that it has itself.
+
+    A mask that it has itself it counts at once, and copies the result from pinned memory.
+
+    Source:
+        ATen/native/IndexingUtils.h, `expandTensors`; ATen/native/TensorAdvancedIndexingUtils.h,
+        `canDispatchToMaskedFill`.
+    """
+    if base not in MASKED or len(args) < 2:
+        return False
+    given = [index for index in args[1] if index is not None]
+    is_one = len(given) == 1 and facts.is_mask(given[0]) and facts.is_on_gpu(given[0])
+    if is_one and base in _FILLS and facts.is_number(args[2]) and not any(args[3:4]):
+        return facts.is_on_gpu(args[2])  # else `masked_fill_`, with a number of the host
+    return any(facts.is_on_gpu(index) == facts.is_mask(index) for index in given)

@@ -1,0 +1,178 @@
+"""The simulator: its parts put together, and how it takes the place of CUDA for the time of a run."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any
+
+import torch
+import torch.autograd.graph
+import torch.cuda
+import torch.nn.parallel.comm
+import torch.utils.data.dataloader
+
+from syncheck.instrument.clocks import Clocks
+from syncheck.instrument.findings import NewFindings
+from syncheck.instrument.patching import Patches
+from syncheck.instrument.threads import install_threads
+from syncheck.instrument.torch_internals import engine
+from syncheck.sanitizer.monitor import Monitor
+from syncheck.semantics.threads import ThreadState
+from syncheck.sim.autocast import Autocast
+from syncheck.sim.autograd import Backward
+from syncheck.sim.compute import Compute
+from syncheck.sim.copies import Copies
+from syncheck.sim.creation import Creation
+from syncheck.sim.cuda_api import install_cuda
+from syncheck.sim.device_type import install_device_type
+from syncheck.sim.dispatch import Dispatcher
+from syncheck.sim.distributed import Distributed
+from syncheck.sim.graph_recorder import GraphRecorder
+from syncheck.sim.graphs import CUDAGraph
+from syncheck.sim.host_reads import HostReads
+from syncheck.sim.launches import Launches
+from syncheck.sim.legacy_types import LegacyTypes
+from syncheck.sim.mode import SimulatorMode
+from syncheck.sim.nccl import install_distributed
+from syncheck.sim.parallel import ParallelShim
+from syncheck.sim.placement import Placement
+from syncheck.sim.processes import install_processes
+from syncheck.sim.random import Random
+from syncheck.sim.runtime import Runtime
+from syncheck.sim.storages import StorageShim
+from syncheck.sim.tensors import TensorShim, install_module_moves
+from syncheck.sim.unsupported import hide_cuda, install_unsupported
+from syncheck.sim.virtual_gpus import CallSites
+
+
+class Simulator:
+    """Virtual GPUs in place of CUDA.
+
+    Args:
+        n_devices: how many.
+        monitor: receives what the program does.
+        sites: captures call sites.
+        note: shows the user something about the run.
+        findings: gets the findings that the session completes.
+        after_finding: called after new findings.
+    """
+
+    def __init__(
+        self,
+        n_devices: int,
+        monitor: Monitor,
+        sites: CallSites,
+        note: Callable[[str], None],
+        findings: NewFindings,
+        after_finding: Callable[[], None],
+    ) -> None:
+        self.runtime = runtime = Runtime(n_devices, monitor, sites, note, findings, after_finding)
+        self.backward = backward = Backward(runtime)
+        self.launches = launches = Launches(runtime, backward)
+        self.random = random = Random(n_devices)
+        self.placement = placement = Placement(runtime, backward)
+        compute = Compute(random)
+        self.recorder = recorder = GraphRecorder(runtime, compute)
+        self.copies = copies = Copies(runtime, backward, launches, placement, recorder)
+        self.distributed = distributed = Distributed(runtime, backward, launches)
+        self.dispatcher = Dispatcher(runtime, backward, launches, placement, compute, recorder, copies, distributed)
+
+    # -- what `instrument.threads` asks
+
+    @property
+    def is_checking(self) -> bool:
+        """Return whether the program is watched."""
+        return self.runtime.is_checking
+
+    @is_checking.setter
+    def is_checking(self, value: bool) -> None:
+        self.runtime.is_checking = value
+
+    def thread_state(self) -> ThreadState:
+        """Return the calling thread's state."""
+        return self.runtime.gpus.thread
+
+    def new_mode(self) -> SimulatorMode:
+        """Return a dispatch mode for the calling thread to enter."""
+        return SimulatorMode(self.dispatcher)
+
+    # -- start and end
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Let the program see virtual GPUs for the time of a block; everything is as before afterwards."""
+        runtime = self.runtime
+        patches = Patches()
+        with runtime.activated():
+            try:
+                self.install(patches)
+                mode = self.new_mode()
+                mode.__enter__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+                try:
+                    yield
+                finally:
+                    runtime.is_checking = False
+                    if os.getpid() == runtime.pid:
+                        mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+            finally:
+                if os.getpid() == runtime.pid:
+                    patches.undo()
+
+    def install(self, patches: Patches) -> None:
+        """Replace everything that knows about CUDA, but for the dispatch mode, which each thread enters by itself."""
+        runtime, copies, launches = self.runtime, self.copies, self.launches
+        hide_cuda(patches)
+        install_device_type(patches)
+        TensorShim(runtime, copies, patches).install()
+        install_module_moves(patches)
+        HostReads(runtime, launches, patches).install()
+        Creation(runtime, copies, patches).install()
+        LegacyTypes(patches).install()
+        StorageShim(runtime, copies, patches).install()
+        ParallelShim(runtime, patches).install()
+        install_cuda(runtime, launches, self.random, patches)
+        patches.set(CUDAGraph, "recorder", self.recorder)
+        self._install_autograd(patches)
+        Autocast(patches).install()
+        install_unsupported(runtime.note, patches)
+        install_threads(self, patches)
+        install_processes(runtime, patches)
+        install_distributed(self.distributed, patches)
+        gpus = runtime.gpus
+        Clocks(lambda: gpus.monitor, patches, gpus.next_reading, gpus.site).install()
+
+    def _install_autograd(self, patches: Patches) -> None:
+        backward, distributed = self.backward, self.distributed
+        original = engine()
+
+        @wraps(original)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with backward.running():
+                result = original(*args, **kwargs)
+            if not backward.is_running:
+                distributed.join_ddp_pending()
+            return result
+
+        patches.everywhere({original: run})
+        apply = torch.autograd.Function.apply.__func__  # type: ignore[attr-defined]  # a class method
+        device = self.runtime.memory.device
+
+        def applied(cls: Any, *args: Any, **kwargs: Any) -> Any:
+            result = apply(cls, *args, **kwargs)
+            backward.note_function(result, device)
+            return result
+
+        patches.set(torch.autograd.Function, "apply", classmethod(wraps(apply)(applied)))
+
+    def flush_calls(self) -> None:
+        """Report all that happened so far."""
+        self.runtime.memory.flush()
+
+    def finish(self) -> None:
+        """The program has ended: look at what is left, and stop checking."""
+        runtime = self.runtime
+        if runtime.is_checking:
+            runtime.verify_all_unmodified()
+            runtime.memory.flush()
+            runtime.is_checking = False

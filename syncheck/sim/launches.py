@@ -1,0 +1,61 @@
+"""Reports launches and accesses by the host."""
+
+from collections.abc import Callable
+
+import torch
+
+from syncheck.hb.ids import Access, Accesses, Context, StreamId
+from syncheck.instrument.plan import Argument, unique
+from syncheck.sim.autograd import Backward
+from syncheck.sim.runtime import Runtime
+
+TensorArguments = list[tuple[torch.Tensor, Argument]]
+
+
+class Launches:
+    """Reports launches and accesses by the host.
+
+    Attributes:
+        before_launch: called with (stream, accesses) of each launch before it is reported.
+    """
+
+    def __init__(self, runtime: Runtime, backward: Backward) -> None:
+        self._runtime = runtime
+        self._backward = backward
+        self._gpus = runtime.gpus
+        self._memory = runtime.memory
+        self.before_launch: list[Callable[[StreamId, Accesses], None]] = []
+
+    def launch(self, stream: StreamId, operator: str, accesses: list[Access], context: Context | None = None) -> None:
+        """Report one launch; `context`: an entered stream context that does not apply to it."""
+        self._memory.flush()
+        gpus = self._gpus
+        for act in self.before_launch:
+            act(stream, accesses)
+        site = gpus.site()
+        if self._backward.is_running:
+            context = None  # nodes run on the streams of their forward, whatever the caller has entered
+        if gpus.thread.inherited is not None:
+            gpus.check_inherited(stream, site)
+            context = gpus.lost_context() or context
+        self._backward.protect_gradients(stream, accesses)
+        gpus.monitor.launch(stream, operator, unique(accesses), site, context)
+        self._runtime.name_findings()
+
+    def host_touch(self, operator: str, tensors: TensorArguments) -> None:
+        """Report that the host reads or writes tensors, where a stream may be using them."""
+        accesses: list[Access] = []
+        for tensor, argument in tensors:
+            if self._memory.of(tensor) is not None and tensor.numel():
+                self._memory.add_access(accesses, tensor, is_write=argument.is_write)
+        if accesses:
+            self._memory.flush()
+            self._gpus.monitor.host_access(operator, accesses, self._gpus.site())
+            self._runtime.name_findings()
+
+    def host_read(self, operator: str, tensor: torch.Tensor) -> None:
+        """Report that the host reads a tensor, where a stream may be using it."""
+        self.host_touch(operator, [(tensor, _READ)])
+
+
+_READ = Argument(0, "self", is_list=False, is_write=False, is_read=True)

@@ -1,0 +1,14 @@
+"""Virtual GPUs in a process that is not checked."""
+
+from syncheck.instrument.findings import NewFindings
+from syncheck.instrument.patching import Patches
+from syncheck.sim.backend import Simulator
+from syncheck.sim.null_monitor import NoSites, NullMonitor
+
+
+def simulate_unchecked(n_devices: int) -> None:
+    """Let this process see virtual GPUs until it ends."""
+    simulator = Simulator(n_devices, NullMonitor(), NoSites(), lambda _: None, NewFindings(), lambda: None)
+    simulator.runtime.activate()
+    simulator.install(Patches())
+    simulator.new_mode().__enter__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
