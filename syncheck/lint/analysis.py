@@ -9,9 +9,9 @@ from dataclasses import replace
 from functools import partial
 
 from syncheck.findings import Finding, merge_equal
+from syncheck.lint import models
 from syncheck.lint.files import lines_of
 from syncheck.lint.interp import transfers
-from syncheck.lint.interp.collectives import Collectives
 from syncheck.lint.interp.control_flow import Jump, Raised, TooLongError
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import Machine
@@ -30,6 +30,7 @@ from syncheck.lint.interp.values import (
     Stream,
     Value,
 )
+from syncheck.lint.lifetimes import by_reference_count
 from syncheck.lint.prefilter import anchor_lines, has_anchor
 from syncheck.lint.rules import habits
 from syncheck.rules import graph_uses_freed_memory, redundant_wait
@@ -66,6 +67,7 @@ class Analysis:
     """
 
     def __init__(self, path: str, source: str) -> None:
+        models.load()
         self._tree = ast.parse(source)
         self._lines = [line.rstrip("\r\n") for line in lines_of(source)]
         self._path = path
@@ -78,6 +80,10 @@ class Analysis:
 
     def findings(self) -> tuple[Finding, ...]:
         """Return all findings."""
+        with by_reference_count():
+            return self._findings()
+
+    def _findings(self) -> tuple[Finding, ...]:
         found: list[Finding] = list(self._paths(self._run_script, is_script=True)) if self._is_script() else []
         for function, kind in self._functions():
             if function not in self._followed and self._has_anchor_word(function) and has_anchor(function):
@@ -128,7 +134,7 @@ class Analysis:
     def _follow(self, follow: Follow, decisions: tuple[bool, ...]) -> tuple[list[Finding], int]:
         places = Places(self._path, self._lines, self._bindings)
         machine = Machine(_CODES, places)
-        interpreter = Interpreter(machine, Collectives(machine), decisions, _STEPS)
+        interpreter = Interpreter(machine, decisions, _STEPS)
         try:
             follow(interpreter)
             machine.session.ended()
@@ -138,8 +144,8 @@ class Analysis:
             if "generator already executing" not in str(error):  # the program's own error, where it is one
                 raise
         report = machine.session.report(places)
-        self._followed |= interpreter.followed
-        n_open = interpreter.n_decisions if machine.n_relevant else 0
+        self._followed |= interpreter.calls.followed
+        n_open = interpreter.decisions.count if machine.n_relevant else 0
         found = [_as_seen_in_source(finding) for finding in report.findings if not _is_cross_function_timing(finding)]
         return found, n_open
 
@@ -173,7 +179,7 @@ class Analysis:
     def _call(self, interpreter: Interpreter, function: Function, args: list[Value]) -> None:
         interpreter.machine.assume_synchronized()
         result = interpreter.call_function(function, Call(function.node, list(args), {}, is_complete=False))
-        for item in interpreter.iteration.turns(result):
+        for item in interpreter.iterations(result):
             del item
         interpreter.escape(result)
         for value in args:

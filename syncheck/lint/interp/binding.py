@@ -2,10 +2,12 @@
 
 import ast
 
-from syncheck.lint.interp.expressions import Expressions
+from syncheck.lint.interp.evaluator import Evaluator
+from syncheck.lint.interp.operators import is_list
 from syncheck.lint.interp.scope import Scope
 from syncheck.lint.interp.values import (
     UNKNOWN,
+    Call,
     Constant,
     Event,
     Generator,
@@ -16,33 +18,41 @@ from syncheck.lint.interp.values import (
     Tensor,
     Value,
     is_key,
+    tensors_in,
 )
 
 
-class Binding(Expressions):
+class Binding:
     """Binds targets to values."""
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._evaluator = evaluator
+        self._machine = evaluator.machine
+        self._operators = evaluator.operators
 
     def assign(self, target: ast.expr, value: Value, scope: Scope, *, is_same: bool = False) -> None:
         """Bind a target to a value; `is_same`: the value was changed in place and is there already."""
         match target:
             case ast.Name(id=name):
                 scope.set(name, value)
-                self.forget_decisions(name)
+                self._evaluator.forget_decisions(name)
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
-                for part, item in zip(parts, self.unpack(value, parts), strict=True):
+                for part, item in zip(parts, self._unpack(value, parts), strict=True):
                     self.assign(part, item, scope)
             case ast.Starred(value=inner):
                 self.assign(inner, value, scope)
             case ast.Attribute(value=owner, attr=name):
-                self.set_attribute(self.evaluate(owner, scope), name, value)
-                self.forget_decisions(name)
+                self._set_attribute(self._evaluator.evaluate(owner, scope), name, value)
+                self._evaluator.forget_decisions(name)
             case ast.Subscript(value=owner, slice=index):
                 if not is_same:
-                    self.set_item(self.evaluate(owner, scope), self.evaluate(index, scope), value, target)
+                    self._set_item(
+                        self._evaluator.evaluate(owner, scope), self._evaluator.evaluate(index, scope), value, target
+                    )
             case _:
                 pass
 
-    def unpack(self, value: Value, parts: list[ast.expr]) -> list[Value]:
+    def _unpack(self, value: Value, parts: list[ast.expr]) -> list[Value]:
         """Return one value for each part of a tuple that is assigned to."""
         if any(isinstance(part, ast.Starred) for part in parts):
             return [UNKNOWN] * len(parts)
@@ -51,12 +61,12 @@ class Binding(Expressions):
         if isinstance(value, Sequence) and len(value.items) == len(parts):
             return list(value.items)
         if isinstance(value, Tensor):
-            return [self.operators.alias(value, value.part) for _ in parts]
+            return [self._operators.alias(value, value.part) for _ in parts]
         return [UNKNOWN] * len(parts)
 
-    def set_attribute(self, owner: Value, name: str, value: Value) -> None:
+    def _set_attribute(self, owner: Value, name: str, value: Value) -> None:
         """Bind an attribute."""
-        if self.machine.ordering_only:
+        if self._machine.ordering_only:
             return
         if isinstance(owner, Instance):
             owner.attributes[name] = value
@@ -65,13 +75,13 @@ class Binding(Expressions):
         elif isinstance(owner, Tensor) and name == "data" and isinstance(value, Tensor):
             owner.block, owner.part = value.block, value.part
         else:
-            self.escape(value)
+            self._evaluator.escape(value)
 
-    def set_item(self, owner: Value, index: Value, value: Value, node: ast.AST) -> None:
+    def _set_item(self, owner: Value, index: Value, value: Value, node: ast.AST) -> None:
         """Bind an item of a container, or write a part of a tensor."""
         if isinstance(owner, Tensor):
-            self.write_part(owner, index, value, node)
-        elif self.machine.ordering_only:
+            self._write_part(owner, index, value, node)
+        elif self._machine.ordering_only:
             return
         elif isinstance(owner, Mapping) and isinstance(index, Constant) and is_key(index.value):
             owner.items[index.value] = value
@@ -79,14 +89,26 @@ class Binding(Expressions):
             if -len(owner.items) <= index.value < len(owner.items):
                 owner.items[index.value] = value
         else:
-            self.escape(value)
+            self._evaluator.escape(value)
             if isinstance(owner, Sequence | Mapping):
-                self.invalidate(owner)
+                self._invalidate(owner)
 
-    def invalidate(self, owner: Sequence | Mapping) -> None:
-        """Forget a container's items: one of them was replaced, and nobody knows which."""
+    def _write_part(self, owner: Tensor, index: Value, value: Value, node: ast.AST) -> None:
+        """Run `owner[index] = value`."""
+        picks, values = tensors_in(index), tensors_in(value)
+        if picks or is_list(node):
+            self._operators.index_put(owner, picks, values, node)
+            return
+        part = self._operators.alias(owner, self._operators.part_of(owner, index))
+        if values and values[-1].block.device != part.block.device:
+            self._evaluator.transfers.method(part, "copy_", Call(node, [values[-1]]))
+        else:
+            self._operators.in_place("copy_", part, values, Call(node, []))
+
+    def _invalidate(self, owner: Sequence | Mapping) -> None:
+        """Forget a container's items: one of them was replaced, and it is not known which."""
         for item in owner.items.values() if isinstance(owner, Mapping) else owner.items:
-            self.escape(item)
+            self._evaluator.escape(item)
         owner.is_open = True
         if isinstance(owner, Mapping):
             owner.items.clear()
@@ -95,7 +117,7 @@ class Binding(Expressions):
 
     def delete(self, target: ast.expr, scope: Scope) -> None:
         """Run `del`."""
-        if self.machine.ordering_only:
+        if self._machine.ordering_only:
             return
         match target:
             case ast.Name(id=name):
@@ -104,11 +126,11 @@ class Binding(Expressions):
                 for part in parts:
                     self.delete(part, scope)
             case ast.Attribute(value=owner, attr=name):
-                found = self.evaluate(owner, scope)
+                found = self._evaluator.evaluate(owner, scope)
                 if isinstance(found, Instance):
                     found.attributes.pop(name, None)
             case ast.Subscript(value=owner, slice=index):
-                self._delete_item(self.evaluate(owner, scope), self.evaluate(index, scope))
+                self._delete_item(self._evaluator.evaluate(owner, scope), self._evaluator.evaluate(index, scope))
             case _:
                 pass
 
@@ -116,7 +138,7 @@ class Binding(Expressions):
         if not isinstance(owner, Sequence | Mapping):
             return
         if not isinstance(index, Constant) or isinstance(index.value, slice):
-            self.invalidate(owner)
+            self._invalidate(owner)
         elif isinstance(owner, Mapping):
             owner.items.pop(index.value, None)
         elif isinstance(index.value, int) and -len(owner.items) <= index.value < len(owner.items):

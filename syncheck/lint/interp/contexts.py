@@ -3,10 +3,11 @@
 import ast
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from syncheck.hb.ids import StreamId
-from syncheck.lint.interp.machine import N_DEVICES
+from syncheck.lint.interp.evaluator import Evaluator
+from syncheck.lint.interp.machine import N_DEVICES, Machine
 from syncheck.lint.interp.values import (
     NONE,
     UNKNOWN,
@@ -19,9 +20,6 @@ from syncheck.lint.interp.values import (
     Stream,
     Value,
 )
-
-if TYPE_CHECKING:
-    from syncheck.lint.interp.calls import Calls
 
 T = TypeVar("T")
 _ORDERS_NOTHING = re.compile(
@@ -52,28 +50,54 @@ def restoring(save: Callable[[], T], enter: Callable[[], Value], restore: Callab
     return Context(begin, end)
 
 
+def stream_context(machine: Machine, stream: Stream, node: ast.AST) -> Context:
+    """Return the context in which a stream is current, and its device with it."""
+
+    def save() -> tuple[dict[int, StreamId], int]:
+        return dict(machine.thread.streams), machine.thread.device
+
+    def enter() -> Value:
+        thread = machine.thread
+        thread.set_explicitly = True
+        if not stream.ident:
+            thread.streams = dict.fromkeys(range(N_DEVICES), UNKNOWN_STREAM)
+            return stream
+        thread.contexts.append((stream.ident, machine.site(node)))
+        thread.streams = thread.streams | {stream.device: stream.ident}
+        thread.device = stream.device
+        return stream
+
+    def restore(saved: tuple[dict[int, StreamId], int]) -> None:
+        thread = machine.thread
+        thread.streams, thread.device = saved
+        if stream.ident and thread.contexts:
+            thread.contexts.pop()
+
+    return restoring(save, enter, restore)
+
+
 class Contexts:
     """Makes values context managers."""
 
-    def __init__(self, calls: "Calls") -> None:
-        self._calls = calls
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._evaluator = evaluator
 
-    def of(self, value: Value, node: ast.expr) -> Context:
-        """Return what a value does as a context manager."""
-        calls = self._calls
+    def context(self, value: Value, node: ast.expr) -> Context:
+        """See `Evaluator`."""
+        evaluator = self._evaluator
         match value:
             case Context():
                 return value
             case Stream():
-                return calls.api.stream_context(value, node)
+                return stream_context(evaluator.machine, value, node)
             case Generator(values=values):
                 return Context(lambda: next(values, UNKNOWN), lambda: next(values, UNKNOWN))
             case Instance():
                 enter, leave = value.kind.find("__enter__"), value.kind.find("__exit__")
                 if isinstance(enter, Function) and isinstance(leave, Function):
                     return Context(
-                        lambda: calls.call_function(enter, Call(node, [value])),
-                        lambda: calls.call_function(leave, Call(node, [value, NONE, NONE, NONE])),
+                        lambda: evaluator.call_function(enter, Call(node, [value])),
+                        lambda: evaluator.call_function(leave, Call(node, [value, NONE, NONE, NONE])),
                     )
             case _:
                 pass
@@ -83,14 +107,14 @@ class Contexts:
         """Return a context that may make any stream current, if its name speaks of streams or devices."""
         text = ast.unparse(node).lower()
         if "coalescing" in text:
-            collectives = self._calls.collectives
+            collectives = self._evaluator.collectives
             return Context(collectives.begin_coalescing, collectives.end_coalescing)
         if not any(word in text for word in ("stream", "device", "ctx", "context")):
             return Context(
                 lambda: value,
-                lambda: None if _ORDERS_NOTHING.search(text) else self._calls.machine.assume_synchronized(),
+                lambda: None if _ORDERS_NOTHING.search(text) else self._evaluator.machine.assume_synchronized(),
             )
-        thread = self._calls.machine.thread
+        thread = self._evaluator.machine.thread
 
         def enter() -> Value:
             thread.streams = dict.fromkeys(range(N_DEVICES), UNKNOWN_STREAM)

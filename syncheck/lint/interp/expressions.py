@@ -4,8 +4,9 @@ import ast
 from collections.abc import Iterator
 
 from syncheck.lint.interp.arithmetic import compared, computed, is_same, repeated, subscript
-from syncheck.lint.interp.calls import Calls
+from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.functions import defaults_of
+from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.operators import is_list
 from syncheck.lint.interp.scope import Scope
 from syncheck.lint.interp.values import (
@@ -22,6 +23,7 @@ from syncheck.lint.interp.values import (
     Instance,
     Mapping,
     Module,
+    Native,
     Partial,
     Sequence,
     Stream,
@@ -38,11 +40,15 @@ _LIKE = {"List": "Tuple", "Set": "Tuple", "SetComp": "ListComp"}
 _MOST_MADE = 8
 
 
-class Expressions(Calls):
+class Expressions:
     """Evaluates expressions."""
 
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._evaluator = evaluator
+        self._operators = evaluator.operators
+
     def evaluate(self, node: ast.expr | None, scope: Scope) -> Value:
-        """Return what an expression stands for."""
+        """See `Evaluator`."""
         if node is None:
             return NONE
         kind = type(node).__name__
@@ -66,7 +72,7 @@ class Expressions(Calls):
             if isinstance(value, ast.FormattedValue):
                 inner = self.evaluate(value.value, scope)
                 for tensor in tensors_in(inner):
-                    self.operators.read_by_host(tensor, value.value, "format")
+                    self._operators.read_by_host(tensor, value.value, "format")
                 is_known &= isinstance(inner, Constant)
                 parts.append(str(inner.value) if isinstance(inner, Constant) else "")
             elif isinstance(value, ast.Constant):
@@ -82,7 +88,7 @@ class Expressions(Calls):
     def _of_NamedExpr(self, node: ast.NamedExpr, scope: Scope) -> Value:
         value = self.evaluate(node.value, scope)
         scope.set(node.target.id, value)
-        self.forget_decisions(node.target.id)
+        self._evaluator.forget_decisions(node.target.id)
         return value
 
     def _of_Attribute(self, node: ast.Attribute, scope: Scope) -> Value:
@@ -109,7 +115,7 @@ class Expressions(Calls):
                 is_complete &= not value.is_open
             else:
                 is_complete = False
-        return self.call(function, Call(node, args, kwargs, is_complete), scope)
+        return self._evaluator.call(function, Call(node, args, kwargs, is_complete), scope)
 
     def _of_Await(self, node: ast.Await, scope: Scope) -> Value:
         return self.evaluate(node.value, scope)
@@ -170,8 +176,8 @@ class Expressions(Calls):
             return
         inside = Scope(scope)
         first, *others = generators
-        for item in self.iteration.turns(self.evaluate(first.iter, scope), _MOST_MADE):
-            self.assign(first.target, item, inside)
+        for item in self._evaluator.iterations(self.evaluate(first.iter, scope), _MOST_MADE):
+            self._evaluator.assign(first.target, item, inside)
             if all(truth(self.evaluate(test, inside)) is not False for test in first.ifs):
                 yield from self._made_by(element, others, inside)
 
@@ -185,7 +191,7 @@ class Expressions(Calls):
         """Return what a binary operator makes of two values."""
         inputs = [value for value in (left, right) if isinstance(value, Tensor)]
         if inputs:
-            return self.operators.run(
+            return self._operators.run(
                 "aten::mm" if isinstance(kind, ast.MatMult) else f"aten::{type(kind).__name__.lower()}",
                 inputs,
                 Call(node, []),
@@ -202,7 +208,7 @@ class Expressions(Calls):
 
     def _clock_arithmetic(self, kind: ast.operator, left: Value, right: Value) -> Value:
         if isinstance(left, ClockReading) and isinstance(right, ClockReading) and isinstance(kind, ast.Sub):
-            return self.difference(left, right)
+            return difference(self._evaluator.machine, left, right)
         if isinstance(kind, ast.Mult | ast.Div | ast.FloorDiv) and (
             isinstance(left, Constant) or isinstance(right, Constant)
         ):
@@ -214,7 +220,7 @@ class Expressions(Calls):
         if isinstance(before, Tensor):
             name = f"{type(node.op).__name__.lower()}_"
             call = Call(node, [after])
-            return self.operators.in_place(name, before, tensors_in(after), call)
+            return self._operators.in_place(name, before, tensors_in(after), call)
         if isinstance(before, Sequence) and isinstance(node.op, ast.Add):
             before.items += after.items if isinstance(after, Sequence) else []
             before.is_open |= not isinstance(after, Sequence)
@@ -225,12 +231,12 @@ class Expressions(Calls):
         value = self.evaluate(node.operand, scope)
         if isinstance(node.op, ast.Not):
             if isinstance(value, Tensor):
-                self.operators.asked_by_host(value, node.operand)
-            self.observe_truth_test(value)
+                self._operators.asked_by_host(value, node.operand)
+            self._evaluator.observe_truth_test(value)
             known = truth(value)
             return UNKNOWN if known is None else Constant(not known)
         if isinstance(value, Tensor):
-            return self.operators.run(f"aten::{type(node.op).__name__.lower()}", [value], Call(node, []))
+            return self._operators.run(f"aten::{type(node.op).__name__.lower()}", [value], Call(node, []))
         if isinstance(value, Constant) and isinstance(node.op, ast.USub) and isinstance(value.value, int | float):
             return Constant(-value.value)
         return UNKNOWN
@@ -245,7 +251,7 @@ class Expressions(Calls):
             return UNKNOWN if known is None else Constant(known == isinstance(node.ops[0], ast.Is))
         inputs = [value for value in values if isinstance(value, Tensor)]
         if inputs and not isinstance(node.ops[0], ast.In | ast.NotIn):
-            return self.operators.run(f"aten::{type(node.ops[0]).__name__.lower()}", inputs, Call(node, []))
+            return self._operators.run(f"aten::{type(node.ops[0]).__name__.lower()}", inputs, Call(node, []))
         if isinstance(left, Constant) and isinstance(right, Constant):
             return compared(node.ops[0], left.value, right.value)
         return UNKNOWN
@@ -256,7 +262,7 @@ class Expressions(Calls):
         is_sure = True
         for part in node.values:
             value = self.evaluate(part, scope)
-            self.observe_truth_test(value)
+            self._evaluator.observe_truth_test(value)
             known = truth(value)
             if known is is_or:
                 return value if is_sure else UNKNOWN
@@ -264,9 +270,9 @@ class Expressions(Calls):
         return value if is_sure else UNKNOWN
 
     def _of_IfExp(self, node: ast.IfExp, scope: Scope) -> Value:
-        known = self.condition(node.test, scope)
+        known = self._evaluator.condition(node.test, scope)
         if known is None:
-            known = self.decide(node.test)
+            known = self._evaluator.decide(node.test)
         return self.evaluate(node.body if known else node.orelse, scope)
 
     # -- parts
@@ -286,8 +292,8 @@ class Expressions(Calls):
         if isinstance(owner, Tensor):
             picks = tensors_in(index)
             if picks or is_list(node):
-                return self.operators.index(owner, picks, node)
-            return self.operators.alias(owner, self.operators.part_of(owner, index))
+                return self._operators.index(owner, picks, node)
+            return self._operators.alias(owner, self._operators.part_of(owner, index))
         if isinstance(owner, Mapping) and isinstance(index, Constant):
             return owner.items.get(index.value, UNKNOWN) if is_key(index.value) else UNKNOWN
         if isinstance(owner, Sequence) and isinstance(index, Constant):
@@ -299,12 +305,12 @@ class Expressions(Calls):
     # -- attributes
 
     def attribute(self, owner: Value, name: str, node: ast.AST) -> Value:
-        """Return an attribute of a value."""
+        """See `Evaluator`."""
         match owner:
             case Symbol(path=path):
                 found: Value = Symbol(f"{path}.{name}")
             case Instance():
-                found = self.attribute_of_object(owner, name, node)
+                found = self._attribute_of_object(owner, name, node)
             case Class():
                 found = owner.find(name) or UNKNOWN
             case Tensor():
@@ -319,23 +325,25 @@ class Expressions(Calls):
                 found = Attribute(owner, name)
         return found
 
-    def attribute_of_object(self, owner: Instance, name: str, node: ast.AST) -> Value:
+    def _attribute_of_object(self, owner: Instance, name: str, node: ast.AST) -> Value:
         """Return an attribute of an object of the program."""
         if name in owner.attributes:
             return owner.attributes[name]
         member = owner.kind.find(name)
-        if isinstance(member, Function):
-            if not member.is_property:
-                return member if member.is_static else Partial(member, [owner])
-            value = self.call_function(member, Call(node, [owner]))
-            if member.is_cached:
-                owner.attributes[name] = value
-            return value
-        if isinstance(member, Partial):
-            return Partial(member.function, [*member.args, owner], member.kwargs)
-        if member is not None:
-            return member
-        return Attribute(owner, name)
+        match member:
+            case Function(is_property=True):
+                found = self._evaluator.call_function(member, Call(node, [owner]))
+                if member.is_cached:
+                    owner.attributes[name] = found
+            case Function(is_static=True):
+                found = member
+            case Function() | Native():
+                found = Partial(member, [owner])
+            case Partial():
+                found = Partial(member.function, [*member.args, owner], member.kwargs)
+            case _:
+                found = member or Attribute(owner, name)
+        return found
 
     def _attribute_of_tensor(self, owner: Tensor, name: str) -> Value:
         if name == "grad":
@@ -343,5 +351,12 @@ class Expressions(Calls):
         if name == "device":
             return Device(owner.block.device)
         if name in {"T", "mT", "H", "mH", "data", "real", "values", "indices"}:
-            return self.operators.alias(owner, owner.part)
+            return self._operators.alias(owner, owner.part)
         return Attribute(owner, name)
+
+
+def difference(machine: Machine, later: ClockReading, earlier: Value) -> Value:
+    """Subtract two readings of a clock."""
+    if isinstance(earlier, ClockReading) and not machine.ordering_only:
+        machine.session.clock_difference(earlier.ident, later.ident)
+    return UNKNOWN

@@ -4,11 +4,21 @@ import ast
 import contextlib
 from collections.abc import Iterator
 
+from syncheck.hb.ids import NamedKind
 from syncheck.lint.interp.binding import Binding
+from syncheck.lint.interp.calls import Calls
+from syncheck.lint.interp.collectives import Collectives
+from syncheck.lint.interp.contexts import Contexts
 from syncheck.lint.interp.control_flow import BreakSignal, ContinueSignal, Jump, Raised, Returned, TooLongError
+from syncheck.lint.interp.decisions import Decisions
+from syncheck.lint.interp.expressions import Expressions
 from syncheck.lint.interp.functions import defaults_of
-from syncheck.lint.interp.iteration import MOST_TURNS
+from syncheck.lint.interp.iteration import MOST_ITERATIONS, Iteration
+from syncheck.lint.interp.machine import Machine
+from syncheck.lint.interp.naming import name_of
+from syncheck.lint.interp.operators import Operators
 from syncheck.lint.interp.scope import Scope
+from syncheck.lint.interp.transfers import Transfers
 from syncheck.lint.interp.values import (
     NONE,
     UNKNOWN,
@@ -16,20 +26,53 @@ from syncheck.lint.interp.values import (
     Class,
     Context,
     Function,
+    Query,
     Symbol,
     Tensor,
     Value,
     truth,
 )
 
-_MOST_KNOWN_TURNS = 12
-"""Turns of a loop whose end is known."""
+_MOST_KNOWN = 12
+"""Iterations of a loop whose end is known."""
 _LIKE = {"AsyncFunctionDef": "FunctionDef", "TryStar": "Try", "AsyncFor": "For", "AsyncWith": "With"}
 """Statements that are run as another one is."""
 
 
-class Interpreter(Binding):
-    """Runs statements. They are generators, so that a generator function of the program can be one."""
+class Interpreter:
+    """Runs statements, and is the `Evaluator` of its parts.
+
+    Statements are generators, so that a generator function of the program can be one.
+
+    Attributes:
+        decisions: the branches taken where conditions are not known.
+        calls: the functions followed.
+
+    Args:
+        machine: streams, events and memory.
+        given: see `Decisions`.
+        steps: statements that may be followed.
+    """
+
+    def __init__(self, machine: Machine, given: tuple[bool, ...], steps: int) -> None:
+        self.machine = machine
+        self.operators = Operators(machine)
+        self.transfers = Transfers(machine, self.operators)
+        self.collectives = Collectives(machine)
+        self.decisions = Decisions(given)
+        self._steps = steps
+        self.decide, self.forget_decisions = self.decisions.decide, self.decisions.forget
+        expressions, binding = Expressions(self), Binding(self)
+        self.evaluate, self.attribute = expressions.evaluate, expressions.attribute
+        self._augmented = expressions.augmented
+        self.assign, self._delete = binding.assign, binding.delete
+        self.calls = calls = Calls(self)
+        self.call, self.call_function, self.call_method = calls.call, calls.call_function, calls.call_method
+        self.call_unknown, self.call_in_new_thread = calls.call_unknown, calls.call_in_new_thread
+        self.decorate, self.escape = calls.decorate, calls.escape
+        iteration = Iteration(self)
+        self.items, self.iterations, self.listed = iteration.items, iteration.iterations, iteration.listed
+        self.context = Contexts(self).context
 
     def run(self, body: list[ast.stmt], scope: Scope) -> None:
         """Run statements that yield nothing."""
@@ -39,15 +82,15 @@ class Interpreter(Binding):
     def block(self, body: list[ast.stmt], scope: Scope) -> Iterator[Value]:
         """Run statements one after the other."""
         for statement in body:
-            self.steps -= 1
-            if self.steps < 0:
+            self._steps -= 1
+            if self._steps < 0:
                 raise TooLongError
             self.machine.current_node = statement
             kind = type(statement).__name__
             method = getattr(self, f"_run_{_LIKE.get(kind, kind)}", None)
             if method is not None:
                 yield from method(statement, scope)
-            self.name_findings(scope, statement)
+            self._name_findings(scope, statement)
 
     # -- simple statements
 
@@ -56,7 +99,7 @@ class Interpreter(Binding):
         if isinstance(value, ast.Yield):
             yield self.evaluate(value.value, scope) if value.value is not None else NONE
         elif isinstance(value, ast.YieldFrom):
-            yield from self.iteration.items(self.evaluate(value.value, scope))
+            yield from self.items(self.evaluate(value.value, scope))
         else:
             self.evaluate(value, scope)
 
@@ -78,7 +121,7 @@ class Interpreter(Binding):
         yield from ()
         before = self.evaluate(node.target, scope)
         after = self.evaluate(node.value, scope)
-        self.assign(node.target, self.augmented(node, before, after), scope, is_same=isinstance(before, Tensor))
+        self.assign(node.target, self._augmented(node, before, after), scope, is_same=isinstance(before, Tensor))
 
     def _run_Return(self, node: ast.Return, scope: Scope) -> Iterator[Value]:
         yield from ()
@@ -103,7 +146,7 @@ class Interpreter(Binding):
     def _run_Delete(self, node: ast.Delete, scope: Scope) -> Iterator[Value]:
         yield from ()
         for target in node.targets:
-            self.delete(target, scope)
+            self._delete(target, scope)
 
     def _run_Global(self, node: ast.Global, scope: Scope) -> Iterator[Value]:
         yield from ()
@@ -215,7 +258,7 @@ class Interpreter(Binding):
     def _run_For(self, node: ast.For | ast.AsyncFor, scope: Scope) -> Iterator[Value]:
         source = self.evaluate(node.iter, scope)
         try:
-            for item in self.iteration.turns(source):
+            for item in self.iterations(source):
                 self.assign(node.target, item, scope)
                 del item
                 try:
@@ -227,14 +270,16 @@ class Interpreter(Binding):
             pass
 
     def _run_While(self, node: ast.While, scope: Scope) -> Iterator[Value]:
-        turns = 0
+        done = 0
         known: bool | None = None
         try:
-            while turns < _MOST_KNOWN_TURNS:
+            while done < _MOST_KNOWN:
                 known = self.condition(node.test, scope)
-                if known is False or (turns >= MOST_TURNS and (known is None or isinstance(node.test, ast.Constant))):
+                if known is False or (
+                    done >= MOST_ITERATIONS and (known is None or isinstance(node.test, ast.Constant))
+                ):
                     break
-                turns += 1
+                done += 1
                 try:
                     yield from self.block(node.body, scope)
                 except ContinueSignal:
@@ -252,7 +297,7 @@ class Interpreter(Binding):
         try:
             for item in node.items:
                 self.machine.current_node = item.context_expr
-                context = self.contexts.of(self.evaluate(item.context_expr, scope), item.context_expr)
+                context = self.context(self.evaluate(item.context_expr, scope), item.context_expr)
                 value = context.enter()
                 entered.append(context)
                 if item.optional_vars is not None:
@@ -266,9 +311,27 @@ class Interpreter(Binding):
     # -- conditions
 
     def condition(self, test: ast.expr, scope: Scope) -> bool | None:
-        """Evaluate a condition; a tensor in it makes the host wait."""
+        """See `Evaluator`; a tensor makes the host wait."""
         value = self.evaluate(test, scope)
         if isinstance(value, Tensor):
             self.operators.asked_by_host(value, test)
         self.observe_truth_test(value)
         return truth(value)
+
+    def observe_truth_test(self, value: Value) -> None:
+        """See `Evaluator`: a question whether work is complete takes the answer into account."""
+        if isinstance(value, Query):
+            if value.event is not None:
+                value.event.escaped = True
+            self.machine.assume_synchronized()
+
+    # -- names
+
+    def _name_findings(self, scope: Scope, statement: ast.stmt) -> None:
+        """Give the session the names that the tensors of new findings have here."""
+        if not self.machine.new_findings:
+            return
+        for finding in self.machine.take_new_findings():
+            name = name_of(finding.allocation, scope, ast.unparse(statement)) if finding.allocation else ""
+            if name:
+                self.machine.session.name(NamedKind.ALLOCATION, finding.allocation, name)

@@ -2,9 +2,9 @@
 
 import itertools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from syncheck.lint.interp.control_flow import Raised
+from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.values import (
     UNKNOWN,
     Call,
@@ -18,11 +18,8 @@ from syncheck.lint.interp.values import (
     Value,
 )
 
-if TYPE_CHECKING:
-    from syncheck.lint.interp.calls import Calls
-
-MOST_TURNS = 3
-"""Turns of a loop that are followed: what is wrong from one turn to the next shows in the second, or of two buffers in
+MOST_ITERATIONS = 3
+"""Iterations of a loop that are followed: what is wrong from one to the next shows in the second, or of two buffers in
 the third."""
 _FULL_LENGTH = 12
 _MOST_LISTED = 16
@@ -31,11 +28,11 @@ _MOST_LISTED = 16
 class Iteration:
     """Takes values apart."""
 
-    def __init__(self, calls: "Calls") -> None:
-        self._calls = calls
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._evaluator = evaluator
 
     def items(self, source: Value) -> Iterator[Value]:
-        """Yield the items of a value that are known."""
+        """See `Evaluator`."""
         match source:
             case Generator(values=values):
                 yield from values
@@ -47,7 +44,7 @@ class Iteration:
             case Mapping():
                 yield from [Constant(key) for key in source.items]
             case Tensor():
-                operators = self._calls.operators
+                operators = self._evaluator.operators
                 yield from (operators.alias(source, operators.part_of(source, Constant(row))) for row in range(3))
             case Instance():
                 yield from self._items_of_object(source)
@@ -58,40 +55,40 @@ class Iteration:
         begin = source.kind.find("__iter__")
         if not isinstance(begin, Function):
             return
-        iterator = self._calls.call_function(begin, Call(begin.node, [source]))
+        iterator = self._evaluator.call_function(begin, Call(begin.node, [source]))
         if not isinstance(iterator, Instance):
             yield from self.items(iterator)
             return
         step = iterator.kind.find("__next__")
         for _ in range(_FULL_LENGTH if isinstance(step, Function) else 0):
-            assert isinstance(step, Function)  # noqa: S101  else there is no turn
-            yield self._calls.call_function(step, Call(step.node, [iterator]))
+            assert isinstance(step, Function)  # noqa: S101  else there is no iteration
+            yield self._evaluator.call_function(step, Call(step.node, [iterator]))
 
-    def turns(self, source: Value, most: int = 0) -> Iterator[Value]:
-        """Yield what a loop over a value gets in the turns that are followed."""
+    def iterations(self, source: Value, most: int = 0) -> Iterator[Value]:
+        """See `Evaluator`."""
         most = most or (
-            MOST_TURNS if isinstance(source, Sequence) and len(source.items) > _FULL_LENGTH else _FULL_LENGTH
+            MOST_ITERATIONS if isinstance(source, Sequence) and len(source.items) > _FULL_LENGTH else _FULL_LENGTH
         )
         is_known = isinstance(source, Generator | Mapping | Tensor) or (
             isinstance(source, Sequence) and not source.is_open
         )
         is_known |= isinstance(source, Instance) and isinstance(source.kind.find("__iter__"), Function)
-        turn = 0
+        done = 0
         items = self.items(source)
-        while turn < most:
+        while done < most:
             try:
                 yield next(items)
             except (StopIteration, Raised):
                 break
-            turn += 1
-        if turn >= most:
+            done += 1
+        if done >= most:
             return
-        while not is_known and turn < MOST_TURNS:
-            turn += 1
+        while not is_known and done < MOST_ITERATIONS:
+            done += 1
             yield UNKNOWN
 
     def listed(self, value: Value) -> Sequence:
-        """Return what `list` makes of a value."""
+        """See `Evaluator`."""
         if isinstance(value, Generator):
             return Sequence(list(itertools.islice(value.values, _MOST_LISTED)))
         if isinstance(value, Sequence | Mapping | Tensor | Instance):

@@ -1,12 +1,15 @@
 """Operators: what torch's functions and methods read, write and return."""
 
 import ast
+from typing import Any
 
+from syncheck.hb.ids import NO_ALLOCATION
 from syncheck.lint.interp.machine import Machine, TensorAccess
 from syncheck.lint.interp.values import (
     UNKNOWN,
     UNKNOWN_STREAM,
     WHOLE,
+    Block,
     Call,
     Constant,
     Device,
@@ -17,46 +20,44 @@ from syncheck.lint.interp.values import (
     Value,
     tensors_in,
 )
+from syncheck.semantics.operators import ALLOCATING
+from syncheck.semantics.python_api import (
+    ALIASES,
+    COMBINING,
+    COMPARING,
+    MEMBERS_WITHOUT_MEMORY,
+    NEW,
+    OVERWRITING,
+    PARTS,
+    RETURNING_VALUES,
+    operator_of,
+)
+from syncheck.semantics.waits import HostWait, host_wait
 
-# Methods that hand out an alias of the whole tensor, or of a part that is not known.
-_ALIASES = frozenset(
-    """view reshape t transpose permute squeeze unsqueeze expand expand_as flatten ravel detach view_as movedim swapaxes
-    swapdims unflatten as_strided requires_grad_ contiguous mT mH T H real data adjoint atleast_1d detach_ squeeze_
-    unsqueeze_ t_ transpose_ swapaxes_ rename refine_names values indices""".split()
-)
-_PARTS = frozenset(
-    "narrow select chunk split unbind tensor_split diagonal unfold split_with_sizes hsplit vsplit".split()
-)
-# Methods that look at sizes, types and addresses.
-_METADATA = frozenset(
-    """size dim ndimension numel nelement stride element_size is_contiguous is_pinned data_ptr type get_device storage
-    storage_offset untyped_storage retain_grad is_floating_point is_complex is_shared share_memory_ has_names
-    is_coalesced dim_order shape dtype device layout is_cuda is_cpu requires_grad grad_fn is_leaf ndim nbytes names
-    itemsize is_sparse is_quantized is_meta""".split()
-)
-# Methods that make the host wait for the current stream, and give Python values, or a tensor of unknown size.
-_READING = frozenset("item tolist __bool__ __int__ __float__ __index__ allclose equal".split())
-_SIZED = frozenset("nonzero unique unique_consecutive masked_select bincount repeat_interleave histc argwhere".split())
-# Methods that do so for the number that they fill in, if it is a tensor there; and the number's position.
-_FILLING = {"masked_fill": 1, "masked_fill_": 1, "index_fill": 2, "index_fill_": 2}
-# Operators that give truth values, by the names of Python's comparisons too; and those that do so for truth values.
-_COMPARING = frozenset(
-    """gt ge lt le eq ne gte lte noteq greater greater_equal less less_equal not_equal isnan isinf isfinite isclose isin
-    isposinf isneginf signbit isreal any all logical_and logical_or logical_xor logical_not""".split()
-)
-_COMBINING = frozenset("bitand bitor bitxor invert bitwise_and bitwise_or bitwise_xor bitwise_not clone".split())
-# In-place methods that write without reading what was there.
-_OVERWRITING = frozenset(
-    """zero_ fill_ copy_ normal_ uniform_ random_ exponential_ bernoulli_ geometric_ cauchy_ log_normal_ set_
-    resize_""".split()
-)
-FACTORIES = frozenset(
-    """empty zeros ones rand randn randint randperm full arange linspace logspace eye tensor as_tensor empty_strided
-    hann_window hamming_window normal tril_indices triu_indices""".split()
-)
-LIKE = frozenset("empty_like zeros_like ones_like rand_like randn_like randint_like full_like".split())
-_NEW = frozenset("new_empty new_zeros new_ones new_full new_tensor".split())
-_UNTOUCHED = frozenset("empty empty_like empty_strided new_empty".split())
+
+class _Facts:
+    """See `syncheck.semantics.waits.TensorFacts`."""
+
+    def is_tensor(self, value: object) -> bool:
+        """Return whether an argument is a tensor."""
+        return isinstance(value, Tensor)
+
+    def is_on_gpu(self, tensor: Tensor) -> bool:
+        """Return whether a tensor lies on a GPU."""
+        return tensor.block.device is not None
+
+    def is_mask(self, tensor: Tensor) -> bool:
+        """Return whether a tensor is known to hold truth values."""
+        return tensor.is_mask
+
+    def is_number(self, tensor: Tensor) -> bool:
+        """Return whether a tensor is taken to have one element: one in host memory that fills a part of another."""
+        return tensor.block.device is None
+
+
+_FACTS = _Facts()
+_HOST_TENSOR = Tensor(Block(NO_ALLOCATION, None, is_pinned=False, died=lambda _: None))
+"""What torch makes of a number, or of a list of them."""
 
 
 class Operators:
@@ -87,7 +88,7 @@ class Operators:
         machine = self._machine
         block = machine.allocate(device, call.node, is_pinned=is_pinned)
         made = Tensor(block, stream=UNKNOWN_STREAM if device is None else machine.current(device))
-        if device is not None and operator.rpartition(":")[2] not in _UNTOUCHED:
+        if device is not None and operator.rpartition(":")[2] not in ALLOCATING:
             machine.launch(made.stream, operator, [(made, True)], call.node)
         if call.flag("requires_grad"):
             made.is_leaf = True
@@ -141,7 +142,7 @@ class Operators:
         block = machine.allocate(device, call.node)
         result = Tensor(block, stream=UNKNOWN_STREAM if device is None else machine.current(device))
         base = operator.rpartition(":")[2]
-        result.is_mask = base in _COMPARING or (base in _COMBINING and all(tensor.is_mask for tensor in inputs))
+        result.is_mask = base in COMPARING or (base in COMBINING and all(tensor.is_mask for tensor in inputs))
         leaves = {id(leaf): leaf for tensor in inputs for leaf in tensor.leaves} if self.has_grad else {}
         if leaves:
             result.leaves, result.keeps = tuple(leaves.values()), tuple(inputs)
@@ -156,7 +157,7 @@ class Operators:
             target.block.escaped = True  # torch would refuse it: it lies somewhere else
             return target
         touched: list[TensorAccess] = [(tensor, False) for tensor in inputs]
-        if name not in _OVERWRITING:
+        if name not in OVERWRITING:
             touched.append((target, False))
         touched.append((target, True))
         if target.block.device is None:
@@ -169,25 +170,42 @@ class Operators:
         return target
 
     def method(self, tensor: Tensor, name: str, call: Call) -> Value:
-        """Run a method of a tensor that is no copy between devices."""
+        """Run a method of a tensor that is no copy between devices, or a function of torch with a tensor first."""
+        wait = self._host_wait(operator_of(name), [tensor, *call.args], call)
+        name = name.rpartition(".")[2]
+        known = self._without_kernel(tensor, name, call)
+        if known is not None:
+            return known
         inputs = tensors_in(Sequence(call.values()))
-        if name in _METADATA:
+        if wait is HostWait.BEFORE:
+            self._wait(tensor, call.node)
+        if name.endswith("_") and not name.endswith("__"):
+            result = self.in_place(name, tensor, inputs, call)
+        else:
+            result = self.run(f"aten::{name}", [tensor, *inputs], call)
+        if wait is HostWait.AFTER:
+            self._wait(tensor, call.node)
+        return result
+
+    def _without_kernel(self, tensor: Tensor, name: str, call: Call) -> Value | None:
+        """Run a method that makes no tensor by a kernel, or only a new one; None if it is no such method."""
+        if name in MEMBERS_WITHOUT_MEMORY:
             return UNKNOWN
-        if name in _ALIASES or name in _PARTS:
-            alias = self.alias(tensor, tensor.part if name in _ALIASES else None)
+        if name in ALIASES or name in PARTS:
+            alias = self.alias(tensor, tensor.part if name in ALIASES else None)
             if name.startswith("detach"):
                 alias.leaves, alias.keeps = (), ()
             return alias
-        if name in _NEW:
+        if name in NEW:
             return self.like(name, tensor, call)
-        if name in _READING:
+        if name in RETURNING_VALUES:
             self.read_by_host(tensor, call.node, name)
             return UNKNOWN
-        if _waits(name, call):
-            self._wait(tensor, call.node)
-        if name.endswith("_") and not name.endswith("__"):
-            return self.in_place(name, tensor, inputs, call)
-        return self.run(f"aten::{name}", [tensor, *inputs], call)
+        return None
+
+    def _host_wait(self, operator: str, args: list[Value], call: Call) -> HostWait:
+        kwargs = {name: _plain(value) for name, value in call.kwargs.items()}
+        return host_wait(operator, [_plain(value) for value in args], kwargs, _FACTS)
 
     def alias(self, tensor: Tensor, part: Part) -> Tensor:
         """Return a tensor over the same memory."""
@@ -209,15 +227,15 @@ class Operators:
     # -- parts
 
     def index(self, tensor: Tensor, picks: list[Tensor], node: ast.AST) -> Value:
-        """Run `tensor[picks]`, without any for a list of numbers: indices that the host has are copied first."""
-        if not picks or any(map(_is_waited_for, picks)):
+        """Run `tensor[picks]`, without any for a list of numbers."""
+        if host_wait("index", [tensor, picks or [_HOST_TENSOR]], {}, _FACTS) is not HostWait.NEVER:
             self._wait(tensor, node)
         return self.run("aten::index", [tensor, *picks], Call(node, []))
 
     def index_put(self, tensor: Tensor, picks: list[Tensor], values: list[Tensor], node: ast.AST) -> None:
-        """Run `tensor[picks] = value`: with one mask alone, a number that the host has is filled in at once."""
-        is_fill = len(picks) == 1 and picks[0].is_mask and all(value.block.device is None for value in values)
-        if not is_fill and (not picks or any(map(_is_waited_for, picks))):
+        """Run `tensor[picks] = value`."""
+        args = [tensor, picks or [_HOST_TENSOR], values[0] if values else _HOST_TENSOR]
+        if host_wait("index_put_", args, {}, _FACTS) is not HostWait.NEVER:
             self._wait(tensor, node)
         self.in_place("copy_", self.alias(tensor, None), [*picks, *values], Call(node, []))
 
@@ -244,15 +262,9 @@ class Operators:
         return (value, value + 1) if _is_row(value) and index is first else None
 
 
-def _waits(name: str, call: Call) -> bool:
-    """Tell whether the host waits in a method of a tensor on a GPU, for a size or a number."""
-    if name == "histc":
-        return len(call.args) < 2 and not call.kwargs.keys() & {"min", "max"}
-    if name == "repeat_interleave":
-        repeats = call.get("repeats", 0)
-        return "output_size" not in call.kwargs and (repeats is None or isinstance(repeats, Tensor))
-    number = call.get("value", _FILLING[name]) if name in _FILLING else None
-    return name in _SIZED or (isinstance(number, Tensor) and number.block.device is not None)
+def _plain(value: Value) -> Any:
+    """Return a value as `host_wait` takes it: constants as they are, and nothing equal to what is not known."""
+    return value.value if isinstance(value, Constant) else value
 
 
 def is_list(node: ast.AST) -> bool:
@@ -261,11 +273,6 @@ def is_list(node: ast.AST) -> bool:
         return False
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     return any(isinstance(part, ast.List) for part in parts)
-
-
-def _is_waited_for(index: Tensor) -> bool:
-    """Tell whether the host waits for an index: it counts a mask on the GPU, and copies what it has, but for a mask."""
-    return index.is_mask == (index.block.device is not None)
 
 
 def _is_row(value: object) -> bool:

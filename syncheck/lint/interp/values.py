@@ -294,6 +294,20 @@ class Attribute(Value):
 
 
 @dataclass(eq=False, slots=True)
+class Native(Value):
+    """A function that a model has made; it returns None if it does not know what it does."""
+
+    function: Callable[["Call"], Value | None]
+
+
+@dataclass(eq=False, slots=True)
+class NativeObject(Value):
+    """An object that a model has made, by its methods."""
+
+    methods: dict[str, Callable[["Call"], Value | None]]
+
+
+@dataclass(eq=False, slots=True)
 class Generator(Value):
     """A generator that has begun."""
 

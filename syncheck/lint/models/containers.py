@@ -1,6 +1,7 @@
-"""Methods of lists, queues, dictionaries and generators."""
+"""Lists, queues, dictionaries and generators; in a branch that is run only for ordering, none of them changes."""
 
-from syncheck.lint.interp.machine import Machine
+from syncheck.lint.interp.evaluator import Evaluator
+from syncheck.lint.interp.registry import models_methods
 from syncheck.lint.interp.values import NONE, UNKNOWN, Call, Constant, Generator, Mapping, Sequence, Value
 
 _ADDING = frozenset("append add put appendleft put_nowait".split())
@@ -10,59 +11,58 @@ _MIXING = frozenset("insert remove sort reverse extend rotate".split())
 _ASKING = frozenset("index count __len__ empty qsize".split())
 
 
-class Containers:
-    """Calls methods of containers; those that change one change nothing in a branch that is only looked through."""
-
-    def __init__(self, machine: Machine) -> None:
-        self._machine = machine
-
-    def of_items(self, owner: Sequence, name: str, call: Call) -> Value | None:
-        """Call a method of a list, a set or a queue; None for one that is not known."""
-        if self._machine.ordering_only or name in _ASKING:
-            return UNKNOWN
-        first = call.get("", 0)
-        if name in _TAKING:
-            return _popped(owner, name, first)
-        if name == "copy":
-            return Sequence(list(owner.items), owner.is_open)
-        if name in _ADDING and first is not None:
-            owner.items.insert(0 if name == "appendleft" else len(owner.items), first)
-        elif name == "extend" and isinstance(first, Sequence):
-            owner.items += first.items
-        elif name == "clear":
-            owner.items.clear()
-        else:
-            _mix(owner, name)
-            return None
-        return NONE
-
-    def of_table(self, owner: Mapping, name: str, call: Call) -> Value | None:
-        """Call a method of a dictionary; None for one that is not known."""
-        key = call.get("", 0)
-        if name in {"get", "pop", "setdefault"} and isinstance(key, Constant):
-            return self._entry(owner, name, key, call)
-        if name == "clear" and not self._machine.ordering_only:
-            owner.items.clear()
-            return NONE
-        if name == "values":
-            return Sequence(list(owner.items.values()), owner.is_open)
-        if name == "keys":
-            return Sequence([Constant(key) for key in owner.items], owner.is_open)
-        if name == "items":
-            return Sequence([Sequence([Constant(key), value]) for key, value in owner.items.items()], owner.is_open)
+@models_methods(Sequence)
+def _sequence(evaluator: Evaluator, owner: Sequence, name: str, call: Call) -> Value | None:
+    """Call a method of a list, a set or a queue."""
+    if evaluator.machine.ordering_only or name in _ASKING:
+        return UNKNOWN
+    first = call.get("", 0)
+    if name in _TAKING:
+        return _popped(owner, name, first)
+    if name == "copy":
+        return Sequence(list(owner.items), owner.is_open)
+    if name in _ADDING and first is not None:
+        owner.items.insert(0 if name == "appendleft" else len(owner.items), first)
+    elif name == "extend" and isinstance(first, Sequence):
+        owner.items += first.items
+    elif name == "clear":
+        owner.items.clear()
+    else:
+        _mix(owner, name)
         return None
+    return NONE
 
-    def _entry(self, owner: Mapping, name: str, key: Constant, call: Call) -> Value:
-        if key.value not in owner.items:
-            return UNKNOWN if owner.is_open else call.get("default", 1) or NONE
-        if name == "pop" and not self._machine.ordering_only:
-            return owner.items.pop(key.value)
-        return owner.items[key.value]
 
-    def of_running(self, owner: Generator, name: str, call: Call) -> Value | None:
-        """Call a method of a generator."""
-        del call
-        return next(owner.values, UNKNOWN) if name in {"send", "__next__"} else UNKNOWN
+@models_methods(Mapping)
+def _mapping(evaluator: Evaluator, owner: Mapping, name: str, call: Call) -> Value | None:
+    """Call a method of a dictionary."""
+    key = call.get("", 0)
+    if name in {"get", "pop", "setdefault"} and isinstance(key, Constant):
+        return _entry(evaluator, owner, name, key, call)
+    if name == "clear" and not evaluator.machine.ordering_only:
+        owner.items.clear()
+        return NONE
+    if name == "values":
+        return Sequence(list(owner.items.values()), owner.is_open)
+    if name == "keys":
+        return Sequence([Constant(key) for key in owner.items], owner.is_open)
+    if name == "items":
+        return Sequence([Sequence([Constant(key), value]) for key, value in owner.items.items()], owner.is_open)
+    return None
+
+
+def _entry(evaluator: Evaluator, owner: Mapping, name: str, key: Constant, call: Call) -> Value:
+    if key.value not in owner.items:
+        return UNKNOWN if owner.is_open else call.get("default", 1) or NONE
+    if name == "pop" and not evaluator.machine.ordering_only:
+        return owner.items.pop(key.value)
+    return owner.items[key.value]
+
+
+@models_methods(Generator)
+def _generator(evaluator: Evaluator, owner: Generator, name: str, call: Call) -> Value | None:
+    del evaluator, call
+    return next(owner.values, UNKNOWN) if name in {"send", "__next__"} else UNKNOWN
 
 
 def _popped(owner: Sequence, name: str, index: Value | None) -> Value:

@@ -1,0 +1,102 @@
+"""Layers, parameters and optimizers of torch."""
+
+from syncheck.lint.interp.evaluator import Evaluator
+from syncheck.lint.interp.registry import models, models_in, models_methods
+from syncheck.lint.interp.values import (
+    NONE,
+    UNKNOWN,
+    Call,
+    Constant,
+    Instance,
+    Module,
+    Optimizer,
+    Sequence,
+    Tensor,
+    Value,
+    tensors_in,
+)
+from syncheck.lint.models.tensors import call_torch_function
+
+_MOVING = frozenset({"to", "cuda", "cpu"})
+_KEEPING = frozenset("eval train half bfloat16 float requires_grad_ double share_memory".split())
+"""Methods that give the layer itself."""
+
+
+@models_in("torch.nn")
+def _layer(evaluator: Evaluator, path: str, call: Call) -> Value | None:
+    if not path.rpartition(".")[2][:1].isupper():
+        return call_torch_function(evaluator, path, call)
+    device = evaluator.operators.device_in(call.get("device") or Constant("cpu"))
+    if isinstance(device, Value):
+        return UNKNOWN
+    weight = evaluator.operators.make("aten::uniform_", Call(call.node, []), device)
+    if isinstance(weight, Tensor):
+        weight.is_leaf, weight.leaves = True, (weight,)
+        return Module(weight)
+    return UNKNOWN
+
+
+@models("torch.nn.Parameter")
+def _parameter(evaluator: Evaluator, call: Call) -> Value:
+    del evaluator
+    data = call.get("data", 0)
+    if isinstance(data, Tensor) and call.flag("requires_grad", 1) is not False:
+        data.is_leaf, data.leaves = True, (data,)
+    return data or UNKNOWN
+
+
+@models_in("torch.optim")
+def _new_optimizer(evaluator: Evaluator, path: str, call: Call) -> Value | None:
+    del path
+    return Optimizer(tensors_in(evaluator.listed(call.args[0]))) if call.args else None
+
+
+@models_methods(Module)
+def _layer_methods(evaluator: Evaluator, owner: Module, name: str, call: Call) -> Value | None:
+    if name in _MOVING:
+        return evaluator.transfers.move_net(owner, call, name)
+    if name in _KEEPING:
+        return owner
+    if name in {"parameters", "buffers"}:
+        return Sequence([owner.weight] if owner.weight is not None else [])
+    if name == "zero_grad":
+        if owner.weight is not None and not evaluator.machine.ordering_only:
+            owner.weight.grad = None
+        return NONE
+    return UNKNOWN
+
+
+@models_methods(Optimizer)
+def _optimizer_methods(evaluator: Evaluator, owner: Optimizer, name: str, call: Call) -> Value | None:
+    machine = evaluator.machine
+    if name == "zero_grad":
+        for parameter in owner.parameters if not machine.ordering_only else ():
+            parameter.grad = None
+    elif name == "step":
+        for parameter in owner.parameters:
+            device = parameter.block.device
+            if parameter.grad is not None and device is not None:
+                touched = [(parameter.grad, False), (parameter, True)]
+                machine.launch(machine.current(device), "aten::_foreach_add_", touched, call.node)
+    return UNKNOWN
+
+
+def call_module_method(evaluator: Evaluator, owner: Instance, name: str, call: Call) -> Value | None:
+    """Call a method of `torch.nn.Module` on an object of a class of the program; None if it is none that is known."""
+    layers = [value for value in owner.attributes.values() if isinstance(value, Module)]
+    lists = [value.items for value in owner.attributes.values() if isinstance(value, Sequence)]
+    layers += [value for items in lists for value in items if isinstance(value, Module)]
+    if name in _MOVING:
+        for layer in layers:
+            evaluator.transfers.move_net(layer, call, name)
+        return owner
+    if name in _KEEPING - {"double", "share_memory"}:
+        return owner
+    if name in {"parameters", "buffers"}:
+        return Sequence([layer.weight for layer in layers if layer.weight is not None])
+    if name in {"register_buffer", "register_parameter"}:
+        text = call.get("name", 0)
+        if isinstance(text, Constant) and len(call.args) > 1:
+            owner.attributes[str(text.value)] = call.args[1]
+        return NONE
+    return UNKNOWN if name in {"zero_grad", "state_dict", "__init__"} else None

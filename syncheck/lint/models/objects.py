@@ -1,0 +1,63 @@
+"""Methods of objects of the program that their classes do not define, and of values without models of their own."""
+
+from syncheck.lint.interp.evaluator import Evaluator
+from syncheck.lint.interp.registry import models_methods
+from syncheck.lint.interp.values import (
+    UNKNOWN,
+    Attribute,
+    Call,
+    Class,
+    Constant,
+    Event,
+    Function,
+    Instance,
+    NativeObject,
+    Partial,
+    Stream,
+    Symbol,
+    Tensor,
+    Value,
+)
+from syncheck.lint.models.layers import call_module_method
+
+
+@models_methods(Value)
+def _unknown(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value | None:
+    """Call a method of a value of which nothing is known: some names show what they return."""
+    del owner
+    if name == "cuda" or (name == "to" and call.flag("non_blocking", 1)):
+        return evaluator.transfers.move(call, name)
+    return None
+
+
+@models_methods(Attribute)
+def _attribute(evaluator: Evaluator, owner: Attribute, name: str, call: Call) -> Value | None:
+    if owner.name == "data" and isinstance(owner.owner, Tensor):
+        return evaluator.call_method(owner.owner, name, call)
+    return _unknown(evaluator, owner, name, call)
+
+
+@models_methods(NativeObject)
+def _native_object(evaluator: Evaluator, owner: NativeObject, name: str, call: Call) -> Value | None:
+    method = owner.methods.get(name)
+    return _unknown(evaluator, owner, name, call) if method is None else method(call)
+
+
+@models_methods(Constant, Partial, Function, Class)
+def _constant(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value | None:
+    del evaluator, owner, name
+    return UNKNOWN if not any(isinstance(value, Stream | Event | Tensor) for value in call.values()) else None
+
+
+@models_methods(Instance)
+def _instance(evaluator: Evaluator, owner: Instance, name: str, call: Call) -> Value | None:
+    """Call a method that the object's class does not have: one of a base that is not known."""
+    if owner.kind.is_net:
+        found = call_module_method(evaluator, owner, name, call)
+        if found is not None:
+            return found
+    run = owner.kind.find("run")
+    is_thread = any(isinstance(base, Symbol) and base.path == "threading.Thread" for base in owner.kind.bases)
+    if is_thread and name == "start" and run is not None:
+        return evaluator.call_in_new_thread(run, Call(call.node, [owner]))
+    return UNKNOWN if is_thread else None

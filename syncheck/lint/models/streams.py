@@ -1,0 +1,231 @@
+"""Streams, events and devices of torch."""
+
+from syncheck.hb.ids import LookedUp, NamedKind, WaitCall
+from syncheck.lint.interp.contexts import restoring, stream_context
+from syncheck.lint.interp.evaluator import Evaluator
+from syncheck.lint.interp.machine import N_DEVICES
+from syncheck.lint.interp.registry import models, models_methods
+from syncheck.lint.interp.values import (
+    NONE,
+    UNKNOWN,
+    UNKNOWN_STREAM,
+    Attribute,
+    Call,
+    Constant,
+    Context,
+    Device,
+    Event,
+    Query,
+    Stream,
+    Symbol,
+    Value,
+    truth,
+)
+
+# -- devices
+
+
+def _index(evaluator: Evaluator, value: Value | None) -> int | None:
+    """Return the index of a device argument, the current one where it is not given; None if it is not known."""
+    if value is None or (isinstance(value, Constant) and value.value is None):
+        return evaluator.machine.device
+    found = evaluator.operators.device_in(value)
+    return found if isinstance(found, int) and 0 <= found < N_DEVICES else None
+
+
+@models("torch.device")
+def _device(evaluator: Evaluator, call: Call) -> Value:
+    first = call.get("type", 0)
+    if len(call.args) > 1 or "index" in call.kwargs:
+        index = _index(evaluator, call.get("index", 1))
+        is_cpu = isinstance(first, Constant) and first.value == "cpu"
+        return Device(None) if is_cpu else UNKNOWN if index is None else Device(index)
+    found = evaluator.operators.device_in(first) if first is not None else UNKNOWN
+    return found if isinstance(found, Value) else Device(found)
+
+
+@models("torch.cuda.device")
+def _device_context(evaluator: Evaluator, call: Call) -> Value:
+    index, thread = _index(evaluator, call.get("device", 0)), evaluator.machine.thread
+
+    def enter() -> Value:
+        thread.set_explicitly = True
+        thread.device = thread.device if index is None else index
+        return NONE
+
+    def restore(device: int) -> None:
+        thread.device = device
+
+    return restoring(lambda: thread.device, enter, restore)
+
+
+@models("torch.cuda.set_device", "torch.cuda.set_device_index")
+def _set_device(evaluator: Evaluator, call: Call) -> Value:
+    index, thread = _index(evaluator, call.get("device", 0)), evaluator.machine.thread
+    thread.set_explicitly = True
+    if index is not None:
+        thread.device = index
+    return NONE
+
+
+@models("torch.cuda.current_device")
+def _current_device(evaluator: Evaluator, call: Call) -> Value:
+    del call
+    return Constant(evaluator.machine.device)
+
+
+@models("torch.cuda.is_available")
+def _is_available(evaluator: Evaluator, call: Call) -> Value:
+    del evaluator, call
+    return Constant(True)
+
+
+@models("*.get_accelerator", "*.get_device_module", "*.get_torch_device")
+def _device_module(evaluator: Evaluator, call: Call) -> Value:
+    del evaluator, call
+    return Symbol("torch.cuda")
+
+
+@models("torch.cuda.synchronize")
+def _synchronize(evaluator: Evaluator, call: Call) -> Value:
+    device = _index(evaluator, call.get("device", 0))
+    if device is None:
+        evaluator.machine.assume_synchronized()
+    else:
+        evaluator.machine.sync_device(device, call.node)
+    return NONE
+
+
+@models("torch.cuda._sleep")
+def _sleep(evaluator: Evaluator, call: Call) -> Value:
+    machine = evaluator.machine
+    machine.launch(machine.current(machine.device), "torch.cuda._sleep", [], call.node)
+    return NONE
+
+
+# -- streams
+
+
+@models("torch.cuda.Stream", "torch.Stream")
+def _new_stream(evaluator: Evaluator, call: Call) -> Value:
+    machine, device = evaluator.machine, _index(evaluator, call.get("device", 0))
+    if {"stream_id", "stream_ptr"} & call.kwargs.keys():
+        return Stream(UNKNOWN_STREAM, 0)
+    stream = machine.new_stream(machine.device if device is None else device, call.node)
+    machine.name_new(NamedKind.STREAM, stream.ident, call.node)
+    return stream
+
+
+@models("torch.cuda.ExternalStream")
+def _external_stream(evaluator: Evaluator, call: Call) -> Value:
+    handle = call.get("stream_ptr", 0)
+    if isinstance(handle, Attribute) and handle.name == "cuda_stream" and isinstance(handle.owner, Stream):
+        return handle.owner
+    return Stream(UNKNOWN_STREAM, evaluator.machine.device)
+
+
+@models("torch.cuda.current_stream")
+def _current_stream(evaluator: Evaluator, call: Call) -> Value:
+    device = _index(evaluator, call.get("device", 0))
+    if device is None:
+        return Stream(UNKNOWN_STREAM, 0, LookedUp.CURRENT)
+    return Stream(evaluator.machine.current(device), device, LookedUp.CURRENT)
+
+
+@models("torch.cuda.default_stream")
+def _default_stream(evaluator: Evaluator, call: Call) -> Value:
+    device = _index(evaluator, call.get("device", 0))
+    if device is None:
+        return Stream(UNKNOWN_STREAM, 0, LookedUp.DEFAULT)
+    return Stream(evaluator.machine.default_stream(device), device, LookedUp.DEFAULT)
+
+
+@models("torch.cuda.stream", "torch.cuda.StreamContext")
+def _stream_context(evaluator: Evaluator, call: Call) -> Value:
+    machine, value = evaluator.machine, call.get("stream", 0) or UNKNOWN
+    if isinstance(value, Stream):
+        return stream_context(machine, value, call.node)
+    if truth(value) is False:
+        return Context(lambda: NONE, lambda: None)
+    return stream_context(machine, Stream(UNKNOWN_STREAM, machine.thread.device), call.node)
+
+
+@models("torch.cuda.set_stream")
+def _set_stream(evaluator: Evaluator, call: Call) -> Value:
+    thread, stream = evaluator.machine.thread, call.get("stream", 0)
+    thread.set_explicitly = True
+    if isinstance(stream, Stream) and stream.ident:
+        thread.streams[stream.device] = stream.ident
+        thread.device = stream.device
+    else:
+        thread.streams = dict.fromkeys(range(N_DEVICES), UNKNOWN_STREAM)
+    return NONE
+
+
+@models_methods(Stream)
+def _stream_methods(evaluator: Evaluator, owner: Stream, name: str, call: Call) -> Value | None:
+    machine, first = evaluator.machine, call.get("stream" if name == "wait_stream" else "event", 0)
+    if name == "wait_stream" and isinstance(first, Stream):
+        machine.wait_stream(owner, first, call.node)
+    elif name == "wait_event" and isinstance(first, Event):
+        machine.wait(first, owner, WaitCall.STREAM_WAIT_EVENT, call.node)
+    elif name == "record_event":
+        event = first if isinstance(first, Event) else machine.new_event(call.node, timing=False)
+        machine.record(event, owner, call.node)
+        return event
+    elif name == "synchronize":
+        machine.sync_stream(owner.ident, call.node, explicit=True)
+    elif name == "query":
+        return Query(None)
+    elif name == "__enter__":
+        return stream_context(machine, owner, call.node).enter()
+    else:
+        return None
+    return NONE
+
+
+@models_methods(Context)
+def _context_methods(evaluator: Evaluator, owner: Context, name: str, call: Call) -> Value | None:
+    if name == "__enter__":
+        return owner.enter()
+    if name == "__exit__":
+        owner.leave()
+        return NONE
+    return evaluator.call_unknown("", call)
+
+
+# -- events
+
+
+@models("torch.cuda.Event", "torch.Event")
+def _new_event(evaluator: Evaluator, call: Call) -> Value:
+    timing = call.flag("enable_timing", 0)
+    event = evaluator.machine.new_event(call.node, timing=bool(timing))
+    event.escaped = timing is None or not call.is_complete
+    return event
+
+
+@models_methods(Event)
+def _event_methods(evaluator: Evaluator, owner: Event, name: str, call: Call) -> Value | None:
+    machine, first = evaluator.machine, call.get("stream", 0)
+    stream = first if isinstance(first, Stream) else None
+    if first is not None and stream is None and truth(first) is not False and name in {"record", "wait"}:
+        owner.escaped |= name == "record"
+        machine.assume_synchronized()
+        return NONE
+    if name == "record":
+        machine.record(owner, stream, call.node)
+    elif name == "wait":
+        machine.wait(owner, stream, WaitCall.EVENT_WAIT, call.node)
+    elif name == "synchronize":
+        machine.sync_event(owner, call.node)
+    elif name == "query":
+        return Query(owner)
+    elif name == "elapsed_time":
+        other = call.get("end_event", 0)
+        if isinstance(other, Event) and not (owner.escaped or other.escaped or machine.ordering_only):
+            machine.session.elapsed(owner.ident, other.ident, machine.site(call.node))
+        return UNKNOWN
+    else:
+        return None
+    return NONE

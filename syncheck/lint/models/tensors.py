@@ -1,0 +1,220 @@
+"""Methods of tensors, and torch's functions of tensors."""
+
+import re
+from collections.abc import Callable
+
+from syncheck.hb.ids import StreamId
+from syncheck.lint.interp.contexts import restoring
+from syncheck.lint.interp.evaluator import Evaluator
+from syncheck.lint.interp.registry import models, models_below, models_methods
+from syncheck.lint.interp.values import (
+    NONE,
+    UNKNOWN,
+    Attribute,
+    Call,
+    Constant,
+    Event,
+    Function,
+    Partial,
+    Sequence,
+    Stream,
+    Tensor,
+    Value,
+    tensors_in,
+    truth,
+)
+from syncheck.semantics.python_api import FACTORIES, LIKE
+
+_NOT_OPERATORS = frozenset(
+    """manual_seed seed initial_seed set_default_device set_default_dtype get_default_dtype is_tensor is_grad_enabled
+    compile jit set_num_threads get_num_threads load typename use_deterministic_algorithms Size dtype Generator
+    get_rng_state set_rng_state is_floating_point numel result_type promote_types set_printoptions""".split()
+)
+_CLASSES = frozenset({"torch.cuda.Stream", "torch.cuda.Event", "torch.Stream", "torch.Event", "torch.Tensor"})
+"""Classes whose methods may be called through the class."""
+_FUNCTIONS = re.compile(r"^torch\.(nn\.functional\.|fft\.|linalg\.|special\.|_foreach|_C\.|ops\.aten\.)?\w+$")
+
+# -- functions
+
+
+@models_below("torch")
+def call_torch_function(evaluator: Evaluator, path: str, call: Call) -> Value | None:
+    """Call a function of torch."""
+    head, _, name = path.rpartition(".")
+    if head in _CLASSES and call.args:
+        rest = Call(call.node, call.args[1:], call.kwargs, call.is_complete)
+        return evaluator.call_method(call.args[0], name, rest)
+    if head == "torch" and name in FACTORIES:
+        return evaluator.operators.factory(name, call)
+    if head == "torch" and name in LIKE:
+        source = call.args[0] if call.args else UNKNOWN
+        return evaluator.operators.like(name, source, call) if isinstance(source, Tensor) else UNKNOWN
+    if name in _NOT_OPERATORS or head.startswith(("torch.cuda", "torch.utils", "torch.backends")):
+        return UNKNOWN if not any(isinstance(value, Stream | Event) for value in call.values()) else None
+    inputs = tensors_in(Sequence(call.values()))
+    if not inputs or not _FUNCTIONS.match(path):
+        return None if inputs else UNKNOWN
+    return _call_operator(evaluator, path, name, inputs, call)
+
+
+def _call_operator(evaluator: Evaluator, path: str, name: str, inputs: list[Tensor], call: Call) -> Value:
+    operators = evaluator.operators
+    first = call.args[0] if call.args else None
+    if isinstance(first, Tensor) and "out" not in call.kwargs:
+        rest = Call(call.node, call.args[1:], call.kwargs, call.is_complete)
+        is_method = path == f"torch.{name}"
+        return evaluator.call_method(first, name if is_method else path.removeprefix("torch."), rest)
+    if name.startswith("_foreach") and name.endswith("_"):
+        for target in tensors_in(first):
+            operators.in_place("fill_", target, [], call)
+        return UNKNOWN
+    return operators.run(f"aten::{name}", inputs, call)
+
+
+@models("torch.from_numpy")
+def _from_numpy(evaluator: Evaluator, call: Call) -> Value:
+    return evaluator.operators.make("aten::from_numpy", Call(call.node, []), None)
+
+
+@models("torch.save")
+def _save(evaluator: Evaluator, call: Call) -> Value:
+    for tensor in tensors_in(call.args[0] if call.args else None):
+        evaluator.operators.read_by_host(tensor, call.node, "save")
+    return NONE
+
+
+@models("torch.no_grad", "torch.inference_mode")
+def _without_grad(evaluator: Evaluator, call: Call) -> Value:
+    del call
+    operators = evaluator.operators
+
+    def enter() -> Value:
+        operators.has_grad = False
+        return NONE
+
+    def restore(has_grad: bool) -> None:  # noqa: FBT001  the value that was saved
+        operators.has_grad = has_grad
+
+    return restoring(lambda: operators.has_grad, enter, restore)
+
+
+# -- methods
+
+
+@models_methods(Tensor)
+def _tensor(evaluator: Evaluator, owner: Tensor, name: str, call: Call) -> Value | None:
+    moved = evaluator.transfers.method(owner, name, call)
+    if moved is not None:
+        return moved
+    special = _SPECIAL.get(name)
+    if special is not None:
+        return special(evaluator, owner, call)
+    if any(isinstance(value, Function | Partial) for value in call.values()):
+        return evaluator.call_unknown(name, call)
+    return evaluator.operators.method(owner, name, call)
+
+
+def _record_stream(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:
+    stream, block, machine = call.get("s", 0), owner.block, evaluator.machine
+    if isinstance(stream, Stream) and stream.ident and block.ident and not machine.ordering_only:
+        if block.device is not None and not block.escaped:
+            view = machine.view(owner.part, is_write=False)
+            machine.session.record_stream(block.ident, view, stream.ident, machine.site(call.node))
+    else:
+        block.escaped = True
+    return NONE
+
+
+def _numpy(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:
+    evaluator.machine.touch_host("Tensor.numpy()", [(owner, False)], call.node, escape=True)
+    return evaluator.operators.alias(owner, owner.part)
+
+
+def _untyped_storage(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:
+    del evaluator, call
+    return Attribute(owner, "data")
+
+
+def _resize(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:
+    if isinstance(call.get("", 0), Constant) and truth(call.get("", 0) or UNKNOWN) is False:
+        evaluator.machine.release(owner.block)
+    return owner
+
+
+# -- backward
+
+
+def _backward(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:
+    """Run the backward pass: on the stream of the forward pass, with torch's own waits around it."""
+    machine = evaluator.machine
+    device = owner.block.device
+    if device is None or not owner.leaves:
+        return NONE
+    current, forward = machine.current(device), owner.stream or machine.current(device)
+    machine.join(forward, current)
+    gradients: list[Tensor] = []
+    for leaf in owner.leaves:
+        if leaf.grad is None and leaf.block.device is not None:
+            leaf.grad = Tensor(machine.allocate(leaf.block.device, call.node), stream=forward)
+        gradients += [leaf.grad] if leaf.grad is not None else []
+    seeds = tensors_in(Sequence(call.values()))
+    own = [tensor for tensor in gradients if tensor.block.device == device]
+    touched = [*((tensor, False) for tensor in (owner, *seeds)), *((tensor, True) for tensor in own)]
+    machine.launch(forward, "aten::backward", touched, call.node)
+    for gradient in gradients:
+        other = gradient.block.device
+        if other is not None and other != device:  # the engine makes the streams wait for each other
+            machine.join(machine.current(other), forward)
+            machine.launch(machine.current(other), "aten::backward", [(gradient, True)], call.node)
+    _call_hooks(evaluator, _graph_of(owner), forward, call)
+    machine.join(current, forward)
+    owner.keeps = ()
+    return NONE
+
+
+def _call_hooks(evaluator: Evaluator, tensors: list[Tensor], forward: StreamId, call: Call) -> None:
+    """Call the hooks on tensors, on the stream of the forward pass."""
+    machine = evaluator.machine
+    thread = machine.thread
+    before = dict(thread.streams)
+    thread.streams = thread.streams | {machine.device_of(forward): forward}
+    for tensor in tensors:
+        for hook, takes_tensor in tensor.hooks:
+            gradient = tensor.grad or Tensor(machine.allocate(tensor.block.device, call.node), stream=forward)
+            evaluator.call(hook, Call(call.node, [tensor if takes_tensor else gradient]))
+    thread.streams = before
+
+
+def _register_hook(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:
+    del evaluator
+    owner.hooks += [(hook, False) for hook in call.args[:1]]
+    return UNKNOWN
+
+
+def _register_post_accumulate_grad_hook(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:
+    del evaluator
+    owner.hooks += [(hook, True) for hook in call.args[:1]]
+    return UNKNOWN
+
+
+def _graph_of(root: Tensor) -> list[Tensor]:
+    """Return the tensors that a backward pass goes through, from its root."""
+    found: dict[int, Tensor] = {}
+    waiting = [root]
+    while waiting:
+        tensor = waiting.pop()
+        if id(tensor) not in found:
+            found[id(tensor)] = tensor
+            waiting += tensor.keeps
+    return list(found.values())
+
+
+_SPECIAL: dict[str, Callable[[Evaluator, Tensor, Call], Value]] = {
+    "record_stream": _record_stream,
+    "numpy": _numpy,
+    "untyped_storage": _untyped_storage,
+    "resize_": _resize,
+    "backward": _backward,
+    "register_hook": _register_hook,
+    "register_post_accumulate_grad_hook": _register_post_accumulate_grad_hook,
+}

@@ -1,0 +1,79 @@
+"""Threads and executors: each runs its function from beginning to end where it is started."""
+
+import ast
+
+from syncheck.lint.interp.evaluator import Evaluator
+from syncheck.lint.interp.registry import models, models_methods
+from syncheck.lint.interp.values import (
+    UNKNOWN,
+    Call,
+    Constant,
+    Event,
+    Function,
+    Future,
+    Mapping,
+    NativeObject,
+    Partial,
+    Sequence,
+    Thread,
+    Value,
+    Work,
+)
+
+_WAITING = frozenset({"get", "acquire", "wait", "recv", "join"})
+"""Methods that a thread waits with for another thread."""
+
+
+@models("threading.Thread")
+def _thread(evaluator: Evaluator, call: Call) -> Value:
+    del evaluator
+    args, kwargs = call.kwargs.get("args"), call.kwargs.get("kwargs")
+    given = {str(key): value for key, value in kwargs.items.items()} if isinstance(kwargs, Mapping) else {}
+    target = call.get("target", 1) or UNKNOWN
+    function = target.function if isinstance(target, Partial) else target
+    waits = isinstance(function, Function) and _waits_for_others(function)
+    return Thread(target, args.items if isinstance(args, Sequence) else [], given, waits)
+
+
+def _waits_for_others(function: Function) -> bool:
+    """Return whether a function waits for other threads; waiting for an event of CUDA is no such wait."""
+    for node in ast.walk(function.node):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _WAITING:
+            owner = node.func.value
+            value = function.scope.find(owner.id) if isinstance(owner, ast.Name) else None
+            if not isinstance(value, Event | Work | Constant):
+                return True
+    return False
+
+
+@models_methods(Thread)
+def _thread_methods(evaluator: Evaluator, owner: Thread, name: str, call: Call) -> Value | None:
+    if owner.waits_inside:
+        return evaluator.call_unknown("", Call(call.node, [*owner.args, *owner.kwargs.values()]))
+    if name == "start":
+        evaluator.call_in_new_thread(owner.target, Call(call.node, list(owner.args), dict(owner.kwargs)))
+    return UNKNOWN
+
+
+@models("concurrent.futures.ThreadPoolExecutor")
+def _executor(evaluator: Evaluator, call: Call) -> Value:
+    del call
+
+    def submit(inner: Call) -> Value:
+        if not inner.args:
+            return UNKNOWN
+        return Future(evaluator.call_in_new_thread(inner.args[0], Call(inner.node, inner.args[1:], inner.kwargs)))
+
+    def run_all(inner: Call) -> Value:
+        if len(inner.args) != 2:
+            return UNKNOWN
+        items = list(evaluator.iterations(inner.args[1]))
+        return Sequence([evaluator.call_in_new_thread(inner.args[0], Call(inner.node, [item])) for item in items])
+
+    return NativeObject({"submit": submit, "map": run_all})
+
+
+@models_methods(Future)
+def _future(evaluator: Evaluator, owner: Future, name: str, call: Call) -> Value | None:
+    del evaluator, call
+    return owner.value if name in {"result", "wait", "get"} else UNKNOWN
