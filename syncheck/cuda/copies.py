@@ -12,10 +12,10 @@ from syncheck.cuda.memory import Memory
 from syncheck.cuda.operator_errors import OperatorErrors
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import Streams
-from syncheck.frames import frame_at
 from syncheck.hb.ids import BY_TORCH, Access, NamedKind, StreamId
 from syncheck.instrument.naming import name_of_tensor
 from syncheck.semantics.copies import HOST_DEVICE, CopyEnd, CopyPlan, copy_plan
+from syncheck.source.frames import frame_at
 
 
 class Copies:

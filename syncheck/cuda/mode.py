@@ -13,7 +13,7 @@ from syncheck.cuda.operator_errors import OperatorErrors
 from syncheck.cuda.operators import Operators
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.thread_contexts import ThreadContexts
-from syncheck.frames import frame_at
+from syncheck.source.frames import frame_at
 
 _PLAIN = torch.Tensor.__torch_dispatch__
 _NOT_HANDLED = object()

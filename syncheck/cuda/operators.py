@@ -19,7 +19,6 @@ from syncheck.cuda.memory import Memory
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import Streams
 from syncheck.cuda.thread_contexts import ThreadContexts
-from syncheck.frames import frame_at
 from syncheck.hb.ids import NO_EVENT, Access, Context, SiteId, StreamId
 from syncheck.instrument.collectives import plan_of as collective_plan_of
 from syncheck.instrument.plan import Plan, plan_of, tensors_in, tensors_of
@@ -35,6 +34,7 @@ from syncheck.instrument.torch_internals import (
 )
 from syncheck.semantics.collectives import NAMESPACES
 from syncheck.semantics.waits import HostWait, host_wait
+from syncheck.source.frames import frame_at
 
 _LONG = 8
 """Lists of this many tensors are remembered."""

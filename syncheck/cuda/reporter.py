@@ -8,12 +8,12 @@ from types import FrameType
 from typing import Any
 
 from syncheck.cuda.call_buffer import CallBuffer
-from syncheck.frames import frame_at
 from syncheck.hb.ids import EventId, GraphId, NamedKind, ReadingId, SiteId
 from syncheck.instrument.findings import NewFindings
 from syncheck.instrument.sites import SiteTable
 from syncheck.sanitizer.monitor import Monitor
-from syncheck.source_lines import PACKAGE
+from syncheck.source.frames import frame_at
+from syncheck.source.lines import PACKAGE
 
 _MAX_FAILURES = 20
 """Operators that may fail to be logged before the check ends."""

@@ -20,10 +20,10 @@ from syncheck.cuda.host import HostMemory
 from syncheck.cuda.mode import DISPATCH
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import Streams
-from syncheck.frames import frame_at
 from syncheck.hb.clock import HOST
 from syncheck.hb.ids import NO_EVENT, EventId, StreamId, WaitCall
 from syncheck.instrument.patching import Patches
+from syncheck.source.frames import frame_at
 
 
 class TraceHandlers:

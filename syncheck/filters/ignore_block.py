@@ -7,9 +7,9 @@ from types import FrameType
 from typing import NamedTuple
 
 from syncheck.errors import ConfigError
-from syncheck.frames import frame_at
 from syncheck.rules import catalogue
 from syncheck.rules.model import Rule
+from syncheck.source.frames import frame_at
 
 
 class Ignored(NamedTuple):

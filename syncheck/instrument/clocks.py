@@ -5,11 +5,11 @@ import timeit
 from collections.abc import Callable
 from typing import Any
 
-from syncheck.frames import frame_at
 from syncheck.hb.ids import ReadingId, SiteId
 from syncheck.instrument.patching import Patches
 from syncheck.sanitizer.monitor import Monitor
-from syncheck.source_lines import is_user_file
+from syncheck.source.frames import frame_at
+from syncheck.source.lines import is_user_file
 
 _FLOAT_CLOCKS = ("time", "perf_counter", "monotonic")
 _INTEGER_CLOCKS = ("time_ns", "perf_counter_ns", "monotonic_ns")

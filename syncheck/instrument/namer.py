@@ -6,11 +6,11 @@ from typing import Any, Protocol
 
 import torch
 
-from syncheck.frames import frame_at
 from syncheck.hb.ids import AllocationId, NamedKind, SiteId
 from syncheck.instrument.naming import counted_name, name_of_tensor
 from syncheck.sanitizer.collector import PendingFinding
 from syncheck.sanitizer.monitor import Monitor
+from syncheck.source.frames import frame_at
 
 
 class CallSites(Protocol):

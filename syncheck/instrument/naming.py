@@ -8,7 +8,7 @@ from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
 
-from syncheck.source_lines import is_user_file, position
+from syncheck.source.lines import is_user_file, position
 
 _MAX_ITEMS = 64
 

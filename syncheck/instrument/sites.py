@@ -5,11 +5,11 @@ from types import CodeType, FrameType
 
 from syncheck.filters.ignore_block import Ignored, covers, current, running
 from syncheck.findings import UNKNOWN, Frame, Place
-from syncheck.frames import frame_at
 from syncheck.hb.ids import UNKNOWN_SITE, SiteId
 from syncheck.instrument.naming import bound_name
 from syncheck.rules.model import Rule
-from syncheck.source_lines import PACKAGE, column_of, excerpt, is_user_file, position, shown_path, source_line
+from syncheck.source.frames import frame_at
+from syncheck.source.lines import PACKAGE, column_of, excerpt, is_user_file, position, shown_path, source_line
 
 _MAX_FRAMES = 48
 _LAUNCHER = os.path.join(PACKAGE, "run", "launcher")

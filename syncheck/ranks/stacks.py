@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from syncheck.findings import Frame, Place
-from syncheck.source_lines import excerpt, is_user_file, shown_path, source_line
+from syncheck.source.lines import excerpt, is_user_file, shown_path, source_line
 
 _FRAME = re.compile(r'  File "(?P<path>.+)", line (?P<line>\d+) in (?P<function>.+)')
 

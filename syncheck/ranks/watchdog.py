@@ -22,8 +22,8 @@ from typing import Any, NoReturn
 
 from syncheck import serialization
 from syncheck.findings import Place
-from syncheck.frames import frames_of_threads
 from syncheck.ranks import writer
+from syncheck.source.frames import frames_of_threads
 
 MARK = "hang"
 """Name of the file by which a rank tells the others that the job hangs."""

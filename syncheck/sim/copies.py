@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from syncheck.frames import frame_at
 from syncheck.hb.ids import BY_TORCH, Access, NamedKind, StreamId
 from syncheck.instrument.naming import name_of_tensor
 from syncheck.instrument.plan import Plan, tensors_of
@@ -16,6 +15,7 @@ from syncheck.sim.launches import Launches
 from syncheck.sim.memory import Allocation
 from syncheck.sim.placement import Placement
 from syncheck.sim.runtime import Runtime
+from syncheck.source.frames import frame_at
 
 _ops = torch.ops.aten
 

@@ -13,7 +13,7 @@ from syncheck.findings import Frame
 from syncheck.paths import shown
 
 _CONTEXT_LINES = 2
-PACKAGE = str(Path(__file__).resolve().parent) + os.sep
+PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 
 
 def _library_roots() -> tuple[str, ...]:
