@@ -1,4 +1,4 @@
-"""What it costs to compare the ranks of a job: generated records, merged with the time and the peak memory told.
+"""What it costs to compare the ranks of a job: generated records, merged with the time and the peak memory printed.
 
 Run it as `python bench/ranks.py`; each size is merged in a process of its own, alike and with one rank that differs.
 """

@@ -4,6 +4,7 @@ import hashlib
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Literal
 
 from syncheck.rules.model import Rule, Severity
@@ -65,12 +66,67 @@ class Place:
         return next((frame for frame in self.stack if frame.is_user or frame.package not in _TRANSPARENT), None)
 
 
+class Applicability(StrEnum):
+    """Whether a fix may be made without a person looking at it."""
+
+    SAFE = "safe"
+    """It adds an order and changes nothing else."""
+    UNSAFE = "unsafe"
+    """It makes the host wait, or guesses where."""
+    EXAMPLE = "example"
+    """It shows what is meant: its code cannot be used as it is."""
+
+
+class EditKind(StrEnum):
+    """What an edit does."""
+
+    INSERT_BEFORE = "insert-before"
+    """Insert a statement before the statement at a line."""
+    INSERT_AFTER = "insert-after"
+    """Insert a statement after the statement at a line."""
+    REPLACE_CALL = "replace-call"
+    """Replace a call: `done.wait()` becomes `done.synchronize()`."""
+    APPEND_CALL = "append-call"
+    """Call a method of the result of a call that is a statement: `start()` becomes `start().wait()`."""
+    ADD_ARGUMENT = "add-argument"
+    """Give a call a keyword argument, in place of one of that name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One change of a source file.
+
+    Attributes:
+        kind: what it does.
+        path: the file, as in `Frame.path`.
+        line: of the statement or the call, from 1.
+        column: of the call, from 1; 0 where that is not known, or where a statement is meant.
+        code: a statement, "done.synchronize()", ".wait()" or "enable_timing=True", by kind.
+        old: of REPLACE_CALL, the name of the method that is called.
+    """
+
+    kind: EditKind
+    path: str
+    line: int
+    column: int
+    code: str
+    old: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """A repair: all of its edits, or none."""
+
+    edits: tuple[Edit, ...]
+    applicability: Applicability
+
+
 NOTHING_SEEN = "no GPU operator was seen: nothing was checked"
 NO_FILES = "there is no Python file: nothing was checked"
 """Why a report is incomplete, where nothing at all was checked."""
 
 UNKNOWN = Place(Frame("<unknown>", 0))
-"""Where nobody knows where something happened."""
+"""The place of something that happened at an unknown place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +134,11 @@ class Finding:
     """One report of a rule at a place.
 
     Attributes:
-        help: the line to add and where, ready to print; "" where there is none.
+        help: what to do, in words that are made from the fix; "" where there is nothing to say.
+        fix: the repair as data; None where there is none.
         related: the other places, most important first.
         count: how often it was seen; repeated findings are one finding.
-        half: which half of syncheck found it.
+        source: what found it.
         rank: the process's rank in a distributed job, 0 in a single process; the lowest of several.
         ranks: all ranks that found it, in order, once the ranks of a job are merged; else empty.
     """
@@ -92,10 +149,11 @@ class Finding:
     help: str = ""
     related: tuple[Place, ...] = ()
     count: int = 1
-    half: Literal["run", "lint"] = "run"
+    source: Literal["run", "lint"] = "run"
     rank: int = 0
     level: Severity = Severity.ERROR
     ranks: tuple[int, ...] = ()
+    fix: Fix | None = None
 
     @classmethod
     def of(cls, rule: Rule, place: Place, **facts: str) -> "Finding":

@@ -1,9 +1,9 @@
-"""Findings as plain data and back: for traces, the linter's cache, and what one process tells another."""
+"""Findings as plain data and back: for traces, the linter's cache, and what one process sends to another."""
 
 from dataclasses import asdict
 from typing import Any
 
-from syncheck.findings import Finding, Frame, Place, Summary
+from syncheck.findings import Applicability, Edit, EditKind, Finding, Fix, Frame, Place, Summary
 from syncheck.rules import catalogue
 from syncheck.rules.model import Severity
 
@@ -29,7 +29,8 @@ def of_finding(finding: Finding) -> dict[str, Any]:
     return {
         "rule": finding.rule.code, "place": of_place(finding.place), "message": finding.message, "help": finding.help,
         "related": [of_place(place) for place in finding.related], "level": finding.level.value,
-        "count": finding.count, "half": finding.half, "rank": finding.rank, "ranks": finding.ranks,
+        "count": finding.count, "half": finding.source, "rank": finding.rank, "ranks": finding.ranks,
+        "fix": None if finding.fix is None else of_fix(finding.fix),
     }  # fmt: skip
 
 
@@ -46,11 +47,27 @@ def to_finding(data: dict[str, Any]) -> Finding:
         help=str(data["help"]),
         related=tuple(map(to_place, data["related"])),
         count=int(data["count"]),
-        half=data["half"],
+        source=data["half"],
         rank=int(data["rank"]),
         level=Severity(data["level"]),
         ranks=tuple(int(rank) for rank in data.get("ranks", ())),
+        fix=to_fix(data["fix"]) if data.get("fix") is not None else None,
     )
+
+
+def of_fix(fix: Fix) -> dict[str, Any]:
+    """Return a fix as data that JSON takes."""
+    return {"applicability": fix.applicability.value, "edits": [asdict(edit) for edit in fix.edits]}
+
+
+def to_fix(data: dict[str, Any]) -> Fix:
+    """Return the fix that `of_fix` gave as data.
+
+    Raises:
+        KeyError, TypeError, ValueError: the data is damaged.
+    """
+    edits = tuple(Edit(**(edit | {"kind": EditKind(edit["kind"])})) for edit in data["edits"])
+    return Fix(edits, Applicability(data["applicability"]))
 
 
 def of_summary(summary: Summary) -> dict[str, Any]:

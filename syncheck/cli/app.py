@@ -47,7 +47,7 @@ inspecting.add_to(cli)
 
 def _version(value: bool) -> None:  # noqa: FBT001  typer calls it with one argument
     if value:
-        from syncheck.commands.doctor import torch_in_short  # noqa: PLC0415  it may import torch
+        from syncheck.commands.doctor import torch_in_short
 
         typer.echo(f"syncheck {__version__}")
         typer.echo(torch_in_short())

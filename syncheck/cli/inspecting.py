@@ -24,7 +24,7 @@ def add_to(cli: typer.Typer) -> None:
 
 def rules(output_format: _Format = _FORMATS.text) -> None:
     """List all rules."""
-    from syncheck.commands.rules import rule_table  # noqa: PLC0415  --help needs none of it
+    from syncheck.commands.rules import rule_table
 
     table = rule_table()
     if output_format is _FORMATS.json:
@@ -37,14 +37,14 @@ def rules(output_format: _Format = _FORMATS.text) -> None:
 
 def explain(rule: Annotated[str, typer.Argument(help="A code or a name: SYN101, unordered-read.")]) -> None:
     """Print the page of a rule."""
-    from syncheck.commands.rules import rule_page  # noqa: PLC0415  --help needs none of it
+    from syncheck.commands.rules import rule_page
 
     page = rule_page(rule)
     if not sys.stdout.isatty():
         typer.echo(page)
         return
-    from rich.console import Console  # noqa: PLC0415  only for a terminal
-    from rich.markdown import Markdown  # noqa: PLC0415  as above
+    from rich.console import Console
+    from rich.markdown import Markdown
 
     Console().print(Markdown(page))
 
@@ -54,7 +54,7 @@ def config(
     output_format: _Format = _FORMATS.text,
 ) -> None:
     """Print the settings in force, and where each comes from."""
-    from syncheck.commands.doctor import settings_in_force  # noqa: PLC0415  --help needs none of it
+    from syncheck.commands.doctor import settings_in_force
 
     rows = settings_in_force(path)
     if output_format is _FORMATS.json:
@@ -67,7 +67,7 @@ def config(
 def lsp() -> None:
     """Serve an editor: findings as you type, rule pages on hover, quick fixes."""
     try:
-        from syncheck.cli.lsp import serve  # noqa: PLC0415  it needs pygls
+        from syncheck.cli.lsp import serve
     except ModuleNotFoundError as error:
         raise ConfigError(f"{error.name} is not installed", "pip install 'syncheck[lsp]'") from error
     serve()
@@ -75,7 +75,7 @@ def lsp() -> None:
 
 def doctor() -> None:
     """Print what can be checked on this machine."""
-    from syncheck.commands.doctor import doctor as inspect_machine  # noqa: PLC0415  it may import torch
+    from syncheck.commands.doctor import doctor as inspect_machine
 
     for what, found in inspect_machine():
         typer.echo(f"{what + ':':<24} {found}")

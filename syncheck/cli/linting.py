@@ -68,7 +68,7 @@ def lint(
     layer: Layer,
 ) -> None:
     """Find the same mistakes in source, without running it."""
-    from syncheck.commands.lint import LintRequest, lint_files  # noqa: PLC0415  --help needs none of it
+    from syncheck.commands.lint import LintRequest, lint_files
 
     request = LintRequest(
         tuple(paths or (".",)),
@@ -89,8 +89,8 @@ def lint(
 
 
 def _lint_once(request: "LintRequest", options: Options, *, statistics: bool) -> int:
-    from syncheck.commands import lint as commands  # noqa: PLC0415  --help needs none of it
-    from syncheck.report.render import status_of  # noqa: PLC0415  as above
+    from syncheck.commands import lint as commands
+    from syncheck.report.render import status_of
 
     report, changed = commands.lint(request)
     if request.change == "diff":
@@ -109,7 +109,7 @@ def _lint_once(request: "LintRequest", options: Options, *, statistics: bool) ->
 
 def _watch(request: "LintRequest", options: Options) -> None:
     """Lint again whenever a file changes, until the user interrupts."""
-    from syncheck.commands.lint import stamps  # noqa: PLC0415  --help needs none of it
+    from syncheck.commands.lint import stamps
 
     seen: object = None
     with contextlib.suppress(KeyboardInterrupt):

@@ -17,9 +17,9 @@ from pygls.workspace import TextDocument
 from syncheck.commands.rules import rule_page
 from syncheck.config.settings import forget, options_for
 from syncheck.errors import ConfigError
-from syncheck.findings import Finding, Place
+from syncheck.findings import Applicability, Finding, Place
 from syncheck.lint import engine, files
-from syncheck.lint.fixes import repairs
+from syncheck.lint.fixes.repair import repair, repaired, with_ignore
 from syncheck.rules.catalogue import CATALOGUE
 from syncheck.rules.model import Severity
 from syncheck.version import __version__
@@ -114,26 +114,27 @@ class Server(LanguageServer):
     def actions(self, document: TextDocument, finding: Finding) -> Iterator[lsp.CodeAction]:
         """Yield what can be done about a finding: a repair, if there is one, and a comment."""
         path, source, code = to_fs_path(document.uri) or document.uri, document.source, finding.rule.code
-        found = self.findings[document.uri][1]
         diagnostic = self._diagnostic(document, finding)
-        better = repairs.repaired(path, source, found, finding) if code in repairs.SAFE | repairs.UNSAFE else None
-        if better is not None:
+        fix = finding.fix
+        better = None
+        if fix is not None and fix.applicability is not Applicability.EXAMPLE:
+            better = repaired(path, source, finding)
+        if fix is not None and better is not None:
             title = f"{code}: {finding.help.partition(';')[0]}"
-            yield self._action(document, title, better[0], diagnostic, is_preferred=code in repairs.SAFE)
-        line = max(finding.place.frame.line, finding.place.frame.end_line)
-        silenced = repairs.with_ignore(source, line, {code})
-        if not engine.lint_data(path, silenced.encode()).problem:  # a line that goes on takes no comment
-            yield self._action(document, f"{code}: ignore it here", silenced, diagnostic, is_preferred=False)
+            is_safe = fix.applicability is Applicability.SAFE
+            yield self._action(document, title, better, diagnostic, is_preferred=is_safe)
+        silenced = with_ignore(source, {finding.place.frame.line: {code}})
+        yield self._action(document, f"{code}: ignore it here", silenced, diagnostic, is_preferred=False)
 
     def all_repaired(self, document: TextDocument) -> lsp.CodeAction | None:
         """Return what makes all safe repairs at once; None if there is none."""
         path = to_fs_path(document.uri) or document.uri
         try:
             codes = options_for(path).codes_for(path)
-        except ConfigError:  # told when the text was linted
+        except ConfigError:  # reported when the text was linted
             return None
-        fixed = repairs.fix(path, document.source, unsafe=False, codes=codes)
-        if not fixed.repaired:
+        fixed = repair(path, document.source, unsafe=False, codes=codes)
+        if not fixed.findings:
             return None
         kind = f"{lsp.CodeActionKind.SourceFixAll.value}.syncheck"
         return lsp.CodeAction("syncheck: fix all", kind=kind, edit=self._edit(document, fixed.source))

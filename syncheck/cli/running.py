@@ -55,8 +55,8 @@ def run(
 
     Options of syncheck go before SCRIPT; what follows it is passed to the program.
     """
-    from syncheck.commands import run as commands  # noqa: PLC0415  --help needs none of it
-    from syncheck.run.launcher import Program  # noqa: PLC0415  as above
+    from syncheck.commands import run as commands
+    from syncheck.run.launcher import Program
 
     layer = tuple((name, _own(value) if name == "trace" else value) for name, value in layer)
     options = options_in("", layer, command="run")
@@ -87,7 +87,7 @@ def replay(
     layer: Layer,
 ) -> None:
     """Check a recorded run again, without the program and without torch."""
-    from syncheck.commands import run as commands  # noqa: PLC0415  --help needs none of it
+    from syncheck.commands import run as commands
 
     options = options_in("", layer, command="replay")
     streams = OutputStreams(sys.stdout.fileno(), sys.stdout.fileno())
@@ -103,7 +103,7 @@ def merge(
     layer: Layer,
 ) -> None:
     """Merge the records of the ranks of a job into one report, also those of ranks that died."""
-    from syncheck.commands import run as commands  # noqa: PLC0415  --help needs none of it
+    from syncheck.commands import run as commands
 
     options = options_in("", layer, command="merge")
     streams = OutputStreams(sys.stdout.fileno(), sys.stdout.fileno())

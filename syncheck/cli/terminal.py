@@ -63,7 +63,7 @@ def deliver(report: Report, options: Options, streams: OutputStreams) -> int:
 
     A report that cannot be written to its file is printed all the same, so that no finding is lost.
     """
-    from syncheck.report.render import render, status_of  # noqa: PLC0415  --help needs none of it
+    from syncheck.report.render import render, status_of
 
     report = report.completed()
     status = status_of(report, options)
@@ -98,8 +98,8 @@ def progress() -> Callable[[int, int], None]:
         if bar is None:
             if not sys.stderr.isatty() or time.monotonic() - began < _PROGRESS_TIMEOUT:
                 return
-            from rich.console import Console  # noqa: PLC0415
-            from rich.progress import Progress  # noqa: PLC0415
+            from rich.console import Console
+            from rich.progress import Progress
 
             bar = Progress(console=Console(stderr=True), transient=True)
             bar.add_task("files")

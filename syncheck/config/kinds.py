@@ -20,8 +20,8 @@ class Kind:
 
     Attributes:
         annotation: the type of one word, for the command line.
-        from_toml: turns a value of a TOML file into that of the setting; raises TypeError if it does not fit.
-        from_word: turns a word into the value of the setting; raises ConfigError if it does not fit.
+        from_toml: converts a value of a TOML file to that of the setting; raises TypeError if it does not fit.
+        from_word: converts a word to the value of the setting; raises ConfigError if it does not fit.
         choices: the values that it can have, if there are few.
         is_list: there can be several words.
         metavar: stands for a word in the help.

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -28,6 +29,8 @@ from syncheck.cuda.streams import Streams
 from syncheck.cuda.thread_contexts import ThreadContexts
 from syncheck.cuda.trace_handlers import TraceHandlers
 from syncheck.cuda.triton import Triton
+from syncheck.hb.clock import HOST
+from syncheck.hb.ids import NO_EVENT, EventId, StreamId
 from syncheck.instrument.clocks import Clocks
 from syncheck.instrument.findings import NewFindings
 from syncheck.instrument.namer import Namer
@@ -36,6 +39,23 @@ from syncheck.instrument.sites import SiteTable
 from syncheck.instrument.threads import install_threads
 from syncheck.sanitizer.monitor import Monitor
 from syncheck.semantics.threads import ThreadState
+
+
+class _Identities:
+    """See `syncheck.instrument.namer.Identities`."""
+
+    def __init__(self, streams: Streams, memory: Memory, events: Events) -> None:
+        self.allocation_of = memory.allocation_of
+        self._streams = streams
+        self._events = events
+
+    def stream_of(self, value: Any) -> StreamId:
+        """Return the stream that an object stands for; HOST for any other object."""
+        return self._streams.known(value) if isinstance(value, torch.cuda.Stream) else HOST
+
+    def event_of(self, value: Any) -> EventId:
+        """Return the event that an object stands for; NO_EVENT for any other object."""
+        return self._events.of(value) if isinstance(value, torch.Event | torch.cuda.Event) else NO_EVENT
 
 
 class Cuda:
@@ -66,7 +86,8 @@ class Cuda:
         self.kept = kept = KeptCallbacks()
         self.captures = captures = Captures(reporter)
         self.events = Events(reporter, streams, kept, captures)
-        namer = Namer(lambda: reporter.monitor, sites, memory.allocation_of, after_finding)
+        identities = _Identities(streams, memory, self.events)
+        namer = Namer(lambda: reporter.monitor, sites, identities, after_finding)
         reporter.name_new = namer.name_new
         self.launches = launches = Launches(reporter, streams, threads, memory, namer)
         self.errors = errors = OperatorErrors(reporter, streams, kept, captures)

@@ -1,4 +1,4 @@
-"""What happened and the monitor has not been told yet."""
+"""Monitor calls that are buffered."""
 
 from collections import deque
 from collections.abc import Callable
@@ -11,23 +11,23 @@ Call = tuple[Any, ...]
 """(name of a method of `Monitor`, its arguments...)."""
 
 _ENOUGH = 2048
-"""This many calls are told at once: most memory of a training step was freed by then, and nobody need hear of it."""
+"""This many calls are flushed at once: most memory of a training step was freed by then, and need not be reported."""
 
 
 class CallBuffer:
-    """Calls of the monitor that nobody waits for, in their order: they complete no finding.
+    """Calls of the monitor whose results are not needed at once, in their order: they complete no finding.
 
     A call is added without a lock, at any moment and from any thread: also while the monitor works.
 
     Attributes:
-        monitor: is told.
-        calls: what it has not been told.
+        monitor: receives them.
+        calls: those not yet flushed.
         add: adds a call.
         condenses: leave out what nothing can follow from.
 
     Args:
-        monitor: is told.
-        failed: is told what the monitor could not take, and its error.
+        monitor: receives them.
+        failed: called with the call that the monitor could not take, and its error.
     """
 
     def __init__(self, monitor: Monitor, failed: Callable[[str, Exception], None]) -> None:
@@ -39,7 +39,7 @@ class CallBuffer:
         self._told: set[str] = set()  # operators that the monitor has heard of
 
     def launch(self, stream: StreamId, operator: str, accesses: list[Access], site: SiteId) -> bool:
-        """See `Monitor`; tell whether so much happened that the monitor should be told.
+        """See `Monitor`; return whether enough calls are buffered to flush them.
 
         Only for work on the one stream that all work and all memory was on so far: no other has touched any memory.
         """

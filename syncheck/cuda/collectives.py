@@ -1,4 +1,4 @@
-"""Collectives on real GPUs: what the callbacks do not tell of NCCL."""
+"""Collectives on real GPUs: what the callbacks do not report of NCCL."""
 
 import weakref
 from collections.abc import Callable
@@ -32,7 +32,7 @@ class Collectives:
         self._named: set[StreamId] = set()
 
     def issuing(self, func: Any) -> tuple[Callable[[Any, Any], bool], None]:
-        """Return what tells the other ranks of a collective before it runs, and leaves it to run as any operator."""
+        """Return the function that records a collective for the other ranks before it runs."""
         reporter = self._reporter
 
         def issue(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -56,7 +56,7 @@ class Collectives:
 
         Source:
             torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, `pointToPoint`: it calls `recordStream` for the tensor of
-            a message, so that nobody has to wait before it is freed.
+            a message, so that no wait is needed before it is freed.
         """
         reporter, name = self._reporter, dispatch.plan.name
         is_own = stream != self._streams.current(device)
@@ -75,7 +75,7 @@ class Collectives:
             watchdog.started(group, self._probe(stream, device))
 
     def _probe(self, stream: StreamId, device: int) -> Callable[[], bool]:
-        """Return what tells whether a stream has got as far as it is now."""
+        """Return the function that says whether a stream has got as far as it is now."""
         with self._reporter.suppressed():
             event = new_plain_event()
             handle = self._streams.handle_of(stream)

@@ -179,7 +179,7 @@ def _always(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:  # noqa: ARG
 
 
 def _moves(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Tell whether `_to_copy` goes to another device."""
+    """Return whether `_to_copy` goes to another device."""
     wanted = kwargs.get("device")
     if wanted is None or not isinstance(args[0], torch.Tensor):
         return False
@@ -188,7 +188,7 @@ def _moves(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 
 def _crosses(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:  # noqa: ARG001  as the others
-    """Tell whether `copy_` goes to another device."""
+    """Return whether `copy_` goes to another device."""
     return bool(args[0].get_device() != args[1].get_device())
 
 

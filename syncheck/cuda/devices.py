@@ -72,7 +72,7 @@ def describe() -> str:
 
 
 def is_available() -> bool:
-    """Tell whether torch can use a GPU, without initializing CUDA: that is for the program to do, or to fork before.
+    """Return whether torch can use a GPU, without initializing CUDA: that is for the program to do, or to fork before.
 
     Source:
         torch/cuda/__init__.py, `_nvml_based_avail`.
@@ -118,7 +118,7 @@ def _driver() -> Any:
 
 
 def is_blocking(handle: int) -> bool:
-    """Tell whether a stream is implicitly ordered with the legacy default stream of its device.
+    """Return whether a stream is implicitly ordered with the legacy default stream of its device.
 
     Source:
         CUDA Driver API, cuStreamGetFlags: CU_STREAM_NON_BLOCKING is 1.
@@ -140,7 +140,7 @@ class NoSwitch:
 
 @cache
 def _trace_switch() -> Any:
-    """Return torch's own flag "somebody listens", which it offers no call to lower; None where it is not exported.
+    """Return torch's flag "a callback is registered", which no call lowers; None where it is not exported.
 
     Source:
         c10/core/impl/GPUTrace.h: `static bool haveState`, read by every `get_trace()`.

@@ -60,7 +60,7 @@ def is_silent(func: Any) -> bool:
 
 
 def _is_composite(func: Any) -> bool:
-    """Tell whether an operator is made of others, which the mode sees only if it takes it apart: in inference mode.
+    """Return whether an operator is made of others, which the mode sees only if it takes it apart: in inference mode.
 
     Source:
         torch/_ops.py, `OpOverload.decompose`; with autograd such operators are taken apart before they get here.

@@ -63,7 +63,7 @@ class Events:
     # -- identity
 
     def is_known(self, handle: int) -> bool:
-        """Tell whether an event was seen since the check began."""
+        """Return whether an event was seen since the check began."""
         return handle in self._by_handle
 
     def of_handle(self, handle: int) -> EventId:

@@ -27,7 +27,7 @@ _TRACED_CALLS = {
 class GpuTrace:
     """The switch of torch's GPU trace.
 
-    A callback that comes while a Python error is set replaces the error: torch imports a module for it. So nobody
+    A callback that comes while a Python error is set replaces the error: torch imports a module for it. So no callback
     listens while code of the program runs; what memory it lets go of is known from the storages.
 
     Every callback costs microseconds, and memory that comes and goes makes most of them. So a backward pass, which may
@@ -35,7 +35,7 @@ class GpuTrace:
 
     Attributes:
         inside: one entry for each call that is listened to now, of all threads.
-        switch: its `value` turns the callbacks on and off. Between the look at `inside` and the assignment no other
+        switch: its `value` enables and disables the callbacks. Between the look at `inside` and the assignment no other
             thread can run: the interpreter switches threads at calls and at jumps back.
 
     Source:

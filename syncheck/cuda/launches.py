@@ -106,4 +106,4 @@ class Launches:
             allocation = self._memory.allocation_of(tensor) if tensor.is_cuda else NO_ALLOCATION
             if allocation in allocations and allocation:
                 self._reporter.monitor.describe_allocation(allocation, self._memory.exact_view(tensor))
-        self._namer.name_tensors(findings)
+        self._namer.name_findings(findings)

@@ -16,7 +16,7 @@ from syncheck.instrument.plan import dtype_name
 from syncheck.instrument.torch_internals import data_ptr, is_contiguous
 
 UNKNOWN_POOL = -3
-"""Memory whose allocation nobody saw: what used it before is unknown, and its reuse is no hazard."""
+"""Memory whose allocation was not seen: what used it before is unknown, and its reuse is no hazard."""
 
 _MOST_LISTS = 512
 
@@ -57,7 +57,7 @@ class Memory:
 
     Attributes:
         live: address -> entry, for every address at which a tensor was seen.
-        dead: entries whose storages are gone, and nobody has looked yet.
+        dead: entries whose storages are gone, and have not been looked at yet.
     """
 
     def __init__(self, reporter: Reporter, streams: Streams, threads: ThreadContexts) -> None:
@@ -116,7 +116,7 @@ class Memory:
             self.begin(storage, address, storage.nbytes(), home, site)
 
     def is_known(self, storage: torch.UntypedStorage, address: int) -> bool:
-        """Tell whether the block at an address is a storage's; what was there before is gone, if it is another's."""
+        """Return whether the block at an address is a storage's; what was there before is gone, if it is another's."""
         entry = self.live.get(address)
         if entry is None:
             return False
@@ -145,7 +145,7 @@ class Memory:
             self.release_dead()
 
     def release_dead(self) -> None:
-        """Free what is gone. Called before any address is looked up, and before the monitor is told anything."""
+        """Free what is gone. Called before any address is looked up, and before the monitor is notified."""
         dead, live, reporter = self.dead, self.live, self._reporter
         inside, in_lists, add = self._inside, self._in_lists, reporter.call_buffer.add
         while dead:
@@ -270,7 +270,7 @@ class Memory:
         return self.new_view(entry, tensor, key) if view is None else view
 
     def new_view(self, entry: Entry, tensor: torch.Tensor, key: Any) -> ViewId:
-        """Announce a view that was not seen before. For a contiguous one only its extent is told: see `exact_view`."""
+        """Announce a new view. For a contiguous one only its extent is passed: see `exact_view`."""
         if not isinstance(key, int):
             view = self.exact_view(tensor)
         else:

@@ -107,6 +107,10 @@ class Streams:
             handle = same.cuda_stream
         return self.of(stream.device_index, handle)
 
+    def known(self, stream: Any) -> StreamId:
+        """Return the id of a stream object; HOST for a stream that has not been met."""
+        return self.by_handle[stream.device_index].get(stream.cuda_stream, HOST)
+
     def device_of(self, stream: StreamId) -> int:
         """Return a stream's device."""
         return self._known[stream][0]

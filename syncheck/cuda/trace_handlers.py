@@ -46,7 +46,7 @@ class TraceHandlers:
         self._captures = captures
 
     def install(self, patches: Patches) -> None:
-        """Put our handlers in place of the registries' own loops, which they call first where somebody else listens.
+        """Put our handlers in place of the registries' loops, and call those first where others are registered.
 
         A handler in place costs half of one in the registry's list. Creations say nothing: the generic event API
         reports the address of a variable, and streams are announced at first use. Memory is followed by its storages.

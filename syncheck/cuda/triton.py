@@ -67,7 +67,7 @@ class Triton:
     def _written_arguments(
         self, function: Any, given: dict[str, Any], tensors: dict[str, torch.Tensor]
     ) -> frozenset[str] | None:
-        """Return the arguments that a kernel writes, from Triton's own intermediate code; None where it cannot tell.
+        """Return the arguments that a kernel writes, from Triton's intermediate code; None where it does not say.
 
         Source:
             torch/_higher_order_ops/triton_kernel_wrap.py, `identify_mutated_tensors`: what torch.compile relies on.
@@ -88,7 +88,7 @@ class Triton:
                     return frozenset(write.name for write in found.read_writes.writes)
                 return frozenset(module.identify_mutated_tensors(function, dict(given), {}))
         except Exception:  # noqa: BLE001  another signature, or code that it cannot read
-            text = "what a Triton kernel writes could not be told from its code: all its tensors count as written"
+            text = "what a Triton kernel writes could not be read from its code: all its tensors count as written"
             self._reporter.note(text)
             return None
 

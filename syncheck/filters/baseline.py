@@ -91,7 +91,7 @@ class Baseline:
         return self.known - Counter(map(self.entry_of, findings))
 
     def knows(self, finding: Finding) -> bool:
-        """Tell whether a finding is known, however often."""
+        """Return whether a finding is known, however often."""
         return self.known[self.entry_of(finding)] > 0
 
     def replace(self, findings: Iterable[Finding], is_looked_at: Callable[[Entry], bool]) -> None:
@@ -121,7 +121,7 @@ class Baseline:
         """Return what is kept of a finding."""
         frame = finding.place.frame
         path = self.relative(frame.path) if frame.is_user else frame.path
-        return Entry(path, finding.rule.code, frame.function, frame.source.strip(), finding.half)
+        return Entry(path, finding.rule.code, frame.function, frame.source.strip(), finding.source)
 
     def file_of(self, entry: Entry) -> str:
         """Return the file of an entry; of a cell of a notebook, the notebook."""

@@ -28,7 +28,7 @@ class Suppression:
         text: how it reads, without its reason.
         codes: codes of the rules that it silences.
         is_file: it is for the whole file.
-        half: the half of syncheck that it is for, "run" or "lint"; "" for both.
+        source: what finds that which it silences, "run" or "lint"; "" for both.
         problem: why it silences nothing; "" if it does.
         is_used: it has silenced something.
     """
@@ -37,14 +37,14 @@ class Suppression:
     text: str
     codes: frozenset[str]
     is_file: bool = False
-    half: str = ""
+    source: str = ""
     problem: str = ""
     is_used: bool = False
 
     def covers(self, finding: Finding) -> bool:
-        """Tell whether it silences a finding."""
+        """Return whether it silences a finding."""
         frame = finding.place.frame
-        if self.half not in {"", finding.half} or finding.rule.code not in self.codes:
+        if self.source not in {"", finding.source} or finding.rule.code not in self.codes:
             return False
         return self.is_file or frame.line <= self.line <= max(frame.line, frame.end_line)
 
@@ -72,7 +72,7 @@ def _parsed(comment: str, line: int) -> list[Suppression]:
 
 def _suppression(match: re.Match[str], line: int) -> Suppression:
     kind, listed = match["kind"].lower(), match["list"]
-    half = kind.partition("-")[2] if kind in {"ignore-run", "ignore-lint"} else ""
+    source = kind.partition("-")[2] if kind in {"ignore-run", "ignore-lint"} else ""
     problem, codes = "", frozenset[str]()
     if listed is not None and not listed.endswith("]"):
         problem = "its bracket is not closed"
@@ -82,7 +82,7 @@ def _suppression(match: re.Match[str], line: int) -> Suppression:
     except ConfigError as error:
         problem = str(error)
     text = f"syncheck: {kind}" + (f"[{', '.join(names)}]" if listed is not None else "")
-    return Suppression(line, text, codes if not problem else frozenset(), kind == "ignore-file", half, problem)
+    return Suppression(line, text, codes if not problem else frozenset(), kind == "ignore-file", source, problem)
 
 
 def apply(findings: tuple[Finding, ...], suppressions: list[Suppression]) -> tuple[Finding, ...]:
@@ -104,13 +104,13 @@ class Comments:
         self._files: dict[str, list[Suppression]] = {}
 
     def silence(self, finding: Finding) -> bool:
-        """Tell whether a comment silences a finding, and mark it as used."""
+        """Return whether a comment silences a finding, and mark it as used."""
         return not apply((finding,), self._near(finding.place))
 
     def unused(self, path: str, lines: set[int]) -> list[Suppression]:
         """Return the comments for a run, in some lines of a file or for the whole, that have silenced nothing."""
         comments = self.in_file(path)
-        return [c for c in comments if not c.is_used and c.half != "lint" and (c.is_file or c.line in lines)]
+        return [c for c in comments if not c.is_used and c.source != "lint" and (c.is_file or c.line in lines)]
 
     def in_file(self, path: str) -> list[Suppression]:
         """Return the suppressions in a file."""

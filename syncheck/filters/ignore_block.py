@@ -28,7 +28,7 @@ class Ignored(NamedTuple):
 _current: ContextVar[tuple[Ignored, ...]] = ContextVar("syncheck.ignore", default=())
 """The blocks that this thread, or this task of asyncio, is in."""
 running: list[Ignored] = []
-"""The blocks that any of them is in: as long as there are none, nobody need ask."""
+"""The blocks that any of them is in: as long as there are none, no check is needed."""
 entered: set[Ignored] = set()
 """The blocks that were entered since this was emptied last."""
 used: set[Ignored] = set()
@@ -37,7 +37,7 @@ used: set[Ignored] = set()
 
 @contextmanager
 def ignore(*rules: str) -> Iterator[None]:
-    """Do not report some rules for what this thread, or task, submits in a block; nothing happens where nobody checks.
+    """Do not report some rules for what this thread, or task, submits in a block; it has no effect outside a check.
 
     Args:
         rules: codes, prefixes or names.
@@ -74,7 +74,7 @@ def current() -> tuple[Ignored, ...]:
 
 
 def covers(blocks: tuple[Ignored, ...], rule: Rule) -> bool:
-    """Tell whether a rule is ignored in one of some blocks, and mark that one as used."""
+    """Return whether a rule is ignored in one of some blocks, and mark that one as used."""
     block = next((block for block in blocks if rule.code in block.codes), None)
     if block is not None:
         used.add(block)

@@ -19,7 +19,7 @@ class Policy:
 
     Args:
         options: how.
-        is_linted_away: tells whether a comment, given by (path, line), silences what the linter finds.
+        is_linted_away: says whether a comment, given by (path, line), silences what the linter finds.
 
     Raises:
         ConfigError: the baseline is missing or damaged.
@@ -38,7 +38,7 @@ class Policy:
         return replace(report, findings=tuple(filter(self._is_wanted, findings)))
 
     def is_failing(self, report: Report) -> bool:
-        """Tell whether a report, as `applied` gave it, has anything that fails and is not known."""
+        """Return whether a report, as `applied` gave it, has anything that fails and is not known."""
         new = report.findings if self._baseline is None else self._baseline.new(report.findings)
         return replace(report, findings=new).failing(self._options.fail_on)
 
@@ -47,7 +47,7 @@ class Policy:
 
         Args:
             report: of the whole run.
-            lines: (path, line) of all the program's call sites: comments there that silenced nothing are told, and
+            lines: (path, line) of all the program's call sites: comments there that silenced nothing are reported, and
                 what the baseline knows of other files is left as it is.
 
         Raises:
@@ -88,7 +88,7 @@ class Policy:
             f"{path}:{comment.line}: {comment}"
             for path, numbers in sorted(by_path.items())
             for comment in self._comments.unused(path, numbers)
-            if comment.half
+            if comment.source
             or comment.problem
             or not (self._is_linted_away and self._is_linted_away(path, comment.line))
         ]
@@ -99,13 +99,13 @@ class Policy:
 
 
 def rank() -> int:
-    """Return this process's rank among those of its job, as torchrun and its like tell it; 0 if it is alone."""
+    """Return this process's rank among those of its job, as torchrun and similar launchers set it; 0 if it is alone."""
     number = os.environ.get("RANK", "0")
     return int(number) if number.isdecimal() and is_distributed() else 0
 
 
 def is_distributed() -> bool:
-    """Tell whether this process is one of several of a job."""
+    """Return whether this process is one of several of a job."""
     size = os.environ.get("WORLD_SIZE", "1")
     return size.isdecimal() and int(size) > 1
 
@@ -113,13 +113,13 @@ def is_distributed() -> bool:
 def looking_at(
     half: str, baseline: Baseline, options_of: Callable[[str], Options], is_seen: Callable[[str], bool]
 ) -> Callable[[Entry], bool]:
-    """Return what tells whether an entry of a baseline would have been found, were it still there.
+    """Return the function that says whether an entry of a baseline would have been found, were it still there.
 
     Args:
         half: "run" or "lint".
         baseline: the entry's.
         options_of: the settings for a file.
-        is_seen: tells whether a file, by its path in the baseline, was looked at.
+        is_seen: says whether a file, by its path in the baseline, was looked at.
     """
 
     def would_be_found(entry: Entry) -> bool:
@@ -155,7 +155,7 @@ def known_left_out(
         report: what was found.
         baseline: what is known.
         options: whether the baseline is to be written anew.
-        is_looked_at: tells whether an entry would have been found, were it still there.
+        is_looked_at: says whether an entry would have been found, were it still there.
         is_certain: what was looked at and not found is fixed, and vanishes from the baseline.
 
     Raises:

@@ -28,13 +28,13 @@ def actor_of(epoch: Epoch) -> StreamId:
 
 
 def covers(clock: VectorClock, epoch: Epoch) -> bool:
-    """Tell whether everything at `epoch` happens before the clock's owner's next op."""
+    """Return whether everything at `epoch` happens before the clock's owner's next op."""
     actor = epoch & ACTOR_MASK
     return epoch == 0 or (actor < len(clock) and clock[actor] >= epoch)
 
 
 def join(clock: VectorClock, other: VectorClock) -> bool:
-    """Raise each entry of `clock` to that of `other`; tell whether anything changed.
+    """Raise each entry of `clock` to that of `other`; return whether anything changed.
 
     `other` may be shorter, as it is when it was copied before some stream existed.
     """

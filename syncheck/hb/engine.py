@@ -108,7 +108,7 @@ class Engine(Order):
         return freed.take(n_bytes, self._ahead(home)) if freed is not None and freed.pending else []
 
     def record_stream(self, allocation: AllocationId, stream: StreamId, note: Note = NO_NOTE) -> bool:
-        """Protect an allocation for a stream's work; tell whether it is the allocation's own stream.
+        """Protect an allocation for a stream's work; return whether it is the allocation's own stream.
 
         Args:
             allocation: the memory.
@@ -135,7 +135,7 @@ class Engine(Order):
         return self._block(allocation).label
 
     def free_private(self, allocation: AllocationId) -> bool:
-        """End an allocation's life if only its home stream has touched it; tell whether that was so.
+        """End an allocation's life if only its home stream has touched it; return whether that was so.
 
         Nothing can follow from such a free: the memory goes back to the stream that used it.
         """
@@ -187,7 +187,7 @@ class Engine(Order):
         return Freed(useless, tuple(sorted(recorded.keys() - set(useless))))
 
     def is_live(self, allocation: AllocationId) -> bool:
-        """Tell whether the allocation exists."""
+        """Return whether the allocation exists."""
         return allocation in self._blocks
 
     def _block(self, allocation: AllocationId) -> Block:
@@ -297,7 +297,7 @@ class Engine(Order):
 
 
 def _may_conflict(overlaps: list[Cell], clock: VectorClock, *, is_write: bool) -> bool:
-    """Tell whether the history of cells that share bytes holds anything that `clock` does not cover."""
+    """Return whether the history of cells that share bytes holds anything that `clock` does not cover."""
     for other in overlaps:
         write, read = other.write, other.read
         if clock[write & ACTOR_MASK] < write:

@@ -65,7 +65,7 @@ def strided(start: int, sizes: tuple[int, ...], strides: tuple[int, ...], item_s
 
 
 def contains(outer: Footprint, inner: Footprint) -> bool:
-    """Tell whether `outer` certainly touches every byte that `inner` touches."""
+    """Return whether `outer` certainly touches every byte that `inner` touches."""
     if outer == inner:
         return True
     return outer.is_dense and outer.start <= inner.start and inner.stop <= outer.stop
@@ -73,7 +73,7 @@ def contains(outer: Footprint, inner: Footprint) -> bool:
 
 @lru_cache(maxsize=65_536)
 def overlap(first: Footprint, second: Footprint) -> bool:
-    """Tell whether two footprints of one allocation share a byte; exact up to a bound on the work.
+    """Return whether two footprints of one allocation share a byte; exact up to a bound on the work.
 
     Two positions are equal when a sum of strides times bounded counts hits a window as wide as both runs:
     a bounded linear Diophantine problem, searched widest stride first and pruned by the common divisor.
@@ -97,7 +97,7 @@ def overlap(first: Footprint, second: Footprint) -> bool:
 
 
 def _reachable(terms: list[tuple[int, int]], slack: int, target: int) -> bool:
-    """Tell whether some sum of `stride * count` lies in `[target - slack, target]`."""
+    """Return whether some sum of `stride * count` lies in `[target - slack, target]`."""
     divisors = [0] * (len(terms) + 1)
     reach = [0] * (len(terms) + 1)
     for index in range(len(terms) - 1, -1, -1):

@@ -56,7 +56,7 @@ class Cell:
         self.reads = None
 
     def is_covered_by(self, clock: VectorClock) -> bool:
-        """Tell whether all history is covered by `clock`."""
+        """Return whether all history is covered by `clock`."""
         return covers(clock, self.write) and all(covers(clock, epoch) for epoch, _ in self.all_reads())
 
 
@@ -65,7 +65,7 @@ _NO_CELLS: dict[int, Cell] = {}
 
 
 Note: TypeAlias = tuple[SiteId, ViewId]
-"""What a caller of `record_stream` wants to be told again: the call site, and the view it named."""
+"""What a caller of `record_stream` wants back: the call site, and the view it named."""
 NO_NOTE: Note = (SiteId(0), ViewId(0))
 
 
@@ -126,7 +126,7 @@ class Block:
 
     @property
     def is_touched(self) -> bool:
-        """Tell whether any access is remembered."""
+        """Return whether any access is remembered."""
         return bool(self.cells) or self.view >= 0
 
     def share(self, footprints: list[Footprint], key_of: list[int]) -> None:

@@ -143,11 +143,11 @@ class Order:
         return WaitResult.ORDERED if self._host_learns(snapshot) else WaitResult.REDUNDANT
 
     def sync_stream(self, stream: StreamId) -> bool:
-        """The host waits for the stream; tell whether it learned anything."""
+        """The host waits for the stream; return whether it learned anything."""
         return self._host_learns(self._submit(stream))
 
     def sync_device(self, device: int) -> bool:
-        """The host waits for all streams of one device; tell whether it learned anything."""
+        """The host waits for all streams of one device; return whether it learned anything."""
         learned = [self._host_learns(self._submit(stream)) for stream in self._devices.get(device, ())]
         return any(learned)
 
@@ -175,19 +175,19 @@ class Order:
         return [clock[index] for index, clock in enumerate(self._clocks)]
 
     def stream_covers(self, stream: StreamId, epoch: Epoch) -> bool:
-        """Tell whether an op submitted to the stream now comes after `epoch`."""
+        """Return whether an op submitted to the stream now comes after `epoch`."""
         return covers(self._ahead(stream), epoch)
 
     def covers(self, actor: StreamId, epoch: Epoch) -> bool:
-        """Tell whether an actor, the host or a stream, knows `epoch`."""
+        """Return whether an actor, the host or a stream, knows `epoch`."""
         return covers(self._clocks[actor], epoch)
 
     def host_covers(self, epoch: Epoch) -> bool:
-        """Tell whether the host knows `epoch` to be complete."""
+        """Return whether the host knows `epoch` to be complete."""
         return covers(self._host, epoch)
 
     def is_pending(self, snapshot: VectorClock, besides: int) -> bool:
-        """Tell whether a snapshot holds an op, of an actor other than `besides`, not known to the host as complete."""
+        """Return whether a snapshot holds an op that the host does not know as complete, of an actor but `besides`."""
         return any(e >= TICK and i != besides and not covers(self._host, e) for i, e in enumerate(snapshot))
 
     def snapshot(self, event: EventId) -> VectorClock | None:

@@ -51,7 +51,7 @@ def argument(func: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 
 
 def is_handed_out(operator: str) -> bool:
-    """Tell whether the program gets a handle, or a tensor that is one, of the operator that runs in this thread."""
+    """Return whether the program gets a handle, or a tensor that is one, of the operator that runs in this thread."""
     return operator.startswith("_c10d_functional::") or (calls.depth > 0 and operator.startswith("c10d::"))
 
 
@@ -158,7 +158,7 @@ def issue(
         args: its arguments.
         kwargs: more of them.
         site: the call site.
-        place: turns a call site into a place.
+        place: converts a call site to a place.
 
     Returns:
         The name of its group in the records; "" if it is not recorded.

@@ -27,7 +27,7 @@ class Gradients:
         """An operator is about to be logged: gradients of other nodes are protected for its stream.
 
         Args:
-            monitor: is told.
+            monitor: receives the calls.
             node: a number of the node that it runs in: to keep the node itself would keep alive what it holds.
             stream: its stream.
             accesses: what it reads and writes: (allocation, view, is_write).

@@ -1,16 +1,23 @@
 """Gives the monitor the program's names of its things, while its frames are alive."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from types import FrameType
 from typing import Any, Protocol
 
 import torch
 
-from syncheck.hb.ids import AllocationId, NamedKind, SiteId
-from syncheck.instrument.naming import counted_name, name_of_tensor
+from syncheck.findings import EditKind
+from syncheck.hb.ids import AllocationId, EventId, NamedKind, SiteId, StreamId
+from syncheck.instrument.naming import counted_name, name_in_frame, name_of_tensor
 from syncheck.sanitizer.collector import PendingFinding
-from syncheck.sanitizer.monitor import Monitor
+from syncheck.sanitizer.messages import EventCode, Part, StreamCode, TensorCode
+from syncheck.sanitizer.monitor import Monitor, SourceLine
 from syncheck.source.frames import frame_at
+from syncheck.source.lines import line_of_frame
+
+_MOST_FRAMES = 64
+"""Frames to look at for those of the program."""
 
 
 class CallSites(Protocol):
@@ -20,14 +27,34 @@ class CallSites(Protocol):
         """Return the name that the program binds what it makes itself at a call site to; "" if none."""
         ...
 
+    def lines_of(self, site: SiteId) -> tuple[SourceLine, ...]:
+        """Return the line of a call site in the program, then those of its callers in it."""
+        ...
+
+
+class Identities(Protocol):
+    """Recognizes the program's objects; each method returns 0 for what it does not know."""
+
+    def allocation_of(self, tensor: torch.Tensor) -> AllocationId:
+        """Return the allocation that a tensor lies in."""
+        ...
+
+    def stream_of(self, value: Any) -> StreamId:
+        """Return the stream that an object stands for."""
+        ...
+
+    def event_of(self, value: Any) -> EventId:
+        """Return the event that an object stands for."""
+        ...
+
 
 class Namer:
-    """Names streams and events where they are made, and tensors where a finding is made of them.
+    """Names streams and events where they are made, and all that a finding speaks of where it is found.
 
     Args:
         monitor: returns the monitor, which gets the names.
         sites: knows what is bound at a call site.
-        allocation_of: the allocation of a tensor; 0 if it has none.
+        identities: recognizes objects.
         after_finding: called after new findings.
     """
 
@@ -35,12 +62,12 @@ class Namer:
         self,
         monitor: Callable[[], Monitor],
         sites: CallSites,
-        allocation_of: Callable[[torch.Tensor], AllocationId],
+        identities: Identities,
         after_finding: Callable[[], None],
     ) -> None:
         self._monitor = monitor
         self._sites = sites
-        self._allocation_of = allocation_of
+        self._identities = identities
         self._after_finding = after_finding
         self._made_at: dict[SiteId, int] = {}  # call site in a comprehension -> number of the last thing made there
 
@@ -53,15 +80,53 @@ class Namer:
         if name:
             self._monitor().name(kind, ident, name)
 
-    def name_tensors(self, findings: list[PendingFinding]) -> None:
-        """Name the tensors of new findings."""
+    def name_findings(self, findings: list[PendingFinding]) -> None:
+        """Name what new findings speak of."""
         frame = frame_at(1)
         for allocation in {finding.allocation for finding in findings if finding.allocation}:
-            name = name_of_tensor(frame, partial(self._is, allocation))
+            name = name_of_tensor(frame, partial(self._is_tensor, allocation))
             if name:
                 self._monitor().name(NamedKind.ALLOCATION, allocation, name)
+        for finding in findings:
+            self._name_at_lines(finding, frame)
         if any(finding.superseded is None for finding in findings):
             self._after_finding()
 
-    def _is(self, allocation: AllocationId, value: Any) -> bool:
-        return isinstance(value, torch.Tensor) and self._allocation_of(value) == allocation
+    def _name_at_lines(self, finding: PendingFinding, frame: FrameType | None) -> None:
+        """Name what a repair speaks of, in the frames that are at the lines where it may be made."""
+        for edit in finding.fix.edits if finding.fix is not None else ():
+            wanted = [found for part in edit.code if (found := self._wanted(part)) is not None]
+            if edit.kind is not EditKind.INSERT_BEFORE or not wanted:
+                continue
+            for line, there in _frames_at(self._sites.lines_of(edit.site), frame):
+                for kind, ident, is_wanted in wanted:
+                    name = name_in_frame(there, is_wanted)
+                    if name:
+                        self._monitor().name_at(kind, ident, name, line.path, line.number)
+
+    def _wanted(self, part: Part) -> tuple[NamedKind, int, Callable[[Any], bool]] | None:
+        """Return kind and id of what code speaks of, and what recognizes it; None if it speaks of nothing."""
+        match part:
+            case StreamCode(stream):
+                return NamedKind.STREAM, stream, lambda value: self._identities.stream_of(value) == stream
+            case EventCode(event):
+                return NamedKind.EVENT, event, lambda value: self._identities.event_of(value) == event
+            case TensorCode(allocation):
+                return NamedKind.ALLOCATION, allocation, partial(self._is_tensor, allocation)
+            case _:
+                return None
+
+    def _is_tensor(self, allocation: AllocationId, value: Any) -> bool:
+        return isinstance(value, torch.Tensor) and self._identities.allocation_of(value) == allocation
+
+
+def _frames_at(lines: tuple[SourceLine, ...], frame: FrameType | None) -> Iterator[tuple[SourceLine, FrameType]]:
+    """Yield the frames, from one outwards, that are at some lines."""
+    waiting = {(line.path, line.number, line.function): line for line in lines}
+    looked_at = 0
+    while frame is not None and waiting and looked_at < _MOST_FRAMES:
+        line = waiting.pop(line_of_frame(frame), None)
+        if line is not None:
+            yield line, frame
+        frame = frame.f_back
+        looked_at += 1

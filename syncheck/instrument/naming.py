@@ -5,7 +5,7 @@ import linecache
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from types import CodeType, FrameType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from syncheck.source.lines import is_user_file, position
@@ -29,15 +29,15 @@ def bound_name(found: tuple[CodeType, int] | None) -> str:
     return _target(code.co_filename, line, -1 if column is None else column)
 
 
-def counted_name(name: str, turn: int) -> str:
-    """Return the name of the thing made in a comprehension's given turn, from 0: of "streams[...]", "streams[2]"."""
+def counted_name(name: str, iteration: int) -> str:
+    """Return the name of the object made on an iteration, from 0, of a comprehension: "streams[2]"."""
     if not name.endswith("[...]"):
         return name
     base = name.removesuffix("[...]")
     if not base.startswith("("):
-        return f"{base}[{turn}]"
+        return f"{base}[{iteration}]"
     targets = base.strip("()").split(", ")  # a, b = (make() for _ in range(2))
-    return targets[turn % len(targets)]
+    return targets[iteration % len(targets)]
 
 
 @lru_cache(maxsize=256)
@@ -103,6 +103,29 @@ def name_of_tensor(frame: FrameType | None, is_wanted: Callable[[Any], bool]) ->
                 return _best_name(names, frame)
         frame = frame.f_back
     return ""
+
+
+def name_in_frame(frame: FrameType, is_wanted: Callable[[Any], bool]) -> str:
+    """Return what holds a value in one frame: "x", "self.stream", "loader.stream", "self.streams[0]"; "" if nothing."""
+    for name, value in (*_variables(frame), *_attributes(frame)):
+        if is_wanted(value):
+            return name
+    return ""
+
+
+def _attributes(frame: FrameType) -> Iterator[tuple[str, Any]]:
+    """Yield names and values of what objects of the program hold, one level deep."""
+    for name, value in (*frame.f_locals.items(), *frame.f_globals.items()):
+        if name.startswith("__") or isinstance(value, ModuleType | type):
+            continue
+        try:
+            held = object.__getattribute__(value, "__dict__")  # without code of the program
+        except AttributeError:
+            continue
+        for key, item in list(held.items())[:_MAX_ITEMS]:
+            yield f"{name}.{key}", item
+            if isinstance(item, list | tuple):
+                yield from ((f"{name}.{key}[{index}]", inner) for index, inner in enumerate(item[:_MAX_ITEMS]))
 
 
 def _best_name(names: list[str], frame: FrameType) -> str:

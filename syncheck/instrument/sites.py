@@ -1,5 +1,6 @@
 """Call sites: captured as code objects and instruction offsets, turned into text only for a finding."""
 
+import linecache
 import os
 from types import CodeType, FrameType
 
@@ -8,8 +9,10 @@ from syncheck.findings import UNKNOWN, Frame, Place
 from syncheck.hb.ids import UNKNOWN_SITE, SiteId
 from syncheck.instrument.naming import bound_name
 from syncheck.rules.model import Rule
+from syncheck.sanitizer.monitor import SourceLine
 from syncheck.source.frames import frame_at
 from syncheck.source.lines import PACKAGE, column_of, excerpt, is_user_file, position, shown_path, source_line
+from syncheck.source.scopes import scopes_of
 
 _MAX_FRAMES = 48
 _LAUNCHER = os.path.join(PACKAGE, "run", "launcher")
@@ -82,7 +85,7 @@ class SiteTable:
         return twin
 
     def ignored(self, ident: SiteId, rule: Rule) -> bool:
-        """Tell whether the program ignores a rule at a call site."""
+        """Return whether the program ignores a rule at a call site."""
         return covers(self._ignored.get(ident, ()), rule)
 
     def ignored_codes(self, ident: SiteId) -> list[str]:
@@ -121,6 +124,11 @@ class SiteTable:
         chosen = next((index for index, frame in enumerate(frames) if frame.is_user), 0)
         return Place(frames[chosen], "", excerpt(codes[chosen].co_filename, frames[chosen]), frames)
 
+    def lines_of(self, ident: SiteId) -> tuple[SourceLine, ...]:
+        """Return the line of a call site in the program, then those of its callers in it."""
+        codes = [(code, lasti) for code, lasti in self._stacks[ident] if self._is_user(code.co_filename)]
+        return tuple(_source_line(code, lasti) for code, lasti in codes) or (SourceLine(UNKNOWN.frame.path, 0),)
+
     def bound(self, ident: SiteId) -> str:
         """Return the name that the program binds what is made at a call site to, or deletes there; "" if none."""
         return bound_name(self.user_code(ident))
@@ -156,8 +164,15 @@ class SiteTable:
         )
 
 
+def _source_line(code: CodeType, lasti: int) -> SourceLine:
+    number, _, column, _ = position(code, lasti)
+    text = source_line(code.co_filename, number)
+    scopes = scopes_of("".join(linecache.getlines(code.co_filename)))
+    return SourceLine(shown_path(code.co_filename), number, column_of(text, column), code.co_qualname, scopes)
+
+
 def _is_outside(code: CodeType) -> bool:
-    """Tell whether a frame is that of the launcher: what called it is no part of the program."""
+    """Return whether a frame is that of the launcher: what called it is no part of the program."""
     return code.co_filename.startswith(_LAUNCHER)
 
 

@@ -21,7 +21,7 @@ class Watchable(Protocol):
 
 
 class Notes(Protocol):
-    """Where the user is told something."""
+    """Where notes to the user go."""
 
     def note(self, text: str) -> None:
         """Tell the user something about the run."""
@@ -34,7 +34,7 @@ class Window:
     Args:
         steps: number of steps done when the watch begins, and when it ends; None: with the program.
         backend: what watches.
-        notes: is told if the window never began.
+        notes: receives a note if the window never began.
     """
 
     def __init__(self, steps: tuple[int, int | None], backend: Watchable, notes: Notes) -> None:

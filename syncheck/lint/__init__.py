@@ -1,1 +1,1 @@
-"""The linter: runs each function in the mind, on the machine of streams and events that the sanitizer checks."""
+"""The linter: interprets each function on the model of streams and events that the sanitizer checks."""

@@ -73,7 +73,7 @@ class Analysis:
         self._path = path
         self._source = source
         self._definitions = definitions_in(self._tree.body)
-        self._bindings = Bindings(self._tree)
+        self._bindings = Bindings(self._tree, source)
         self._anchors = anchor_lines(source)
         self._attributes: dict[ast.ClassDef, dict[str, list[ast.expr | None]]] = {}
         self._followed: set[ast.AST] = set()
@@ -90,10 +90,10 @@ class Analysis:
                 found += self._paths(partial(self._run_function, function, kind), is_script=False)
         if any(word in self._source for word in habits.WORDS):
             found += habits.findings(self._tree, Places(self._path, self._lines, self._bindings))
-        return tuple(replace(finding, count=1, half="lint") for finding in merge_equal(found))
+        return tuple(replace(finding, count=1, source="lint") for finding in merge_equal(found))
 
     def _is_script(self) -> bool:
-        """Tell whether the file does anything by itself, beyond definitions."""
+        """Return whether the file does anything by itself, beyond definitions."""
         return any(
             (
                 isinstance(statement, ast.Expr | ast.For | ast.While | ast.With | ast.If | ast.Try)
@@ -104,7 +104,7 @@ class Analysis:
         )
 
     def _has_anchor_word(self, node: ast.stmt) -> bool:
-        """Tell whether a word that a rule can begin with stands in a statement."""
+        """Return whether a word that a rule can begin with stands in a statement."""
         first = bisect_left(self._anchors, node.lineno)
         return first < len(self._anchors) and self._anchors[first] <= (node.end_lineno or node.lineno)
 
@@ -172,7 +172,7 @@ class Analysis:
         if not isinstance(made, Class):
             return
         member = made.members.get(function.name)
-        if not isinstance(member, Function):  # a decorator that nobody knows has made something of it
+        if not isinstance(member, Function):  # an unknown decorator has replaced it
             member = Function(function, made.scope)
         self._call(interpreter, member, [] if member.is_static else [self._instance(interpreter, made, function)])
 
@@ -216,7 +216,7 @@ def _lazily_made(interpreter: Interpreter, kind: Class, values: list[ast.expr | 
 
 
 def _as_seen_in_source(finding: Finding) -> Finding:
-    """Return a finding of the session as the linter tells it: of a useless `with`, where the block begins."""
+    """Return a finding of the session as the linter reports it: a useless `with` where the block begins."""
     if finding.rule.code != "SYN501" or not finding.related:
         return finding
     block, *others = finding.related
@@ -225,7 +225,7 @@ def _as_seen_in_source(finding: Finding) -> Finding:
 
 
 def _is_cross_function_timing(finding: Finding) -> bool:
-    """Tell whether a clock is said to miss work on a side stream that another function submitted: a prefetcher's."""
+    """Return whether a clock is said to miss work on a side stream that another function submitted: a prefetcher's."""
     if finding.rule.code != "SYN701" or not finding.related or "default stream" in finding.message:
         return False
     return finding.related[0].frame.function != finding.place.frame.function

@@ -12,7 +12,7 @@ from syncheck import serialization
 from syncheck.lint.result import Result
 from syncheck.version import __version__
 
-_FORMAT = 4
+_FORMAT = 5
 
 
 def _own_time() -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from syncheck.config.options import Options
 from syncheck.filters import comments
-from syncheck.findings import Finding, Frame, Place, Report, Summary
+from syncheck.findings import Edit, Finding, Frame, Place, Report, Summary
 from syncheck.lint import files
 from syncheck.lint.cache import Cache, digest_of
 from syncheck.lint.prefilter import can_matter
@@ -24,7 +24,7 @@ class Outcome:
     """What came of all files.
 
     Attributes:
-        results: path -> result, of the files that had anything to tell.
+        results: path -> result, of the files that had anything to report.
     """
 
     results: dict[str, Result] = field(default_factory=dict)
@@ -52,10 +52,10 @@ def lint_source(path: str, text: files.Text) -> Result:
 
 
 def _is_for_lint(comment: comments.Suppression) -> bool:
-    """Tell whether a comment could silence something that the linter finds."""
+    """Return whether a comment could silence something that the linter finds."""
     from syncheck.lint.analysis import RULES  # noqa: PLC0415  as above
 
-    return bool(comment.problem) or (comment.half != "run" and any(rule.code in comment.codes for rule in RULES))
+    return bool(comment.problem) or (comment.source != "run" and any(rule.code in comment.codes for rule in RULES))
 
 
 def _in_cell(finding: Finding, path: str, cells: tuple[tuple[int, int], ...]) -> Finding:
@@ -70,8 +70,20 @@ def _in_cell(finding: Finding, path: str, cells: tuple[tuple[int, int], ...]) ->
         excerpt = tuple((line - first + 1, text) for line, text in place.excerpt if line >= first)
         return Place(there, place.message, excerpt)
 
-    related = tuple(moved(place) for place in finding.related)
-    return replace(finding, place=moved(finding.place), related=related)
+    def moved_edit(edit: Edit) -> Edit:
+        first, number = max(cell for cell in cells if cell[0] <= edit.line)
+        return replace(edit, path=f"{path}:cell {number}", line=edit.line - first + 1)
+
+    return _with_places(finding, moved, moved_edit)
+
+
+def _with_places(finding: Finding, moved: Callable[[Place], Place], moved_edit: Callable[[Edit], Edit]) -> Finding:
+    """Return a finding with its places, and those of its fix, given in another way."""
+    fix = finding.fix
+    if fix is not None:
+        fix = replace(fix, edits=tuple(map(moved_edit, fix.edits)))
+    related = tuple(map(moved, finding.related))
+    return replace(finding, place=moved(finding.place), related=related, fix=fix)
 
 
 def lint_data(path: str, data: bytes) -> Result:
@@ -181,4 +193,4 @@ def _shown(finding: Finding, path: str, shown: str) -> Finding:
 
     if path == shown:
         return finding
-    return replace(finding, place=moved(finding.place), related=tuple(moved(place) for place in finding.related))
+    return _with_places(finding, moved, lambda edit: replace(edit, path=shown + edit.path.removeprefix(path)))

@@ -26,7 +26,7 @@ _DEVICE_ANCHORS = frozenset("cuda xpu npu hpu musa accelerator get_accelerator s
 
 
 def can_matter(data: bytes) -> bool:
-    """Tell whether any rule can report anything in a file."""
+    """Return whether any rule can report anything in a file."""
     if not any(word in data for word in _TORCH):
         return False
     if any(word in data for word in _WORDS):
@@ -63,7 +63,7 @@ def anchor_lines(source: str) -> list[int]:
 
 
 def has_anchor(node: ast.AST) -> bool:
-    """Tell whether any rule can report anything in a function that is followed by itself."""
+    """Return whether any rule can report anything in a function that is followed by itself."""
     found = {word for inner in ast.walk(node) for word in _words(inner)}
     if found & _ANCHORS or "a stream block" in found:
         return True

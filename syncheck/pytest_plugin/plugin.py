@@ -54,7 +54,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _is_controller(config: pytest.Config) -> bool:
-    """Tell whether this process hands the tests out to others (xdist)."""
+    """Return whether this process hands the tests out to others (xdist)."""
     return getattr(config.option, "dist", "no") != "no" and not hasattr(config, "workerinput")
 
 
@@ -83,7 +83,7 @@ class Checker:
     """Runs tests under the sanitizer, and fails those with findings."""
 
     def __init__(self, config: pytest.Config, *, is_for_all: bool) -> None:
-        from syncheck.pytest_plugin.summary import SessionSummary  # noqa: PLC0415  not for sessions that do not use it
+        from syncheck.pytest_plugin.summary import SessionSummary
 
         self._config = config
         self._is_for_all = is_for_all
@@ -101,7 +101,7 @@ class Checker:
 
     @cached_property
     def _baseline(self) -> "Baseline | None":
-        from syncheck.filters.policy import baseline_of  # noqa: PLC0415  not for sessions that do not use it
+        from syncheck.filters.policy import baseline_of
 
         with as_usage():
             return baseline_of(Settings(self._config).options)
@@ -111,7 +111,7 @@ class Checker:
 
         Not in the process that only hands tests out (xdist), or forks one for each (pytest-forked).
         """
-        _ = self._baseline  # a wrong one is told before any test runs
+        _ = self._baseline  # a wrong one is reported before any test runs
         if _is_controller(self._config) or getattr(self._config.option, "forked", False):
             return
         everything = replace(
@@ -138,7 +138,7 @@ class Checker:
         """A worker of xdist has ended: every one imports all modules, and all found the same."""
         noted = getattr(node, "workeroutput", {}).get("syncheck")
         if noted is not None and not self._collected:
-            from syncheck import serialization  # noqa: PLC0415  not for sessions that do not use it
+            from syncheck import serialization
 
             self._collected = [serialization.to_finding(data) for data in noted["findings"]]
             self._summary.add("imports", noted)
@@ -192,7 +192,7 @@ class Checker:
         """Check in a process that was forked for this one test, and ends with it."""
         settings = Settings(self._config, item)
         if self._is_for_all or (settings.is_marked and not settings.is_disabled):
-            from syncheck.run import run  # noqa: PLC0415  not for sessions that do not use it
+            from syncheck.run import run
 
             run.leave_to_parent()
             self._session.enter_context(settings.check())
@@ -234,8 +234,8 @@ class Checker:
         return self._baseline is not None and self._baseline.knows(finding)
 
     def _noted(self, running: "Run", findings: "list[Finding]", known: int) -> dict[str, Any]:
-        """Return what the end of the session tells, as plain data: xdist brings it to the controller."""
-        from syncheck import serialization  # noqa: PLC0415  not for sessions that do not use it
+        """Return what the end of the session reports, as plain data: xdist brings it to the controller."""
+        from syncheck import serialization
 
         seen = running.report(since=self._mark)
         before = self._operators if running is self._counted else 0
@@ -271,7 +271,7 @@ class Checker:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     def _write(self, options: "Options") -> None:
-        from syncheck.report.render import render  # noqa: PLC0415  not for sessions that do not use it
+        from syncheck.report.render import render
 
         if self._baseline is not None and options.write_baseline:
             with as_usage():
@@ -312,7 +312,7 @@ class Syncheck:
     def _checked(self, codes: tuple[str, ...]) -> "Iterator[BlockReport]":
         with self._settings.check() as report:
             yield report
-        from syncheck.rules import catalogue  # noqa: PLC0415  not for sessions that do not use it
+        from syncheck.rules import catalogue
 
         with as_usage():
             expected = {code: {rule.code for rule in catalogue.matching(code)} for code in codes}
@@ -330,13 +330,13 @@ def syncheck(request: pytest.FixtureRequest) -> Syncheck:
 
 
 def _running_job() -> "Run | None":
-    """Return what checks this process now; nothing does as long as nobody has imported it."""
+    """Return what checks this process now; nothing does until it is imported."""
     module = sys.modules.get("syncheck.run.run")
     return module.active() if module is not None else None
 
 
 def _is_of_pytest(finding: "Finding") -> bool:
-    """Tell whether pytest itself looked at a tensor, to print it in the explanation of a failure."""
+    """Return whether pytest itself looked at a tensor, to print it in the explanation of a failure."""
     inner = itertools.takewhile(lambda frame: not frame.is_user, finding.place.stack)
     return any(frame.package == "_pytest" for frame in inner)
 
@@ -347,8 +347,8 @@ def _key(finding: "Finding") -> tuple[str, str, int]:
 
 
 def _text(findings: "list[Finding]", options: "Options") -> str:
-    from syncheck.findings import Report, Summary  # noqa: PLC0415
-    from syncheck.report.render import render  # noqa: PLC0415  not for sessions that do not use it
+    from syncheck.findings import Report, Summary
+    from syncheck.report.render import render
 
     report = Report(tuple(findings), summary=Summary(operators=1))
     lines = render(report, replace(options, output_format="text"), color=False).splitlines()

@@ -54,8 +54,8 @@ class Settings:
     @cached_property
     def options(self) -> "Options":
         """The marker's before those of the command line, of pytest's own file, and of `[tool.syncheck]`."""
-        from syncheck.api import names  # noqa: PLC0415  it imports the sanitizer
-        from syncheck.config.settings import given, options_in, value_of  # noqa: PLC0415  as above
+        from syncheck.api import names
+        from syncheck.config.settings import given, options_in, value_of
 
         marked = self._given
         wrong = sorted(marked.keys() - set(_MARKED))
@@ -75,7 +75,7 @@ class Settings:
 
     def _of_command_line(self) -> dict[str, Any]:
         """Return the settings that pytest's command line has."""
-        from syncheck.config.settings import value_of  # noqa: PLC0415  only checked sessions need it
+        from syncheck.config.settings import value_of
 
         words = {s.name: self._config.getoption(f"--syncheck-{s.key}") for s in _in_command_line()}
         return {
@@ -86,7 +86,7 @@ class Settings:
 
     def _of_ini(self) -> dict[str, Any]:
         """Return the settings that pytest's own file has."""
-        from syncheck.config.settings import value_of  # noqa: PLC0415  only checked sessions need it
+        from syncheck.config.settings import value_of
 
         words = {s.name: self._config.getini(f"syncheck_{s.name}") for s in _in_ini()}
         return {name: value_of(BY_NAME[name], word, f"syncheck_{name}") for name, word in words.items() if word}
@@ -94,7 +94,7 @@ class Settings:
     @contextmanager
     def check(self) -> "Iterator[BlockReport]":
         """Check a block with these settings."""
-        from syncheck.api import checking  # noqa: PLC0415  not for sessions that do not use it
+        from syncheck.api import checking
 
         with ExitStack() as stack:
             with as_usage():
@@ -104,8 +104,8 @@ class Settings:
 
 @contextmanager
 def as_usage() -> Iterator[None]:
-    """Tell what the user can put right as pytest tells such things."""
-    from syncheck.errors import SyncheckError  # noqa: PLC0415  not for sessions that do not use it
+    """Raise what the user can put right as pytest's usage error."""
+    from syncheck.errors import SyncheckError
 
     try:
         yield

@@ -57,7 +57,7 @@ class Rank:
 
     @property
     def has_crashed(self) -> bool:
-        """Tell whether it ended by a cause of its own, so that it is no wonder that it issued no more."""
+        """Return whether it ended by a cause of its own, so that it is no wonder that it issued no more."""
         return not self.is_done and self.stuck is None
 
 
@@ -154,7 +154,7 @@ class Comparison:
         return bool(block.balance) and len(members) == len(group.ranks)
 
     def _is_consequence(self, group: Group, issued: list[Issued]) -> bool:
-        """Tell whether those that issue nothing wait in another group, so that the cause may lie there."""
+        """Return whether those that issue nothing wait in another group, so that the cause may lie there."""
         absent = [self.ranks[entry.rank] for entry in issued if entry.signature is None]
         return any(rank.group not in {"", group.name} for rank in absent)
 
@@ -220,7 +220,7 @@ class Comparison:
 
     def _missing(self, group: Group, present: list[Issued], absent: list[Issued]) -> Finding:
         call = present[0]
-        assert call.signature is not None  # noqa: S101  it is one of those that issued something
+        assert call.signature is not None  # it is one of those that issued something
         lacking = absent[0]
         stuck = self.ranks[lacking.rank].stuck
         if len(present) < len(absent) and stuck is None:
@@ -257,7 +257,7 @@ def _mismatch(kinds: dict[Signature, list[Issued]]) -> Finding:
     usual = max(kinds, key=lambda key: (len(kinds[key]), -kinds[key][0].rank))
     odd = sorted((entry for key, entries in kinds.items() if key != usual for entry in entries), key=lambda e: e.rank)
     call = odd[0]
-    assert call.signature is not None  # noqa: S101  only those that issued something are compared
+    assert call.signature is not None  # only those that issued something are compared
     others = [kinds[usual][0], *odd[1:]]
     related = [_with(entry.place, f"rank {entry.rank} issues {entry.signature} here") for entry in others]
     what = " and ".join(call.signature.differences(usual))

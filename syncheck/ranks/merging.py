@@ -34,7 +34,7 @@ class Merged:
 
 
 def claim(folder: Path) -> bool:
-    """Tell whether this process is the one that merges: it is the first to ask."""
+    """Return whether this process is the one that merges: it is the first to ask."""
     try:
         os.close(os.open(folder / _CLAIM, os.O_CREAT | os.O_EXCL))
     except OSError:
@@ -43,12 +43,12 @@ def claim(folder: Path) -> bool:
 
 
 def is_claimed(folder: Path) -> bool:
-    """Tell whether another process merges, or has done so and removed the folder."""
+    """Return whether another process merges, or has done so and removed the folder."""
     return (folder / _CLAIM).exists() or not folder.exists()
 
 
 def are_over(folder: Path) -> bool:
-    """Tell whether all processes that have a part have ended, or are known to be gone; nothing but names is read."""
+    """Return whether all processes that have a part have ended, or are known to be gone; nothing but names is read."""
     return all(map(is_over, paths(folder)))
 
 

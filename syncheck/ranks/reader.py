@@ -56,7 +56,7 @@ class Part:
 
     @property
     def is_done(self) -> bool:
-        """Tell whether the program ran to its end without an error."""
+        """Return whether the program ran to its end without an error."""
         return self.ending is not None and self.ending["status"] == 0
 
     def place(self, number: int) -> Place:

@@ -1,7 +1,7 @@
 """How the processes of a job find each other's parts, and which of them makes the report.
 
 A parent that is checked itself (`syncheck run --nproc`, one that spawns its ranks or starts them by
-`torch.distributed.run`) names a folder to its children and merges their parts when it ends. Ranks that somebody else
+`torch.distributed.run`) names a folder to its children and merges their parts when it ends. Ranks that another launcher
 has started (torchrun, srun) agree on a folder by the store of their process group, and the last one to end merges. No
 message is sent but those.
 
@@ -142,7 +142,7 @@ class Membership:
             OSError: the end could not be written.
         """
         recorder = writer.current()
-        assert recorder is not None  # noqa: S101  who is alone does not come here
+        assert recorder is not None  # who is alone does not come here
         folder, process = recorder.folder, recorder.process
         recorder.end(status, report, ran, unused)
         writer.active = None
@@ -165,10 +165,10 @@ class Membership:
 
     @staticmethod
     def _is_last(folder: Path, process: Process, status: int) -> bool:
-        """Tell whether nobody else is there to merge.
+        """Return whether no other process is there to merge.
 
         A rank without a part is waited for a little: it may have joined this moment. In a job that fails, rank 0 does
-        not wait for long, and in one that hangs nobody does: what has not ended by itself then is ended.
+        not wait for long, and a job that hangs never ends by itself: what is left then is killed.
         """
         began = time.monotonic()
         while not merging.is_claimed(folder):
@@ -203,7 +203,7 @@ def _process() -> Process:
 
 
 active: Membership | None = None
-"""That of this process; None where nobody asked for one."""
+"""That of this process; None where none was requested."""
 
 
 def begin(wanted: Path | None) -> Membership:

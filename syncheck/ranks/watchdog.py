@@ -26,7 +26,7 @@ from syncheck.ranks import writer
 from syncheck.source.frames import frames_of_threads
 
 MARK = "hang"
-"""Name of the file by which a rank tells the others that the job hangs."""
+"""Name of the file by which a rank reports to the others that the job hangs."""
 _TURN = 0.5
 _POLITENESS_TIMEOUT = 1.0
 """Seconds that the main thread has to answer a signal by itself."""
@@ -38,11 +38,11 @@ class Watch:
 
     Attributes:
         timeout: seconds that a collective may take; 0: for ever.
-        pending: group -> (what tells whether its latest collective is complete, when that was started).
+        pending: group -> (the function that says whether its latest collective is complete, when that was started).
 
     Args:
         timeout: seconds that a collective may take; 0: for ever.
-        place_of: turns a frame into a place.
+        place_of: converts a frame to a place.
         end: delivers the report and ends this process, given its status and the reason; does not return.
     """
 
@@ -64,7 +64,7 @@ class Watch:
             self._signals, writing = os.pipe()
             os.set_blocking(writing, False)
             before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-            if before != -1:  # somebody else listens
+            if before != -1:  # another handler is installed
                 signal.set_wakeup_fd(before)
         threading.Thread(target=self._look, name="syncheck-watch", daemon=True).start()
 
@@ -139,7 +139,7 @@ class Watch:
         recorder = writer.current()
         if recorder is not None:
             place = serialization.of_place(self._place_of(frame))
-            recorder.tell("hung", {"group": stuck and stuck[1], "what": stuck and stuck[0], "place": place})
+            recorder.record("hung", {"group": stuck and stuck[1], "what": stuck and stuck[0], "place": place})
         self._end(status, reason)
 
     def arm(self) -> None:
@@ -186,7 +186,7 @@ def waiting(what: str, group: str = "") -> contextlib.AbstractContextManager[Non
 
 
 def wants(group: str) -> bool:
-    """Tell whether it is to be noticed when a collective of a group does not end."""
+    """Return whether it is to be noticed when a collective of a group does not end."""
     return active is not None and active.timeout > 0 and bool(group)
 
 

@@ -1,4 +1,4 @@
-"""What a process tells the others of its job: the collectives that it issues, and in the end its report.
+"""What a process reports to the others of its job: the collectives that it issues, and in the end its report.
 
 A part is two files. `NAME.jsonl` has a JSON array a line: first the header, then what groups, signatures and call sites
 the numbers stand for, a digest for each block of a group's collectives, and at last the end. `NAME.ops` has 12 bytes
@@ -96,7 +96,7 @@ class Recorder:
 
     @property
     def is_own(self) -> bool:
-        """Tell whether this process is the one that the part is about, and no forked child of it."""
+        """Return whether this process is the one that the part is about, and no forked child of it."""
         return os.getpid() == self._pid
 
     def issue(self, group: Group, signature: Signature, site: SiteId, place: Callable[[SiteId], Place]) -> None:
@@ -106,7 +106,7 @@ class Recorder:
             group: its group.
             signature: what it is.
             site: the call site.
-            place: turns a call site into a place.
+            place: converts a call site to a place.
         """
         if not self.is_own:
             return
@@ -144,9 +144,9 @@ class Recorder:
         """This process is known to be a rank now."""
         if self.is_own and self.process != process:
             self.process = process
-            self.tell("rank", [process.rank, process.size, process.attempt])
+            self.record("rank", [process.rank, process.size, process.attempt])
 
-    def tell(self, kind: str, data: object) -> None:
+    def record(self, kind: str, data: object) -> None:
         """Note something about the process, such as what it waits for."""
         if self.is_own:
             with self._lock:
@@ -203,7 +203,7 @@ def _host() -> str:
 
 
 def is_over(path: Path) -> bool:
-    """Tell whether the process of a part, given by its text file, has ended or is known to be gone."""
+    """Return whether the process of a part, given by its text file, has ended or is known to be gone."""
     pid = local_pid(path)
     return path.with_suffix(".over").exists() or (pid > 0 and not _is_alive(pid))
 
@@ -222,7 +222,7 @@ def _is_alive(pid: int) -> bool:
         return False
     except OSError:
         return True
-    try:  # one that has ended, and that nobody has asked how, is still there
+    try:  # one that has ended, and was not waited for, is still there
         status = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:
         return True

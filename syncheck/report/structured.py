@@ -35,7 +35,7 @@ def _finding(finding: Finding) -> dict[str, object]:
         "rule": finding.rule.code,
         "name": finding.rule.name,
         "level": finding.level.value,
-        "half": finding.half,
+        "half": finding.source,
         **_position(finding.place),
         "message": finding.message,
         "help": finding.help,

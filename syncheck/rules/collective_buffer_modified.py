@@ -6,7 +6,7 @@ what the other ranks receive, or is overwritten. No error is raised, and the ran
 
 ## Fix
 Call `work.wait()` before the write, under the stream that writes. To keep the overlap, give the collective a
-copy or use two buffers in turn, each with its own handle.
+copy or alternate between two buffers, each with its own handle.
 
 ## Source
 PyTorch, `torch.distributed`, section "Synchronous and asynchronous collective operations".

@@ -3,11 +3,11 @@
 ## Why it matters
 The host waits for every stream of the device, also for copies and communication that it does not need, and
 cannot launch ahead meanwhile. Often the call is left over from debugging, or stands where a `wait_stream` is
-missing, and later nobody knows what it protects.
+missing, and later it is unclear what it protects.
 
 ## Fix
 If one stream needs the work of another: `consumer.wait_stream(producer)`, which never blocks the host. If the
-host needs a result: `event.synchronize()` on an event recorded after the work. If nobody needs it, remove it.
+host needs a result: `event.synchronize()` on an event recorded after the work. If nothing needs it, remove it.
 What it gains depends on the program: measure.
 
 ## Source

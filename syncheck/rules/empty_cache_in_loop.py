@@ -1,8 +1,8 @@
-"""torch.cuda.empty_cache() is called in every turn of a loop.
+"""torch.cuda.empty_cache() is called on every iteration of a loop.
 
 ## Why it matters
 The call waits for the streams for which `record_stream()` still holds freed memory back, and returns all free
-memory to the driver; the next turn has to ask the driver for it again. Both are slow and can stall the GPU.
+memory to the driver; the next iteration has to ask the driver for it again. Both are slow and can stall the GPU.
 The program gets no more memory by it: the allocator uses its free memory again by itself.
 
 ## Fix
@@ -21,6 +21,6 @@ RULE = Rule(
     code="SYN807",
     name="empty-cache-in-loop",
     severity=Severity.ADVICE,
-    message="torch.cuda.empty_cache() in every turn of a loop: {consequence}",
+    message="torch.cuda.empty_cache() on every iteration of a loop: {consequence}",
     doc=__doc__,
 )

@@ -1,13 +1,13 @@
-"""The host waits for the GPU in every turn of a loop.
+"""The host waits for the GPU on every iteration of a loop.
 
 ## Why it matters
 `.item()`, `.cpu()`, `.tolist()`, `nonzero()`, a boolean mask as an index and `if tensor:` need a value on the
 host, so the host waits for the current stream of the tensor's device. It cannot launch ahead then, and the
-GPU stands idle between two turns.
+GPU stands idle between two iterations.
 
 ## Fix
-Keep the values on the GPU and read them once, after the loop or every so many turns. Use `torch.where`
-instead of a mask. Or copy with `non_blocking=True` and read the value one turn later, after
+Keep the values on the GPU and read them once, after the loop or every few iterations. Use `torch.where`
+instead of a mask. Or copy with `non_blocking=True` and read the value one iteration later, after
 `event.synchronize()`. What it gains depends on the program: measure.
 
 ## Source
@@ -22,6 +22,6 @@ RULE = Rule(
     code="SYN801",
     name="host-sync-in-loop",
     severity=Severity.ADVICE,
-    message="the host waits for the device in every turn of a loop: {call}",
+    message="the host waits for the device on every iteration of a loop: {call}",
     doc=__doc__,
 )

@@ -2,12 +2,12 @@
 
 ## Why it matters
 A copy from pinned memory with `non_blocking=True` returns before the GPU has read the bytes. A host that
-fills the same buffer for its next turn may send the new bytes, or a mix. Freeing a pinned tensor in flight is
+fills the same buffer for its next iteration may send the new bytes, or a mix. Freeing a pinned tensor in flight is
 safe, because the host allocator keeps its memory until the copy is complete; writing to it is not.
 
 ## Fix
 Record an event after the copy and let the host wait before it writes: `event.synchronize()`. To keep the
-overlap, use two buffers in turn, each with its own event, or a fresh pinned tensor for every copy.
+overlap, alternate between two buffers, each with its own event, or a fresh pinned tensor for every copy.
 
 ## Source
 CUDA Runtime API, "API synchronization behavior"; aten/src/ATen/cuda/CachingHostAllocator.cpp.

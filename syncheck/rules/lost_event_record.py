@@ -6,7 +6,7 @@ waits made before keep what they saw. One event recorded on several streams and 
 the last stream, and the work of the others stays unordered.
 
 ## Fix
-Use one event for each record that somebody waits for, for example one a stream, or wait between the two
+Use one event for each record that is waited for, for example one a stream, or wait between the two
 records.
 
 ## Source

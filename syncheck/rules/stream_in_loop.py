@@ -1,13 +1,13 @@
-"""A stream or a timing event is created in every turn of a loop.
+"""A stream or a timing event is created on every iteration of a loop.
 
 ## Why it matters
 PyTorch has 32 streams for each device and priority and hands them out in turn, so the 33rd is the first
 again, and work on two stream objects can be work on one stream. The allocator keeps free memory for the
-stream on which it was allocated: memory of a stream that nobody uses again is of no use to the others. An
+stream on which it was allocated: memory of a stream that is not used again is of no use to the others. An
 event is created and destroyed by the driver each time.
 
 ## Fix
-Create it once, before the loop or in `__init__`, and use it again in every turn.
+Create it once, before the loop or in `__init__`, and reuse it on every iteration.
 
 ## Source
 torch 2.13, c10/cuda/CUDAStream.h, "Stream pool note"; `torch.Tensor.record_stream` (memory is reused on the
@@ -21,6 +21,6 @@ RULE = Rule(
     code="SYN805",
     name="stream-in-loop",
     severity=Severity.ADVICE,
-    message="a new {thing} is made in every turn of a loop",
+    message="a new {thing} is created on every iteration of a loop",
     doc=__doc__,
 )

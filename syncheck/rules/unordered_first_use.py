@@ -4,7 +4,7 @@
 The allocator hands freed memory out again in the order of the allocating stream: what was launched there
 before may still be using the previous tensor at the same address. Another stream that does not wait can
 overwrite bytes that are still being read, or have its own overwritten. It matters even for `torch.empty`,
-whose contents nobody reads.
+whose contents are never read.
 
 ## Fix
 Let the using stream wait after the allocation and before its first use: `user.wait_stream(owner)`, with

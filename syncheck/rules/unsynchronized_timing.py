@@ -7,7 +7,7 @@ help, because it never blocks the host.
 
 ## Fix
 Call `torch.cuda.synchronize(device)` before each of the two readings, with the device that does the work. Or
-time with two events made with `enable_timing=True`. Time many turns at once rather than each operator,
+time with two events made with `enable_timing=True`. Time many iterations at once rather than each operator,
 because a synchronization has a cost of its own; `torch.utils.benchmark.Timer` does all this.
 
 ## Source

@@ -7,7 +7,7 @@ record made after the wait does not count: a wait looks at the records made befo
 
 ## Fix
 Record first, in the order of the program: `event.record(producer)`, then `consumer.wait_event(event)`. If
-another thread records the event, let the host threads agree first, with a lock or a queue. If the first turn
+another thread records the event, let the host threads agree first, with a lock or a queue. If the first iteration
 of a loop has nothing to wait for, skip the wait there.
 
 ## Source

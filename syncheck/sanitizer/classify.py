@@ -3,13 +3,11 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
-from syncheck.hb.clock import ACTOR_MASK
-from syncheck.hb.engine import Engine
+from syncheck.findings import EditKind
 from syncheck.hb.ids import EventId, SiteId, StreamId
 from syncheck.rules import (
     collective_buffer_modified,
     collective_result_before_wait,
-    event_wait_is_not_host_sync,
     graph_input_overwritten,
     host_read_in_flight,
     host_write_in_flight,
@@ -19,13 +17,15 @@ from syncheck.rules import (
     unordered_overwrite,
     unordered_read,
     unordered_write,
-    wrong_device_sync,
 )
 from syncheck.rules.model import Severity
+from syncheck.sanitizer import mistaken_sync
 from syncheck.sanitizer.collector import PendingFinding
-from syncheck.sanitizer.messages import EventCode, EventRef, Part, StreamCode, StreamRef, Text
+from syncheck.sanitizer.fixes import PendingEdit, PendingFix, insertion, wait_at_once
+from syncheck.sanitizer.messages import BoundCode, EventCode, EventRef, Part, StreamCode, StreamRef, Text
+from syncheck.sanitizer.mistaken_sync import believed_wait, wait_instead_of_sync, wrong_device
 from syncheck.sanitizer.race_context import UNSEEN_WRITE, RaceContext
-from syncheck.sanitizer.sync_history import SyncHistory, Wait
+from syncheck.sanitizer.sync_history import Wait
 from syncheck.semantics.collectives import collective_name
 
 Row: TypeAlias = Callable[[RaceContext], PendingFinding | None]
@@ -36,19 +36,6 @@ def explain(context: RaceContext) -> PendingFinding:
     pending = next((found for row in _ROWS if (found := row(context)) is not None), None) or _plain(context)
     pending.allocation = context.race.allocation
     return pending
-
-
-def wait_instead_of_sync(sync_history: SyncHistory, engine: Engine, epoch: int) -> Wait | None:
-    """Return the `Event.wait` that was taken for a host wait: it covers `epoch`, and nothing else needed it.
-
-    It orders a stream. Where that stream got work afterwards, it may be there for that work; where it got none, or
-    is the stream that recorded the event, the wait can only be meant for the host.
-    """
-    for wait in sync_history.waits_after(epoch):
-        unused = engine.now(wait.waiter) == wait.submitted[wait.waiter] or wait.waiter == epoch & ACTOR_MASK
-        if wait.by_event and wait.covers(epoch) and unused:
-            return wait
-    return None
 
 
 # -- the rows
@@ -68,11 +55,9 @@ def _replay(context: RaceContext) -> PendingFinding | None:
         facts["stream"], facts["other"] = facts["other"], facts["stream"]
         facts["verb"] = ("writes" if race.prior.is_write else "reads",)
         place, other, message = context.prior.site, context.current.site, "the replay that is not ordered with it"
-        advice = _advice_wait(context, "before the replay")
     else:
         place, other, message = context.current.site, context.prior.site, "the replay"
-        advice = _advice_wait(context)
-    return PendingFinding(graph_input_overwritten.RULE, place, facts, [(other, (message,))], advice)
+    return PendingFinding(graph_input_overwritten.RULE, place, facts, [(other, (message,))], fix=_wait(context))
 
 
 def _collective(context: RaceContext) -> PendingFinding | None:
@@ -83,11 +68,13 @@ def _collective(context: RaceContext) -> PendingFinding | None:
         return None
     facts: dict[str, Text] = {"collective": (f"`{name}`",)}
     related: list[tuple[SiteId, Text]] = [(context.prior.site, ("it was started here",))]
-    advice: Text = ("call `wait()` on its handle before {line}, where ", StreamRef(race.current.actor), " is current")
+    advice: Text = (", where ", StreamRef(race.current.actor), " is current")
+    wait = insertion(context.current.site, BoundCode(context.prior.site), ".wait()")
+    fix = PendingFix((wait,), after=context.prior.site, otherwise=wait_at_once(context.prior.site))
     if race.current.is_write:
         facts["tensor"] = (context.tensor,)
-        return PendingFinding(collective_buffer_modified.RULE, context.current.site, facts, related, advice)
-    return PendingFinding(collective_result_before_wait.RULE, context.current.site, facts, related, advice)
+        return PendingFinding(collective_buffer_modified.RULE, context.current.site, facts, related, advice, fix)
+    return PendingFinding(collective_result_before_wait.RULE, context.current.site, facts, related, advice, fix)
 
 
 def _host_wait_belief(context: RaceContext) -> PendingFinding | None:
@@ -98,23 +85,10 @@ def _host_wait_belief(context: RaceContext) -> PendingFinding | None:
         return None
     verb = "changes" if context.race.current.is_write else "reads"
     doing = "writing" if context.race.prior.is_write else "reading"
-    facts: dict[str, Text] = {
-        "event": (EventCode(wait.event),),
-        "consequence": (
-            f"the host {verb} ",
-            context.tensor,
-            " while ",
-            StreamRef(context.race.prior.actor),
-            f" may still be {doing} it",
-        ),
-    }
+    worker = StreamRef(context.race.prior.actor)
+    consequence: Text = (f"the host {verb} ", context.tensor, " while ", worker, f" may still be {doing} it")
     related = [(context.current.site, (f"the host {verb} it here",)), (context.prior.site, context.did)]
-    return PendingFinding(event_wait_is_not_host_sync.RULE, wait.site, facts, related, sync_instead(wait))
-
-
-def sync_instead(wait: Wait) -> Text:
-    """Return the cure of an `Event.wait` taken for a host wait."""
-    return ("call `", EventCode(wait.event), ".synchronize()` instead of `.wait()` at {line}")
+    return believed_wait(wait, consequence, related)
 
 
 def _wrong_device(context: RaceContext) -> PendingFinding | None:
@@ -127,24 +101,19 @@ def _wrong_device(context: RaceContext) -> PendingFinding | None:
         return None
     who: Part = "the host" if context.is_host else StreamRef(context.race.current.actor)
     verb = "writes" if context.race.current.is_write else "reads"
-    facts: dict[str, Text] = {
-        "synchronized": (f"cuda:{sync.device}",),
-        "consequence": (
-            who,
-            f" then {verb} ",
-            context.tensor,
-            ", on which ",
-            StreamRef(worker),
-            " may still be working",
-        ),
-    }
+    consequence: Text = (
+        who,
+        f" then {verb} ",
+        context.tensor,
+        ", on which ",
+        StreamRef(worker),
+        " may still be working",
+    )
     related: list[tuple[SiteId, Text]] = [
         (context.current.site, (who, f" {verb} it here")),
         (context.prior.site, context.did),
     ]
-    device = context.device(worker)
-    advice: Text = (f"call `torch.cuda.synchronize({device})` at {{line}}",)
-    return PendingFinding(wrong_device_sync.RULE, sync.site, facts, related, advice)
+    return wrong_device(sync, worker, context.device(worker), consequence, related)
 
 
 def _lost_record(context: RaceContext) -> PendingFinding | None:
@@ -167,7 +136,7 @@ def _lost_record(context: RaceContext) -> PendingFinding | None:
 
 
 def _waited_for(context: RaceContext, event: EventId) -> bool:
-    """Tell whether the late side of the race waited for an event in between."""
+    """Return whether the late side of the race waited for an event in between."""
     epoch = context.race.prior.epoch
     if context.is_host:
         return any(sync.event == event for sync in context.sync_history.syncs_after(epoch))
@@ -199,7 +168,7 @@ def _stale_in(wait: Wait, context: RaceContext) -> tuple[SiteId, StreamId, Strea
     """Return (call site, stream named, stream meant) if a wait, or its event's record, names a stream by mistake.
 
     Only a stream that came from `current_stream()` or `default_stream()` can be a mistake of this kind, and only
-    where the stream that was meant is current at the call, or where a stream is told to wait for itself.
+    where the stream that was meant is current at the call, or where a stream waits for itself.
     """
     reader, writer = context.race.current.actor, context.race.prior.actor
     recorded_on, record_site, record_looked_up, record_current = wait.recorded
@@ -237,7 +206,7 @@ def _plain(context: RaceContext) -> PendingFinding:
     else:
         rule = unordered_overwrite.RULE
         facts |= {"writer": now, "reader": before}
-    return PendingFinding(rule, context.current.site, facts, [(context.prior.site, message)], _advice_wait(context))
+    return PendingFinding(rule, context.current.site, facts, [(context.prior.site, message)], fix=_wait(context))
 
 
 def _plain_host(context: RaceContext) -> PendingFinding:
@@ -247,23 +216,37 @@ def _plain_host(context: RaceContext) -> PendingFinding:
     if race.current.is_write:
         rule = host_write_in_flight.RULE
         facts["verb"] = ("writing" if race.prior.is_write else "reading",)
+    advice: Text = ()
+    fix: PendingFix | None = None
     if context.current.operator == UNSEEN_WRITE:
-        advice: Text = ("it was changed between that copy and {line}: let the host wait for the copy before it writes",)
+        advice = ("it was changed between that copy and {line}: let the host wait for the copy before it writes",)
     elif context.covering_event:
-        advice = ("add `", EventCode(context.covering_event), ".synchronize()` before {line}")
+        fix = _host_wait(context, EventCode(context.covering_event))
     else:
-        own: Text = (StreamCode(race.prior.actor), ".synchronize()")
-        advice = ("record an event after the copy and call its `synchronize()` before {line}, or `", *own, "`")
-    pending = PendingFinding(rule, context.current.site, facts, [(context.prior.site, context.did)], advice)
+        fix = _host_wait(context, StreamCode(race.prior.actor))
+        advice = (", or record an event after the copy and synchronize that",)
+    related: list[tuple[SiteId, Text]] = [(context.prior.site, context.did)]
+    pending = PendingFinding(rule, context.current.site, facts, related, advice, fix)
     if context.current.is_escape:
         pending.level = Severity.WARNING
     return pending
 
 
-def _advice_wait(context: RaceContext, where: str = "before {line}") -> Text:
+def _wait(context: RaceContext) -> PendingFix:
+    """Return the repair that lets the late stream wait for the early one, before the late access."""
     reader, writer = context.race.current.actor, context.race.prior.actor
-    # at the use, the stream that uses it is the current one: that needs no name
-    return ("add `", StreamCode(reader, is_current=True), ".wait_stream(", StreamCode(writer), f")` {where}")
+    # at the access, the stream that makes it is the current one: that needs no name
+    code = (StreamCode(reader, is_current=True), ".wait_stream(", StreamCode(writer), ")")
+    before_use = insertion(context.current.site, *code)
+    at_once = (StreamCode(reader), ".wait_stream(", StreamCode(writer, is_current=True), ")")
+    after_work = PendingEdit(EditKind.INSERT_AFTER, context.prior.site, at_once)  # overlaps less
+    return PendingFix((before_use,), after=context.prior.site, otherwise=PendingFix((after_work,), is_unsafe=True))
+
+
+def _host_wait(context: RaceContext, what: EventCode | StreamCode) -> PendingFix:
+    """Return the repair that lets the host wait before its access."""
+    wait = insertion(context.current.site, what, ".synchronize()")
+    return PendingFix((wait,), is_unsafe=True, after=context.prior.site)
 
 
 _ROWS: tuple[Row, ...] = (_collective, _host_wait_belief, _wrong_device, _replay, _lost_record, _stale_handle)
@@ -277,10 +260,9 @@ RULES = (
     unordered_first_use.RULE,
     host_read_in_flight.RULE,
     host_write_in_flight.RULE,
-    event_wait_is_not_host_sync.RULE,
     lost_event_record.RULE,
     stale_stream_handle.RULE,
-    wrong_device_sync.RULE,
     graph_input_overwritten.RULE,
+    *mistaken_sync.RULES,
 )
 """The rules that a race can become."""

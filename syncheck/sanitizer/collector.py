@@ -7,6 +7,8 @@ from typing import TypeAlias
 from syncheck.findings import Finding, Place, merge_equal
 from syncheck.hb.ids import NO_ALLOCATION, AllocationId, NamedKind, SiteId
 from syncheck.rules.model import Rule, Severity
+from syncheck.sanitizer import fixes
+from syncheck.sanitizer.fixes import PendingFix
 from syncheck.sanitizer.messages import Names, Text
 from syncheck.sanitizer.monitor import Sites
 
@@ -19,11 +21,12 @@ class PendingFinding:
         site: the primary call site.
         facts: the rule's facts.
         related: other call sites, each with what happened there.
-        advice: the line to add.
+        fix: the repair; its words come before the advice.
+        advice: what else to do.
         allocation: the tensor it is about, 0 if none.
-        name_sites: call sites that may tell the tensor's name where it is gone: its allocation, its free.
+        name_sites: call sites that may show the tensor's name where it is gone: its allocation, its free.
         superseded: asked at the end: True drops it, as a more specific finding stands for it.
-        is_about_call: it wants a call changed: where torch itself makes that, nobody can.
+        is_about_call: it wants a call changed: where torch itself makes that call, the user cannot.
     """
 
     rule: Rule
@@ -31,6 +34,7 @@ class PendingFinding:
     facts: dict[str, Text]
     related: list[tuple[SiteId, Text]] = field(default_factory=list)
     advice: Text = ()
+    fix: PendingFix | None = None
     allocation: AllocationId = NO_ALLOCATION
     name_sites: tuple[SiteId, ...] = ()
     level: Severity | None = None
@@ -80,11 +84,13 @@ class Collector:
             known.mention(pending.related)
             return known
         self._pending_findings[key] = pending
+        edits = pending.fix.edits if pending.fix is not None else ()
+        self.names.keep([pending.advice, *pending.facts.values(), *(edit.code for edit in edits)])
         self._on_finding(pending)
         return pending
 
     def has(self, site: SiteId) -> bool:
-        """Tell whether anything was reported at a site."""
+        """Return whether anything was reported at a site."""
         return any(pending.site == site for pending in self._pending_findings.values())
 
     def checkpoint(self) -> Checkpoint:
@@ -111,6 +117,10 @@ class Collector:
         finding = Finding.of(pending.rule, place, **facts)
         related = tuple(_with_message(sites.place(site), word(message)) for site, message in pending.related if site)
         advice = word(pending.advice).replace("{line}", f"line {place.frame.line}")
+        fix = None
+        if pending.fix is not None:
+            worded = fixes.word(pending.fix, self.names, sites, place.frame.path)
+            advice, fix = worded.text + advice, worded.fix
         return Finding(
             rule=finding.rule,
             place=place,
@@ -119,18 +129,21 @@ class Collector:
             related=related,
             count=pending.count,
             level=pending.level or pending.rule.severity,
+            fix=fix,
         )
 
     def _name(self, pending: PendingFinding, sites: Sites) -> None:
         key = (NamedKind.ALLOCATION, pending.allocation)
-        names = (sites.bound(site) for site in pending.name_sites)
-        name = self.names.given.get(key) or next((name for name in names if name and not name.endswith("[...]")), "")
-        if name:
-            self.names.given[key] = name
+        for site in pending.name_sites:
+            name = sites.bound(site)
+            if name and not name.endswith("[...]"):
+                line = sites.lines_of(site)[0]
+                self.names.given.setdefault(key, name)
+                self.names.seen_at.setdefault(key, {}).setdefault((line.path, line.number), name)
 
 
 def _is_torchs(place: Place) -> bool:
-    """Tell whether torch's own code made a call, for whomever."""
+    """Return whether torch's own code made a call, for whomever."""
     return bool(place.stack) and place.stack[0].package == "torch"
 
 

@@ -1,11 +1,11 @@
-"""Streams and timing events that a loop makes anew in every turn."""
+"""Streams and timing events that a loop creates on every iteration."""
 
 from syncheck.hb.ids import ObjectKind, SiteId
 from syncheck.sanitizer import misuse
 from syncheck.sanitizer.collector import Collector
 
 _REPETITIONS = {ObjectKind.STREAM: 3, ObjectKind.TIMING_EVENT: 8}
-"""Objects made at one place, all but the last two gone again, that count as made in every turn of a loop."""
+"""Objects made at one place, all but the last two gone again, that count as created on every iteration of a loop."""
 
 
 class CreatedInLoop:

@@ -2,23 +2,23 @@
 
 from dataclasses import dataclass
 
-from syncheck.findings import Frame
+from syncheck.findings import EditKind, Frame
 from syncheck.hb.clock import ACTOR_MASK, HOST, TICK, VectorClock, covers
 from syncheck.hb.engine import Engine
-from syncheck.hb.ids import NO_EVENT, EventId, LookedUp, SiteId, StreamId, WaitCall
+from syncheck.hb.ids import NO_EVENT, EventId, LookedUp, NamedKind, SiteId, StreamId, WaitCall
 from syncheck.hb.order import WaitResult
 from syncheck.rules import (
     elapsed_time_before_sync,
-    event_wait_is_not_host_sync,
     event_without_timing,
     redundant_wait,
     timing_on_wrong_stream,
     wait_before_record,
-    wrong_device_sync,
 )
-from syncheck.sanitizer.classify import sync_instead, wait_instead_of_sync
+from syncheck.sanitizer import mistaken_sync
 from syncheck.sanitizer.collector import Collector, PendingFinding
+from syncheck.sanitizer.fixes import PendingEdit, PendingFix, insertion, replacement
 from syncheck.sanitizer.messages import EventCode, EventRef, StreamCode, StreamRef, Text
+from syncheck.sanitizer.mistaken_sync import believed_wait, wait_instead_of_sync, wrong_device
 from syncheck.sanitizer.monitor import Sites
 from syncheck.sanitizer.sync_history import NOT_RECORDED, LostRecord, SyncHistory, Wait
 
@@ -32,7 +32,7 @@ class Record:
         snapshot: what it stands for; owned by the engine, never changed.
         looked_up: how the program got the stream, as in `Monitor.wait`.
         current: the stream that was current at the call.
-        used: somebody waited, synchronized or queried it since.
+        used: it was waited for, synchronized or queried since.
         host_synced: the program made the host wait for it.
     """
 
@@ -65,24 +65,26 @@ class Events:
         self._states: dict[EventId, EventState] = {}
         self.assumed_ordered: set[StreamId] = set()  # actors that got a missing edge when their race was reported
         self._effective_sites: set[int] = set()  # wait calls that waited for something at least once
-        self._redundant: dict[SiteId, bool] = {}  # wait call -> every turn of it added nothing
+        self._redundant: dict[SiteId, bool] = {}  # wait call -> no iteration of it added order
 
     def add(self, event: EventId, site: SiteId, *, timing: bool) -> None:
         """An event object was made."""
+        self._collector.names.known_at[NamedKind.EVENT, event] = site
         self._states[event] = EventState(site, timing)
 
     def drop(self, event: EventId) -> None:
         """An event object is gone."""
         self._states.pop(event, None)
+        self._collector.names.drop(NamedKind.EVENT, event)
         self._engine.forget_event(event)
 
     def record(self, event: EventId, stream: StreamId, site: SiteId, looked_up: LookedUp, current: StreamId) -> None:
-        """Take a snapshot; an earlier one that nobody used is lost."""
+        """Take a snapshot; an earlier one that was not used is lost."""
         state = self._states[event]
         last = state.last
         self._engine.record(event, stream)
         snapshot = self._engine.snapshot(event)
-        assert snapshot is not None  # noqa: S101  it was just recorded
+        assert snapshot is not None  # it was just recorded
         if last is not None and not last.used and last.stream != stream:
             self._sync_history.add_lost(LostRecord(event, last.stream, last.site, site, last.snapshot))
         state.last = Record(stream, site, self._engine.submitted(), snapshot, looked_up, current)
@@ -164,7 +166,7 @@ class Events:
             state.last.used = state.last.host_synced = True
 
     def is_reported_as_unrecorded(self, site: SiteId) -> bool:
-        """Tell whether a wait call never waited for anything: SYN401 is reported for it."""
+        """Return whether a wait call never waited for anything: SYN401 is reported for it."""
         return site not in self._effective_sites
 
     def covering(self, epoch: int) -> EventId:
@@ -180,8 +182,8 @@ class Events:
         return self._collector.names.streams[last.stream].device if last is not None else None
 
     def _report_unrecorded(self, event: EventId, site: SiteId, waiter: Text) -> None:
-        # The first turn of a loop over a ring of events waits for nothing and is right: only a call that never
-        # waits for anything is reported. Whatever the first turn got wrong, the race itself shows.
+        # The first iteration of a loop over a ring of events waits for nothing and is right: only a call that never
+        # waits for anything is reported. Whatever the first iteration got wrong, the race itself shows.
         advice: Text = ("call `", EventCode(event), ".record()` after the work to wait for, and before {line}")
         pending = PendingFinding(
             wait_before_record.RULE,
@@ -208,19 +210,19 @@ class Events:
         self._check_stream(start, end)
 
     def is_pending(self, event: EventId) -> bool:
-        """Tell whether the host does not know the event's last record to be complete."""
+        """Return whether the host does not know the event's last record to be complete."""
         last = self._states[event].last
         return last is not None and bool(self._pending(last))
 
     def _report_no_timing(self, event: EventId, site: SiteId) -> None:
         made = (self._states[event].site, ("the event was made here, without timing",))
-        advice: Text = ("make it with `torch.cuda.Event(enable_timing=True)`",)
+        argument = PendingEdit(EditKind.ADD_ARGUMENT, made[0], ("enable_timing=True",))
         facts: dict[str, Text] = {"event": (EventRef(event),)}
-        self._collector.add(PendingFinding(event_without_timing.RULE, site, facts, [made], advice))
+        self._collector.add(PendingFinding(event_without_timing.RULE, site, facts, [made], fix=PendingFix((argument,))))
 
     def _report_pending(self, event: EventId, site: SiteId) -> None:
         last = self._states[event].last
-        assert last is not None  # noqa: S101  a pending event was recorded
+        assert last is not None  # a pending event was recorded
         unknown = self._pending(last)
         own = next((epoch for epoch in unknown if epoch & ACTOR_MASK == last.stream), unknown[0])
         wait = wait_instead_of_sync(self._sync_history, self._engine, own)
@@ -229,25 +231,15 @@ class Events:
         device = self._collector.names.streams[last.stream].device
         sync = next(self._sync_history.syncs_after(own), None)
         if wait is not None and wait.event == event:
-            facts: dict[str, Text] = {
-                "event": (EventCode(event),),
-                "consequence": ("elapsed_time() is then called before it is known to be complete",),
-            }
-            pending = PendingFinding(
-                event_wait_is_not_host_sync.RULE, wait.site, facts, [called, recorded], sync_instead(wait)
-            )
+            consequence: Text = ("elapsed_time() is then called before it is known to be complete",)
+            pending = believed_wait(wait, consequence, [called, recorded])
         elif sync is not None and sync.device != device:
-            facts = {
-                "synchronized": (f"cuda:{sync.device}",),
-                "consequence": ("elapsed_time() then needs ", EventRef(event), f" of cuda:{device}"),
-            }
-            cure: Text = (f"call `torch.cuda.synchronize({device})` at {{line}}",)
-            pending = PendingFinding(wrong_device_sync.RULE, sync.site, facts, [called, recorded], cure)
+            consequence = ("elapsed_time() then needs ", EventRef(event), f" of cuda:{device}")
+            pending = wrong_device(sync, last.stream, device, consequence, [called, recorded])
         else:
-            advice: Text = ("call `", EventCode(event), ".synchronize()` before {line}")
-            pending = PendingFinding(
-                elapsed_time_before_sync.RULE, site, {"event": (EventRef(event),)}, [recorded], advice
-            )
+            fix = PendingFix((insertion(site, EventCode(event), ".synchronize()"),), is_unsafe=True, after=last.site)
+            facts: dict[str, Text] = {"event": (EventRef(event),)}
+            pending = PendingFinding(elapsed_time_before_sync.RULE, site, facts, [recorded], fix=fix)
         self._collector.add(pending)
 
     def _pending(self, record: Record) -> list[int]:
@@ -268,11 +260,10 @@ class Events:
             return
         worker = worked[0]
         facts: dict[str, Text] = {"stream": (StreamRef(last.stream),), "worker": (StreamRef(worker),)}
-        first_call: Text = (EventCode(start), ".record(", StreamCode(worker), ")")
-        second_call: Text = (EventCode(end), ".record(", StreamCode(worker), ")")
-        advice: Text = ("record both on the stream that works: `", *first_call, "` and `", *second_call, "`")
+        records = [replacement(site, "record", "record(", StreamCode(worker), ")") for site in (first.site, last.site)]
+        fix = PendingFix(tuple(records), is_unsafe=True)
         related: list[tuple[SiteId, Text]] = [(first.site, ("the first timing event is recorded here",))]
-        self._collector.add(PendingFinding(timing_on_wrong_stream.RULE, last.site, facts, related, advice))
+        self._collector.add(PendingFinding(timing_on_wrong_stream.RULE, last.site, facts, related, fix=fix))
 
     def report_redundant(self, sites: Sites) -> None:
         """Report the lines whose waits never added order, at the end, unless they are blamed already."""
@@ -291,10 +282,9 @@ class Events:
 RULES = (
     event_without_timing.RULE,
     elapsed_time_before_sync.RULE,
-    event_wait_is_not_host_sync.RULE,
     timing_on_wrong_stream.RULE,
     wait_before_record.RULE,
     redundant_wait.RULE,
-    wrong_device_sync.RULE,
+    *mistaken_sync.RULES,
 )
 """The rules that this module reports."""

@@ -76,7 +76,7 @@ class Graphs:
         for access in [
             a for a in capture.graph.accesses if a[0] in capture.graph.owned and a[0] in capture.graph.freed
         ]:
-            del capture.graph.accesses[access]  # an intermediate result: nobody else can see it
+            del capture.graph.accesses[access]  # an intermediate result: nothing else can see it
         joined = capture.engine.stream_covers
         return tuple(
             stream
@@ -85,13 +85,13 @@ class Graphs:
         )
 
     def takes(self, stream: StreamId) -> bool:
-        """Tell whether work of a stream is captured now."""
+        """Return whether work of a stream is captured now."""
         return self.capture is not None and stream in self.capture.streams
 
     def launch(self, stream: StreamId, operator: str, accesses: Accesses, label: int) -> list[Race]:
         """Record a captured launch; return the races between the graph's own branches."""
         capture = self.capture
-        assert capture is not None  # noqa: S101  only called while capturing
+        assert capture is not None  # only called while capturing
         for access in accesses:
             capture.graph.accesses[access] = None
             capture.graph.used.add(access[0])
@@ -167,7 +167,9 @@ class Graphs:
             ]
             advice: Text = ("keep `", TensorCode(allocation), "` alive as long as the graph is replayed")
             names = (state.freed[allocation], state.made.get(allocation, UNKNOWN_SITE))
-            pending = PendingFinding(graph_uses_freed_memory.RULE, site, facts, related, advice, allocation, names)
+            pending = PendingFinding(
+                graph_uses_freed_memory.RULE, site, facts, related, advice, allocation=allocation, name_sites=names
+            )
             self._collector.add(pending, state.freed[allocation])
         return [access for access in state.accesses if access[0] not in gone]
 

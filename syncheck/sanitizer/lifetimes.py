@@ -47,8 +47,8 @@ class Lifetimes:
         labels = self._labels
         sites = (labels[freed.allocation_label].site, labels[freed.free_label].site, site)
         view = self._views.of(freed.use.footprint)
-        is_default = self._collector.names.streams[freed.use.actor].handle == 0
-        pending = misuse.reuse(freed, view, labels[freed.use.label].site, sites, is_default=is_default)
+        user = self._collector.names.streams[freed.use.actor]
+        pending = misuse.reuse(freed, view, labels[freed.use.label].site, sites, user)
         self._collector.add(pending, sites[0])
         if freed.allocation in self._self_recorded:
             self._blamed.add(self._self_recorded[freed.allocation])

@@ -1,5 +1,7 @@
 """Refer to streams, tensors and events in findings; the words are chosen at the end, when all names are known."""
 
+from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import prod
 from typing import NamedTuple, TypeAlias
@@ -47,8 +49,26 @@ class EventCode(NamedTuple):
     event: EventId
 
 
-Part: TypeAlias = str | StreamRef | StreamCode | TensorRef | TensorCode | EventRef | EventCode
+class DeviceSyncCode(NamedTuple):
+    """The call that waits on the host for the device of a stream: `torch.cuda.synchronize(1)`."""
+
+    stream: StreamId
+
+
+class BoundCode(NamedTuple):
+    """The name that the program binds what is made at a call site to, as an expression: `work`."""
+
+    site: SiteId
+
+
+Reference: TypeAlias = (
+    StreamRef | StreamCode | TensorRef | TensorCode | EventRef | EventCode | DeviceSyncCode | BoundCode
+)
+Part: TypeAlias = str | Reference
 Text: TypeAlias = tuple[Part, ...]
+
+_KEPT_NAMES = 4096
+"""Events that are gone and whose names are kept."""
 
 
 class View(NamedTuple):
@@ -66,6 +86,11 @@ class StreamInfo(NamedTuple):
     handle: int
     site: SiteId
 
+    @property
+    def is_torchs(self) -> bool:
+        """Return whether torch made it for itself: no default stream, and none of the program's."""
+        return self.handle != 0 and not self.site
+
 
 @dataclass(slots=True)
 class Names:
@@ -73,8 +98,12 @@ class Names:
 
     Attributes:
         given: ("stream" | "event" | "allocation", id) -> the program's name.
-        sites: turns call sites into places, once the program has ended.
-        shown: allocation -> the view that describes it, where a backend knew better than the access told.
+        kept: what findings speak of, whose names are kept when it is gone.
+        gone: what is gone and still has its name, the latest last.
+        sites: converts call sites to places, once the program has ended.
+        known_at: (kind, id) -> the call site at which the name in `given` is right.
+        seen_at: (kind, id) -> what it was called at some lines: (path, number) -> name.
+        shown: allocation -> the view that describes it, where a backend knew better than the access.
         last_site: stream -> call site of its last op, for the streams that got one.
     """
 
@@ -83,27 +112,56 @@ class Names:
     given: dict[tuple[NamedKind, int], str] = field(default_factory=dict)
     last_site: dict[StreamId, SiteId] = field(default_factory=dict)
     shown: dict[AllocationId, ViewId] = field(default_factory=dict)
+    known_at: dict[tuple[NamedKind, int], SiteId] = field(default_factory=dict)
+    seen_at: dict[tuple[NamedKind, int], dict[tuple[str, int], str]] = field(default_factory=dict)
+    kept: set[tuple[NamedKind, int]] = field(default_factory=set)
+    gone: deque[tuple[NamedKind, int]] = field(default_factory=deque)
     sites: Sites | None = None
+
+    def keep(self, texts: Iterable[Text]) -> None:
+        """Keep the names of the events in some texts when these are gone."""
+        self.kept |= {
+            (NamedKind.EVENT, part.event) for text in texts for part in text if isinstance(part, EventRef | EventCode)
+        }
+
+    def drop(self, kind: NamedKind, ident: int) -> None:
+        """Forget the name of something that is gone, unless a finding speaks of it, or soon may."""
+        self.gone.append((kind, ident))
+        if len(self.gone) > _KEPT_NAMES:
+            oldest = self.gone.popleft()
+            if oldest not in self.kept:
+                self.given.pop(oldest, None)
+                self.known_at.pop(oldest, None)
 
     def format(self, text: Text) -> str:
         """Put a text with references into words."""
         return "".join(part if isinstance(part, str) else self._part(part) for part in text)
 
-    def _part(self, part: StreamRef | StreamCode | TensorRef | TensorCode | EventRef | EventCode) -> str:
+    def _part(self, part: Reference) -> str:
         match part:
             case StreamRef(stream):
                 return self.stream(stream)
-            case StreamCode(stream, is_current):
-                return self.stream_code(stream, is_current=is_current)
             case TensorRef(allocation, view):
                 return self.tensor(allocation, view)
-            case TensorCode(allocation):
-                return self.given.get((NamedKind.ALLOCATION, allocation), "tensor")
             case EventRef(event):
                 name = self.given.get((NamedKind.EVENT, event))
                 return f"`{name}`" if name else "an event"
+            case _:
+                return self._code(part)
+
+    def _code(self, part: StreamCode | TensorCode | EventCode | DeviceSyncCode | BoundCode) -> str:
+        """Return the name that something was given, wherever that is right."""
+        match part:
+            case StreamCode(stream):
+                return self.given.get((NamedKind.STREAM, stream), "stream")
+            case TensorCode(allocation):
+                return self.given.get((NamedKind.ALLOCATION, allocation), "tensor")
             case EventCode(event):
                 return self.given.get((NamedKind.EVENT, event), "event")
+            case DeviceSyncCode(stream):
+                return f"torch.cuda.synchronize({self.device_argument(stream)})"
+            case BoundCode(site):
+                return self.sites.bound(site) if self.sites is not None else ""
 
     def stream(self, stream: StreamId) -> str:
         """Return a phrase for a stream."""
@@ -118,23 +176,23 @@ class Names:
         return f"the stream{self._made_at(info, ' made at {0}:{1}')} (cuda:{info.device})"
 
     def _made_at(self, info: StreamInfo, form: str) -> str:
-        """Return where a stream was made, put into a form; "" where nobody knows."""
+        """Return where a stream was made, put into a form; "" where that is not known."""
         frame = self.sites.place(info.site).frame if self.sites is not None and info.site else None
         return form.format(frame.path, frame.line) if frame is not None else ""
 
-    def stream_code(self, stream: StreamId, *, is_current: bool = False) -> str:
-        """Return an expression for a stream; `is_current`: it is the current stream where the line is to stand."""
+    def stream_and_origin(self, stream: StreamId) -> str:
+        """Return a phrase for a stream with the place where it was made."""
         info = self.streams[stream]
         name = self.given.get((NamedKind.STREAM, stream))
-        if name and info.handle:
-            return name
+        if not name:
+            return self.stream(stream)
+        return f"stream `{name}`{self._made_at(info, ' made at {0}:{1}')} (cuda:{info.device})"
+
+    def device_argument(self, stream: StreamId) -> str:
+        """Return what names a stream's device in a call; "" where the program works on one device, the first."""
+        device = self.streams[stream].device
         many = len({self.streams[busy].device for busy in self.last_site}) > 1
-        device = str(info.device) if many or info.device else ""
-        if info.handle == 0 and not is_current:
-            return f"torch.cuda.default_stream({device})"
-        if is_current:
-            return f"torch.cuda.current_stream({device})"
-        return f"stream{self._made_at(info, '_of_line_{1}')}"
+        return str(device) if many or device else ""
 
     def tensor(self, allocation: AllocationId, view: ViewId) -> str:
         """Return a phrase for a tensor: name, shape, type and size."""

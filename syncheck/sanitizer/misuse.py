@@ -11,11 +11,12 @@ from syncheck.rules import (
     useless_record_stream,
 )
 from syncheck.sanitizer.collector import PendingFinding
-from syncheck.sanitizer.messages import StreamCode, StreamRef, TensorCode, TensorRef, Text
+from syncheck.sanitizer.fixes import PendingFix, insertion
+from syncheck.sanitizer.messages import StreamCode, StreamInfo, StreamRef, TensorCode, TensorRef, Text
 
 
 def reuse(
-    freed: FreedAccess, view: ViewId, use_site: SiteId, sites: tuple[SiteId, SiteId, SiteId], *, is_default: bool
+    freed: FreedAccess, view: ViewId, use_site: SiteId, sites: tuple[SiteId, SiteId, SiteId], user: StreamInfo
 ) -> PendingFinding:
     """Word a use of freed memory that may get a new owner.
 
@@ -24,7 +25,7 @@ def reuse(
         view: the view used.
         use_site: the call that uses it.
         sites: of the allocation, of the free, and of the next allocation.
-        is_default: the using stream is a default stream.
+        user: the stream that uses it.
     """
     allocated, free, again = sites
     facts: dict[str, Text] = {
@@ -37,12 +38,17 @@ def reuse(
         (allocated, ("it was allocated here, on ", StreamRef(freed.home))),
         (again, ("this allocation may get its memory",)),
     ]
-    user: Text = (StreamCode(freed.use.actor, is_current=is_default),)
-    cure: Text = (TensorCode(freed.allocation), ".record_stream(", *user, ")")
-    other: Text = (StreamRef(freed.home), ", or the host, wait for ", StreamRef(freed.use.actor))
-    advice: Text = ("add `", *cure, "` before {line}; or let ", *other, " before the tensor is freed")
+    code = StreamCode(freed.use.actor, is_current=user.handle == 0)
+    fix = PendingFix((insertion(use_site, TensorCode(freed.allocation), ".record_stream(", code, ")"),))
+    home, actor = StreamRef(freed.home), StreamRef(freed.use.actor)
+    advice: Text = ("let ", home, ", or the host, wait for ", actor, " before the tensor is freed")
+    if user.is_torchs:  # the program has no object for it
+        return PendingFinding(
+            missing_record_stream.RULE, use_site, facts, related, advice, None, freed.allocation, (free, allocated)
+        )
+    advice = ("; or ", *advice)
     return PendingFinding(
-        missing_record_stream.RULE, use_site, facts, related, advice, freed.allocation, (free, allocated)
+        missing_record_stream.RULE, use_site, facts, related, advice, fix, freed.allocation, (free, allocated)
     )
 
 
@@ -53,7 +59,13 @@ def useless_record(
     facts: dict[str, Text] = {"tensor": (TensorRef(allocation, view),), "reason": reason}
     advice: Text = ("remove the call at {line}",)
     return PendingFinding(
-        useless_record_stream.RULE, site, facts, [], advice, allocation, name_sites, is_about_call=True
+        useless_record_stream.RULE,
+        site,
+        facts,
+        advice=advice,
+        allocation=allocation,
+        name_sites=name_sites,
+        is_about_call=True,
     )
 
 
@@ -73,11 +85,11 @@ def pageable(allocation: AllocationId, view: ViewId, site: SiteId) -> PendingFin
     """Word a non_blocking copy from memory that is not pinned."""
     facts: dict[str, Text] = {"tensor": (TensorRef(allocation, view),)}
     advice: Text = ("pin the source once (`pin_memory()`), or drop `non_blocking=True` at {line}",)
-    return PendingFinding(pageable_non_blocking.RULE, site, facts, [], advice, allocation)
+    return PendingFinding(pageable_non_blocking.RULE, site, facts, advice=advice, allocation=allocation)
 
 
 def made_in_loop(kind: ObjectKind, site: SiteId) -> PendingFinding:
-    """Word a stream or event that is made in every turn of a loop."""
+    """Word a stream or event that is created on every iteration of a loop."""
     advice: Text = ("make it once, before the loop around {line}",)
     return PendingFinding(stream_in_loop.RULE, site, {"thing": (str(kind),)}, [], advice)
 
@@ -85,9 +97,10 @@ def made_in_loop(kind: ObjectKind, site: SiteId) -> PendingFinding:
 def lost_context(actual: StreamId, expected: StreamId, site: SiteId) -> PendingFinding:
     """Word a thread that works on the default device or stream because the starter's does not carry over."""
     facts: dict[str, Text] = {"actual": (StreamRef(actual),), "expected": (StreamRef(expected),)}
-    call: Text = ("torch.cuda.set_stream(", StreamCode(expected), ")")
-    advice: Text = ("call `", *call, "` in the thread, before {line}: it sets the device too")
-    return PendingFinding(thread_loses_device.RULE, site, facts, [], advice)
+    call = insertion(site, "torch.cuda.set_stream(", StreamCode(expected), ")")
+    advice: Text = (", in the thread: it sets the device too",)
+    fix = PendingFix((call,), is_unsafe=True, is_example=True)
+    return PendingFinding(thread_loses_device.RULE, site, facts, [], advice, fix)
 
 
 RULES = (

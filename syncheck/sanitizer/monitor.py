@@ -1,6 +1,6 @@
 """The calls that a backend makes: plain integers and strings, so that a trace is a recording of them."""
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from syncheck.findings import Place
 from syncheck.hb.clock import HOST
@@ -21,14 +21,37 @@ from syncheck.hb.ids import (
     WaitCall,
 )
 from syncheck.rules.model import Rule
+from syncheck.source.scopes import Scopes
 
 __all__ = ["BY_TORCH", "Monitor", "Sites"]
 
 _BY_NAME = (LookedUp.BY_NAME, LookedUp.BY_NAME)
 
 
+class SourceLine(NamedTuple):
+    """A line of the program at which a call site, or a caller of it, stands.
+
+    Attributes:
+        path: the file, as in `Frame.path`.
+        number: of the line, from 1.
+        column: of the call, from 1; 0 where unknown.
+        function: the function, as in `Frame.function`.
+        scopes: the names of the file; None where it cannot be read.
+    """
+
+    path: str
+    number: int
+    column: int = 0
+    function: str = ""
+    scopes: Scopes | None = None
+
+
 class Sites(Protocol):
     """Turns call-site ids into places."""
+
+    def lines_of(self, site: SiteId) -> tuple[SourceLine, ...]:
+        """Return the line of a call site, then those of its callers in the program; an unknown one for site 0."""
+        ...
 
     def place(self, site: SiteId) -> Place:
         """Return the place of a call site; of site 0, an unknown place."""
@@ -60,12 +83,15 @@ class Monitor(Protocol):
     def name(self, kind: NamedKind, ident: int, text: str) -> None:
         """The program's own name for a stream, an event, an allocation or a graph."""
 
+    def name_at(self, kind: NamedKind, ident: int, text: str, path: str, line: int) -> None:
+        """What a stream, an event or an allocation is called at a line; `path` as in `Frame.path`."""
+
     def view(self, start: int, sizes: tuple[int, ...], strides: tuple[int, ...], item_size: int, dtype: str) -> ViewId:
         """Return the id of a view, equal for views of equal bytes; `start` in bytes, sizes and strides in elements."""
         ...
 
     def describe_allocation(self, allocation: AllocationId, view: ViewId) -> None:
-        """Describe an allocation by this view in findings: what a launch was given may only tell how many bytes."""
+        """Describe an allocation by this view in findings: what a launch was given may only say how many bytes."""
 
     def object_created(self, kind: ObjectKind, ident: int, site: SiteId) -> None:
         """The program made an object."""

@@ -1,4 +1,4 @@
-"""Asynchronous collectives that nobody ever waits for (SYN603)."""
+"""Asynchronous collectives that are never waited for (SYN603)."""
 
 from dataclasses import dataclass
 
@@ -6,10 +6,11 @@ from syncheck.hb.engine import Engine
 from syncheck.hb.ids import SiteId, StreamId
 from syncheck.rules import dropped_work
 from syncheck.sanitizer.collector import Collector, PendingFinding
+from syncheck.sanitizer.fixes import wait_at_once
 from syncheck.semantics.collectives import collective_name
 
 _MOST_KEPT = 256
-"""Collectives that are kept until it is seen which of them somebody has waited for."""
+"""Collectives that are kept until it is known which of them were waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +45,14 @@ class PendingCollectives:
         return any(self._engine.covers(stream, work.epoch) for stream in others)
 
     def report(self) -> None:
-        """The program has ended: report what nobody has waited for."""
+        """The program has ended: report what was never waited for."""
         works, self._works = self._works, []
         for work in works:
             if not self._is_awaited(work):
                 name = (f"`{collective_name(work.operator)}`",)
-                advice = ("keep its handle, and call `wait()` on that before the tensors are used again",)
-                self._collector.add(PendingFinding(dropped_work.RULE, work.site, {"collective": name}, [], advice))
+                advice = (", or keep its handle, and call `wait()` on that before the tensors are used again",)
+                fix = wait_at_once(work.site)
+                self._collector.add(PendingFinding(dropped_work.RULE, work.site, {"collective": name}, [], advice, fix))
 
 
 RULES = (dropped_work.RULE,)

@@ -28,7 +28,7 @@ class RaceContext:
 
     @property
     def is_host(self) -> bool:
-        """Tell whether the host completed the race."""
+        """Return whether the host completed the race."""
         return self.race.current.actor == HOST
 
     def device(self, stream: StreamId) -> int:
@@ -36,9 +36,8 @@ class RaceContext:
         return self.names.streams[stream].device
 
     def is_communication(self, stream: StreamId) -> bool:
-        """Tell whether a stream is one that torch made for itself: no default stream, and none of the program's."""
-        info = self.names.streams[stream]
-        return info.handle != 0 and info.site == 0
+        """Return whether a stream is one that torch made for itself."""
+        return self.names.streams[stream].is_torchs
 
     @property
     def did(self) -> Text:

@@ -86,14 +86,19 @@ class Session:
     def stream(self, stream: StreamId, device: int, handle: int, site: SiteId, *, legacy: bool, blocking: bool) -> None:
         """See `Monitor`."""
         given = self._engine.add_stream(device, is_legacy=legacy, is_blocking=blocking)
-        assert given == stream, "streams are numbered in order"  # noqa: S101
+        assert given == stream, "streams are numbered in order"
         self.collector.names.streams[stream] = StreamInfo(device, handle, site)
+        self.collector.names.known_at[NamedKind.STREAM, stream] = site
         if self._graphs.capture is not None:
             self._graphs.capture.engine.add_stream(device)
 
     def name(self, kind: NamedKind, ident: int, text: str) -> None:
         """See `Monitor`."""
         self.collector.names.given[kind, ident] = text
+
+    def name_at(self, kind: NamedKind, ident: int, text: str, path: str, line: int) -> None:
+        """See `Monitor`."""
+        self.collector.names.seen_at.setdefault((kind, ident), {}).setdefault((path, line), text)
 
     def view(self, start: int, sizes: Sizes, strides: Sizes, item_size: int, dtype: str) -> ViewId:
         """See `Monitor`."""
@@ -235,10 +240,10 @@ class Session:
     def sync_device(self, device: int, site: SiteId) -> None:
         """See `Monitor`."""
         self._engine.sync_device(device)
-        self._add_sync(site, device)
+        self._add_sync(site, device, is_device_wide=True)
 
-    def _add_sync(self, site: SiteId, device: int, event: EventId = NO_EVENT) -> None:
-        self._sync_history.add_sync(HostSync(site, device, self._engine.submitted(), event))
+    def _add_sync(self, site: SiteId, device: int, event: EventId = NO_EVENT, *, is_device_wide: bool = False) -> None:
+        self._sync_history.add_sync(HostSync(site, device, self._engine.submitted(), event, is_device_wide))
 
     def is_pending(self, kind: NamedKind, ident: int) -> bool:
         """See `Monitor`."""
@@ -297,7 +302,7 @@ class Session:
     def report(self, sites: Sites, since: Checkpoint | None = None) -> Report:
         """Word all findings.
 
-        With a mark, only those since: waits that never add order are told at the end, when that is known.
+        With a mark, only those since: waits that never add order are reported at the end, when that is known.
         """
         if since is None:
             self._events.report_redundant(sites)

@@ -15,7 +15,7 @@ NOT_RECORDED = (HOST, UNKNOWN_SITE, LookedUp.BY_NAME, HOST)
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A stream was told to wait.
+    """A stream was made to wait.
 
     Attributes:
         waiter: the stream that waits.
@@ -41,31 +41,37 @@ class Wait:
     recorded: tuple[StreamId, SiteId, LookedUp, StreamId] = NOT_RECORDED
 
     def follows(self, epoch: Epoch) -> bool:
-        """Tell whether it was called after `epoch` was submitted."""
+        """Return whether it was called after `epoch` was submitted."""
         return _at(self.submitted, epoch) >= epoch
 
     def covers(self, epoch: Epoch) -> bool:
-        """Tell whether what it waited for includes `epoch`."""
+        """Return whether what it waited for includes `epoch`."""
         return self.acquired is not None and _at(self.acquired, epoch) >= epoch
 
 
 @dataclass(frozen=True, slots=True)
 class HostSync:
-    """The program made the host wait for a device, or for a stream or an event of it; `event` 0 if for none."""
+    """The program made the host wait for a device, or for a stream or an event of it.
+
+    Attributes:
+        event: the event; 0 if it waited for none.
+        is_device_wide: the call waits for all work of the device.
+    """
 
     site: SiteId
     device: int
     submitted: VectorClock
     event: EventId = NO_EVENT
+    is_device_wide: bool = False
 
     def follows(self, epoch: Epoch) -> bool:
-        """Tell whether it was called after `epoch` was submitted."""
+        """Return whether it was called after `epoch` was submitted."""
         return _at(self.submitted, epoch) >= epoch
 
 
 @dataclass(frozen=True, slots=True)
 class LostRecord:
-    """An event's record that nobody used before the next one replaced it."""
+    """An event's record that was not used before the next one replaced it."""
 
     event: EventId
     stream: StreamId
@@ -74,7 +80,7 @@ class LostRecord:
     snapshot: VectorClock
 
     def covers(self, epoch: Epoch) -> bool:
-        """Tell whether the lost snapshot includes `epoch`."""
+        """Return whether the lost snapshot includes `epoch`."""
         return _at(self.snapshot, epoch) >= epoch
 
 

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from syncheck.hb.clock import Epoch, VectorClock
 from syncheck.hb.engine import Engine
 from syncheck.hb.ids import UNKNOWN_SITE, ReadingId, SiteId, StreamId
-from syncheck.rules import event_wait_is_not_host_sync, unsynchronized_timing, wrong_device_sync
-from syncheck.sanitizer.classify import sync_instead, wait_instead_of_sync
+from syncheck.rules import unsynchronized_timing
+from syncheck.sanitizer import mistaken_sync
 from syncheck.sanitizer.collector import Collector, PendingFinding
-from syncheck.sanitizer.messages import EventCode, StreamCode, StreamRef, Text
-from syncheck.sanitizer.sync_history import HostSync, SyncHistory, Wait
+from syncheck.sanitizer.fixes import PendingFix, insertion
+from syncheck.sanitizer.messages import DeviceSyncCode, StreamRef, Text
+from syncheck.sanitizer.mistaken_sync import believed_wait, wait_instead_of_sync, wrong_device
+from syncheck.sanitizer.sync_history import SyncHistory
 
 _KEPT = 4096
 
@@ -60,7 +62,7 @@ class Timing:
                 return
 
     def _is_steady(self, first: Reading, second: Reading, stream: StreamId) -> bool:
-        """Tell whether a loop keeps the same work in flight at both readings: the time between them is then right.
+        """Return whether a loop keeps the same work in flight at both readings: the time between them is then right.
 
         What was running at the first reading was waited for in between, and what runs at the second was launched by
         the same line: the usual shape of a training loop that reads its loss before it steps.
@@ -72,45 +74,26 @@ class Timing:
 
     def _report(self, first: Reading, second: Reading, stream: StreamId, epoch: Epoch) -> None:
         device = self._collector.names.streams[stream].device
-        running: tuple[SiteId, Text] = (
-            second.launched_at.get(stream, UNKNOWN_SITE),
-            ("this work may still be running on ", StreamRef(stream)),
-        )
+        launched = second.launched_at.get(stream, UNKNOWN_SITE)
+        running: tuple[SiteId, Text] = (launched, ("this work may still be running on ", StreamRef(stream)))
         related: list[tuple[SiteId, Text]] = [running, (first.site, ("the first reading",))]
         read_here: tuple[SiteId, Text] = (second.site, ("the clock is read here",))
         wait = wait_instead_of_sync(self._sync_history, self._engine, epoch)
         sync = next(self._sync_history.syncs_after(epoch), None)
         if wait is not None:
-            pending = _believed_wait(wait, stream, [read_here, *related])
+            consequence: Text = ("the clock is then read while ", StreamRef(stream), " may still be working")
+            pending = believed_wait(wait, consequence, [read_here, *related])
         elif sync is not None and sync.device != device:
-            pending = _wrong_device(sync, stream, device, [read_here, *related])
+            consequence = ("the time then read spans work of ", StreamRef(stream), " that may still be running")
+            pending = wrong_device(sync, stream, device, consequence, [read_here, *related])
         else:
-            pending = _unsynchronized(second.site, stream, device, related)
+            readings = [second.site, first.site] if first.unfinished else [second.site]
+            edits = tuple(insertion(site, DeviceSyncCode(stream)) for site in readings)
+            fix = PendingFix(edits, is_unsafe=True, after=launched)
+            facts: dict[str, Text] = {"stream": (StreamRef(stream),)}
+            pending = PendingFinding(unsynchronized_timing.RULE, second.site, facts, related, fix=fix)
         self._collector.add(pending)
 
 
-Related = list[tuple[SiteId, Text]]
-
-
-def _believed_wait(wait: Wait, stream: StreamId, related: Related) -> PendingFinding:
-    consequence: Text = ("the clock is then read while ", StreamRef(stream), " may still be working")
-    facts: dict[str, Text] = {"event": (EventCode(wait.event),), "consequence": consequence}
-    return PendingFinding(event_wait_is_not_host_sync.RULE, wait.site, facts, related, sync_instead(wait))
-
-
-def _wrong_device(sync: HostSync, stream: StreamId, device: int, related: Related) -> PendingFinding:
-    consequence: Text = ("the time then read spans work of ", StreamRef(stream), " that may still be running")
-    facts: dict[str, Text] = {"synchronized": (f"cuda:{sync.device}",), "consequence": consequence}
-    advice: Text = (f"call `torch.cuda.synchronize({device})` at {{line}}",)
-    return PendingFinding(wrong_device_sync.RULE, sync.site, facts, related, advice)
-
-
-def _unsynchronized(site: SiteId, stream: StreamId, device: int, related: Related) -> PendingFinding:
-    call = f"torch.cuda.synchronize({device or ''})"
-    own: Text = (StreamCode(stream, is_current=True), ".synchronize()")
-    advice: Text = (f"call `{call}` (or `", *own, "`) before {line}, and before the first reading")
-    return PendingFinding(unsynchronized_timing.RULE, site, {"stream": (StreamRef(stream),)}, related, advice)
-
-
-RULES = (unsynchronized_timing.RULE, event_wait_is_not_host_sync.RULE, wrong_device_sync.RULE)
+RULES = (unsynchronized_timing.RULE, *mistaken_sync.RULES)
 """The rules that this module reports."""

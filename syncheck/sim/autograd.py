@@ -47,7 +47,7 @@ class _ThreadLog:
     made: list["weakref.ref[torch.Tensor]"] = field(default_factory=list)
 
     def tag_nodes(self) -> None:
-        """Write in the nodes of the last results that this thread has made them: sequence numbers do not tell."""
+        """Record in the nodes of the last results that this thread created them: sequence numbers do not say."""
         for reference in self.made:
             tensor = reference()
             if tensor is not None and tensor.grad_fn is not None:
@@ -167,7 +167,7 @@ class Backward:
 
     @property
     def is_running(self) -> bool:
-        """Tell whether this thread is inside backward() or grad()."""
+        """Return whether this thread is inside backward() or grad()."""
         return self._run is not None
 
     @contextmanager
@@ -234,7 +234,7 @@ class Backward:
                     self._gpus.monitor.wait_stream(waiting, stream, UNKNOWN_SITE, BY_TORCH)
 
     def _pass_through(self, run: _Run, node: Any) -> None:
-        """Pass gradients on through the nodes before this one that launched nothing: nobody has seen them run."""
+        """Pass gradients on through the nodes before this one that launched nothing: no callback has seen them run."""
         for silent in list(run.arrived):
             if silent is not node and silent in run.arrived and _leads_to(silent, node):
                 self._pass_on(run, silent)
@@ -305,7 +305,7 @@ class Backward:
     def _streams_of(self, run: _Run, node: Any) -> dict[int, StreamId]:
         """Return the streams that were current when a node was made.
 
-        A node that nobody has signed (that of a view) was made by the thread that made the one before it.
+        A node without a tag (that of a view) was made by the thread that made the one before it.
         """
         if _is_leaf(node):
             known = node.metadata.get("syncheck")
@@ -315,7 +315,7 @@ class Backward:
 
 
 def _leads_to(start: Any, node: Any) -> bool:
-    """Tell whether a node's gradients come, by way of others, from another one; a few steps are looked at."""
+    """Return whether a node's gradients come, by way of others, from another one; a few steps are looked at."""
     seen, front = {start}, [start]
     while front and len(seen) < _MOST_SILENT:
         for follower, _ in front.pop().next_functions:

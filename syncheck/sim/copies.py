@@ -134,7 +134,7 @@ class Copies:
     # -- what the shim of torch.Tensor calls
 
     def is_pinned(self, tensor: torch.Tensor) -> bool:
-        """Tell whether a tensor is in pinned host memory."""
+        """Return whether a tensor is in pinned host memory."""
         tag = self._memory.of(tensor)
         return tag is not None and tag.pinned
 

@@ -76,18 +76,18 @@ class CudaApi:
     def _properties(self) -> dict[str, Callable[..., Any]]:
         gpus, runtime = self._gpus, self._runtime
         return {
-            "get_device_name": lambda device=None: NAME,  # noqa: ARG005  torch names
-            "get_device_capability": lambda device=None: (9, 0),  # noqa: ARG005  torch names
+            "get_device_name": lambda device=None: NAME,
+            "get_device_capability": lambda device=None: (9, 0),
             "get_device_properties": lambda device=None: DeviceProperties(runtime.index_of(device)),
             "can_device_access_peer": self._peers,
             "get_arch_list": lambda: ["sm_90"],
             "get_gencode_flags": lambda: "",
-            "is_bf16_supported": lambda including_emulation=True: True,  # noqa: ARG005  torch names
+            "is_bf16_supported": lambda including_emulation=True: True,
             "is_tf32_supported": lambda: True,
             "get_sync_debug_mode": lambda: 0,
-            "set_sync_debug_mode": lambda mode: None,  # noqa: ARG005  torch names
+            "set_sync_debug_mode": lambda mode: None,
             "utilization": lambda *_, **__: 0,
-            "check_error": lambda res: None,  # noqa: ARG005  torch's name
+            "check_error": lambda res: None,
             "is_current_stream_capturing": lambda: gpus.monitor.capturing(gpus.current_stream(gpus.thread.device)),
         }
 
@@ -106,7 +106,7 @@ class CudaApi:
         gpus.thread.implicit_device = True
         self._launches.launch(gpus.current_stream(device), "torch.cuda._sleep", [])
 
-    def _device_index(self, device: Any, optional: bool = False, allow_cpu: bool = False) -> int:  # noqa: FBT001, FBT002
+    def _device_index(self, device: Any, optional: bool = False, allow_cpu: bool = False) -> int:
         if isinstance(device, torch.device | str) and allow_cpu and torch.device(device).type == "cpu":
             return -1
         if device is None and not optional:
@@ -188,14 +188,14 @@ class CudaApi:
         functions = self.functions()
         kept = set(torch.accelerator.__all__) & functions.keys()
         return {name: functions[name] for name in kept} | {
-            "current_accelerator": lambda check_available=False: torch.device("cuda"),  # noqa: ARG005  torch's name
+            "current_accelerator": lambda check_available=False: torch.device("cuda"),
             "current_device_index": self._current_device,
             "current_device_idx": self._current_device,
             "set_device_index": functions["set_device"],
             "set_device_idx": functions["set_device"],
             "get_memory_info": functions["mem_get_info"],
             "empty_host_cache": lambda: None,
-            "get_device_capability": lambda device=None: {"supported_dtypes": set(_DTYPES)},  # noqa: ARG005
+            "get_device_capability": lambda device=None: {"supported_dtypes": set(_DTYPES)},
         }
 
 
@@ -228,13 +228,13 @@ def _install_refused_modules(patches: Patches) -> None:
     for name in _REFUSED_MEMORY:
         patches.set(torch.cuda.memory, name, refuse(f"torch.cuda.memory.{name}()"))
     patches.set(torch.cuda.nccl, "version", lambda: _NCCL)
-    patches.set(torch.cuda.memory, "_record_memory_history", lambda *args, **kwargs: None)  # noqa: ARG005  any form
+    patches.set(torch.cuda.memory, "_record_memory_history", lambda *args, **kwargs: None)
 
 
 def _install_low_level(runtime: Runtime, exchange: Callable[[int], int], random: Random, patches: Patches) -> None:
     gpus, functions = runtime.gpus, C
     for name, function in {
-        "_get_accelerator": lambda check=None: torch.device("cuda"),  # noqa: ARG005  torch's name
+        "_get_accelerator": lambda check=None: torch.device("cuda"),
         "_accelerator_getAccelerator": lambda: torch.device("cuda"),
         "_accelerator_exchangeDevice": exchange,
         "_accelerator_maybeExchangeDevice": exchange,

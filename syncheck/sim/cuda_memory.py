@@ -78,8 +78,8 @@ class CudaMemory:
             "reset_peak_host_memory_stats": lambda: None,
             "reset_accumulated_host_memory_stats": lambda: None,
             "empty_cache": lambda: None,
-            "set_per_process_memory_fraction": lambda fraction, device=None: None,  # noqa: ARG005  torch names
-            "get_per_process_memory_fraction": lambda device=None: 1.0,  # noqa: ARG005  torch names
+            "set_per_process_memory_fraction": lambda fraction, device=None: None,
+            "get_per_process_memory_fraction": lambda device=None: 1.0,
             "get_allocator_backend": lambda: "native",
             "list_gpu_processes": lambda device=None: f"GPU:{self._runtime.index_of(device)}\nno processes are running",
             "use_mem_pool": self._use_mem_pool,
@@ -113,7 +113,7 @@ class CudaMemory:
                 flat[name] = value
         return flat
 
-    def _summary(self, device: Any = None, abbreviated: bool = False) -> str:  # noqa: FBT001, FBT002
+    def _summary(self, device: Any = None, abbreviated: bool = False) -> str:
         del abbreviated
         virtual = self._virtual(device)
         return f"Simulated GPU {virtual.index}: {virtual.allocated} bytes allocated, {virtual.peak} at most"

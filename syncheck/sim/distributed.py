@@ -9,6 +9,7 @@ Source:
     `stashed_for_allocator_safety_`, `barrier`; torch/csrc/distributed/c10d/Functional.cpp.
 """
 
+import weakref
 from collections import OrderedDict
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
@@ -60,6 +61,8 @@ class Distributed:
         self._gpus = runtime.gpus
         self._streams: dict[tuple[str, int], StreamId] = {}
         self._started: OrderedDict[int, Started] = OrderedDict()
+        # handles that were waited for, as long as they are there: another stream may have to wait, too
+        self._awaited: dict[int, tuple[weakref.ref[Any], Started]] = {}
         self._functional: dict[AllocationId, Started] = {}  # allocation -> the functional collective that fills it
         self._plans: dict[Any, Plan | None] = {}
         self._coalesced: list[Any] | None = None  # what has been started since a coalescing manager was entered
@@ -297,11 +300,15 @@ class Distributed:
 
     def waited(self, work: Any, *, is_blocking: bool = False) -> None:
         """The program waits for a handle; `is_blocking`: so does the host."""
-        started = self._started.pop(id(work), None)
-        if started is not None:
-            self.join(started)
-            if is_blocking:
-                self._gpus.monitor.sync_event(started.event, self._gpus.site())
+        known = self._awaited.get(id(work))
+        started = self._started.get(id(work)) if known is None else known[1]
+        if started is None:
+            return
+        self.join(started)
+        if is_blocking:
+            self._gpus.monitor.sync_event(started.event, self._gpus.site())
+        key, started.work = id(work), None
+        self._awaited[key] = (weakref.ref(work, lambda _: self._awaited.pop(key, None)), started)
 
     def group_of(self, work: Any) -> str:
         """Return the name of a handle's group in the records of the ranks; "" if it is not known."""
@@ -346,7 +353,7 @@ def _copied(value: Any) -> Any:
 
 
 def _is_async(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Tell whether a collective was asked for with `async_op`; sending and receiving always are."""
+    """Return whether a collective was asked for with `async_op`; sending and receiving always are."""
     asked = (argument(func, name, args, kwargs) for name in ("async_op", "asyncOp"))
     return bool(next((value for value in asked if value is not None), True))
 

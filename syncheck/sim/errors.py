@@ -69,5 +69,5 @@ def cuda_error(text: str) -> RuntimeError:
         error = kind(message)
     except TypeError:
         error = RuntimeError(message)
-    assert isinstance(error, RuntimeError)  # noqa: S101
+    assert isinstance(error, RuntimeError)
     return error

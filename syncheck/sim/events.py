@@ -7,15 +7,17 @@ import torch
 
 from syncheck.hb.ids import EventId, LookedUp, NamedKind, ObjectKind, WaitCall
 from syncheck.sim.errors import NotSimulatedError
-from syncheck.sim.runtime import StreamObject, active
+from syncheck.sim.runtime import ProgramObject, StreamObject, active
 
 
-class SimulatedEvent:
+class SimulatedEvent(ProgramObject):
     """An event of a virtual device.
 
     Source:
         torch/csrc/cuda/Event.cpp and aten/src/ATen/cuda/CUDAEvent.h: when it binds to a device and what it raises.
     """
+
+    kind = NamedKind.EVENT
 
     def __init__(
         self,
@@ -92,7 +94,7 @@ class SimulatedEvent:
         gpus.monitor.wait(self._ident, ident, gpus.site(), via, looked_up, gpus.current_stream(index))
 
     def query(self) -> bool:
-        """Tell whether the recorded work is complete. A first question about pending work is answered with no."""
+        """Return whether the recorded work is complete. A first question about pending work is answered with no."""
         if self._recorded_at is None:
             return True
         return self._runtime.answer_query(NamedKind.EVENT, self._ident, self)

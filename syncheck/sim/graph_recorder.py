@@ -67,7 +67,7 @@ class GraphRecorder:
     def end(self) -> Tape:
         """Stop recording; what the operators did to memory outside the graph is undone: a capture runs nothing."""
         tape = self._tape
-        assert tape is not None  # noqa: S101  begin was called
+        assert tape is not None
         self._tape = None
         self._runtime.is_capturing = False
         with self._runtime.unmonitored():
@@ -87,7 +87,7 @@ class GraphRecorder:
     ) -> Any:
         """Run an operator for its result's shape, and record how to run it again."""
         tape = self._tape
-        assert tape is not None  # noqa: S101  begin was called
+        assert tape is not None
         with self._runtime.unmonitored():
             for tensor, argument in tensors:
                 if argument.is_write:

@@ -16,7 +16,7 @@ class CUDAGraph:
 
     recorder: ClassVar[GraphRecorder]
 
-    def __init__(self, keep_graph: bool = False) -> None:  # noqa: FBT001, FBT002  torch's signature
+    def __init__(self, keep_graph: bool = False) -> None:
         del keep_graph
         self._runtime = active()
         self._tape: Tape | None = None
@@ -26,7 +26,7 @@ class CUDAGraph:
         self,
         pool: Any = None,
         capture_error_mode: str = "global",
-        check_input_liveness: bool = False,  # noqa: FBT001, FBT002  torch's own signature
+        check_input_liveness: bool = False,
     ) -> None:
         """Start capturing the current stream.
 
@@ -121,7 +121,7 @@ class AcceleratorGraph(CUDAGraph):
 
     def __init__(
         self,
-        keep_graph: bool = False,  # noqa: FBT001, FBT002  torch's own signature
+        keep_graph: bool = False,
         *,
         pool: Any = None,
         capture_error_mode: str = "default",

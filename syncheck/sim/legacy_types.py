@@ -68,7 +68,7 @@ class LegacyTypes:
         self._patches.set(torch, "set_default_tensor_type", set_default_tensor_type)
 
 
-def _type(original: Any, tensor: torch.Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:  # noqa: FBT001, FBT002  torch's own signature
+def _type(original: Any, tensor: torch.Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
     """`Tensor.type`: the name of the old type, or a conversion to one."""
     if dtype is None:
         name = original(tensor)

@@ -133,7 +133,7 @@ class Memory:
             self._gpus.monitor.free(ident, site)
 
     def forget_frees(self) -> None:
-        """Nobody listens any more: this process is a forked child."""
+        """Stop reporting: this process is a forked child."""
         self._freed = deque(maxlen=0)
 
     def resized(self, storage: torch.UntypedStorage, site: SiteId) -> None:

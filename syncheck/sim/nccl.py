@@ -104,7 +104,7 @@ def _install_groups(distributed: Distributed, c10d: Any, patches: Patches) -> No
 
 
 def _object_device(get_backend: Callable[[Any], Any], original: Callable[[Any], Any]) -> Callable[[Any], str]:
-    """Return what tells where the tensors of object collectives are: NCCL has them on the GPU."""
+    """Return the function that says where the tensors of object collectives are: NCCL has them on the GPU."""
 
     def object_device(group: Any = None) -> str:
         return "cuda" if str(get_backend(group)) == "nccl" else str(original(group))
@@ -113,7 +113,7 @@ def _object_device(get_backend: Callable[[Any], Any], original: Callable[[Any], 
 
 
 def _is_nccl(backend: Any) -> bool:
-    """Tell whether a backend is NCCL, alone or for one kind of device; it is the default where there are GPUs."""
+    """Return whether a backend is NCCL, alone or for one kind of device; it is the default where there are GPUs."""
     return backend is None or "nccl" in str(backend).lower()
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from syncheck.findings import Frame, Place
 from syncheck.hb.ids import UNKNOWN_SITE, SiteId
 from syncheck.rules.model import Rule
-from syncheck.sanitizer.monitor import Monitor
+from syncheck.sanitizer.monitor import Monitor, SourceLine
 
 _ANSWERS = {"view": 0, "is_pending": False, "capturing": False}
 
@@ -31,6 +31,11 @@ class NoSites:
         """Return no place."""
         del ident
         return Place(Frame("<unknown>", 0))
+
+    def lines_of(self, ident: SiteId) -> tuple[SourceLine, ...]:
+        """Return no line."""
+        del ident
+        return (SourceLine("<unknown>", 0),)
 
     def bound(self, ident: SiteId) -> str:
         """Return no name."""

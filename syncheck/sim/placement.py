@@ -138,5 +138,5 @@ class Placement:
 
 
 def _is_sized(tensor: torch.Tensor) -> bool:
-    """Tell whether a tensor in host memory is more than a scalar, which may go with tensors of any device."""
+    """Return whether a tensor in host memory is more than a scalar, which may go with tensors of any device."""
     return bool(tensor.dim()) and raw_device(tensor).type == "cpu"

@@ -4,11 +4,12 @@ import os
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 
-from syncheck.hb.ids import EventId, LookedUp, NamedKind, ObjectKind, SiteId, StreamId
+from syncheck.hb.clock import HOST
+from syncheck.hb.ids import NO_EVENT, AllocationId, EventId, LookedUp, NamedKind, ObjectKind, SiteId, StreamId
 from syncheck.instrument.findings import NewFindings
 from syncheck.instrument.namer import Namer
 from syncheck.instrument.torch_internals import disable_dispatch_modes
@@ -19,6 +20,21 @@ from syncheck.sim.errors import cuda_error
 from syncheck.sim.memory import Memory
 from syncheck.sim.null_monitor import NullMonitor
 from syncheck.sim.virtual_gpus import CallSites, VirtualGpus
+
+
+class ProgramObject:
+    """A stream or an event of the program.
+
+    Attributes:
+        kind: which of the two.
+    """
+
+    kind: ClassVar[NamedKind]
+
+    @property
+    def ident(self) -> int:
+        """Its id."""
+        raise NotImplementedError
 
 
 class StreamObject(Protocol):
@@ -97,7 +113,7 @@ class Runtime:
         self.before_call: list[Callable[[], None]] = [self.memory.flush]
         self.on_refused_capture: list[Callable[[], None]] = []
         self._findings = findings
-        self._namer = Namer(lambda: self.gpus.monitor, sites, self.memory.allocation_of, after_finding)
+        self._namer = Namer(lambda: self.gpus.monitor, sites, self, after_finding)
         self._asked: set[tuple[NamedKind, int]] = set()
 
     def activate(self) -> None:
@@ -129,7 +145,7 @@ class Runtime:
     def name_findings(self) -> None:
         """After a call that may have completed findings: name their tensors while the frames are alive."""
         if self._findings.new:
-            self._namer.name_tensors(self._findings.take())
+            self._namer.name_findings(self._findings.take())
 
     @contextmanager
     def unmonitored(self) -> Iterator[None]:
@@ -188,6 +204,20 @@ class Runtime:
     def name_new(self, kind: NamedKind, ident: int, site: SiteId) -> None:
         """Give a new object the name that the program binds it to."""
         self._namer.name_new(kind, ident, site)
+
+    def allocation_of(self, tensor: torch.Tensor) -> AllocationId:
+        """See `Identities`."""
+        return self.memory.allocation_of(tensor)
+
+    def stream_of(self, value: Any) -> StreamId:
+        """See `Identities`."""
+        is_stream = isinstance(value, ProgramObject) and value.kind is NamedKind.STREAM
+        return StreamId(value.ident) if is_stream else HOST
+
+    def event_of(self, value: Any) -> EventId:
+        """See `Identities`."""
+        is_event = isinstance(value, ProgramObject) and value.kind is NamedKind.EVENT
+        return EventId(value.ident) if is_event else NO_EVENT
 
     def on_finalize(self, thing: Any, kind: ObjectKind, ident: EventId) -> None:
         """Report it when a stream or event object is gone."""

@@ -38,8 +38,8 @@ class StorageShim:
             "cpu": lambda s: self.move(s, HOST_DEVICE),
             "clone": _function(self.clone),
             "__deepcopy__": _function(self._deepcopy),
-            "is_pinned": lambda s, device="cuda": self._is_pinned(s),  # noqa: ARG005  torch's name
-            "pin_memory": lambda s, device="cuda": self._pin(s),  # noqa: ARG005  torch's name
+            "is_pinned": lambda s, device="cuda": self._is_pinned(s),
+            "pin_memory": lambda s, device="cuda": self._pin(s),
             "_share_cuda_": refuse("sharing a GPU tensor between processes"),
             "_new_shared_cuda": refuse("sharing a GPU tensor between processes"),
             "__new__": staticmethod(self._new(_Storage.__new__)),

@@ -6,18 +6,19 @@ import torch
 
 from syncheck.hb.ids import LookedUp, NamedKind, ObjectKind, SiteId, StreamId, WaitCall
 from syncheck.sim.events import CudaEvent, SimulatedEvent
-from syncheck.sim.runtime import Runtime, active
+from syncheck.sim.runtime import ProgramObject, Runtime, active
 
 _CUDA_TYPE = 1  # c10::DeviceType::CUDA
 
 
-class SimulatedStream:
+class SimulatedStream(ProgramObject):
     """A stream of a virtual device; equal to every other object of the same stream.
 
     Source:
         torch/csrc/Stream.cpp and torch/cuda/streams.py: names and meanings of all members.
     """
 
+    kind = NamedKind.STREAM
     _runtime: Runtime
     _ident: StreamId
     looked_up = LookedUp.BY_NAME
@@ -102,7 +103,7 @@ class SimulatedStream:
         return 0, -5
 
     def is_capturing(self) -> bool:
-        """Tell whether the stream is being captured into a graph."""
+        """Return whether the stream is being captured into a graph."""
         return self._runtime.gpus.monitor.capturing(self._ident)
 
     def wait_event(self, event: SimulatedEvent) -> None:
@@ -126,7 +127,7 @@ class SimulatedStream:
         return event
 
     def query(self) -> bool:
-        """Tell whether all work is complete. A first question about pending work is answered with no."""
+        """Return whether all work is complete. A first question about pending work is answered with no."""
         return self._runtime.answer_query(NamedKind.STREAM, self._ident)
 
     def synchronize(self) -> None:

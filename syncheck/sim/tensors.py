@@ -20,7 +20,7 @@ class _DeviceCopy(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(source: torch.Tensor, shim: "TensorShim", target: int, non_blocking: bool, kwargs: Any) -> Any:  # noqa: FBT001  apply takes no keywords
+    def forward(source: torch.Tensor, shim: "TensorShim", target: int, non_blocking: bool, kwargs: Any) -> Any:
         return shim.copies.transfer(source, target, non_blocking=non_blocking, **kwargs)
 
     @staticmethod
@@ -133,8 +133,8 @@ class TensorShim:
             "cuda": lambda _: cuda,
             "cpu": lambda _: cpu,
             "type_as": lambda _: lambda tensor, other: tensor.to(other.device, other.dtype),
-            "pin_memory": lambda _: lambda tensor, device=None: copies.pin(tensor),  # noqa: ARG005  torch's name
-            "is_pinned": lambda _: lambda tensor, device=None: copies.is_pinned(tensor),  # noqa: ARG005  torch's name
+            "pin_memory": lambda _: lambda tensor, device=None: copies.pin(tensor),
+            "is_pinned": lambda _: lambda tensor, device=None: copies.is_pinned(tensor),
             "record_stream": lambda _: self.record_stream,
             "copy_": lambda original: lambda tensor, *args, **kwargs: self.copy_(original, tensor, *args, **kwargs),
         }
@@ -144,7 +144,7 @@ class TensorShim:
         allowed = [getattr(torch.Tensor, method.__name__, method) for method in lazy._allowed_methods]  # noqa: SLF001
         self._patches.set(lazy, "_allowed_methods", allowed)
 
-    def copy_(self, original: Any, target: torch.Tensor, src: Any, non_blocking: bool = False) -> torch.Tensor:  # noqa: FBT001, FBT002  torch's own signature
+    def copy_(self, original: Any, target: torch.Tensor, src: Any, non_blocking: bool = False) -> torch.Tensor:
         """Copy into a tensor; across devices with a gradient, through a differentiable move."""
         if isinstance(src, torch.Tensor) and src.requires_grad and torch.is_grad_enabled():
             here = self.memory.device(target)

@@ -7,7 +7,7 @@ import sysconfig
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FrameType
 
 from syncheck.findings import Frame
 from syncheck.paths import shown
@@ -28,7 +28,7 @@ _LIBRARIES = _library_roots()
 
 @cache
 def is_user_file(filename: str) -> bool:
-    """Tell whether a file is the user's: not the standard library, not an installed package, not syncheck."""
+    """Return whether a file is the user's: not the standard library, not an installed package, not syncheck."""
     if filename.startswith("<"):
         return not filename.startswith(("<frozen", "<__array_function__", "<attrs"))
     path = os.path.realpath(filename)
@@ -44,6 +44,12 @@ def position(code: CodeType, lasti: int) -> tuple[int, int, int | None, int | No
     found = next(islice(code.co_positions(), max(lasti, 0) // 2, None), (None, None, None, None))
     line = found[0] or code.co_firstlineno
     return line, found[1] or line, found[2], found[3]
+
+
+def line_of_frame(frame: FrameType) -> tuple[str, int, str]:
+    """Return (path as shown, line, function) of what a frame runs."""
+    code = frame.f_code
+    return shown_path(code.co_filename), position(code, frame.f_lasti)[0], code.co_qualname
 
 
 def shown_path(filename: str) -> str:

@@ -6,13 +6,15 @@ Source:
 
 import ast
 import builtins
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
+_FETCHING = frozenset({"result", "get", "join"})
+"""Methods that wait for a thread or an executor and give what it has made."""
 _ALWAYS = 0
 """The line of a binding that is there from the beginning of its scope: a parameter."""
 
@@ -149,10 +151,16 @@ def _visit_all(visitor: ast.NodeVisitor, body: list[ast.stmt]) -> None:
 
 
 class Scopes:
-    """The scopes of one file."""
+    """The scopes of one file.
 
-    def __init__(self, tree: ast.Module) -> None:
+    Args:
+        tree: the file.
+        source: its text.
+    """
+
+    def __init__(self, tree: ast.Module, source: str) -> None:
         self._tree = tree
+        self._lines = source.splitlines()
         self.module = Scope(tree, None)
         self._scopes: dict[ast.AST, Scope] = {tree: self.module}
         _Collector(self.module, self._scopes).generic_visit(tree)
@@ -193,7 +201,88 @@ class Scopes:
         """Return whether a line belongs to a loop of the function that it is in."""
         return bool(self._find(line)[2])
 
+    def can_insert_before(self, line: int, after: Sequence[int] = ()) -> bool:
+        """Return whether a statement can be put before that of a line.
+
+        Args:
+            line: a line of the file.
+            after: lines whose work has to come before the new statement each time that it runs.
+        """
+        statement = self._find(line)[0]
+        if statement is None or isinstance(statement, Function | ast.ClassDef | ast.While):
+            return False
+        text = self._lines[statement.lineno - 1]
+        if len(text[: len(text) - len(text.lstrip())].encode()) != statement.col_offset or text.lstrip()[:4] == "elif":
+            return False  # it does not begin its line
+        return not any(statement.lineno <= other <= (statement.end_lineno or 0) for other in after)
+
+    def can_insert_after(self, line: int) -> bool:
+        """Return whether a statement can be put after that of a line: a simple one that ends its line."""
+        statement = self._find(line)[0]
+        if statement is None or statement.end_lineno is None or list(_bodies(statement)) != [[], [], []]:
+            return False
+        if isinstance(statement, ast.Return | ast.Raise | ast.Break | ast.Continue):
+            return False
+        text = self._lines[statement.end_lineno - 1].encode()[statement.end_col_offset :].decode().strip()
+        return self.can_insert_before(line) and (not text or text.startswith("#"))
+
+    def is_call_statement(self, line: int, column: int) -> bool:
+        """Return whether a statement is the call at a position, so that its result is thrown away."""
+        statement = self._find(line)[0]
+        if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Call):
+            return False
+        return (statement.lineno, statement.col_offset + 1) == (line, column)
+
+    def owner_of_call(self, line: int, column: int, method: str) -> str:
+        """Return the object of a method call, as in the source; "" if no call of that method is there.
+
+        Args:
+            line: of the call.
+            column: of the call, from 1; 0 where that is not known.
+            method: its name.
+        """
+        statement = self.statement(line)
+        calls = [
+            node
+            for node in (ast.walk(statement) if statement is not None else ())
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == method
+        ]
+        exact = [call for call in calls if (call.lineno, call.col_offset + 1) == (line, column)]
+        chosen = exact or (calls if len(calls) == 1 else [])
+        function = chosen[0].func if chosen else None
+        return ast.unparse(function.value) if isinstance(function, ast.Attribute) else ""
+
     # -- names
+
+    def is_right(self, expression: str, line: int) -> bool:
+        """Return whether an expression that was right at a line once is right there each time.
+
+        Not one that picks an item by its number in a loop or in a function: the next time may need another.
+        """
+        if not self.is_visible(expression, line):
+            return False
+        _, scope, loops = self._find(line)
+        is_repeated = bool(loops) or scope is not self.module
+        return not (is_repeated and _has_index(expression)) or self.is_spoken(expression, line)
+
+    def is_spoken(self, expression: str, line: int) -> bool:
+        """Return whether the statement of a line has an expression in it, statements inside it aside."""
+        wanted = _normal(expression)
+        return any(ast.unparse(node) == wanted for node in self._expressions(line))
+
+    def waits_for_others(self, line: int) -> bool:
+        """Return whether the statement of a line waits for what a thread or an executor makes."""
+        calls = (node.func for node in self._expressions(line) if isinstance(node, ast.Call))
+        return any(isinstance(function, ast.Attribute) and function.attr in _FETCHING for function in calls)
+
+    def _expressions(self, line: int) -> Iterator[ast.expr]:
+        statement = self._find(line)[0]
+        waiting: list[ast.AST] = [] if statement is None else [statement]
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, ast.expr):
+                yield node
+            waiting += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
 
     def is_visible(self, expression: str, line: int) -> bool:
         """Return whether every name of an expression is bound at the beginning of a line's statement."""
@@ -202,13 +291,13 @@ class Scopes:
     def means_the_same(self, expression: str, line: int, other: int) -> bool:
         """Return whether an expression that is right at one line is right at another: its names are the same variables.
 
-        The object of a method is taken to be the same in all methods of its class. A number that picks an item is taken
-        to be another one in another iteration of a loop.
+        The object of a method is taken to be the same in all methods of its class.
         """
-        if line == other:
-            return self.is_visible(expression, other)
-        if _has_index(expression) and (self.is_in_loop(line) or self.is_in_loop(other)):
-            return False
+        if line == other or _has_index(expression):
+            return self.is_right(expression, other) and (line == other or self._is_same(expression, line, other))
+        return self._is_same(expression, line, other)
+
+    def _is_same(self, expression: str, line: int, other: int) -> bool:
         return all(self._is_same_variable(name, line, other) for name in _names_in(expression))
 
     def _is_same_variable(self, name: str, line: int, other: int) -> bool:
@@ -246,7 +335,7 @@ class Scopes:
 def scopes_of(source: str) -> Scopes | None:
     """Return the scopes of a file's text; None if it is no Python."""
     try:
-        return Scopes(ast.parse(source))
+        return Scopes(ast.parse(source), source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
@@ -277,6 +366,15 @@ def _binding_scope(name: str, scope: Scope) -> Scope | None:
             return around
         around = around.parent
     return None
+
+
+@lru_cache(maxsize=4096)
+def _normal(expression: str) -> str:
+    """Return an expression as `ast.unparse` writes it."""
+    try:
+        return ast.unparse(ast.parse(expression, mode="eval"))
+    except SyntaxError:
+        return ""
 
 
 @lru_cache(maxsize=4096)

@@ -1,4 +1,4 @@
-"""Operators during which nobody listens to torch's GPU trace: on torch's own samples they have nothing to tell."""
+"""Operators during which torch's GPU trace is suppressed: on torch's own samples they fire no callback."""
 
 import sys
 import threading
@@ -29,17 +29,17 @@ def samples_of_torch(monkeypatch):
 
 
 class Listening(TorchDispatchMode):
-    """Notes which operators tell something."""
+    """Records which operators fire a callback."""
 
     def __init__(self):
         super().__init__()
         self.running = threading.local()
-        self.ran, self.told = set(), Counter()
+        self.ran, self.fired = set(), Counter()
 
     def listen(self, *_):
         func = getattr(self.running, "func", None)
         if func is not None:
-            self.told[func] += 1
+            self.fired[func] += 1
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         self.ran.add(func)
@@ -75,5 +75,5 @@ def test_silent_operators_have_nothing_to_tell(monkeypatch):
     watched = [func for func in mode.ran if not DispatchPlan(func, plan_of(func), None).listens]
     watched.remove(torch.ops.aten._to_copy.default)  # between devices it is run by other code
     assert len(watched) > 200
-    assert [str(func) for func in watched if mode.told[func]] == []
-    assert sum(mode.told.values()) > 20  # others have
+    assert [str(func) for func in watched if mode.fired[func]] == []
+    assert sum(mode.fired.values()) > 20  # others have

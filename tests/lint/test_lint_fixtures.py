@@ -8,7 +8,7 @@ import pytest
 
 from syncheck.lint.engine import lint_source
 from syncheck.lint.files import Text
-from syncheck.lint.fixes.repairs import fix
+from syncheck.lint.fixes.repair import repair
 from syncheck.rules.catalogue import CATALOGUE
 
 PATHS = markers.fixtures()
@@ -36,15 +36,15 @@ def test_the_linter_finds_nearly_all_that_a_run_finds() -> None:
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.relative_to(markers.ROOT).as_posix())
 def test_a_repair_adds_nothing_wrong_and_changes_no_other_line(path: Path) -> None:
     source = path.read_text(encoding="utf-8")
-    fixed = fix(path.name, source, unsafe=True, codes=CODES)
+    fixed = repair(path.name, source, unsafe=True, codes=CODES)
     before, after = (
         Counter(f.rule.code for f in lint(path, source)),
         Counter(f.rule.code for f in lint(path, fixed.source)),
     )
-    assert before - after == Counter(f.rule.code for f in fixed.repaired)
+    assert before - after == Counter(f.rule.code for f in fixed.findings)
     assert not after - before
-    assert len(set(source.splitlines()) - set(fixed.source.splitlines())) <= len(fixed.repaired)
-    again = fix(path.name, fixed.source, unsafe=True, codes=CODES)
+    assert len(set(source.splitlines()) - set(fixed.source.splitlines())) <= len(fixed.findings)
+    again = repair(path.name, fixed.source, unsafe=True, codes=CODES)
     assert again.source == fixed.source
 
 
@@ -53,5 +53,5 @@ def test_most_missing_waits_have_a_repair() -> None:
     for path in PATHS:
         source = path.read_text(encoding="utf-8")
         wanted += sum(f.rule.code in {"SYN101", "SYN102", "SYN402", "SYN403", "SYN201"} for f in lint(path, source))
-        repaired += len(fix(path.name, source, unsafe=False, codes=CODES).repaired)
+        repaired += len(repair(path.name, source, unsafe=False, codes=CODES).findings)
     assert repaired > wanted / 2

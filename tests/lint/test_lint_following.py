@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from syncheck.lint.engine import lint_source
 from syncheck.lint.files import Text
-from syncheck.lint.fixes.repairs import fix
+from syncheck.lint.fixes.repair import repair
 from syncheck.lint.prefilter import can_matter
 from syncheck.rules.catalogue import CATALOGUE
 
@@ -137,7 +137,7 @@ class Loader(Base):
         "with torch.cuda.stream(stream):\n        y = x.cuda()\n    return y + 1",  # the caller's stream
         "with stream:\n        y = torch.ones(4, device='cuda')\n    return y + 1",
         "e = threading.Event()\n    e.wait()",
-        "y = x.to(device, non_blocking=True)\n    return y.sum().item()",  # nobody knows the direction
+        "y = x.to(device, non_blocking=True)\n    return y.sum().item()",  # the direction is unknown
         "t = time.time()\n    model(x)\n    return time.time() - t",
         "dist.all_reduce(x, async_op=True).wait()",
         "work = dist.all_reduce(x, async_op=True)\n    return work",
@@ -411,7 +411,7 @@ def test_no_source_ends_the_linter_and_a_repair_always_parses(source):
     result = lint_source("m.py", Text(source))
     assert "itself" not in result.problem
     if not result.problem:
-        fixed = fix("m.py", source, unsafe=True, codes=CODES)
+        fixed = repair("m.py", source, unsafe=True, codes=CODES)
         compile(fixed.source, "m.py", "exec", 0x400, dont_inherit=True)  # only a syntax tree
 
 

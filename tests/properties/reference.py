@@ -155,7 +155,7 @@ class Reference:
         self._events.pop(event, None)
 
     def wait(self, event: int, stream: int) -> bool | None:
-        """Tell whether the wait ordered any work that was not ordered; None if the event was never recorded."""
+        """Return whether the wait ordered any work that was not ordered; None if the event was never recorded."""
         if event not in self._events:
             return None
         return self._wait(stream, self._events[event])

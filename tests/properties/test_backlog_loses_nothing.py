@@ -1,4 +1,4 @@
-"""What is told later, and only in part, gives the findings of what is told at once: on every program."""
+"""Calls that are delivered later, and only in part, give the findings of calls delivered at once, on every program."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,7 +29,7 @@ class Numbered:
 
 
 class Told:
-    """A session that is told of a program, as the CUDA backend tells it.
+    """A session that receives a program's calls as the CUDA backend delivers them.
 
     Args:
         is_late: by way of a backlog, while all work is on one stream.
@@ -144,13 +144,13 @@ def first_on_one_stream(program: p.Program, count: int) -> list[p.Op]:
 @settings(deadline=None, max_examples=300)
 @given(programs(), st.integers(0, 60))
 def test_what_is_told_later_and_in_part_gives_the_same_findings(program, count):
-    told = []
+    reports = []
     for is_late in (False, True):
-        program_told = Told(is_late=is_late)
+        delivered = Told(is_late=is_late)
         for index, op in enumerate(first_on_one_stream(program, count)):
-            program_told.step(op, index + 1)
-        told.append(program_told.report())
-    at_once, later = told
+            delivered.step(op, index + 1)
+        reports.append(delivered.report())
+    at_once, later = reports
     assert later.findings == at_once.findings
     assert later.summary.operators == at_once.summary.operators
     assert later.summary.streams == at_once.summary.streams

@@ -133,7 +133,7 @@ def _result(added_order: bool | None) -> WaitResult:
 
 
 def _is_same(race: Race, conflict: Conflict) -> bool:
-    """Tell whether the conflict is the one that the race reports."""
+    """Return whether the conflict is the one that the race reports."""
     if race.current.is_write != conflict.is_write or race.is_first_use:
         return race.is_first_use and conflict.prior is None
     prior = conflict.prior

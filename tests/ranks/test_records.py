@@ -151,7 +151,7 @@ def test_ranks_that_wait_for_each_other_in_different_groups(tmp_path):
         for site, group in enumerate(groups if rank == 0 else reversed(groups), 1):
             recorder.issue(group, REDUCE, 10 * rank + site, place)
         stuck = {"group": str(rank), "what": "a collective", "place": serialization.of_place(place(99))}
-        recorder.tell("hung", stuck)
+        recorder.record("hung", stuck)
         recorder.end(1, Report(), [], [])
     (finding,) = mismatches(tmp_path)
     reduce = "all_reduce(float32 [4], sum)"

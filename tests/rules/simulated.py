@@ -119,7 +119,7 @@ def problems(expected: markers.Expected, outcome: Outcome) -> list[str]:
 
 
 def _is_hang(reason: str) -> bool:
-    """Tell whether a report says no more than that ranks waited for each other, or died of that."""
+    """Return whether a report says no more than that ranks waited for each other, or died of that."""
     return "the job hangs" in reason or "no end is there" in reason
 
 

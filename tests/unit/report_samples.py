@@ -126,10 +126,10 @@ def lost_record() -> Finding:
     return Finding(
         RECORDED_AGAIN,
         place_at("宽.py", WIDE, "done.record(\n    流,\n)", around=1),
-        "event `done` is recorded again although nobody waited for its earlier record",
+        "event `done` is recorded again although its earlier record was never waited for",
         related=(place_at("宽.py", WIDE, "done.record(流)", "recorded here first", around=0),),
         level=Severity.WARNING,
-        half="lint",
+        source="lint",
     )
 
 
@@ -138,7 +138,7 @@ def loop_sync() -> Finding:
     return Finding(
         LOOP_SYNC,
         Place(Frame("notebook cell 3", 12)),
-        "`.item()` makes the host wait in every turn of the loop",
+        "`.item()` makes the host wait on every iteration of the loop",
         count=1200,
         level=Severity.ADVICE,
     )

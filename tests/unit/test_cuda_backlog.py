@@ -1,4 +1,4 @@
-"""What the monitor is told later, and what it is not told at all; and when nobody listens to torch's GPU trace.
+"""What the monitor receives later, what it never receives, and when torch's GPU trace is suppressed.
 
 That no finding is lost by it is shown on random programs, in `tests/properties`.
 """

@@ -251,8 +251,8 @@ def in_another_thread(function):
     thread.join()
 
 
-@pytest.mark.parametrize(("is_ours", "is_refused", "told"), [(True, True, 1), (False, True, 1), (False, False, 0)])
-def test_another_thread_may_wait_during_a_capture_unless_cuda_refuses(gpu, is_ours, is_refused, told):
+@pytest.mark.parametrize(("is_ours", "is_refused", "reports"), [(True, True, 1), (False, True, 1), (False, False, 0)])
+def test_another_thread_may_wait_during_a_capture_unless_cuda_refuses(gpu, is_ours, is_refused, reports):
     def wait(event: object) -> None:
         if is_refused:
             raise RuntimeError("operation not permitted when stream is capturing")
@@ -263,7 +263,7 @@ def test_another_thread_may_wait_during_a_capture_unless_cuda_refuses(gpu, is_ou
     with pytest.raises(RuntimeError) if is_refused else nullcontext():
         synchronize(SimpleNamespace(cuda_event=0))
     captures.end()
-    assert len(gpu.monitor.named("sync_in_capture")) == told
+    assert len(gpu.monitor.named("sync_in_capture")) == reports
 
 
 def test_the_host_waits_in_operators_that_need_a_number():

@@ -109,7 +109,7 @@ def test_a_function_that_must_be_one_graph_runs_under_the_dispatch_mode(gpu, pat
     assert [call[0] for call in gpu.monitor.launches()] == ["aten::ones", "aten::add"]
 
 
-def test_a_compiler_that_nobody_has_imported_yet_is_found(tmp_path):
+def test_a_compiler_that_is_not_imported_yet_is_found(tmp_path):
     program = """
 import sys, torch
 from torch import compile

@@ -94,7 +94,7 @@ def test_unused_comments_are_told_by_the_half_that_can_know(folder):
         body="""
         y = torch.ones(2, device="cuda")  # syncheck: ignore[SYN101]
         if len(sys.argv) > 9:
-            z = torch.ones(2, device="cuda")  # syncheck: ignore[SYN101] was not executed: nobody knows
+            z = torch.ones(2, device="cuda")  # syncheck: ignore[SYN101] was not executed: unknown
         w = torch.ones(2, device="cuda")  # syncheck: ignore-lint[SYN101]
         """,
     )

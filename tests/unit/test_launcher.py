@@ -18,7 +18,7 @@ from syncheck.run.launcher import Program, load
 
 REPOSITORY = Path(__file__).parents[2]
 
-# What a command line does with the launcher. The record tells a report from its absence.
+# What a command line does with the launcher. The record distinguishes a report from its absence.
 DRIVER = """
 import json, os, signal, sys
 from syncheck.run.launcher import Program, execute, load
@@ -442,7 +442,7 @@ def test_a_process_pool_that_is_left_open_ends(twice):
     assert twice.notes() == [[0, False, False]]
 
 
-def test_a_stdout_that_nobody_reads_does_not_lose_the_outcome(twice):
+def test_a_stdout_that_is_not_read_does_not_lose_the_outcome(twice):
     twice.write("x.py", "print('x' * 10)")
     statuses = []
     for command in twice.commands("x.py"):

@@ -88,7 +88,7 @@ def test_a_newer_format_names_the_version_that_wrote_it(tmp_path):
 
 
 def replayed_or_refused(path):
-    """Tell whether a file is replayed, or refused with its name: anything else is a crash."""
+    """Return whether a file is replayed, or refused with its name: anything else is a crash."""
     try:
         return codec.replay(path, everything) is not None
     except TraceError as error:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from syncheck.config.options import Options
 from syncheck.lint import files
-from syncheck.lint.fixes import repairs
+from syncheck.lint.fixes.repair import repair, with_ignores
 from syncheck.lint.prefilter import can_matter
 from syncheck.paths import shown as shown_path
 
@@ -19,7 +19,7 @@ def change(paths: Iterable[str], kind: str, options_of: Callable[[str], Options]
         paths: the files; notebooks are left as they are.
         kind: "fix", "ignore", or "diff": return a unified diff of what "fix" would do, and change nothing.
         options_of: the settings for a file.
-        unsafe: see `fixes.fix`.
+        unsafe: see `repair`.
     """
     shown: list[str] = []
     for path in paths:
@@ -28,9 +28,9 @@ def change(paths: Iterable[str], kind: str, options_of: Callable[[str], Options]
             continue
         codes = options_of(path).codes_for(path)
         if kind == "ignore":
-            changed = repairs.with_ignores(path, text, codes)
+            changed = with_ignores(path, text, codes)
         else:
-            changed = repairs.fix(path, text, unsafe=unsafe, codes=codes).source
+            changed = repair(path, text, unsafe=unsafe, codes=codes).source
         if changed == text:
             continue
         if kind == "diff":

@@ -57,7 +57,7 @@ def repeated(left: Value, right: Value) -> Value:
 
 
 def is_same(left: Value, right: Value) -> bool | None:
-    """Tell whether two values are the same object; None where nobody knows."""
+    """Return whether two values are the same object; None where that is unknown."""
     if isinstance(left, Constant) and isinstance(right, Constant):
         return left.value is right.value
     if left is right:

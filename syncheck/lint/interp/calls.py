@@ -150,6 +150,7 @@ class Calls:
         caller, function = machine.current_node, machine.function
         self._depth += 1
         self._running.append(node)
+        machine.calls.append((caller, function))
         machine.function = node.name
         try:
             self._evaluator.run(node.body, scope)
@@ -159,6 +160,7 @@ class Calls:
             scope.names.clear()
             self._depth -= 1
             self._running.pop()
+            machine.calls.pop()
             machine.current_node, machine.function = caller, function
         return NONE
 

@@ -129,7 +129,7 @@ def _device_of(used: list[TensorAccess]) -> int | None:
 def _group(call: Call) -> Group | None:
     """Return the process group of a collective; None for that of all ranks, and where it is not known.
 
-    Positions differ, so only a name tells.
+    Positions differ, so only a name decides.
     """
     group = call.kwargs.get("group", NONE if len(call.args) < _FEWEST_WITH_GROUP else UNKNOWN)
     return group if isinstance(group, Group) else None

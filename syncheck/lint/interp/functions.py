@@ -24,7 +24,7 @@ def defaults_of(
 
 
 def bind(function: Function, call: Call) -> dict[str, Value]:
-    """Return the names that a call gives to a function's parameters; UNKNOWN where nobody knows."""
+    """Return the names that a call gives to a function's parameters; UNKNOWN where the value is not known."""
     arguments = function.node.args
     positional = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
     bound: dict[str, Value] = dict(zip(positional, call.args, strict=False))
@@ -43,7 +43,7 @@ def bind(function: Function, call: Call) -> dict[str, Value]:
 
 @lru_cache(maxsize=4096)
 def is_generator(node: ast.AST) -> bool:
-    """Tell whether a function yields."""
+    """Return whether a function yields."""
     return any(isinstance(inner, ast.Yield | ast.YieldFrom) for inner in own_nodes(node))
 
 

@@ -4,7 +4,6 @@ import ast
 import contextlib
 from collections.abc import Iterator
 
-from syncheck.hb.ids import NamedKind
 from syncheck.lint.interp.binding import Binding
 from syncheck.lint.interp.calls import Calls
 from syncheck.lint.interp.collectives import Collectives
@@ -15,7 +14,7 @@ from syncheck.lint.interp.expressions import Expressions
 from syncheck.lint.interp.functions import defaults_of
 from syncheck.lint.interp.iteration import MOST_ITERATIONS, Iteration
 from syncheck.lint.interp.machine import Machine
-from syncheck.lint.interp.naming import name_of
+from syncheck.lint.interp.naming import name_findings
 from syncheck.lint.interp.operators import Operators
 from syncheck.lint.interp.scope import Scope
 from syncheck.lint.interp.transfers import Transfers
@@ -80,17 +79,20 @@ class Interpreter:
             pass
 
     def block(self, body: list[ast.stmt], scope: Scope) -> Iterator[Value]:
-        """Run statements one after the other."""
+        """See `Evaluator`."""
+        machine = self.machine
         for statement in body:
             self._steps -= 1
             if self._steps < 0:
                 raise TooLongError
-            self.machine.current_node = statement
+            machine.current_node = statement
+            n_findings = len(machine.findings)
             kind = type(statement).__name__
             method = getattr(self, f"_run_{_LIKE.get(kind, kind)}", None)
             if method is not None:
                 yield from method(statement, scope)
-            self._name_findings(scope, statement)
+            if len(machine.findings) > n_findings:
+                name_findings(machine, machine.findings[n_findings:], scope, statement)
 
     # -- simple statements
 
@@ -324,14 +326,3 @@ class Interpreter:
             if value.event is not None:
                 value.event.escaped = True
             self.machine.assume_synchronized()
-
-    # -- names
-
-    def _name_findings(self, scope: Scope, statement: ast.stmt) -> None:
-        """Give the session the names that the tensors of new findings have here."""
-        if not self.machine.new_findings:
-            return
-        for finding in self.machine.take_new_findings():
-            name = name_of(finding.allocation, scope, ast.unparse(statement)) if finding.allocation else ""
-            if name:
-                self.machine.session.name(NamedKind.ALLOCATION, finding.allocation, name)

@@ -61,7 +61,7 @@ class Iteration:
             return
         step = iterator.kind.find("__next__")
         for _ in range(_FULL_LENGTH if isinstance(step, Function) else 0):
-            assert isinstance(step, Function)  # noqa: S101  else there is no iteration
+            assert isinstance(step, Function)  # else there is no iteration
             yield self._evaluator.call_function(step, Call(step.node, [iterator]))
 
     def iterations(self, source: Value, most: int = 0) -> Iterator[Value]:

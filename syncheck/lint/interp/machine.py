@@ -65,7 +65,8 @@ class Machine:
 
     Attributes:
         session: checks.
-        new_findings: those that the session completed since `take_new_findings` was called last.
+        findings: those that the session completed so far.
+        calls: the calls of the program's functions that run, the outermost first, each with the function it is in.
         n_relevant: things met that a finding can begin with, also in branches that are only run for ordering.
         ordering_only: above 0 while a branch is run only for what it orders: then nothing works on memory.
         function: the name of the function that runs, for places.
@@ -77,8 +78,10 @@ class Machine:
     """
 
     def __init__(self, selected: frozenset[str], places: Places) -> None:
-        self.new_findings: list[PendingFinding] = []
-        self.session = Session(lambda rule: rule.code in selected, "the source", self.new_findings.append)
+        self.findings: list[PendingFinding] = []
+        self.named: set[AllocationId] = set()  # those that a finding is about, and that have got a name
+        self.calls: list[tuple[ast.AST, str]] = []
+        self.session = Session(lambda rule: rule.code in selected, "the source", self._note_finding)
         self.places = places
         self.ordering_only = 0
         self.function = ""
@@ -102,11 +105,9 @@ class Machine:
         self._counters.others += 1
         return self._counters.others
 
-    def take_new_findings(self) -> list[PendingFinding]:
-        """Return the findings since the last call."""
-        new = list(self.new_findings)
-        self.new_findings.clear()
-        return new
+    def _note_finding(self, finding: PendingFinding) -> None:
+        self.findings.append(finding)
+        self.places.callers.setdefault(finding.site, tuple(reversed(self.calls)))
 
     # -- streams
 

@@ -1,34 +1,103 @@
-"""What the program calls a tensor at a statement."""
+"""What the program calls the streams, events and tensors of a finding, in the functions that led to it."""
 
+import ast
 import re
+from collections.abc import Callable, Iterator
+from functools import partial
 
-from syncheck.hb.ids import AllocationId
+from syncheck.findings import EditKind
+from syncheck.hb.ids import NamedKind
+from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.scope import Scope
-from syncheck.lint.interp.values import Instance, Mapping, Sequence, Tensor, Value
+from syncheck.lint.interp.values import Event, Instance, Mapping, Sequence, Stream, Tensor, Value
+from syncheck.sanitizer.collector import PendingFinding
+from syncheck.sanitizer.messages import EventCode, Part, StreamCode, TensorCode
+from syncheck.sanitizer.monitor import SourceLine
 
 
-def name_of(allocation: AllocationId, scope: Scope, text: str) -> str:
-    """Return what names memory in a scope, rather with words of a text; "" if nothing does."""
+def name_findings(machine: Machine, findings: list[PendingFinding], scope: Scope, statement: ast.stmt) -> None:
+    """Give the session the names that things have in a scope.
+
+    Args:
+        machine: has the session.
+        findings: those that were found while the statement ran.
+        scope: of the function that the statement is in.
+        statement: a statement of the program.
+    """
+    text = ast.unparse(statement)
+    for finding in findings:
+        allocation = finding.allocation
+        if allocation and allocation not in machine.named:
+            name = _name_of(scope, text, partial(_is_tensor, allocation))
+            if name:
+                machine.named.add(allocation)
+                machine.session.name(NamedKind.ALLOCATION, allocation, name)
+        for line, part in _lines_and_parts(machine, finding, statement):
+            wanted = _wanted(part)
+            name = _name_of(scope, text, wanted[2]) if wanted is not None else ""
+            if wanted is not None and name:
+                machine.session.name_at(wanted[0], wanted[1], name, line.path, line.number)
+
+
+def _lines_and_parts(
+    machine: Machine, finding: PendingFinding, statement: ast.stmt
+) -> Iterator[tuple[SourceLine, Part]]:
+    """Yield what a repair speaks of, each with the line in a statement where it is to be inserted."""
+    for edit in finding.fix.edits if finding.fix is not None else ():
+        if edit.kind is not EditKind.INSERT_BEFORE:
+            continue
+        for line in machine.places.lines_of(edit.site):
+            if statement.lineno <= line.number <= (statement.end_lineno or statement.lineno):
+                yield from ((line, part) for part in edit.code)
+
+
+def _wanted(part: Part) -> tuple[NamedKind, int, Callable[[Value], bool]] | None:
+    """Return kind and id of what code speaks of, and what recognizes it; None if it speaks of nothing."""
+    match part:
+        case StreamCode(stream):
+            return NamedKind.STREAM, stream, partial(_is_stream, stream)
+        case EventCode(event):
+            return NamedKind.EVENT, event, partial(_is_event, event)
+        case TensorCode(allocation):
+            return NamedKind.ALLOCATION, allocation, partial(_is_tensor, allocation)
+        case _:
+            return None
+
+
+def _is_stream(ident: int, value: Value) -> bool:
+    return isinstance(value, Stream) and value.ident == ident and not value.looked_up
+
+
+def _is_event(ident: int, value: Value) -> bool:
+    return isinstance(value, Event) and value.ident == ident
+
+
+def _is_tensor(ident: int, value: Value) -> bool:
+    return isinstance(value, Tensor) and value.block.ident == ident
+
+
+def _name_of(scope: Scope, text: str, is_wanted: Callable[[Value], bool]) -> str:
+    """Return what names a value in a scope, rather with words of a text; "" if nothing does."""
     words = set(re.findall(r"\w+", text))
     found: list[str] = []
     around: Scope | None = scope
     while around is not None:
-        for name, value in around.names.items():
-            found += _names_in(name, value, allocation)
+        found += [text for name, value in around.names.items() for text, item in _held(name, value) if is_wanted(item)]
         around = around.parent
     spoken = [name for name in found if set(re.findall(r"[A-Za-z_]\w*", name)) <= words]
-    return (spoken or found or [""])[0]
+    plain = [name for name in found if "[" not in name]
+    return (spoken or plain or found or [""])[0]
 
 
-def _names_in(name: str, value: Value, allocation: AllocationId) -> list[str]:
-    if isinstance(value, Tensor):
-        return [name] if value.block.ident == allocation else []
+def _held(name: str, value: Value) -> Iterator[tuple[str, Value]]:
+    """Yield a value with its name, and what it holds."""
+    yield name, value
     if isinstance(value, Sequence):
-        inside = [(f"{name}[{index}]", item) for index, item in enumerate(value.items)]
+        yield from ((f"{name}[{index}]", item) for index, item in enumerate(value.items))
     elif isinstance(value, Mapping):
-        inside = [(f"{name}[{key!r}]", item) for key, item in value.items.items()]
-    elif isinstance(value, Instance) and name == "self":
-        inside = [(f"{name}.{key}", item) for key, item in value.attributes.items()]
-    else:
-        return []
-    return [text for text, item in inside if isinstance(item, Tensor) and item.block.ident == allocation]
+        yield from ((f"{name}[{key!r}]", item) for key, item in value.items.items())
+    elif isinstance(value, Instance):
+        for key, item in value.attributes.items():
+            yield f"{name}.{key}", item
+            if name == "self" and isinstance(item, Sequence):
+                yield from ((f"{name}.{key}[{index}]", inner) for index, inner in enumerate(item.items))

@@ -70,7 +70,7 @@ class Operators:
     # -- making tensors
 
     def device_in(self, value: Value | None) -> DeviceIndex:
-        """Return the index that a device argument names, None for the CPU, UNKNOWN where nobody knows."""
+        """Return the index that a device argument names, None for the CPU, UNKNOWN where it is not known."""
         machine = self._machine
         if isinstance(value, Device):
             return value.index
@@ -268,7 +268,7 @@ def _plain(value: Value) -> Any:
 
 
 def is_list(node: ast.AST) -> bool:
-    """Tell whether parts of a tensor are picked by lists of numbers."""
+    """Return whether parts of a tensor are picked by lists of numbers."""
     if not isinstance(node, ast.Subscript):
         return False
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]

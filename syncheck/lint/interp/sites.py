@@ -7,6 +7,8 @@ from syncheck.findings import Frame, Place
 from syncheck.hb.ids import SiteId
 from syncheck.instrument.naming import target_in
 from syncheck.rules.model import Rule
+from syncheck.sanitizer.monitor import SourceLine
+from syncheck.source.scopes import Scopes
 
 _CONTEXT_LINES = 2
 UNKNOWN_PLACE = Place(Frame("<unknown>", 0))
@@ -15,8 +17,14 @@ UNKNOWN_PLACE = Place(Frame("<unknown>", 0))
 class Bindings:
     """The statements of a file that bind names, by their lines."""
 
-    def __init__(self, tree: ast.Module) -> None:
+    def __init__(self, tree: ast.Module, source: str) -> None:
         self._tree = tree
+        self._source = source
+
+    @cached_property
+    def scopes(self) -> Scopes:
+        """Which names are visible where."""
+        return Scopes(self._tree, self._source)
 
     @cached_property
     def _by_line(self) -> dict[int, list[ast.AST]]:
@@ -34,7 +42,7 @@ class Bindings:
 
 
 class Places:
-    """Gives nodes their numbers, and turns them into places.
+    """Gives nodes their numbers, and converts them to places.
 
     Args:
         path: the file, as shown.
@@ -42,6 +50,8 @@ class Places:
         bindings: what its names are bound by.
 
     Attributes:
+        callers: call site -> the calls that led to it when something was found there, each with its function, the
+            innermost first.
         ignored_now: the rules that a `syncheck.ignore` block ignores where the program is.
     """
 
@@ -49,6 +59,7 @@ class Places:
         self.path = path
         self._lines = lines
         self._bindings = bindings
+        self.callers: dict[SiteId, tuple[tuple[ast.AST, str], ...]] = {}
         self.ignored_now: frozenset[str] = frozenset()
         self._numbers: dict[tuple[int, frozenset[str]], SiteId] = {}
         self.nodes: list[ast.AST] = []
@@ -79,6 +90,18 @@ class Places:
         first, last = max(1, line - _CONTEXT_LINES), min(end_line, line + 4) + _CONTEXT_LINES
         excerpt = tuple((n, self._lines[n - 1]) for n in range(first, min(last, len(self._lines)) + 1))
         return Place(frame, "", excerpt)
+
+    def lines_of(self, site: SiteId) -> tuple[SourceLine, ...]:
+        """See `Sites`."""
+        if not site:
+            return (SourceLine(UNKNOWN_PLACE.frame.path, 0),)
+        own = self._source_line(self.nodes[site - 1], self._functions[site - 1])
+        return (own, *(self._source_line(node, function) for node, function in self.callers.get(site, ())))
+
+    def _source_line(self, node: ast.AST, function: str) -> SourceLine:
+        line, column, _, _ = span(node)
+        source = self._lines[line - 1] if line <= len(self._lines) else ""
+        return SourceLine(self.path, line, _column(source, column), function or "<module>", self._bindings.scopes)
 
     def _end(self, line: int, offset: int) -> int:
         return _column(self._lines[line - 1] if line <= len(self._lines) else "", offset)

@@ -136,7 +136,7 @@ class Transfers:
             machine.session.pageable_copy(AllocationId(machine.next_ident()), NO_VIEW, machine.site(node))
 
     def _note_serialized(self, sender: StreamId, plan: CopyPlan, node: ast.AST) -> None:
-        """Tell of a copy, made again and again, that has to wait for its turn on a stream that computes."""
+        """Report a copy, made again and again, that queues behind compute on the same stream."""
         machine = self._machine
         if machine.ordering_only or sender not in machine.computing:
             return

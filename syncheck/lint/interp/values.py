@@ -66,7 +66,7 @@ class Device(Value):
 
 
 DeviceIndex: TypeAlias = int | Value | None
-"""The index of a CUDA device, None for the CPU, UNKNOWN where nobody knows."""
+"""The index of a CUDA device, None for the CPU, UNKNOWN where it is not known."""
 
 
 class Life:
@@ -255,12 +255,12 @@ class Class(Value):
 
     @property
     def is_known(self) -> bool:
-        """Tell whether all its bases are in the program."""
+        """Return whether all its bases are in the program."""
         return all(isinstance(base, Class) and base.is_known for base in self.bases)
 
     @property
     def is_net(self) -> bool:
-        """Tell whether it is a subclass of torch.nn.Module."""
+        """Return whether it is a subclass of torch.nn.Module."""
         return any(
             (isinstance(base, Symbol) and base.path in {"torch.nn.Module", "torch.nn.Sequential"})
             or (isinstance(base, Class) and base.is_net)
@@ -334,7 +334,7 @@ class Thread(Value):
     """A thread that was made and not started.
 
     Attributes:
-        waits_inside: it may wait for what others do after its start, so that nobody knows when it does what.
+        waits_inside: it may wait for what others do after its start, so that the time of its operations is unknown.
     """
 
     target: Value
@@ -363,7 +363,7 @@ class Call:
         return self.args[position] if 0 <= position < len(self.args) else None
 
     def flag(self, name: str, position: int = -1) -> bool | None:
-        """Return whether an argument is true; False where it is not given, None where nobody knows."""
+        """Return whether an argument is true; False where it is not given, None where it is not known."""
         return truth(self.get(name, position) or Constant(False))
 
     def values(self) -> list[Value]:
@@ -372,7 +372,7 @@ class Call:
 
 
 def truth(value: Value) -> bool | None:
-    """Tell whether a value is true; None where nobody knows."""
+    """Return whether a value is true; None where it is not known."""
     if isinstance(value, Constant):
         return bool(value.value)
     if isinstance(value, Sequence | Mapping):
@@ -393,5 +393,5 @@ def tensors_in(value: Value | None, depth: int = 3) -> list[Tensor]:
 
 
 def is_key(value: object) -> bool:
-    """Tell whether a constant can be a key of a dictionary."""
+    """Return whether a constant can be a key of a dictionary."""
     return isinstance(value, int | str | float | bool | tuple | None)

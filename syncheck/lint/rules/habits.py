@@ -83,7 +83,7 @@ def _ends_early(node: ast.If) -> bool:
 
 
 def _in_every_turn(loop: ast.For | ast.While, places: Places, function: str) -> Iterator[Finding]:
-    """Yield what a training loop does in every turn, whatever happens."""
+    """Yield what a training loop does on every iteration, whatever happens."""
     backward = {
         ast.unparse(node.func.value)
         for node in own_nodes(loop)
@@ -121,7 +121,7 @@ def _after_an_event(loop: ast.For | ast.While, places: Places, function: str) ->
 
 
 def _always_made(body: list[ast.stmt]) -> Iterator[ast.Call]:
-    """Yield the calls that are made in every turn."""
+    """Yield the calls that are made on every iteration."""
     for statement in body:
         if isinstance(statement, ast.With):
             yield from _always_made(statement.body)

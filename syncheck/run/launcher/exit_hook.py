@@ -1,6 +1,6 @@
 """Call `at_exit` before the two ends of a process that run no Python code: `os._exit` and SIGTERM."""
 
-import _signal  # type: ignore[import-not-found]  # not in typeshed; `signal` turns our handler into an int
+import _signal  # type: ignore[import-not-found]  # not in typeshed; `signal` converts our handler to an int
 import operator
 import os
 import signal

@@ -14,7 +14,7 @@ def find_module(name: str) -> ModuleSpec | None:
     """Find a module, or the `__main__` of a package.
 
     Returns:
-        None where only the import of its packages can tell whether it exists.
+        None where only the import of its packages can show whether it exists.
 
     Raises:
         ScriptError: there is no such module.

@@ -38,7 +38,7 @@ class PreparedProgram:
     Attributes:
         program: what was asked for.
         path: the script, directory or zip file as `python` names it, absolute; of a module its file, or None
-            where only the import of its packages can tell.
+            where only the import of its packages can show it.
         entry: what `python` would put first in `sys.path`; None where it adds nothing (`python -P`).
         code: of a script; None for what `runpy` runs: a module, a directory, a zip file.
     """

@@ -25,7 +25,7 @@ def finish() -> int | None:
     """Wait for the threads, run the `atexit` callbacks, flush the streams [Py_FinalizeEx].
 
     Everything registered with `atexit` in this process is run and forgotten, also what was registered before
-    the program: `atexit` does not tell them apart. Outside the main thread no thread is waited for.
+    the program: `atexit` does not distinguish them. Outside the main thread no thread is waited for.
 
     Returns:
         The exit status that replaces the program's own; None where nothing went wrong.

@@ -1,4 +1,4 @@
-"""Source bytes to code, with every way to fail told as a ScriptError."""
+"""Source bytes to code, with every failure raised as a ScriptError."""
 
 import io
 import sys

@@ -3,11 +3,14 @@
 A call is `[name, [argument, ...], {keyword: value}]`; the call sites that it names come before it as
 `["site", id, place, bound name]`, with the rules that the program ignores there, if it does, at the end. The last line
 is `["end"]`: without it the program was cut off, and the replay says so.
+
+In format 1, which is still read, some calls have other names, and a launch's context is a number.
 """
 
 import gzip
 import inspect
 import json
+import linecache
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,14 +18,16 @@ from typing import Any, TextIO
 
 from syncheck import serialization
 from syncheck.errors import TraceError
-from syncheck.findings import UNKNOWN, Place, Report
+from syncheck.findings import UNKNOWN, Frame, Place, Report
 from syncheck.hb.ids import Context, SiteId, StreamId
 from syncheck.rules.model import Rule
-from syncheck.sanitizer.monitor import Monitor, Sites
+from syncheck.sanitizer.monitor import Monitor, Sites, SourceLine
 from syncheck.sanitizer.session import Session
+from syncheck.source.scopes import scopes_of
 from syncheck.version import __version__
 
-FORMAT = 1
+FORMAT = 2
+_READABLE = (1, 2)
 _QUESTIONS = frozenset({"is_pending", "capturing", "report"})  # calls that change nothing
 _STREAMS, _CONTEXT_AT = 4096, 4
 _WITH_SITE = frozenset(
@@ -30,14 +35,13 @@ _WITH_SITE = frozenset(
     for name, call in inspect.getmembers(Monitor, inspect.isfunction)
     if "site" in inspect.signature(call).parameters
 )
-_WRITTEN_AS = {
-    "launches_elided": "passed",
-    "describe_allocation": "shown",
-    "object_created": "made",
-    "object_destroyed": "dropped",
+_READ_AS = {
+    "passed": "launches_elided",
+    "shown": "describe_allocation",
+    "made": "object_created",
+    "dropped": "object_destroyed",
 }
-"""Calls of `Monitor` that are written under another name, so that format 1 stays what it was."""
-_READ_AS = {written: name for name, written in _WRITTEN_AS.items()}
+"""The names that some calls have in format 1."""
 
 
 class TraceWriter:
@@ -46,7 +50,7 @@ class TraceWriter:
     Args:
         session: the monitor that checks.
         path: the file to write.
-        sites: turns call sites into places, which are stored with the trace.
+        sites: converts call sites to places, which are stored with the trace.
         backend: how the GPUs were provided, in words.
 
     Raises:
@@ -78,23 +82,17 @@ class TraceWriter:
 
     def _recorded(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         site_at = list(inspect.signature(method).parameters).index("site") if name in _WITH_SITE else -1
-        written = _WRITTEN_AS.get(name, name)
 
         def call(*args: Any, **kwargs: Any) -> Any:
             if site_at >= 0:
                 self._store_site(args[site_at])
-            self._write([written, self._plain(args), kwargs] if kwargs else [written, self._plain(args)])
+            for argument in args:
+                if isinstance(argument, Context):
+                    self._store_site(argument.entered)
+            self._write([name, args, kwargs] if kwargs else [name, args])
             return method(*args, **kwargs)
 
         return call
-
-    def _plain(self, args: tuple[Any, ...]) -> list[Any]:
-        """Return the arguments of a call as they are written; a context is `site * 4096 + stream`, or `-stream`."""
-        return [self._plain_context(argument) if isinstance(argument, Context) else argument for argument in args]
-
-    def _plain_context(self, context: Context) -> int:
-        self._store_site(context.entered)
-        return context.entered * _STREAMS + context.stream if context.entered else -context.stream
 
     def _store_site(self, site: SiteId) -> None:
         if site and site not in self._known:
@@ -118,7 +116,7 @@ class TraceWriter:
 
 
 class StoredSites:
-    """The places that a trace brings along."""
+    """The places that a trace brings along; where the files themselves are as they were, their names too."""
 
     def __init__(self) -> None:
         self.places: dict[int, Place] = {}
@@ -129,17 +127,29 @@ class StoredSites:
         """Return the place of a call site."""
         return self.places.get(site, UNKNOWN)
 
+    def lines_of(self, site: SiteId) -> tuple[SourceLine, ...]:
+        """Return the line of a call site and those of its callers."""
+        place = self.place(site)
+        frames = [frame for frame in place.stack if frame.is_user]
+        return tuple(map(_line_of, frames or [place.frame]))
+
     def bound(self, site: SiteId) -> str:
         """Return the name bound or deleted at a call site."""
         return self.names.get(site, "")
 
     def ignored(self, site: SiteId, rule: Rule) -> bool:
-        """Tell whether the program ignored a rule at a call site."""
+        """Return whether the program ignored a rule at a call site."""
         return rule.code in self.ignored_codes(site)
 
     def ignored_codes(self, site: SiteId) -> list[str]:
         """Return the codes of all rules that the program ignored at a call site."""
         return self.codes.get(site, [])
+
+
+def _line_of(frame: Frame) -> SourceLine:
+    is_same = linecache.getline(frame.path, frame.line).rstrip("\r\n") == frame.source != ""
+    scopes = scopes_of("".join(linecache.getlines(frame.path))) if is_same else None
+    return SourceLine(frame.path, frame.line, frame.column, frame.function, scopes)
 
 
 def replay(path: Path, make_session: Callable[[str], Session]) -> Report:
@@ -189,7 +199,7 @@ class _CutOffError(Exception):
 
 
 def _apply(record: Any, session: Session, sites: StoredSites) -> bool:
-    """Make one call; tell whether it was the end mark."""
+    """Make one call; return whether it was the end mark."""
     kind = _READ_AS.get(record[0], record[0])
     if kind == "end":
         return True
@@ -208,10 +218,12 @@ def _apply(record: Any, session: Session, sites: StoredSites) -> bool:
     return False
 
 
-def _context(written: int | None) -> Context | None:
-    """Return the context of a launch, as `TraceWriter` wrote it."""
+def _context(written: int | tuple[int, int] | None) -> Context | None:
+    """Return the context of a launch; in format 1 it is `site * 4096 + stream`, or `-stream`."""
     if not written:
         return None
+    if isinstance(written, tuple):
+        return Context(StreamId(written[0]), SiteId(written[1]))
     entered, stream = divmod(written, _STREAMS) if written > 0 else (0, -written)
     return Context(StreamId(stream), SiteId(entered))
 
@@ -247,10 +259,11 @@ _HINT = "traces are written by `syncheck run --trace FILE`"
 def _header(path: Path, header: Any) -> dict[str, Any]:
     if not isinstance(header, dict) or "syncheck-trace" not in header:
         raise TraceError(f"{path}: this is not a syncheck trace", _HINT)
-    if header["syncheck-trace"] != FORMAT:
+    if header["syncheck-trace"] not in _READABLE:
         found = header["syncheck-trace"]
         by = header.get("version", "another version")
         raise TraceError(
-            f"{path}: trace format {found!r}, written by syncheck {by}", f"this version reads format {FORMAT}"
+            f"{path}: trace format {found!r}, written by syncheck {by}",
+            f"this version reads the formats {_READABLE[0]} to {_READABLE[-1]}",
         )
     return header

@@ -1,0 +1,115 @@
+"""The definitions of a file as libcst trees: each is parsed when something in it was found, and no other.
+
+libcst keeps every comment and space, and takes ten times as long as `ast`. So `ast` is where a program's meaning is
+computed, and exact positions, comments and edits come from here.
+"""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import libcst as cst
+from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
+
+Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
+
+
+@dataclass(slots=True)
+class Range:
+    """Lines of a file, the first and the last from 1."""
+
+    first: int
+    last: int
+
+
+class Definition:
+    """A statement at the top level of a file, or several that share a line.
+
+    Args:
+        lines: where it stands.
+        text: its source.
+    """
+
+    def __init__(self, lines: Range, text: str) -> None:
+        self.lines = lines
+        self.text = text
+
+    @cached_property
+    def wrapper(self) -> MetadataWrapper:
+        """Its tree, with metadata.
+
+        Raises:
+            libcst.ParserSyntaxError: libcst does not know the syntax.
+        """
+        return MetadataWrapper(cst.parse_module(self.text))
+
+    @cached_property
+    def _positions(self) -> dict[cst.CSTNode, CodeRange]:
+        return dict(self.wrapper.resolve(PositionProvider))
+
+    def position(self, node: cst.CSTNode) -> CodeRange:
+        """Return where a node stands, in lines of the file from 1 and columns from 0."""
+        own = self._positions[node]
+        offset = self.lines.first - 1
+        start = (own.start.line + offset, own.start.column)
+        return CodeRange(start, (own.end.line + offset, own.end.column))
+
+    def node_at(self, line: int, column: int, end_line: int, end_column: int) -> cst.CSTNode | None:
+        """Return the outermost expression with a position; None if there is none. Columns count from 0."""
+        wanted = CodeRange((line, column), (end_line, end_column))
+        found = (node for node in self._positions if isinstance(node, cst.BaseExpression))
+        return next((node for node in found if self.position(node) == wanted), None)
+
+    def statement_at(self, line: int) -> Statement | None:
+        """Return the innermost statement that a line belongs to."""
+        chosen: Statement | None = None
+        for node in self._positions:
+            if isinstance(node, Statement):
+                where = self.position(node)
+                if where.start.line <= line <= where.end.line and (
+                    chosen is None or self.position(chosen).start.line <= where.start.line
+                ):
+                    chosen = node
+        return chosen
+
+
+class Definitions:
+    """All definitions of a file.
+
+    Args:
+        tree: the file.
+        lines: its lines, with their ends.
+    """
+
+    def __init__(self, tree: ast.Module, lines: list[str]) -> None:
+        self._lines = lines
+        self._ranges = list(_ranges(tree))
+        self._known: dict[int, Definition] = {}
+
+    def at(self, line: int) -> Definition | None:
+        """Return the definition that a line belongs to; None for a line between definitions."""
+        found = next((part for part in self._ranges if part.first <= line <= part.last), None)
+        if found is None:
+            return None
+        if found.first not in self._known:
+            text = "".join(self._lines[found.first - 1 : found.last])
+            self._known[found.first] = Definition(found, text)
+        return self._known[found.first]
+
+
+def _ranges(tree: ast.Module) -> Iterator[Range]:
+    """Yield the lines of the statements at the top level; those that share a line are one."""
+    current: Range | None = None
+    for statement in tree.body:
+        decorators = getattr(statement, "decorator_list", ())
+        first = min([statement.lineno, *(decorator.lineno for decorator in decorators)])
+        last = statement.end_lineno or statement.lineno
+        if current is not None and first <= current.last:
+            current.last = max(current.last, last)
+            continue
+        if current is not None:
+            yield current
+        current = Range(first, last)
+    if current is not None:
+        yield current

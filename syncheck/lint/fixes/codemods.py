@@ -1,0 +1,219 @@
+"""Changes definitions as libcst transforms: comments and formatting stay as they are."""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterable
+
+import libcst as cst
+
+from syncheck.findings import Edit, EditKind
+from syncheck.lint.definitions import Definition, Definitions
+from syncheck.lint.files import lines_of
+
+_INSERTIONS = frozenset({EditKind.INSERT_BEFORE, EditKind.INSERT_AFTER})
+
+
+def apply(source: str, edits: Iterable[Edit]) -> tuple[str, set[Edit]]:
+    """Make edits of a file's text.
+
+    Returns:
+        The text, and the edits that could be made.
+
+    Raises:
+        SyntaxError: the text is no Python.
+    """
+    lines = lines_of(source)
+    definitions = Definitions(ast.parse(source), lines)
+    grouped: dict[int, tuple[Definition, list[Edit]]] = {}
+    for edit in dict.fromkeys(edits):
+        definition = definitions.at(edit.line)
+        if definition is not None:
+            grouped.setdefault(definition.lines.first, (definition, []))[1].append(edit)
+    done: set[Edit] = set()
+    for first in sorted(grouped, reverse=True):
+        definition, wanted = grouped[first]
+        changed = _changed(definition, wanted, done)
+        lines[definition.lines.first - 1 : definition.lines.last] = [changed]
+    return "".join(lines), done
+
+
+def _changed(definition: Definition, edits: list[Edit], done: set[Edit]) -> str:
+    try:
+        transformer = _Editor(definition, edits)
+        module = definition.wrapper.module.visit(transformer)
+    except cst.ParserSyntaxError:  # syntax that this version of libcst does not know
+        return definition.text
+    done |= transformer.done
+    return module.code
+
+
+class _Editor(cst.CSTTransformer):
+    """Makes edits of one definition."""
+
+    def __init__(self, definition: Definition, edits: list[Edit]) -> None:
+        super().__init__()
+        self.done: set[Edit] = set()
+        self._statements: dict[cst.CSTNode, list[Edit]] = defaultdict(list)
+        self._calls: dict[cst.CSTNode, list[Edit]] = defaultdict(list)
+        for edit in edits:
+            statement = definition.statement_at(edit.line)
+            if statement is None:
+                continue
+            if edit.kind in _INSERTIONS:
+                self._statements[statement].append(edit)
+            else:
+                call = _call_of(definition, statement, edit)
+                if call is not None:
+                    self._calls[call].append(edit)
+
+    def on_leave(
+        self, original_node: cst.CSTNodeT, updated_node: cst.CSTNodeT
+    ) -> cst.CSTNodeT | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNodeT]:
+        """Make the edits of one node, after those inside it."""
+        node = super().on_leave(original_node, updated_node)
+        for edit in self._calls.get(original_node, ()):
+            if isinstance(node, cst.Call):
+                node = self._edited_call(node, edit)  # type: ignore[assignment]  # a call for a call
+        inserted = self._statements.get(original_node)
+        if inserted and isinstance(node, cst.SimpleStatementLine | cst.BaseCompoundStatement):
+            return self._with_lines(node, inserted)  # type: ignore[return-value]  # statements for a statement
+        return node
+
+    def _with_lines(
+        self, node: cst.SimpleStatementLine | cst.BaseCompoundStatement, edits: list[Edit]
+    ) -> cst.FlattenSentinel[cst.BaseStatement]:
+        before = [_statement(edit.code) for edit in edits if edit.kind is EditKind.INSERT_BEFORE]
+        after = [_statement(edit.code) for edit in edits if edit.kind is EditKind.INSERT_AFTER]
+        self.done |= set(edits)
+        if before:  # after the comments above the statement
+            before[0] = before[0].with_changes(leading_lines=node.leading_lines)
+            node = node.with_changes(leading_lines=())
+        return cst.FlattenSentinel([*before, node, *after])
+
+    def _edited_call(self, call: cst.Call, edit: Edit) -> cst.Call:
+        match edit.kind:
+            case EditKind.REPLACE_CALL:
+                wanted = cst.ensure_type(cst.parse_expression(edit.code), cst.Call)
+                function = cst.ensure_type(call.func, cst.Attribute)
+                name = cst.ensure_type(wanted.func, cst.Attribute).attr
+                changed = call.with_changes(func=function.with_changes(attr=name), args=wanted.args)
+            case EditKind.APPEND_CALL:
+                changed = cst.Call(func=cst.Attribute(value=call, attr=cst.Name(edit.code.strip(".()"))))
+            case _:
+                changed = _with_argument(call, edit.code)
+        self.done.add(edit)
+        return changed
+
+
+def _call_of(definition: Definition, statement: cst.CSTNode, edit: Edit) -> cst.Call | None:
+    """Return the call that an edit is about: the one at its position, or the only one that it can be."""
+    calls = [node for node in _calls_in(statement) if _fits(node, edit)]
+    exact = [call for call in calls if _begins_at(definition, call, edit)]
+    chosen = exact or (calls if len(calls) == 1 else [])
+    return chosen[0] if chosen else None
+
+
+def _begins_at(definition: Definition, call: cst.Call, edit: Edit) -> bool:
+    start = definition.position(call).start
+    if (start.line, start.column + 1) == (edit.line, edit.column):
+        return True
+    name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
+    named = definition.position(name).start  # a method call of several lines begins at its name, for Python's frames
+    return (named.line, named.column + 1) == (edit.line, edit.column)
+
+
+def _fits(call: cst.Call, edit: Edit) -> bool:
+    """Return whether an edit of a call can be about this one."""
+    if edit.kind is EditKind.REPLACE_CALL:
+        return isinstance(call.func, cst.Attribute) and call.func.attr.value == edit.old
+    if edit.kind is EditKind.ADD_ARGUMENT:
+        return all(argument.keyword is not None for argument in call.args)
+    return True
+
+
+def _calls_in(statement: cst.CSTNode) -> list[cst.Call]:
+    """Return the calls of a statement, without those of the statements inside it."""
+    found: list[cst.Call] = []
+    waiting: list[cst.CSTNode] = [statement]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, cst.Call):
+            found.append(node)
+        waiting += [child for child in node.children if not isinstance(child, cst.BaseSuite)]
+    return found
+
+
+def _with_argument(call: cst.Call, code: str) -> cst.Call:
+    wanted = cst.ensure_type(cst.parse_expression(f"f({code})"), cst.Call).args[0]
+    name = code.partition("=")[0]
+    kept = [argument for argument in call.args if argument.keyword is None or argument.keyword.value != name]
+    if len(kept) < len(call.args):
+        args = [
+            wanted.with_changes(comma=argument.comma)
+            if argument.keyword is not None and argument.keyword.value == name
+            else argument
+            for argument in call.args
+        ]
+        return call.with_changes(args=args)
+    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")) if kept else cst.MaybeSentinel.DEFAULT
+    return call.with_changes(args=[wanted.with_changes(comma=comma), *kept])
+
+
+def _statement(code: str) -> cst.SimpleStatementLine:
+    return cst.ensure_type(cst.parse_statement(code), cst.SimpleStatementLine)
+
+
+# -- comments
+
+
+def with_comments(source: str, comments: dict[int, str]) -> str:
+    """Return a file's text with comments at the ends of some statements.
+
+    Args:
+        source: the text.
+        comments: a line of a statement -> what its comment is to say, with the "#".
+    """
+    lines = lines_of(source)
+    definitions = Definitions(ast.parse(source), lines)
+    grouped: dict[int, tuple[Definition, dict[cst.CSTNode, str]]] = {}
+    for line, comment in comments.items():
+        definition = definitions.at(line)
+        statement = definition.statement_at(line) if definition is not None else None
+        if definition is not None and statement is not None:
+            grouped.setdefault(definition.lines.first, (definition, {}))[1][statement] = comment
+    for first in sorted(grouped, reverse=True):
+        definition, wanted = grouped[first]
+        changed = definition.wrapper.module.visit(_Commenter(wanted)).code
+        lines[definition.lines.first - 1 : definition.lines.last] = [changed]
+    return "".join(lines)
+
+
+class _Commenter(cst.CSTTransformer):
+    """Adds comments to statements: to the end of a simple one, and to the first line of any other."""
+
+    def __init__(self, comments: dict[cst.CSTNode, str]) -> None:
+        super().__init__()
+        self._comments = comments
+
+    def on_leave(
+        self, original_node: cst.CSTNodeT, updated_node: cst.CSTNodeT
+    ) -> cst.CSTNodeT | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNodeT]:
+        """Add the comment of one node."""
+        comment = self._comments.get(original_node)
+        if comment is None:
+            return updated_node
+        if isinstance(updated_node, cst.SimpleStatementLine):
+            return updated_node.with_changes(trailing_whitespace=_commented(updated_node.trailing_whitespace, comment))
+        body = getattr(updated_node, "body", None)
+        if isinstance(body, cst.IndentedBlock):
+            return updated_node.with_changes(body=body.with_changes(header=_commented(body.header, comment)))
+        if isinstance(body, cst.SimpleStatementSuite):
+            changed = _commented(body.trailing_whitespace, comment)
+            return updated_node.with_changes(body=body.with_changes(trailing_whitespace=changed))
+        return updated_node
+
+
+def _commented(end: cst.TrailingWhitespace, comment: str) -> cst.TrailingWhitespace:
+    if end.comment is not None:
+        return end.with_changes(comment=cst.Comment(f"{end.comment.value}  {comment}"))
+    return end.with_changes(whitespace=cst.SimpleWhitespace("  "), comment=cst.Comment(comment))

@@ -1,0 +1,132 @@
+"""Repairs as data: what a detector wants changed, and its words and edits once names can be chosen."""
+
+from typing import NamedTuple
+
+from syncheck.findings import Applicability, Edit, EditKind, Fix
+from syncheck.hb.ids import UNKNOWN_SITE, SiteId
+from syncheck.sanitizer.messages import BoundCode, Names, Part, Text
+from syncheck.sanitizer.monitor import Sites
+from syncheck.sanitizer.spelling import Spelling
+
+
+class PendingEdit(NamedTuple):
+    """An edit whose names are not chosen yet; see `syncheck.findings.Edit`.
+
+    Attributes:
+        kind: what it does.
+        site: the call whose statement gets a line before it, or the call that is changed.
+        code: with references in place of names.
+        old: see `Edit`.
+    """
+
+    kind: EditKind
+    site: SiteId
+    code: Text
+    old: str = ""
+
+
+class PendingFix(NamedTuple):
+    """A repair whose names are not chosen yet.
+
+    Attributes:
+        edits: all of them belong together.
+        is_unsafe: it makes the host wait, or guesses where.
+        after: the call that the inserted lines must come after; 0 if it does not matter.
+        is_example: it is only shown.
+        otherwise: the repair where this one cannot be made.
+    """
+
+    edits: tuple[PendingEdit, ...]
+    is_unsafe: bool = False
+    after: SiteId = UNKNOWN_SITE
+    is_example: bool = False
+    otherwise: "PendingFix | None" = None
+
+
+def insertion(site: SiteId, *code: Part) -> PendingEdit:
+    """Return the edit that inserts a statement before that of a call."""
+    return PendingEdit(EditKind.INSERT_BEFORE, site, code)
+
+
+def replacement(site: SiteId, old: str, *code: Part) -> PendingEdit:
+    """Return the edit that replaces the name of a method and its arguments; its object stays."""
+    return PendingEdit(EditKind.REPLACE_CALL, site, code, old)
+
+
+def wait_at_once(site: SiteId) -> PendingFix:
+    """Return the repair that waits for a collective where it is started."""
+    kept = PendingEdit(EditKind.INSERT_AFTER, site, (BoundCode(site), ".wait()"))
+    thrown_away = PendingEdit(EditKind.APPEND_CALL, site, (".wait()",))
+    return PendingFix((thrown_away,), is_unsafe=True, otherwise=PendingFix((kept,), is_unsafe=True))
+
+
+class WordedFix(NamedTuple):
+    """A repair in words.
+
+    Attributes:
+        text: a sentence without its full stop.
+        fix: the repair.
+    """
+
+    text: str
+    fix: Fix
+
+
+def word(pending: PendingFix, names: Names, sites: Sites, path: str) -> WordedFix:
+    """Choose the names of a repair, and put it into words.
+
+    Args:
+        pending: the repair.
+        names: what the program calls its things.
+        sites: the call sites.
+        path: the file that the finding is in, which the words leave out.
+    """
+    spelling = Spelling(names, sites)
+    worded = _word(pending, spelling, path)
+    if worded.fix.applicability is Applicability.EXAMPLE and pending.otherwise is not None:
+        other = _word(pending.otherwise, spelling, path)
+        return other if other.fix.applicability is not Applicability.EXAMPLE else worded
+    return worded
+
+
+def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
+    edits: list[Edit] = []
+    sentences: list[str] = []
+    missing: dict[str, str] = {}
+    is_example = pending.is_example
+    for edit in pending.edits:
+        target = spelling.target(edit.kind, edit.site, edit.code, pending.after)
+        line = target.line
+        spelled = spelling.spell(edit.code, line)
+        missing |= {name: what for name, what in spelled.missing.items() if what}
+        is_example |= not (spelled.is_usable and target.is_usable)
+        code = spelled.code
+        if edit.kind is EditKind.REPLACE_CALL and line.scopes is not None:
+            owner = line.scopes.owner_of_call(line.number, line.column, edit.old)
+            is_example |= not owner
+            code = f"{owner}.{code}" if owner else code
+        edits.append(Edit(edit.kind, line.path, line.number, line.column, code, edit.old))
+        sentences.append(
+            _in_words(edits[-1], f"line {line.number}" if line.path == path else f"{line.path}:{line.number}")
+        )
+    applicability = Applicability.UNSAFE if pending.is_unsafe else Applicability.SAFE
+    text = ", and ".join(sentences)
+    if missing:
+        text += ", where " + " and ".join(f"`{name}` is {what}" for name, what in missing.items())
+    return WordedFix(text, Fix(tuple(edits), Applicability.EXAMPLE if is_example else applicability))
+
+
+def _in_words(edit: Edit, where: str) -> str:
+    match edit.kind:
+        case EditKind.INSERT_BEFORE:
+            return f"add `{edit.code}` before {where}"
+        case EditKind.INSERT_AFTER:
+            return f"add `{edit.code}` after {where}"
+        case EditKind.REPLACE_CALL if edit.code.partition("(")[0].endswith(edit.old):
+            return f"call `{edit.code}` at {where}"
+        case EditKind.REPLACE_CALL:
+            return f"call `{edit.code}` instead of `.{edit.old}()` at {where}"
+        case EditKind.APPEND_CALL:
+            return f"add `{edit.code}` to the call at {where}"
+        case EditKind.ADD_ARGUMENT:
+            return f"add `{edit.code}` to the call at {where}"

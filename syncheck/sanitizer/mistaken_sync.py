@@ -1,0 +1,60 @@
+"""Calls that are taken for a wait of the host, or for one for the right device: SYN402 and SYN502."""
+
+from syncheck.hb.clock import ACTOR_MASK
+from syncheck.hb.engine import Engine
+from syncheck.hb.ids import SiteId, StreamId
+from syncheck.rules import event_wait_is_not_host_sync, wrong_device_sync
+from syncheck.sanitizer.collector import PendingFinding
+from syncheck.sanitizer.fixes import PendingFix, insertion, replacement
+from syncheck.sanitizer.messages import DeviceSyncCode, EventCode, Text
+from syncheck.sanitizer.sync_history import HostSync, SyncHistory, Wait
+
+
+def wait_instead_of_sync(sync_history: SyncHistory, engine: Engine, epoch: int) -> Wait | None:
+    """Return the `Event.wait` that was taken for a host wait: it covers `epoch`, and nothing else needed it.
+
+    It orders a stream. Where that stream got work afterwards, it may be there for that work; where it got none, or
+    is the stream that recorded the event, the wait can only be meant for the host.
+    """
+    for wait in sync_history.waits_after(epoch):
+        unused = engine.now(wait.waiter) == wait.submitted[wait.waiter] or wait.waiter == epoch & ACTOR_MASK
+        if wait.by_event and wait.covers(epoch) and unused:
+            return wait
+    return None
+
+
+def believed_wait(wait: Wait, consequence: Text, related: list[tuple[SiteId, Text]]) -> PendingFinding:
+    """Word an `Event.wait` that is taken for a host wait.
+
+    Args:
+        wait: the call.
+        consequence: what goes wrong.
+        related: where.
+    """
+    facts: dict[str, Text] = {"event": (EventCode(wait.event),), "consequence": consequence}
+    fix = PendingFix((replacement(wait.site, "wait", "synchronize()"),))
+    return PendingFinding(event_wait_is_not_host_sync.RULE, wait.site, facts, related, fix=fix)
+
+
+def wrong_device(
+    sync: HostSync, worker: StreamId, device: int, consequence: Text, related: list[tuple[SiteId, Text]]
+) -> PendingFinding:
+    """Word a wait for the wrong device.
+
+    Args:
+        sync: the call.
+        worker: the stream that works.
+        device: that stream's device.
+        consequence: what goes wrong.
+        related: where.
+    """
+    facts: dict[str, Text] = {"synchronized": (f"cuda:{sync.device}",), "consequence": consequence}
+    if sync.is_device_wide:
+        edit = replacement(sync.site, "synchronize", f"synchronize({device})")
+    else:
+        edit = insertion(sync.site, DeviceSyncCode(worker))
+    return PendingFinding(wrong_device_sync.RULE, sync.site, facts, related, fix=PendingFix((edit,), is_unsafe=True))
+
+
+RULES = (event_wait_is_not_host_sync.RULE, wrong_device_sync.RULE)
+"""The rules that this module words."""

@@ -1,0 +1,190 @@
+"""Spells streams, events and tensors as they are called at a line of the program."""
+
+from dataclasses import dataclass, field
+
+from syncheck.findings import EditKind
+from syncheck.hb.ids import NamedKind, SiteId, StreamId
+from syncheck.sanitizer.messages import BoundCode, DeviceSyncCode, EventCode, Names, StreamCode, TensorCode, Text
+from syncheck.sanitizer.monitor import Sites, SourceLine
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where an edit is made.
+
+    Attributes:
+        line: the line of the program.
+        is_usable: an edit can be made there: the file can be read, a statement begins there, and its names are bound.
+    """
+
+    line: SourceLine
+    is_usable: bool
+
+
+@dataclass(slots=True)
+class Spelled:
+    """Code with the names that its references have at a line.
+
+    Attributes:
+        code: the code, with "<stream>" where there is no name.
+        missing: what stands for something without a name -> what that is, in words.
+        is_usable: every name is bound at the line.
+    """
+
+    code: str = ""
+    missing: dict[str, str] = field(default_factory=dict)
+    is_usable: bool = True
+
+
+class Spelling:
+    """Chooses targets and names.
+
+    Args:
+        names: what the program calls its things.
+        sites: the call sites.
+    """
+
+    def __init__(self, names: Names, sites: Sites) -> None:
+        self._names = names
+        self._sites = sites
+
+    # -- targets
+
+    def target(self, kind: EditKind, site: SiteId, code: Text, after: SiteId) -> Target:
+        """Return where an edit is made.
+
+        Args:
+            kind: what it does.
+            site: the call that it is about.
+            code: its code, whose names must be bound there.
+            after: a call that has to come before what is inserted; 0 if there is none.
+        """
+        if kind is EditKind.INSERT_BEFORE:
+            return self._insertion_target(site, code, after)
+        line = self._sites.lines_of(site)[0]
+        scopes = line.scopes
+        if scopes is None:
+            return Target(line, is_usable=False)
+        if kind is EditKind.INSERT_AFTER:
+            return Target(line, scopes.can_insert_after(line.number))
+        if kind is EditKind.APPEND_CALL:
+            return Target(line, scopes.is_call_statement(line.number, line.column))
+        return Target(line, is_usable=True)
+
+    def _insertion_target(self, site: SiteId, code: Text, after: SiteId) -> Target:
+        """Return where a statement can be put before a call: at its own line, or at that of a caller."""
+        lines = self._sites.lines_of(site)
+        earlier = self._sites.lines_of(after) if after else ()
+        for depth, line in enumerate(lines):
+            is_next_iteration = site == after  # of a loop, whose statement comes round again
+            if (depth and is_next_iteration) or not _can_insert(line, () if is_next_iteration else earlier):
+                continue
+            if self.spell(_for_caller(code) if depth else code, line).is_usable:
+                return Target(line, is_usable=True)
+        return Target(lines[0], is_usable=False)
+
+    # -- names
+
+    def spell(self, code: Text, line: SourceLine) -> Spelled:
+        """Return code with the names of a line."""
+        spelled = Spelled()
+        for part in code:
+            match part:
+                case str():
+                    spelled.code += part
+                case StreamCode(stream, is_current):
+                    self._spell_stream(stream, line, spelled, is_current=is_current)
+                case EventCode(event):
+                    self._spell_named(NamedKind.EVENT, event, line, spelled)
+                case TensorCode(allocation):
+                    self._spell_named(NamedKind.ALLOCATION, allocation, line, spelled)
+                case DeviceSyncCode(stream):
+                    self._spell_call("synchronize", stream, line, spelled)
+                case BoundCode(site):
+                    self._spell_bound(site, line, spelled)
+                case _:
+                    raise TypeError(f"{part!r} is a phrase, not code")
+        return spelled
+
+    def _spell_stream(self, stream: StreamId, line: SourceLine, spelled: Spelled, *, is_current: bool) -> None:
+        info = self._names.streams[stream]
+        name = self._name(NamedKind.STREAM, stream, line) if info.handle else ""
+        if name:
+            spelled.code += name
+        elif info.handle and not is_current:
+            self._add_missing("stream", self._names.stream_and_origin(stream), spelled)
+        else:
+            self._spell_call("current_stream" if is_current else "default_stream", stream, line, spelled)
+
+    def _spell_call(self, function: str, stream: StreamId, line: SourceLine, spelled: Spelled) -> None:
+        """Add a call of a function of `torch.cuda` with the device of a stream."""
+        torch = line.scopes.name_of_import("torch", line.number) if line.scopes is not None else "torch"
+        spelled.is_usable &= bool(torch)
+        spelled.code += f"{torch or 'torch'}.cuda.{function}({self._names.device_argument(stream)})"
+
+    def _spell_named(self, kind: NamedKind, ident: int, line: SourceLine, spelled: Spelled) -> None:
+        name = self._name(kind, ident, line)
+        if kind is NamedKind.ALLOCATION and line.scopes is not None and not line.scopes.is_spoken(name, line.number):
+            name = ""  # what has this name there may be another tensor, or none
+        if name:
+            spelled.code += name
+            return
+        given = self._names.given.get((kind, ident))
+        word = "event" if kind is NamedKind.EVENT else "tensor"
+        self._add_missing(word, f"`{given}`" if given else "", spelled)
+
+    def _spell_bound(self, site: SiteId, line: SourceLine, spelled: Spelled) -> None:
+        name = self._sites.bound(site)
+        made = self._sites.lines_of(site)[0]
+        if name and (made == line or _is_same(name, made, line)):
+            spelled.code += name
+        else:
+            self._add_missing("handle", "", spelled)
+
+    def _add_missing(self, word: str, what: str, spelled: Spelled) -> None:
+        text = f"<{word}>"
+        if spelled.missing.get(text, what) != what:
+            text = f"<other {word}>"
+        spelled.missing[text] = what
+        spelled.code += text
+        spelled.is_usable = False
+
+    def _name(self, kind: NamedKind, ident: int, line: SourceLine) -> str:
+        """Return what the program calls something at a line; "" if it has no name there, or none that is known."""
+        seen = self._names.seen_at.get((kind, ident), {})
+        here = seen.get((line.path, line.number), "")
+        if here and (line.scopes is None or line.scopes.is_right(here, line.number)):
+            return here
+        for (path, number), name in seen.items():
+            if _is_same(name, SourceLine(path, number), line):
+                return name
+        given = self._names.given.get((kind, ident), "")
+        known_at = self._names.known_at.get((kind, ident))
+        if not given or known_at is None:
+            return ""
+        return given if _is_same(given, self._sites.lines_of(known_at)[0], line) else ""
+
+
+def _for_caller(code: Text) -> Text:
+    """Return code for a caller's line, where another stream may be current than at the call."""
+    return tuple(StreamCode(part.stream) if isinstance(part, StreamCode) else part for part in code)
+
+
+def _is_same(expression: str, known_at: SourceLine, line: SourceLine) -> bool:
+    """Return whether an expression that is right at one line is right at another."""
+    if known_at.path != line.path:
+        return False
+    if line.scopes is None:
+        return known_at.function == line.function
+    return line.scopes.means_the_same(expression, known_at.number, line.number)
+
+
+def _can_insert(line: SourceLine, earlier: tuple[SourceLine, ...]) -> bool:
+    """Return whether a statement can be put before that of a line, and after those of other lines."""
+    if line.scopes is None:
+        return False
+    others = [other.number for other in earlier if other.path == line.path]
+    is_elsewhere = not any(other.function == line.function for other in earlier)
+    if earlier and is_elsewhere and line.scopes.waits_for_others(line.number):
+        return False  # the earlier work may be submitted while the statement runs
+    return line.scopes.can_insert_before(line.number, others)
