@@ -57,7 +57,10 @@ def to_finding(data: dict[str, Any]) -> Finding:
 
 def of_fix(fix: Fix) -> dict[str, Any]:
     """Return a fix as data that JSON takes."""
-    return {"applicability": fix.applicability.value, "edits": [asdict(edit) for edit in fix.edits]}
+    return {
+        "applicability": fix.applicability.value,
+        "edits": [asdict(edit) | {"kind": edit.kind.value} for edit in fix.edits],
+    }
 
 
 def to_fix(data: dict[str, Any]) -> Fix:

@@ -5,11 +5,16 @@ Source:
 """
 
 import json
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from syncheck.findings import Finding, Frame, Place, Report
+from syncheck.findings import Applicability, Finding, Fix, Frame, Place, Report
+from syncheck.paths import real
 from syncheck.rules.model import Rule, Severity
+
+if TYPE_CHECKING:
+    from syncheck.lint.fixes.replacements import Replacement
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "note"}
@@ -67,7 +72,34 @@ def _result(finding: Finding, index: dict[str, int]) -> dict[str, object]:
             {"location": {**_location(place), "message": {"text": place.message or finding.message}}} for place in steps
         ]
         result["codeFlows"] = [{"threadFlows": [{"locations": flow}]}]
+    changes = _changes(finding.fix) if finding.fix is not None else []
+    if changes:
+        result["fixes"] = [{"description": {"text": finding.help}, "artifactChanges": changes}]
     return result
+
+
+def _changes(fix: Fix) -> list[dict[str, object]]:
+    """Return the changes of the files, of which the format wants every character; nothing if one cannot be made."""
+    from syncheck.lint.fixes.replacements import replacements  # noqa: PLC0415  libcst, only where there is a fix
+
+    if fix.applicability is Applicability.EXAMPLE:
+        return []
+    changes: list[dict[str, object]] = []
+    for path in dict.fromkeys(edit.path for edit in fix.edits):
+        try:
+            source = Path(real(path)).read_bytes().decode("utf-8")
+        except (OSError, ValueError):
+            return []
+        parts = replacements(source, [edit for edit in fix.edits if edit.path == path])
+        if not parts:
+            return []
+        replaced = [{"deletedRegion": _lines(part), "insertedContent": {"text": part.text}} for part in parts]
+        changes.append({"artifactLocation": _artifact(Frame(path, 0)), "replacements": replaced})
+    return changes
+
+
+def _lines(part: "Replacement") -> dict[str, int]:
+    return {"startLine": part.first, "startColumn": 1, "endLine": part.last, "endColumn": 1}
 
 
 def _location(place: Place) -> dict[str, object]:

@@ -4,6 +4,7 @@ import json
 from dataclasses import asdict
 
 from syncheck.findings import Finding, Place, Report
+from syncheck.serialization import of_fix
 
 SCHEMA_VERSION = 1
 
@@ -39,6 +40,7 @@ def _finding(finding: Finding) -> dict[str, object]:
         **_position(finding.place),
         "message": finding.message,
         "help": finding.help,
+        "fix": None if finding.fix is None else of_fix(finding.fix),
         "count": finding.count,
         "rank": finding.rank,
         "ranks": list(finding.ranks),

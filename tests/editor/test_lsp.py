@@ -149,12 +149,16 @@ def test_quick_fixes_repair_or_silence(in_editor):
     in_editor(use)
 
 
-def test_a_line_that_goes_on_takes_no_comment(in_editor):
+def test_a_comment_on_a_statement_of_several_lines_stands_at_its_end(in_editor):
     async def use(editor):
-        editor.open(BAD.replace('y = "🔥", x * 2', "y = x * 2 \\\n        + 1"))
+        text = BAD.replace('y = "🔥", x * 2', "y = x * 2 \\\n        + 1")
+        editor.open(text)
         (finding,) = await editor.diagnostics()
-        titles = [action.title for action in await editor.actions(finding, lsp.CodeActionKind.QuickFix)]
-        assert not any("ignore it here" in title for title in titles)
+        _, silence = await editor.actions(finding, lsp.CodeActionKind.QuickFix)
+        silenced = changed(text, silence.edit, editor.uri)
+        assert "+ 1  # syncheck: ignore[SYN101]" in silenced
+        editor.type(silenced)
+        assert await editor.diagnostics() == []
 
     in_editor(use)
 

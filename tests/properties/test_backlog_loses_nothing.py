@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from syncheck.cuda.call_buffer import CallBuffer
 from syncheck.findings import Frame, Place, Report
 from syncheck.rules.model import Rule
+from syncheck.sanitizer.monitor import SourceLine
 from syncheck.sanitizer.session import Session
 from tests.properties import ops as p
 from tests.properties.programs import programs
@@ -17,6 +18,9 @@ class Numbered:
 
     def place(self, site: int) -> Place:
         return Place(Frame("program.py", site, source=f"line {site}"))
+
+    def lines_of(self, site: int) -> tuple[SourceLine, ...]:
+        return (SourceLine("program.py", site),)
 
     def bound(self, site: int) -> str:
         return ""

@@ -8,13 +8,15 @@ from pathlib import Path
 
 from rich.cells import cell_len
 
-from syncheck.findings import Finding, Frame, Place, Report, Summary
+from syncheck.findings import Applicability, Edit, EditKind, Finding, Fix, Frame, Place, Report, Summary
 from syncheck.rules.catalogue import find
 from syncheck.rules.model import Severity
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 
 READ, RECORD, RECORDED_AGAIN, LOOP_SYNC = map(find, ("SYN101", "SYN201", "SYN405", "SYN801"))
+
+WAIT = "copy.wait_stream(torch.cuda.current_stream())"
 
 TRAIN = """\
 import torch
@@ -91,9 +93,10 @@ def unordered_read() -> Finding:
         READ,
         replace(read, stack=(library, read.frame, *callers)),
         message,
-        "add `copy.wait_stream(torch.cuda.current_stream())` before line 8",
+        f"add `{WAIT}` before line 8",
         (replace(write, stack=(write.frame, *callers)),),
         count=3,
+        fix=Fix((Edit(EditKind.INSERT_BEFORE, "train.py", 8, 0, WAIT),), Applicability.SAFE),
     )
 
 

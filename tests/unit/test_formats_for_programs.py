@@ -10,7 +10,7 @@ from sarif_pydantic import Sarif
 
 from syncheck.findings import Frame, Place, Report
 from syncheck.report import github, gitlab, junit, sarif
-from tests.unit.report_samples import lost_record, missing_record, rich_report, unordered_read
+from tests.unit.report_samples import TRAIN, WAIT, lost_record, missing_record, rich_report, unordered_read
 
 
 def strange() -> Report:
@@ -56,6 +56,28 @@ def test_sarif_tells_the_way_to_a_race():
     ]
     assert lines[-1] == missing_record().place.frame.line
     assert sorted(lines[:-1]) == sorted(place.frame.line for place in missing_record().related)
+
+
+def test_sarif_has_the_text_that_a_fix_inserts(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(TRAIN)
+    (run,) = json.loads(sarif.render(Report((unordered_read(),)), version="1"))["runs"]
+    (fix,) = run["results"][0]["fixes"]
+    (change,) = fix["artifactChanges"]
+    (replacement,) = change["replacements"]
+    assert change["artifactLocation"]["uri"] == "train.py"
+    assert replacement["deletedRegion"] == {"startLine": 8, "startColumn": 1, "endLine": 8, "endColumn": 1}
+    assert replacement["insertedContent"]["text"] == f"    {WAIT}\n"
+    Sarif.model_validate(json.loads(sarif.render(Report((unordered_read(),)), version="1")))
+
+
+@pytest.mark.parametrize("text", [None, "def (:\n", "x = 1\n"], ids=["no file", "no Python", "another text"])
+def test_sarif_has_no_fix_that_cannot_be_made(text, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if text is not None:
+        (tmp_path / "train.py").write_text(text)
+    (run,) = json.loads(sarif.render(Report((unordered_read(),)), version="1"))["runs"]
+    assert "fixes" not in run["results"][0]
 
 
 def unescaped(text, more=()):

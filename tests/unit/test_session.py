@@ -3,6 +3,7 @@
 import pytest
 
 from syncheck.findings import Frame, Place
+from syncheck.sanitizer.monitor import SourceLine
 from syncheck.sanitizer.session import Session
 
 
@@ -43,6 +44,9 @@ class Program:
 
     def place(self, site):
         return Place(Frame("program.py", site, source=f"line {site}"))
+
+    def lines_of(self, site):
+        return (SourceLine("program.py", site),)
 
     def bound(self, site):
         return ""

@@ -58,6 +58,19 @@ def test_finding_has_the_keys_of_the_schema():
         "function": "forward",
         "message": finding.message,
         "help": finding.help,
+        "fix": {
+            "applicability": "safe",
+            "edits": [
+                {
+                    "kind": "insert-before",
+                    "path": "train.py",
+                    "line": 8,
+                    "column": 0,
+                    "code": "copy.wait_stream(torch.cuda.current_stream())",
+                    "old": "",
+                }
+            ],
+        },
         "count": 3,
         "rank": 0,
         "ranks": [],

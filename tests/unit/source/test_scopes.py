@@ -116,7 +116,7 @@ def test_a_name_that_is_bound_elsewhere_or_later_is_not(scopes, expression, at):
         ("batch", "batch = item", "self.use(batch)", True),
         ("batch", "batch = item", "return th.zeros", False),
         ("inner", "inner = 1", "return inner", True),
-        ("buffers[1]", "buffers =", "for index in", True),
+        ("buffers[1]", "buffers =", "for index in", False),
         ("buffers[1]", "buffers =", "late = ", False),
     ],
 )

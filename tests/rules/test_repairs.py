@@ -1,0 +1,64 @@
+"""`--fix` never makes a program worse: what it repairs has no undefined name, runs, and is clean where it was not."""
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import markers
+import pytest
+from simulated import CUDA_ERRORS, Outcome, Runner
+
+from syncheck.lint.fixes.repair import repair
+from syncheck.rules.catalogue import CATALOGUE
+
+TESTS = Path(__file__).parents[1]
+CODES = frozenset(rule.code for rule in CATALOGUE)
+PROGRAMS = [*markers.fixtures(), *sorted(TESTS.glob("*/programs/*.py")), *sorted(TESTS.glob("docs/project/*.py"))]
+RANKS = {"blocking_wait.py": 2, "race.py": 2}
+"""Programs without markers that several processes run; `race_spawned.py` starts its own."""
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(TESTS.parent).as_posix()
+
+
+def undefined_names(path: Path) -> Counter[str]:
+    """Return the names that ruff calls undefined, or read before they are bound."""
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "F821,F823"]
+    printed = subprocess.run(
+        [*command, "--output-format", "concise", str(path)], capture_output=True, text=True, check=False
+    )
+    return Counter(line.split(": ", 1)[1] for line in printed.stdout.splitlines() if ": F82" in line)
+
+
+def serious(outcome: Outcome) -> Counter[str]:
+    """Return the rules of the errors and warnings of a run."""
+    findings = outcome.report.get("findings", ())
+    return Counter(finding["rule"] for finding in findings if finding["level"] != "advice")
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=name_of)
+def test_a_repaired_program_runs_and_is_clean(path: Path, simulator: Runner, tmp_path: Path) -> None:
+    source = path.read_text(encoding="utf-8")
+    fixed = repair(str(path), source, unsafe=True, codes=CODES)
+    if not fixed.findings:  # nothing to repair
+        return
+    number = RANKS.get(path.name)
+    header = f"# ranks: {number}\n" if number else ""
+    after = tmp_path / path.name
+    after.write_text(header + fixed.source)
+    assert not undefined_names(after) - undefined_names(path)
+    expected = markers.read(path).run
+    outcome = simulator.outcome(after)
+    assert outcome.report, outcome.error
+    assert outcome.status == 0 or (expected and any(name in outcome.error for name in CUDA_ERRORS)), outcome.error
+    before = Counter(code for code, _ in expected.elements())
+    repaired = Counter(finding.rule.code for finding in fixed.findings)
+    assert not serious(outcome) - (before - repaired)
+
+
+def test_most_programs_with_a_mistake_have_a_repair() -> None:
+    sources = {path: path.read_text(encoding="utf-8") for path in markers.fixtures()}
+    repaired = [path for path, text in sources.items() if repair(str(path), text, unsafe=True, codes=CODES).findings]
+    assert len(repaired) > 120
