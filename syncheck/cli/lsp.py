@@ -20,7 +20,7 @@ from syncheck.errors import ConfigError
 from syncheck.findings import Applicability, Finding, Place
 from syncheck.lint import engine, files
 from syncheck.lint.fixes.repair import repair, repaired, with_ignore
-from syncheck.rules.catalogue import CATALOGUE
+from syncheck.rules.catalogue import all_rules
 from syncheck.rules.model import Severity
 from syncheck.version import __version__
 
@@ -87,7 +87,7 @@ class Server(LanguageServer):
         """Return the pages of the rules that found something at a place, or that its line names."""
         line = document.lines[position.line] if position.line < len(document.lines) else ""
         codes = [finding.rule.code for finding in self.found_at(document, lsp.Range(position, position))]
-        known = [rule for rule in CATALOGUE if rule.code in {*codes, *re.findall(r"SYN\d{3}", line)}]
+        known = [rule for rule in all_rules() if rule.code in {*codes, *re.findall(r"[A-Z][A-Z_]*\d+", line)}]
         pages = "\n---\n".join(rule_page(rule.code) for rule in known)
         return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, pages)) if pages else None
 

@@ -12,7 +12,9 @@ from syncheck.filters.policy import baseline_of, known_left_out, looking_at, tru
 from syncheck.findings import NO_FILES, Report
 from syncheck.lint import engine, files
 from syncheck.lint.cache import Cache
+from syncheck.lint.extensions import Extensions
 from syncheck.lint.fixes import changes
+from syncheck.paths import shown
 
 
 def _unseen(done: int, of: int) -> None:
@@ -62,6 +64,8 @@ def lint(request: LintRequest) -> tuple[Report, str]:
         return options_for(path, request.given)
 
     options = options_in("", request.given, command="lint")
+    extensions = Extensions.of(options)
+    key = extensions.load()
     options.selected()  # wrong names are reported before anything is done
     baseline = baseline_of(options)
     diff = ""
@@ -73,8 +77,9 @@ def lint(request: LintRequest) -> tuple[Report, str]:
         paths = lint_files(request)
         if request.change:
             diff = changes.change(paths, request.change, options_of, unsafe=request.unsafe)
-        outcome = engine.lint(paths, Cache(request.cache), request.progress)
+        outcome = engine.lint(paths, Cache(request.cache, key), request.progress, extensions)
     report = engine.report_of(outcome, options_of)
+    report = replace(report, notes=(*report.notes, *_not_loaded(paths, options, options_of)))
     if baseline is not None:
         linted = {baseline.relative(path) for path in paths if not _problem_of(outcome, path)}
 
@@ -86,6 +91,14 @@ def lint(request: LintRequest) -> tuple[Report, str]:
         report = known_left_out(report, baseline, options, looked_at, is_certain=True)
     report = truncate(report, options.max_findings)
     return report if paths else replace(report, incomplete=(NO_FILES,)), diff
+
+
+def _not_loaded(paths: list[str], options: Options, options_of: Callable[[str], Options]) -> list[str]:
+    """Return a note on each settings file that names rules or models which are not loaded: it is not that of here."""
+    loaded = {*options.rules, *options.models}
+    folders = {found.root for path in paths if not {*(found := options_of(path)).rules, *found.models} <= loaded}
+    text = "names rules or models, which are loaded only for the working directory's own settings"
+    return [f"{shown(os.path.join(folder, 'pyproject.toml'))} {text}" for folder in sorted(folders)]
 
 
 def _problem_of(outcome: engine.Outcome, path: str) -> str:

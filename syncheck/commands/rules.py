@@ -1,6 +1,8 @@
 """The rules: what each means, and which part of syncheck reports it."""
 
-from syncheck.lint.analysis import RULES as LINT_RULES
+from syncheck.config.settings import options_in
+from syncheck.lint.engine import all_rules
+from syncheck.lint.extensions import Extensions
 from syncheck.ranks.compare import RULES as RANK_RULES
 from syncheck.rules import catalogue, page
 from syncheck.rules.model import Rule
@@ -10,11 +12,25 @@ from syncheck.sanitizer.session import RULES as RUN_RULES
 def sources(rule: Rule) -> frozenset[str]:
     """Return which parts of syncheck report a rule: "run", "lint"."""
     by_run = {"run"} if rule in (*RUN_RULES, *RANK_RULES) else set()
-    return frozenset(by_run | ({"lint"} if rule in LINT_RULES else set()))
+    return frozenset(by_run | ({"lint"} if rule in all_rules() else set()))
+
+
+def load_extensions() -> None:
+    """Load the rules that the settings for the working directory name.
+
+    Raises:
+        ConfigError: they cannot be loaded.
+    """
+    Extensions.of(options_in("", command="lint")).load()
 
 
 def rule_table() -> list[dict[str, object]]:
-    """Return one entry a rule: code, name, level, halves (which parts report it), summary."""
+    """Return one entry a rule: code, name, level, halves (which parts report it), summary.
+
+    Raises:
+        ConfigError: the project's own rules cannot be loaded.
+    """
+    load_extensions()
     return [
         {
             "code": rule.code,
@@ -23,7 +39,7 @@ def rule_table() -> list[dict[str, object]]:
             "halves": sorted(sources(rule)),
             "summary": rule.summary,
         }
-        for rule in catalogue.CATALOGUE
+        for rule in catalogue.all_rules()
     ]
 
 
@@ -33,5 +49,6 @@ def rule_page(name: str) -> str:
     Raises:
         ConfigError: no rule has this code or name; the hint names the nearest.
     """
+    load_extensions()
     rule = catalogue.find(name)
     return page.markdown(rule, sources(rule))

@@ -122,7 +122,8 @@ def _rules(value: object) -> tuple[str, ...]:
 
     names = _words(value)
     for name in names:
-        catalogue.matching(name)
+        if not catalogue.is_project_code(name):  # which are known once the project's rules are loaded
+            catalogue.matching(name)
     return names
 
 

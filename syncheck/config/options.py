@@ -106,6 +106,14 @@ class Options:
         (), kinds.RULES_BY_PATTERN, "Rules not to report in files that match a pattern.",
         example='{ "tests/*" = ["SYN7"] }', is_added=True, panel="Rules",
     )  # fmt: skip
+    rules: tuple[str, ...] = _setting(
+        (), kinds.WORDS, "Modules with rules of the project's own.", commands=("lint",), example='["acme.rules"]',
+        is_added=True, panel="Extensions",
+    )  # fmt: skip
+    models: tuple[str, ...] = _setting(
+        (), kinds.WORDS, "Modules that describe what libraries do on GPUs.", commands=("run", "lint", "pytest"),
+        example='["acme.gpu_models"]', is_added=True, panel="Extensions",
+    )  # fmt: skip
     third_party: str = _setting(
         "short", kinds.choice("short", "full", "off"), "How to show findings that lie in installed packages alone.",
         commands=("run", "replay", "merge", "pytest"), example='"off"',
@@ -233,4 +241,4 @@ def _selected(options: Options, more_ignored: tuple[tuple[str, ...], ...]) -> fr
 def _codes(names: tuple[str, ...]) -> frozenset[str]:
     from syncheck.rules import catalogue  # noqa: PLC0415  --help needs none of its modules
 
-    return frozenset(rule.code for name in names for rule in catalogue.matching(name))
+    return catalogue.codes_of(names)

@@ -19,10 +19,11 @@ from syncheck.cuda.graphs import Graphs
 from syncheck.cuda.hooks import Hooks
 from syncheck.cuda.host import HostMemory
 from syncheck.cuda.launches import Launches
+from syncheck.cuda.library import DescribedOperators, LibraryCalls
 from syncheck.cuda.memory import Memory
 from syncheck.cuda.mode import WatchMode
 from syncheck.cuda.operator_errors import OperatorErrors
-from syncheck.cuda.operators import Operators
+from syncheck.cuda.operators import Operators, Parts
 from syncheck.cuda.processes import install_processes
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import Streams
@@ -33,6 +34,7 @@ from syncheck.hb.clock import HOST
 from syncheck.hb.ids import NO_EVENT, EventId, StreamId
 from syncheck.instrument.clocks import Clocks
 from syncheck.instrument.findings import NewFindings
+from syncheck.instrument.library import Library
 from syncheck.instrument.namer import Namer
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.sites import SiteTable
@@ -93,7 +95,9 @@ class Cuda:
         self.errors = errors = OperatorErrors(reporter, streams, kept, captures)
         self.copies = copies = Copies(reporter, streams, memory, host, launches, errors)
         collectives = Collectives(reporter, streams, captures)
-        self.operators = Operators(reporter, streams, threads, memory, host, kept, launches, copies, collectives)
+        self.library = Library(LibraryCalls(reporter, streams, memory, self.events, launches))
+        parts = Parts(copies, collectives, DescribedOperators(reporter, streams, memory, self.library))
+        self.operators = Operators(reporter, streams, threads, memory, host, kept, launches, parts)
         self.gpu_trace = GpuTrace()
         streams.on_several.append(self.gpu_trace.enable)
         for device in range(n_devices):
@@ -151,6 +155,7 @@ class Cuda:
         install_backward(reporter, streams, self.memory, self.host, self.launches, self.gpu_trace, patches)
         install_threads(self, patches)
         install_processes(reporter, patches)
+        self.library.install(patches)
         install_eager(reporter.note, patches)
         if torch.distributed.is_available():
             Handles(reporter).install(patches)

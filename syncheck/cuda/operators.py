@@ -4,7 +4,7 @@
 pays. So it looks addresses up where it could ask for objects, and takes no lock that it can do without.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -15,6 +15,7 @@ from syncheck.cuda.copies import Copies
 from syncheck.cuda.dispatch_plan import DispatchPlan, HigherOrder
 from syncheck.cuda.host import HostMemory
 from syncheck.cuda.launches import Launches
+from syncheck.cuda.library import DescribedOperators
 from syncheck.cuda.memory import Memory
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import Streams
@@ -33,6 +34,7 @@ from syncheck.instrument.torch_internals import (
     storage_key,
 )
 from syncheck.semantics.collectives import NAMESPACES
+from syncheck.semantics.library import operator as described_operator
 from syncheck.semantics.waits import HostWait, host_wait
 from syncheck.source.frames import frame_at
 
@@ -42,6 +44,14 @@ _LONG = 8
 _NUMBERS = frozenset({bool, int, float, complex})
 """What stands for a tensor where it is one number."""
 _FACTS = TorchFacts(lambda tensor: bool(tensor.is_cuda))
+
+
+class Parts(NamedTuple):
+    """What handles operators that are not like the others."""
+
+    copies: Copies
+    collectives: Collectives
+    described: DescribedOperators
 
 
 class Operators:
@@ -60,18 +70,18 @@ class Operators:
         host: HostMemory,
         kept: KeptCallbacks,
         launches: Launches,
-        copies: Copies,
-        collectives: Collectives,
+        parts: Parts,
     ) -> None:
         self._reporter = reporter
+        self._described = parts.described
         self._streams = streams
         self._threads = threads
         self._memory = memory
         self._host = host
         self._kept = kept
         self._launches = launches
-        self._copies = copies
-        self._collectives = collectives
+        self._copies = parts.copies
+        self._collectives = parts.collectives
         self.plans: dict[int, DispatchPlan | HigherOrder] = {}
         self._listens_always = False
 
@@ -82,7 +92,10 @@ class Operators:
             return other
         plan = collective_plan_of(func) or plan_of(func)
         is_collective = func.namespace in NAMESPACES
-        special = self._collectives.issuing(func) if is_collective else self._copies.specials.get(plan.base)
+        special: Any = self._collectives.issuing(func) if is_collective else self._copies.specials.get(plan.base)
+        effect = described_operator(plan.name)
+        if effect is not None:
+            special = self._described.special(effect)
         dispatch = self.plans[id(func)] = DispatchPlan(func, plan, special)
         if "sparse" in plan.base or "nested" in plan.base:
             self._listen_always()

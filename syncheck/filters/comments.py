@@ -7,6 +7,7 @@ import io
 import linecache
 import re
 import tokenize
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from syncheck.errors import ConfigError
@@ -17,6 +18,8 @@ _COMMENT = re.compile(
     r"#\s*syncheck:\s*(?P<kind>ignore(?:-file|-run|-lint)?)\b(?!-)\s*(?P<list>\[[^\]]*\]?)?", re.IGNORECASE
 )
 _MARK = "syncheck:"
+Statements = Mapping[Finding, tuple[int, int]]
+"""The first and the last line of the statement that each finding is in."""
 
 
 @dataclass(slots=True)
@@ -41,12 +44,24 @@ class Suppression:
     problem: str = ""
     is_used: bool = False
 
-    def covers(self, finding: Finding) -> bool:
-        """Return whether it silences a finding."""
+    @property
+    def is_for_run(self) -> bool:
+        """Return whether it can silence what a run finds: projects' rules are the linter's."""
+        is_projects = bool(self.codes) and all(map(catalogue.is_project_code, self.codes))
+        return self.source != "lint" and not is_projects
+
+    def covers(self, finding: Finding, statement: tuple[int, int]) -> bool:
+        """Return whether it silences a finding.
+
+        Args:
+            finding: what was found.
+            statement: the first and the last line of its statement, as far as these are known.
+        """
         frame = finding.place.frame
         if self.source not in {"", finding.source} or finding.rule.code not in self.codes:
             return False
-        return self.is_file or frame.line <= self.line <= max(frame.line, frame.end_line)
+        first, last = min(frame.line, statement[0]), max(frame.line, frame.end_line, statement[1])
+        return self.is_file or first <= self.line <= last
 
     def __str__(self) -> str:
         return f"unused `{self.text}`" + (f": {self.problem}" if self.problem else "")
@@ -78,18 +93,22 @@ def _suppression(match: re.Match[str], line: int) -> Suppression:
         problem = "its bracket is not closed"
     names = ["ALL"] if listed is None else [name.strip() for name in listed.strip("[]").split(",") if name.strip()]
     try:
-        codes = frozenset(rule.code for name in names for rule in catalogue.matching(name))
+        codes = catalogue.codes_of(names) | {name for name in names if catalogue.is_project_code(name)}
     except ConfigError as error:
         problem = str(error)
     text = f"syncheck: {kind}" + (f"[{', '.join(names)}]" if listed is not None else "")
     return Suppression(line, text, codes if not problem else frozenset(), kind == "ignore-file", source, problem)
 
 
-def apply(findings: tuple[Finding, ...], suppressions: list[Suppression]) -> tuple[Finding, ...]:
+def apply(
+    findings: tuple[Finding, ...], suppressions: list[Suppression], statements: Statements | None = None
+) -> tuple[Finding, ...]:
     """Return the findings that no comment silences; mark the comments that do."""
     kept: list[Finding] = []
     for finding in findings:
-        covering = [suppression for suppression in suppressions if suppression.covers(finding)]
+        line = finding.place.frame.line
+        lines = (statements or {}).get(finding, (line, line))
+        covering = [suppression for suppression in suppressions if suppression.covers(finding, lines)]
         for suppression in covering:
             suppression.is_used = True
         if not covering:
@@ -110,7 +129,7 @@ class Comments:
     def unused(self, path: str, lines: set[int]) -> list[Suppression]:
         """Return the comments for a run, in some lines of a file or for the whole, that have silenced nothing."""
         comments = self.in_file(path)
-        return [c for c in comments if not c.is_used and c.source != "lint" and (c.is_file or c.line in lines)]
+        return [c for c in comments if not c.is_used and c.is_for_run and (c.is_file or c.line in lines)]
 
     def in_file(self, path: str) -> list[Suppression]:
         """Return the suppressions in a file."""

@@ -48,7 +48,7 @@ def ignore(*rules: str) -> Iterator[None]:
     if not rules:
         raise ConfigError("syncheck.ignore() names no rule", 'name those to ignore: syncheck.ignore("SYN201")')
     frame = _caller(frame_at(1))
-    codes = frozenset(rule.code for name in rules for rule in catalogue.matching(name))
+    codes = catalogue.codes_of(rules)
     block = Ignored(codes, frame.f_code.co_filename, frame.f_lineno)
     _current.set((*_current.get(), block))
     running.append(block)

@@ -7,6 +7,7 @@ import torch
 
 from syncheck.hb.ids import Access, AllocationId, ViewId
 from syncheck.instrument.torch_internals import schema_of
+from syncheck.semantics.library import operator as described_operator
 from syncheck.semantics.operators import HIDDEN_WRITES, METADATA, SIZE_ONLY
 from syncheck.semantics.waits import SYNCHRONIZING
 
@@ -65,6 +66,7 @@ def plan_of(func: Any) -> Plan:
     """
     schema = schema_of(func)
     base = schema.name.partition("::")[2]
+    effect = described_operator(schema.name)
     is_view = any(r.alias_info is not None and not r.alias_info.is_write for r in schema.returns)
     touches = base not in METADATA and not is_view
     arguments = []
@@ -75,6 +77,8 @@ def plan_of(func: Any) -> Plan:
         writes = bool(argument.alias_info is not None and argument.alias_info.is_write)
         writes = writes or index in HIDDEN_WRITES.get(base, ())
         reads = not (base in SIZE_ONLY and index == 0)
+        if effect is not None:
+            reads, writes = argument.name in effect.reads, argument.name in effect.writes
         arguments.append(Argument(index, argument.name, "[]" in kind or "List" in kind, writes, reads))
     names = {argument.name for argument in schema.arguments}
     return Plan(

@@ -10,13 +10,12 @@ from functools import partial
 
 from syncheck.findings import Finding, merge_equal
 from syncheck.lint import models
-from syncheck.lint.files import lines_of
 from syncheck.lint.interp import transfers
 from syncheck.lint.interp.control_flow import Jump, Raised, TooLongError
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.scope import LazyScope, Scope, definitions_in, flat
-from syncheck.lint.interp.sites import Bindings, Places
+from syncheck.lint.interp.sites import Places
 from syncheck.lint.interp.values import (
     UNKNOWN,
     Call,
@@ -32,17 +31,16 @@ from syncheck.lint.interp.values import (
 )
 from syncheck.lint.lifetimes import by_reference_count
 from syncheck.lint.prefilter import anchor_lines, has_anchor
-from syncheck.lint.rules import habits
+from syncheck.lint.source_file import SourceFile
 from syncheck.rules import graph_uses_freed_memory, redundant_wait
 from syncheck.rules.model import Rule
 from syncheck.sanitizer.session import RULES as SESSION_RULES
 
 RULES: tuple[Rule, ...] = (
     *(rule for rule in SESSION_RULES if rule not in {redundant_wait.RULE, graph_uses_freed_memory.RULE}),
-    *habits.RULES,
     *transfers.RULES,
 )
-"""All rules that the linter can report."""
+"""The rules of meaning: those that need the program to be followed."""
 _CODES = frozenset(rule.code for rule in RULES)
 _IN_SCRIPTS_ONLY = frozenset({"SYN901", "SYN805", "SYN503", "SYN202", "SYN303"})
 """Rules that need to know what ran before a function was called."""
@@ -53,28 +51,29 @@ _STEPS = 4000
 
 Follow = Callable[[Interpreter], None]
 """Follows a program."""
+MakeInterpreter = Callable[[Machine, tuple[bool, ...], int], Interpreter]
+"""Makes an interpreter, of the arguments of `Interpreter`."""
 
 
 class Analysis:
     """The analysis of one file.
 
     Args:
-        path: as shown.
-        source: its text.
-
-    Raises:
-        SyntaxError: it is no Python.
+        source: the file.
+        interpreter_of: makes the interpreter that follows it.
+        is_thorough: follow also functions in which no rule of meaning can find anything.
     """
 
-    def __init__(self, path: str, source: str) -> None:
+    def __init__(
+        self, source: SourceFile, interpreter_of: MakeInterpreter = Interpreter, *, is_thorough: bool = False
+    ) -> None:
+        self._is_thorough = is_thorough
         models.load()
-        self._tree = ast.parse(source)
-        self._lines = [line.rstrip("\r\n") for line in lines_of(source)]
-        self._path = path
         self._source = source
+        self._tree = source.tree
+        self._interpreter_of = interpreter_of
         self._definitions = definitions_in(self._tree.body)
-        self._bindings = Bindings(self._tree, source)
-        self._anchors = anchor_lines(source)
+        self._anchors = anchor_lines(source.text)
         self._attributes: dict[ast.ClassDef, dict[str, list[ast.expr | None]]] = {}
         self._followed: set[ast.AST] = set()
 
@@ -86,11 +85,12 @@ class Analysis:
     def _findings(self) -> tuple[Finding, ...]:
         found: list[Finding] = list(self._paths(self._run_script, is_script=True)) if self._is_script() else []
         for function, kind in self._functions():
-            if function not in self._followed and self._has_anchor_word(function) and has_anchor(function):
+            if function not in self._followed and self._can_matter(function):
                 found += self._paths(partial(self._run_function, function, kind), is_script=False)
-        if any(word in self._source for word in habits.WORDS):
-            found += habits.findings(self._tree, Places(self._path, self._lines, self._bindings))
         return tuple(replace(finding, count=1, source="lint") for finding in merge_equal(found))
+
+    def _can_matter(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+        return self._is_thorough or (self._has_anchor_word(function) and has_anchor(function))
 
     def _is_script(self) -> bool:
         """Return whether the file does anything by itself, beyond definitions."""
@@ -132,9 +132,9 @@ class Analysis:
                 waiting += _alternatives(number)
 
     def _follow(self, follow: Follow, decisions: tuple[bool, ...]) -> tuple[list[Finding], int]:
-        places = Places(self._path, self._lines, self._bindings)
+        places = Places(self._source)
         machine = Machine(_CODES, places)
-        interpreter = Interpreter(machine, decisions, _STEPS)
+        interpreter = self._interpreter_of(machine, decisions, _STEPS)
         try:
             follow(interpreter)
             machine.session.ended()

@@ -55,6 +55,30 @@ class Definition:
         start = (own.start.line + offset, own.start.column)
         return CodeRange(start, (own.end.line + offset, own.end.column))
 
+    def span(self, node: cst.CSTNode) -> tuple[int, int, int, int]:
+        """Return (line, column, last line, end column) of a node; a method call begins at the method's own line.
+
+        Source:
+            CPython, Python/compile.c, `update_start_location_to_match_attr`.
+        """
+        where = self.position(node)
+        start = where.start
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            owner, name = self.position(node.func.value), self.position(node.func.attr)
+            if owner.end.line != name.start.line:
+                start = name.start
+        return start.line, start.column, where.end.line, where.end.column
+
+    def function_at(self, line: int) -> str:
+        """Return the name of the innermost function that a line belongs to; "" if there is none."""
+        name, innermost = "", 0
+        for node in self._positions:
+            if isinstance(node, cst.FunctionDef):
+                where = self.position(node)
+                if innermost <= where.start.line <= line <= where.end.line:
+                    name, innermost = node.name.value, where.start.line
+        return name
+
     def node_at(self, line: int, column: int, end_line: int, end_column: int) -> cst.CSTNode | None:
         """Return the outermost expression with a position; None if there is none. Columns count from 0."""
         wanted = CodeRange((line, column), (end_line, end_column))
@@ -87,11 +111,29 @@ class Definitions:
         self._ranges = list(_ranges(tree))
         self._known: dict[int, Definition] = {}
 
+    def __iter__(self) -> Iterator[Definition]:
+        return map(self._of, self._ranges)
+
     def at(self, line: int) -> Definition | None:
         """Return the definition that a line belongs to; None for a line between definitions."""
         found = next((part for part in self._ranges if part.first <= line <= part.last), None)
-        if found is None:
-            return None
+        return self._of(found) if found is not None else None
+
+    def statement_lines(self, line: int) -> tuple[int, int]:
+        """Return the first and the last line of the statement at a line; of one with a body, those of its head."""
+        definition = self.at(line)
+        try:
+            statement = definition.statement_at(line) if definition is not None else None
+        except cst.ParserSyntaxError:  # syntax that this version of libcst does not know
+            statement = None
+        if definition is None or statement is None:
+            return line, line
+        where = definition.position(statement)
+        body = getattr(statement, "body", None)
+        end = definition.position(body.header).start if isinstance(body, cst.IndentedBlock) else where.end
+        return where.start.line, max(line, end.line)
+
+    def _of(self, found: Range) -> Definition:
         if found.first not in self._known:
             text = "".join(self._lines[found.first - 1 : found.last])
             self._known[found.first] = Definition(found, text)

@@ -8,13 +8,18 @@ from dataclasses import dataclass, field, replace
 
 from syncheck.config.options import Options
 from syncheck.filters import comments
-from syncheck.findings import Edit, Finding, Frame, Place, Report, Summary
-from syncheck.lint import files
+from syncheck.filters.comments import Statements
+from syncheck.findings import Edit, Finding, Frame, Place, Report, Summary, merge_equal
+from syncheck.lint import files, rule_registry
 from syncheck.lint.cache import Cache, digest_of
+from syncheck.lint.extensions import Extensions
 from syncheck.lint.prefilter import can_matter
 from syncheck.lint.result import Result
+from syncheck.lint.source_file import SourceFile
 from syncheck.paths import shown as shown_path
+from syncheck.rules.model import Rule
 
+NO_EXTENSIONS = Extensions((), (), "")
 _FEW = 16
 """Files that are not worth other processes."""
 
@@ -34,10 +39,9 @@ class Outcome:
 
 def lint_source(path: str, text: files.Text) -> Result:
     """Lint one file's text."""
-    from syncheck.lint.analysis import Analysis  # noqa: PLC0415  the sanitizer, which most files do not need
-
     try:
-        found = Analysis(path, text.source).findings()
+        source = SourceFile(path, text.source)
+        found, statements, problem = _found(source)
     except SyntaxError as error:
         return Result(problem=f"line {error.lineno or 1}: {error.msg}")
     except (RecursionError, MemoryError):
@@ -45,17 +49,39 @@ def lint_source(path: str, text: files.Text) -> Result:
     except Exception as error:  # noqa: BLE001  the other files are linted all the same
         return Result(problem=f"syncheck itself failed, please report it: {type(error).__name__}: {error}")
     suppressions = comments.read(text.source)
-    kept = comments.apply(found, suppressions)
+    kept = comments.apply(found, suppressions, statements)
     if text.cells:
         kept = tuple(_in_cell(finding, path, text.cells) for finding in kept)
-    return Result(kept, tuple((c.line, str(c)) for c in suppressions if not c.is_used and _is_for_lint(c)))
+    unused = tuple((c.line, str(c)) for c in suppressions if not c.is_used and _is_for_lint(c))
+    return Result(kept, unused, problem)
+
+
+def _found(source: SourceFile) -> tuple[tuple[Finding, ...], Statements, str]:
+    """Return the findings of a file, the lines of the statement of each, and why a rule failed."""
+    from syncheck.lint.analysis import Analysis  # noqa: PLC0415  the sanitizer, which most files do not need
+
+    found, problem = Analysis(source).findings(), ""
+    kinds = rule_registry.find(source.text)
+    if kinds:
+        from syncheck.lint.shapes import check  # noqa: PLC0415  libcst, which most files do not need
+
+        shaped, problem = check(source, kinds)
+        found = merge_equal([*found, *shaped])
+    lines = {finding: source.definitions.statement_lines(finding.place.frame.line) for finding in found}
+    return found, lines, problem
 
 
 def _is_for_lint(comment: comments.Suppression) -> bool:
     """Return whether a comment could silence something that the linter finds."""
-    from syncheck.lint.analysis import RULES  # noqa: PLC0415  as above
+    codes = {rule.code for rule in all_rules()}
+    return bool(comment.problem) or (comment.source != "run" and bool(codes & comment.codes))
 
-    return bool(comment.problem) or (comment.source != "run" and any(rule.code in comment.codes for rule in RULES))
+
+def all_rules() -> tuple[Rule, ...]:
+    """Return the rules that the linter can report."""
+    from syncheck.lint.analysis import RULES  # noqa: PLC0415  the sanitizer, which most files do not need
+
+    return (*RULES, *rule_registry.all_rules())
 
 
 def _in_cell(finding: Finding, path: str, cells: tuple[tuple[int, int], ...]) -> Finding:
@@ -107,13 +133,19 @@ def _lint_file(path: str) -> tuple[str, Result]:
     return path, lint_data(path, data)
 
 
-def lint(paths: Iterable[str], cache: Cache, progress: Callable[[int, int], None]) -> Outcome:
+def lint(
+    paths: Iterable[str],
+    cache: Cache,
+    progress: Callable[[int, int], None],
+    extensions: Extensions = NO_EXTENSIONS,
+) -> Outcome:
     """Lint files.
 
     Args:
         paths: the files.
         cache: what is known of them.
         progress: called with (done, all) now and then.
+        extensions: what this process has loaded, and those that lint for it are to load.
     """
     began = time.perf_counter()
     outcome = Outcome()
@@ -126,7 +158,7 @@ def lint(paths: Iterable[str], cache: Cache, progress: Callable[[int, int], None
         elif known.findings or known.unused or known.problem:
             outcome.results[path] = known
     digests: dict[str, str] = {}
-    for done, (path, result) in enumerate(_results(waiting, digests), 1):
+    for done, (path, result) in enumerate(_results(waiting, digests, extensions), 1):
         cache.keep(path, digests.pop(path, ""), result)
         if result.findings or result.unused or result.problem:
             outcome.results[path] = result
@@ -137,7 +169,7 @@ def lint(paths: Iterable[str], cache: Cache, progress: Callable[[int, int], None
     return outcome
 
 
-def _results(paths: list[str], digests: dict[str, str]) -> Iterator[tuple[str, Result]]:
+def _results(paths: list[str], digests: dict[str, str], extensions: Extensions) -> Iterator[tuple[str, Result]]:
     """Yield the result of each file, and note the digest of what was read."""
     workers = os.cpu_count() or 1
     heavy: list[str] = []
@@ -157,7 +189,7 @@ def _results(paths: list[str], digests: dict[str, str]) -> Iterator[tuple[str, R
         yield from map(_lint_file, heavy)
         return
     heavy.sort(key=_size, reverse=True)  # the longest first, so that no process is left alone with one
-    with ProcessPoolExecutor(workers) as pool:
+    with ProcessPoolExecutor(workers, initializer=extensions.load) as pool:
         yield from pool.map(_lint_file, heavy, chunksize=4)
 
 

@@ -5,6 +5,9 @@ begins with a word that stands in the file.
 """
 
 import ast
+from collections.abc import Iterable
+
+from syncheck.lint import rule_registry
 
 _TORCH = (b"torch", b"accelerator")
 _WORDS = (
@@ -23,19 +26,28 @@ _CLOCK_ANCHORS = frozenset(
     "perf_counter perf_counter_ns monotonic monotonic_ns time time_ns default_timer timeit Thread".split()
 )
 _DEVICE_ANCHORS = frozenset("cuda xpu npu hpu musa accelerator get_accelerator synchronize".split())
+_of_libraries: set[str] = set()
+
+
+def add_words(names: Iterable[str]) -> None:
+    """Let rules begin at names, too: those of functions that libraries describe."""
+    _of_libraries.update(names)
 
 
 def can_matter(data: bytes) -> bool:
     """Return whether any rule can report anything in a file."""
+    return _can_be_followed(data) or rule_registry.can_matter(data)
+
+
+def _can_be_followed(data: bytes) -> bool:
+    """Return whether a rule of meaning can report anything."""
+    if any(word.encode() in data for word in _of_libraries):
+        return True
     if not any(word in data for word in _TORCH):
         return False
     if any(word in data for word in _WORDS):
         return True
-    if any(word in data for word in _CLOCKS) and any(word in data for word in _DEVICES):
-        return True
-    if b".backward(" in data:
-        return any(word in data for word in (b"empty_cache", b".item()", b".cpu()", b".tolist()"))
-    return any(word in data for word in (b"rank ==", b"rank() ==", b"is_main", b"is_rank")) and b"distributed" in data
+    return any(word in data for word in _CLOCKS) and any(word in data for word in _DEVICES)
 
 
 _SEARCHED = (
@@ -48,7 +60,7 @@ _SEARCHED = (
 def anchor_lines(source: str) -> list[int]:
     """Return the lines, from 1 and in order, with a word that a rule can begin with."""
     offsets: set[int] = set()
-    for word in _SEARCHED:
+    for word in (*_SEARCHED, *_of_libraries):
         start = source.find(word)
         while start >= 0:
             offsets.add(start)
@@ -65,7 +77,7 @@ def anchor_lines(source: str) -> list[int]:
 def has_anchor(node: ast.AST) -> bool:
     """Return whether any rule can report anything in a function that is followed by itself."""
     found = {word for inner in ast.walk(node) for word in _words(inner)}
-    if found & _ANCHORS or "a stream block" in found:
+    if found & _ANCHORS or found & _of_libraries or "a stream block" in found:
         return True
     return bool(found & _CLOCK_ANCHORS and found & _DEVICE_ANCHORS)
 

@@ -1,86 +1,69 @@
 """Every rule of syncheck, in the order of the codes. What explains or lists rules is derived from this."""
 
 import difflib
+import pkgutil
+import re
+from collections.abc import Iterable
+from importlib import import_module
+from pathlib import Path
 
 from syncheck.errors import ConfigError
-from syncheck.rules import (
-    capture_without_warmup,
-    collective_buffer_modified,
-    collective_mismatch,
-    collective_result_before_wait,
-    device_wide_sync,
-    dropped_work,
-    elapsed_time_before_sync,
-    empty_cache_in_loop,
-    event_wait_is_not_host_sync,
-    event_without_timing,
-    graph_input_overwritten,
-    graph_uses_freed_memory,
-    host_read_in_flight,
-    host_sync_in_loop,
-    host_write_in_flight,
-    lost_event_record,
-    missing_record_stream,
-    no_overlap,
-    pageable_non_blocking,
-    rank_dependent_collective,
-    redundant_wait,
-    serialized_peer_copy,
-    stale_stream_handle,
-    stream_device_mismatch,
-    stream_in_loop,
-    sync_in_capture,
-    thread_loses_device,
-    timing_on_wrong_stream,
-    unordered_first_use,
-    unordered_overwrite,
-    unordered_read,
-    unordered_write,
-    unsynchronized_timing,
-    useless_record_stream,
-    wait_before_record,
-    wrong_device_sync,
-)
 from syncheck.rules.model import Rule
 
-CATALOGUE: tuple[Rule, ...] = (
-    unordered_read.RULE,
-    unordered_overwrite.RULE,
-    unordered_write.RULE,
-    unordered_first_use.RULE,
-    missing_record_stream.RULE,
-    useless_record_stream.RULE,
-    host_read_in_flight.RULE,
-    host_write_in_flight.RULE,
-    pageable_non_blocking.RULE,
-    wait_before_record.RULE,
-    event_wait_is_not_host_sync.RULE,
-    event_without_timing.RULE,
-    elapsed_time_before_sync.RULE,
-    lost_event_record.RULE,
-    stale_stream_handle.RULE,
-    stream_device_mismatch.RULE,
-    wrong_device_sync.RULE,
-    thread_loses_device.RULE,
-    collective_result_before_wait.RULE,
-    collective_buffer_modified.RULE,
-    dropped_work.RULE,
-    collective_mismatch.RULE,
-    rank_dependent_collective.RULE,
-    unsynchronized_timing.RULE,
-    timing_on_wrong_stream.RULE,
-    host_sync_in_loop.RULE,
-    redundant_wait.RULE,
-    no_overlap.RULE,
-    serialized_peer_copy.RULE,
-    stream_in_loop.RULE,
-    device_wide_sync.RULE,
-    empty_cache_in_loop.RULE,
-    capture_without_warmup.RULE,
-    sync_in_capture.RULE,
-    graph_input_overwritten.RULE,
-    graph_uses_freed_memory.RULE,
-)
+_NOT_RULES = frozenset({"catalogue", "model", "page"})
+_CODE = re.compile(r"(?!SYN)[A-Z][A-Z_]*[0-9]+")
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+
+def _discovered() -> tuple[Rule, ...]:
+    modules = (found.name for found in pkgutil.iter_modules([str(Path(__file__).parent)]))
+    rules = (import_module(f"syncheck.rules.{name}").RULE for name in modules if name not in _NOT_RULES)
+    return tuple(sorted(rules, key=lambda rule: rule.code))
+
+
+CATALOGUE: tuple[Rule, ...] = _discovered()
+"""The rules of syncheck itself: `RULE` of each module of this package."""
+_of_projects: dict[str, Rule] = {}
+
+
+def register(rule: Rule) -> None:
+    """Add a project's own rule.
+
+    Raises:
+        ConfigError: its code or name is malformed or belongs to another rule.
+    """
+    if not _CODE.fullmatch(rule.code):
+        hint = 'write capital letters and a number, such as "ACME1"; codes with SYN are syncheck\'s own'
+        raise ConfigError(f"{rule.code!r} cannot be the code of a project's rule", hint)
+    if not _NAME.fullmatch(rule.name):
+        raise ConfigError(f"{rule.name!r} cannot be the name of a rule", "write it as in copy-off-copy-stream")
+    for other in all_rules():
+        if other != rule and rule.code != other.code and rule.name == other.name:
+            raise ConfigError(f"{rule.code} has the name of {other.code}: {rule.name}", "give it another name")
+    if _of_projects.setdefault(rule.code, rule) != rule:
+        raise ConfigError(f"two rules have the code {rule.code}", "give one of them another code")
+
+
+def is_project_code(text: str) -> bool:
+    """Return whether a text can be the code of a project's rule, which need not be loaded: a run needs none."""
+    return _CODE.fullmatch(text) is not None
+
+
+def codes_of(names: Iterable[str]) -> frozenset[str]:
+    """Return the codes of the rules that some settings mean: see `matching`.
+
+    Where no project's rule is loaded, codes of such rules stand for no rule.
+
+    Raises:
+        ConfigError: no rule matches a name.
+    """
+    known = [name for name in names if _of_projects or not is_project_code(name)]
+    return frozenset(rule.code for name in known for rule in matching(name))
+
+
+def all_rules() -> tuple[Rule, ...]:
+    """Return all rules, those of projects last."""
+    return (*CATALOGUE, *_of_projects.values())
 
 
 def find(text: str) -> Rule:
@@ -90,7 +73,7 @@ def find(text: str) -> Rule:
         ConfigError: no rule has it; the hint names the nearest one.
     """
     wanted = text.strip().casefold()
-    for rule in CATALOGUE:
+    for rule in all_rules():
         if wanted in (rule.code.casefold(), rule.name):
             return rule
     raise ConfigError(f"no rule has the code or name {text!r}", _nearest(wanted))
@@ -107,8 +90,8 @@ def matching(prefix: str) -> tuple[Rule, ...]:
     """
     wanted = prefix.strip().casefold()
     if wanted == "all":
-        return CATALOGUE
-    rules = tuple(r for r in CATALOGUE if r.code.casefold().startswith(wanted) or r.name == wanted)
+        return all_rules()
+    rules = tuple(r for r in all_rules() if r.code.casefold().startswith(wanted) or r.name == wanted)
     # An empty text starts every code, and must not select everything.
     if not wanted or not rules:
         raise ConfigError(f"no rule matches {prefix!r}", _nearest(wanted))
@@ -116,6 +99,6 @@ def matching(prefix: str) -> tuple[Rule, ...]:
 
 
 def _nearest(wanted: str) -> str:
-    known = {spelling.casefold(): spelling for rule in CATALOGUE for spelling in (rule.code, rule.name)}
+    known = {spelling.casefold(): spelling for rule in all_rules() for spelling in (rule.code, rule.name)}
     close = difflib.get_close_matches(wanted, known, n=1)
     return f"did you mean {known[close[0]]}?" if close else "`syncheck rules` lists all codes and names"

@@ -24,4 +24,5 @@ RULE = Rule(
     severity=Severity.ADVICE,
     message="torch.cuda.synchronize() waits for the whole device where {alternative} would do",
     doc=__doc__,
+    words=(("elapsed_time", "synchronize()"),),
 )

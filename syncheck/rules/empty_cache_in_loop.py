@@ -23,4 +23,5 @@ RULE = Rule(
     severity=Severity.ADVICE,
     message="torch.cuda.empty_cache() on every iteration of a loop: {consequence}",
     doc=__doc__,
+    words=(("empty_cache", ".backward("),),
 )

@@ -24,4 +24,5 @@ RULE = Rule(
     severity=Severity.ADVICE,
     message="the host waits for the device on every iteration of a loop: {call}",
     doc=__doc__,
+    words=tuple((".backward(", read) for read in (".item()", ".cpu()", ".tolist()")),
 )

@@ -38,11 +38,13 @@ class Rule:
     """One thing that can be wrong, declared once for both halves.
 
     Attributes:
-        code: "SYN" and three digits; never reused.
+        code: "SYN" and three digits, never reused; a project's own rules begin with other letters: "ACME1".
         name: kebab-case, states the flaw.
         severity: the level of its findings.
         message: one sentence with `{placeholders}`; they are the facts that a detector must bring.
         doc: the module's docstring: a summary line, then the headings "Why it matters", "Fix" and "Source".
+        words: of a rule of shape: the linter looks for it only where one of these texts stands. Of several in a tuple
+            all must be in the file, and the first in the definition that is looked at.
     """
 
     code: str
@@ -50,11 +52,20 @@ class Rule:
     severity: Severity
     message: str
     doc: str
+    words: tuple[str | tuple[str, ...], ...] = ()
+
+    def concerns_file(self, text: str) -> bool:
+        """Return whether a rule of shape can find anything in a file."""
+        return not self.words or any(all(word in text for word in _several(words)) for words in self.words)
+
+    def concerns_definition(self, text: str) -> bool:
+        """Return whether a rule of shape can find anything in a definition of a file that it concerns."""
+        return not self.words or any(_several(words)[0] in text for words in self.words)
 
     @property
-    def family(self) -> Family:
-        """The family that the code's first digit names."""
-        return Family(self.code[3])
+    def family(self) -> Family | None:
+        """The family that the code's first digit names; None for a project's own rule."""
+        return Family(self.code[3]) if self.code.startswith("SYN") else None
 
     @property
     def summary(self) -> str:
@@ -70,3 +81,7 @@ class Rule:
         """Return the text under "## heading", or "" where the page has none."""
         match = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", self.doc, re.MULTILINE | re.DOTALL)
         return match.group(1).strip() if match else ""
+
+
+def _several(words: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (words,) if isinstance(words, str) else words

@@ -23,4 +23,8 @@ RULE = Rule(
     severity=Severity.WARNING,
     message="{collective} is reached by some ranks only",
     doc=__doc__,
+    words=tuple(
+        (condition, "distributed")
+        for condition in ("rank ==", "rank==", "rank() ==", "is_main_", "is_master_", "is_world_", "is_rank_")
+    ),
 )

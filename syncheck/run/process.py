@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from syncheck.config.extensions import import_all
 from syncheck.config.options import Options
 from syncheck.errors import BackendError, RecordError
 from syncheck.filters.policy import Policy
@@ -34,7 +35,7 @@ def make_run(options: Options, deliver: Callable[[Report], int], policy: Policy 
     """Return the job that checks this process, a member of those that `membership` knows.
 
     Raises:
-        ConfigError: a rule name that does not exist.
+        ConfigError: a rule name that does not exist, or models that cannot be loaded.
         BackendError: there is no torch, or no backend for it.
     """
     policy = policy or Policy(options)
@@ -52,6 +53,7 @@ def make_run(options: Options, deliver: Callable[[Report], int], policy: Policy 
     def ended(report: Report, status: int) -> int:
         return conclude(report, status, run.sites.lines(), policy, deliver)
 
+    import_all(options.models, options.root, "models")
     run = Run(
         options,
         partial(new_session, options),

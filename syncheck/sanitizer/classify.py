@@ -22,11 +22,14 @@ from syncheck.rules.model import Severity
 from syncheck.sanitizer import mistaken_sync
 from syncheck.sanitizer.collector import PendingFinding
 from syncheck.sanitizer.fixes import PendingEdit, PendingFix, insertion, wait_at_once
+from syncheck.sanitizer.labels import Label
 from syncheck.sanitizer.messages import BoundCode, EventCode, EventRef, Part, StreamCode, StreamRef, Text
 from syncheck.sanitizer.mistaken_sync import believed_wait, wait_instead_of_sync, wrong_device
 from syncheck.sanitizer.race_context import UNSEEN_WRITE, RaceContext
 from syncheck.sanitizer.sync_history import Wait
 from syncheck.semantics.collectives import collective_name
+from syncheck.semantics.library import CURRENT
+from syncheck.semantics.library import operator as described_operator
 
 Row: TypeAlias = Callable[[RaceContext], PendingFinding | None]
 
@@ -235,12 +238,18 @@ def _plain_host(context: RaceContext) -> PendingFinding:
 def _wait(context: RaceContext) -> PendingFix:
     """Return the repair that lets the late stream wait for the early one, before the late access."""
     reader, writer = context.race.current.actor, context.race.prior.actor
-    # at the access, the stream that makes it is the current one: that needs no name
-    code = (StreamCode(reader, is_current=True), ".wait_stream(", StreamCode(writer), ")")
+    # at the access, the stream that makes it is the current one: that needs no name, but in a library with its own
+    code = (StreamCode(reader, is_on_current_stream(context.current)), ".wait_stream(", StreamCode(writer), ")")
     before_use = insertion(context.current.site, *code)
-    at_once = (StreamCode(reader), ".wait_stream(", StreamCode(writer, is_current=True), ")")
+    at_once = (StreamCode(reader), ".wait_stream(", StreamCode(writer, is_on_current_stream(context.prior)), ")")
     after_work = PendingEdit(EditKind.INSERT_AFTER, context.prior.site, at_once)  # overlaps less
     return PendingFix((before_use,), after=context.prior.site, otherwise=PendingFix((after_work,), is_unsafe=True))
+
+
+def is_on_current_stream(label: Label) -> bool:
+    """Return whether an operator ran on the stream that is current where it was called: all but a library's own do."""
+    effect = described_operator(label.operator)
+    return effect is None or effect.stream == CURRENT
 
 
 def _host_wait(context: RaceContext, what: EventCode | StreamCode) -> PendingFix:

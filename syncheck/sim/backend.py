@@ -14,6 +14,7 @@ import torch.utils.data.dataloader
 
 from syncheck.instrument.clocks import Clocks
 from syncheck.instrument.findings import NewFindings
+from syncheck.instrument.library import Library
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.threads import install_threads
 from syncheck.instrument.torch_internals import engine
@@ -33,6 +34,7 @@ from syncheck.sim.graphs import CUDAGraph
 from syncheck.sim.host_reads import HostReads
 from syncheck.sim.launches import Launches
 from syncheck.sim.legacy_types import LegacyTypes
+from syncheck.sim.library import LibraryCalls
 from syncheck.sim.mode import SimulatorMode
 from syncheck.sim.nccl import install_distributed
 from syncheck.sim.parallel import ParallelShim
@@ -76,7 +78,10 @@ class Simulator:
         self.recorder = recorder = GraphRecorder(runtime, compute)
         self.copies = copies = Copies(runtime, backward, launches, placement, recorder)
         self.distributed = distributed = Distributed(runtime, backward, launches)
-        self.dispatcher = Dispatcher(runtime, backward, launches, placement, compute, recorder, copies, distributed)
+        self.library = library = Library(LibraryCalls(runtime, launches))
+        self.dispatcher = Dispatcher(
+            runtime, backward, launches, placement, compute, recorder, copies, distributed, library
+        )
 
     # -- what `instrument.threads` asks
 
@@ -138,6 +143,7 @@ class Simulator:
         install_unsupported(runtime.note, patches)
         install_threads(self, patches)
         install_processes(runtime, patches)
+        self.library.install(patches)
         install_distributed(self.distributed, patches)
         gpus = runtime.gpus
         Clocks(lambda: gpus.monitor, patches, gpus.next_reading, gpus.site).install()

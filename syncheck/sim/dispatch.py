@@ -6,9 +6,11 @@ import torch
 from torch.utils._pytree import tree_map
 
 from syncheck.hb.ids import Access, StreamId
+from syncheck.instrument.library import Library, bound_to
 from syncheck.instrument.plan import Plan, plan_of, tensors_in, tensors_of
 from syncheck.instrument.tensor_facts import TorchFacts
 from syncheck.semantics.copies import HOST_DEVICE
+from syncheck.semantics.library import operator as described_operator
 from syncheck.semantics.operators import HOST_OUTPUTS
 from syncheck.semantics.waits import HostWait, host_wait
 from syncheck.sim.autograd import Backward
@@ -37,8 +39,10 @@ class Dispatcher:
         recorder: GraphRecorder,
         copies: Copies,
         distributed: Distributed,
+        library: Library,
     ) -> None:
         self._runtime = runtime
+        self._library = library
         self._gpus = runtime.gpus
         self._memory = runtime.memory
         self._backward = backward
@@ -112,8 +116,12 @@ class Dispatcher:
         if wait is HostWait.BEFORE:  # the host learns a size or a number, then the kernel is launched
             self._report(plan, [access for access in accesses if not access[2]], device, stream)
             gpus.monitor.sync_stream(stream, gpus.site(), explicit=False)
-        accesses += self._outputs(plan, result, device)
-        self._report(plan, accesses, device, stream)
+        outputs = self._outputs(plan, result, device)
+        effect = described_operator(plan.name)
+        if effect is not None:
+            self._library.report(effect, bound_to(effect, args, kwargs), result)
+            return result
+        self._report(plan, accesses + outputs, device, stream)
         if wait is HostWait.AFTER:
             gpus.monitor.sync_stream(stream, gpus.site(), explicit=False)
         return result

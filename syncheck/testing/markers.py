@@ -1,4 +1,4 @@
-"""What a fixture expects, read from its comments.
+"""What a program is expected to give, read from its comments.
 
 `# expect: SYN101, SYN102` at the end of a line: both halves report these rules with this line as the primary
 place. `# expect-run:` and `# expect-lint:` speak of one half; `# miss-lint:` is a finding that the linter is
@@ -16,15 +16,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from syncheck.rules.catalogue import CATALOGUE
+from syncheck.rules.catalogue import all_rules
 
-ROOT = Path(__file__).parents[2] / "fixtures"
 MOST_DEVICES = 8
 
 _HALVES = {"expect": ("run", "lint"), "expect-run": ("run",), "expect-lint": ("lint",), "miss-lint": ("miss-lint",)}
 _SUPPRESSION = "syncheck:"
 _MEANT_AS_MARKER = re.compile(r"(?i)(?:expect|miss)[\w-]*\s*[:=]|(?:devices|ranks)\s*[:=]|.*\bSYN\d")
-_MARKER = re.compile(r"(?P<kind>[a-z-]+):\s*(?P<codes>SYN\d{3}(?:\s*,\s*SYN\d{3})*)")
+_MARKER = re.compile(r"(?P<kind>[a-z-]+):\s*(?P<codes>[A-Z][A-Z_]*\d+(?:\s*,\s*[A-Z][A-Z_]*\d+)*)")
 _SIZE = re.compile(r"(?P<what>devices|ranks):\s*(?P<number>\d+)")
 _LAYOUT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.ENCODING, tokenize.INDENT}
 
@@ -55,11 +54,6 @@ class Expected:
     def codes(self) -> frozenset[str]:
         """The codes that any marker names."""
         return frozenset(code for code, _ in (*self.run, *self.lint, *self.missed))
-
-
-def fixtures() -> list[Path]:
-    """Return the paths of all fixtures, in order."""
-    return sorted(ROOT.rglob("*.py"))
 
 
 def read(path: Path) -> Expected:
@@ -128,8 +122,8 @@ def _halves(match: re.Match[str], where: str) -> tuple[str, ...]:
 
 
 def _codes(match: re.Match[str], where: str) -> list[str]:
-    codes = re.findall(r"SYN\d{3}", match["codes"])
+    codes = re.findall(r"[A-Z][A-Z_]*\d+", match["codes"])
     for code in codes:
-        if all(code != rule.code for rule in CATALOGUE):
+        if all(code != rule.code for rule in all_rules()):
             raise MarkerError(f"{where}: no rule has the code {code}")
     return codes

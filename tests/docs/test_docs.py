@@ -26,7 +26,6 @@ REASONS = {
     "it checks this project itself, for minutes",
     "Lua, for Neovim",
     "Lisp, for Emacs",
-    "a part of a function",
     "a part of a program",
     "the rule is an example",
     "a picture",

@@ -8,6 +8,7 @@ import pytest
 
 from syncheck.lint import analysis
 from syncheck.lint.prefilter import can_matter
+from syncheck.lint.source_file import SourceFile
 
 EVERY = 40
 LARGEST = 60_000
@@ -22,7 +23,7 @@ def sample() -> list[Path]:
 
 
 def codes(path: Path) -> list[tuple[str, int]]:
-    found = analysis.Analysis(path.name, path.read_text(encoding="utf-8")).findings()
+    found = analysis.Analysis(SourceFile(path.name, path.read_text(encoding="utf-8"))).findings()
     return [(finding.rule.code, finding.place.frame.line) for finding in found]
 
 

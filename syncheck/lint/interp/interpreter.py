@@ -2,7 +2,7 @@
 
 import ast
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from syncheck.lint.interp.binding import Binding
 from syncheck.lint.interp.calls import Calls
@@ -10,6 +10,7 @@ from syncheck.lint.interp.collectives import Collectives
 from syncheck.lint.interp.contexts import Contexts
 from syncheck.lint.interp.control_flow import BreakSignal, ContinueSignal, Jump, Raised, Returned, TooLongError
 from syncheck.lint.interp.decisions import Decisions
+from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.expressions import Expressions
 from syncheck.lint.interp.functions import defaults_of
 from syncheck.lint.interp.iteration import MOST_ITERATIONS, Iteration
@@ -51,9 +52,16 @@ class Interpreter:
         machine: streams, events and memory.
         given: see `Decisions`.
         steps: statements that may be followed.
+        expressions_of: makes the part that evaluates expressions.
     """
 
-    def __init__(self, machine: Machine, given: tuple[bool, ...], steps: int) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        given: tuple[bool, ...],
+        steps: int,
+        expressions_of: Callable[[Evaluator], Expressions] = Expressions,
+    ) -> None:
         self.machine = machine
         self.operators = Operators(machine)
         self.transfers = Transfers(machine, self.operators)
@@ -61,7 +69,7 @@ class Interpreter:
         self.decisions = Decisions(given)
         self._steps = steps
         self.decide, self.forget_decisions = self.decisions.decide, self.decisions.forget
-        expressions, binding = Expressions(self), Binding(self)
+        expressions, binding = expressions_of(self), Binding(self)
         self.evaluate, self.attribute = expressions.evaluate, expressions.attribute
         self._augmented = expressions.augmented
         self.assign, self._delete = binding.assign, binding.delete

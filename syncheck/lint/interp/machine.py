@@ -83,6 +83,7 @@ class Machine:
         self.calls: list[tuple[ast.AST, str]] = []
         self.session = Session(lambda rule: rule.code in selected, "the source", self._note_finding)
         self.places = places
+        self.stream_names: dict[StreamId, str] = {}
         self.ordering_only = 0
         self.function = ""
         self.n_relevant = 0
@@ -266,6 +267,8 @@ class Machine:
         name = self.places.bound(self.site(node))
         if name and not name.endswith("[...]"):
             self.session.name(kind, ident, name)
+            if kind is NamedKind.STREAM:
+                self.stream_names[StreamId(ident)] = name
 
     # -- memory
 

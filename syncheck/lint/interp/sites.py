@@ -1,53 +1,21 @@
 """Call sites of a program that is only read: nodes of its syntax tree."""
 
 import ast
-from functools import cached_property
 
 from syncheck.findings import Frame, Place
 from syncheck.hb.ids import SiteId
-from syncheck.instrument.naming import target_in
+from syncheck.lint.source_file import SourceFile
 from syncheck.rules.model import Rule
 from syncheck.sanitizer.monitor import SourceLine
-from syncheck.source.scopes import Scopes
 
-_CONTEXT_LINES = 2
 UNKNOWN_PLACE = Place(Frame("<unknown>", 0))
-
-
-class Bindings:
-    """The statements of a file that bind names, by their lines."""
-
-    def __init__(self, tree: ast.Module, source: str) -> None:
-        self._tree = tree
-        self._source = source
-
-    @cached_property
-    def scopes(self) -> Scopes:
-        """Which names are visible where."""
-        return Scopes(self._tree, self._source)
-
-    @cached_property
-    def _by_line(self) -> dict[int, list[ast.AST]]:
-        found: dict[int, list[ast.AST]] = {}
-        for node in ast.walk(self._tree):
-            if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr | ast.Delete):
-                _add(found, node, node.lineno, node.end_lineno)
-            elif isinstance(node, ast.withitem):
-                _add(found, node, node.context_expr.lineno, node.context_expr.end_lineno)
-        return found
-
-    def target(self, line: int, column: int) -> str:
-        """Return the target of what is made at a position; "" where nothing is bound."""
-        return target_in(self._by_line.get(line, ()), line, column)
 
 
 class Places:
     """Gives nodes their numbers, and converts them to places.
 
     Args:
-        path: the file, as shown.
-        lines: its lines, without their ends.
-        bindings: what its names are bound by.
+        source: the file.
 
     Attributes:
         callers: call site -> the calls that led to it when something was found there, each with its function, the
@@ -55,10 +23,11 @@ class Places:
         ignored_now: the rules that a `syncheck.ignore` block ignores where the program is.
     """
 
-    def __init__(self, path: str, lines: list[str], bindings: "Bindings") -> None:
-        self.path = path
-        self._lines = lines
-        self._bindings = bindings
+    def __init__(self, source: SourceFile) -> None:
+        self.path = source.path
+        self._source = source
+        self._lines = source.lines
+        self._bindings = source.bindings
         self.callers: dict[SiteId, tuple[tuple[ast.AST, str], ...]] = {}
         self.ignored_now: frozenset[str] = frozenset()
         self._numbers: dict[tuple[int, frozenset[str]], SiteId] = {}
@@ -83,13 +52,8 @@ class Places:
             return UNKNOWN_PLACE
         line, column, end_line, end_column = span(self.nodes[site - 1])
         source = self._lines[line - 1] if line <= len(self._lines) else ""
-        frame = Frame(
-            self.path, line, _column(source, column), end_line, self._end(end_line, end_column),
-            self._functions[site - 1] or "<module>", source,
-        )  # fmt: skip
-        first, last = max(1, line - _CONTEXT_LINES), min(end_line, line + 4) + _CONTEXT_LINES
-        excerpt = tuple((n, self._lines[n - 1]) for n in range(first, min(last, len(self._lines)) + 1))
-        return Place(frame, "", excerpt)
+        start, end = _column(source, column), self._end(end_line, end_column)
+        return self._source.place(line, start, end_line, end, self._functions[site - 1])
 
     def lines_of(self, site: SiteId) -> tuple[SourceLine, ...]:
         """See `Sites`."""
@@ -120,11 +84,6 @@ class Places:
     def ignored_codes(self, site: SiteId) -> list[str]:
         """See `Sites`."""
         return sorted(self._ignored[site - 1]) if site else []
-
-
-def _add(found: dict[int, list[ast.AST]], node: ast.AST, first: int, last: int | None) -> None:
-    for line in range(first, (last or first) + 1):
-        found.setdefault(line, []).append(node)
 
 
 def span(node: ast.AST) -> tuple[int, int, int, int]:

@@ -109,7 +109,7 @@ def _ignore(evaluator: Evaluator, call: Call) -> Value:
     places = evaluator.machine.places
     names = [value.value for value in call.args if isinstance(value, Constant) and isinstance(value.value, str)]
     try:
-        codes = frozenset(rule.code for name in names for rule in catalogue.matching(name))
+        codes = catalogue.codes_of(names)
     except ConfigError:  # which is raised when it runs
         return UNKNOWN
 

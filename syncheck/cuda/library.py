@@ -1,0 +1,91 @@
+"""Reports what described functions and operators of libraries do on real GPUs."""
+
+from typing import Any
+
+from syncheck.cuda.dispatch_plan import DispatchPlan
+from syncheck.cuda.events import Events
+from syncheck.cuda.launches import Launches
+from syncheck.cuda.memory import Memory
+from syncheck.cuda.reporter import Reporter
+from syncheck.cuda.streams import Streams
+from syncheck.hb.ids import BY_TORCH, StreamId, WaitCall
+from syncheck.instrument.library import Library, TensorUse, bound_to
+from syncheck.instrument.plan import tensors_in
+from syncheck.instrument.torch_internals import data_ptr
+from syncheck.semantics.library import Effect
+
+
+class LibraryCalls:
+    """See `syncheck.instrument.library.GpuCalls`."""
+
+    def __init__(
+        self, reporter: Reporter, streams: Streams, memory: Memory, events: Events, launches: Launches
+    ) -> None:
+        self._reporter = reporter
+        self._streams = streams
+        self._memory = memory
+        self._events = events
+        self._launches = launches
+
+    def is_checking(self) -> bool:
+        """Return whether the program is watched now."""
+        return self._reporter.is_checking and not self._reporter.callbacks_suppressed
+
+    def stream_of(self, stream: Any) -> StreamId:
+        """Return the stream that an object stands for; the current one for None."""
+        return self._streams.of_object(stream)
+
+    def launch(self, operator: str, stream: StreamId, uses: list[TensorUse]) -> None:
+        """Report work on a stream."""
+        with self._reporter.locked_monitor():
+            accesses = [a for tensor, is_write in uses if (a := self._memory.access(tensor, is_write=is_write))]
+        device = self._streams.device_of(stream)
+        self._launches.launch(operator, stream, device, accesses, [tensor for tensor, _ in uses])
+
+    def wait_stream(self, stream: StreamId, other: StreamId) -> None:
+        """Report that a stream waits for another."""
+        if stream != other:
+            with self._reporter.locked_monitor() as monitor:
+                monitor.wait_stream(stream, other, self._reporter.site(), BY_TORCH)
+
+    def wait_event(self, stream: StreamId, event: Any) -> None:
+        """Report that a stream waits for an event."""
+        with self._reporter.locked_monitor() as monitor:
+            monitor.wait(self._events.of(event), stream, self._reporter.site(), WaitCall.TORCH)
+
+    def sync_stream(self, stream: StreamId) -> None:
+        """Report that the host waits for a stream."""
+        with self._reporter.locked_monitor() as monitor:
+            monitor.sync_stream(stream, self._reporter.site(), explicit=False)
+
+
+class DescribedOperators:
+    """Runs operators that a library describes, and reports them as described."""
+
+    def __init__(self, reporter: Reporter, streams: Streams, memory: Memory, library: Library) -> None:
+        self._reporter = reporter
+        self._streams = streams
+        self._memory = memory
+        self._library = library
+
+    def special(self, effect: Effect) -> tuple[Any, Any]:
+        """Return for which arguments an operator is handled here, and how: see `Copies.specials`."""
+
+        def run(dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            with self._reporter.suppressed():
+                result = dispatch.call(*args, **kwargs)
+            with self._reporter.guard():
+                self._begin(result)
+                self._library.report(effect, bound_to(effect, args, kwargs), result)
+            return result
+
+        return lambda args, kwargs: True, run  # noqa: ARG005  whatever the arguments are
+
+    def _begin(self, result: Any) -> None:
+        """Announce the memory of new results: it was allocated on the current stream."""
+        reporter, memory = self._reporter, self._memory
+        with reporter.locked_monitor():
+            for tensor in tensors_in(result):
+                address = data_ptr(tensor)
+                if tensor.is_cuda and address and not memory.is_known(tensor.untyped_storage(), address):
+                    memory.begin_storage(tensor, self._streams.current(tensor.get_device()), reporter.site())

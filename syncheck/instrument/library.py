@@ -1,0 +1,171 @@
+"""Reports what described functions and operators of libraries do, when the program calls them."""
+
+import inspect
+import sys
+from collections.abc import Callable, Iterable
+from functools import wraps
+from importlib.util import find_spec
+from typing import Any, Protocol
+
+import torch
+
+from syncheck.hb.ids import StreamId
+from syncheck.instrument.after_import import after_import
+from syncheck.instrument.patching import Patches
+from syncheck.instrument.plan import tensors_in
+from syncheck.semantics.library import CURRENT, HOST, NEW, Effect, described
+
+TensorUse = tuple[torch.Tensor, bool]
+"""A tensor, and whether it is written."""
+
+
+class GpuCalls(Protocol):
+    """What a backend reports for a library."""
+
+    def is_checking(self) -> bool:
+        """Return whether the program is watched now."""
+        ...
+
+    def stream_of(self, stream: Any) -> StreamId:
+        """Return the stream that an object stands for; the current one for None."""
+        ...
+
+    def launch(self, operator: str, stream: StreamId, uses: list[TensorUse]) -> None:
+        """Report work on a stream."""
+        ...
+
+    def wait_stream(self, stream: StreamId, other: StreamId) -> None:
+        """Report that a stream waits for another."""
+        ...
+
+    def wait_event(self, stream: StreamId, event: Any) -> None:
+        """Report that a stream waits for an event."""
+        ...
+
+    def sync_stream(self, stream: StreamId) -> None:
+        """Report that the host waits for a stream."""
+        ...
+
+
+class Library:
+    """Wraps described functions, once their modules are imported.
+
+    Args:
+        calls: reports to the monitor.
+    """
+
+    def __init__(self, calls: GpuCalls) -> None:
+        self._calls = calls
+
+    def install(self, patches: Patches) -> None:
+        """Wrap the functions and methods that are described, now or when their modules are imported."""
+        for effect in described():
+            if not effect.is_operator:
+                module = _module_of(effect.name)
+                patches.finally_do(after_import(module, lambda e=effect, m=module: self._wrap(e, m, patches)))  # type: ignore[misc]  # each its own
+
+    def _wrap(self, effect: Effect, module: str, patches: Patches) -> None:
+        owner: Any = sys.modules[module]
+        *parents, name = effect.name.removeprefix(f"{module}.").split(".")
+        for parent in parents:
+            owner = getattr(owner, parent, None)
+        original = getattr(owner, name, None)
+        if not callable(original):
+            return
+        bind = _binder(original, effect)
+
+        @wraps(original)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            if self._calls.is_checking():
+                self.report(effect, bind(args, kwargs), result)
+            return result
+
+        patches.set(owner, name, wrapper)
+
+    def report(self, effect: Effect, bound: dict[str, Any], result: Any) -> None:
+        """Report one call.
+
+        Args:
+            effect: what was called.
+            bound: its arguments by parameter.
+            result: what it returned.
+        """
+        calls = self._calls
+        stream = calls.stream_of(_named(effect.stream, bound))
+        for place in effect.waits_for:
+            awaited = _named(place, bound)
+            if isinstance(awaited, torch.Event | torch.cuda.Event):
+                calls.wait_event(stream, awaited)
+            elif place == CURRENT or awaited is not None:
+                calls.wait_stream(stream, calls.stream_of(awaited))
+        uses = [(tensor, False) for tensor in _tensors(effect.reads, bound)]
+        uses += [(tensor, True) for tensor in _tensors(effect.writes, bound)]
+        if effect.returns == NEW:
+            uses += [(tensor, True) for tensor in tensors_in(result)]
+        if uses:
+            calls.launch(effect.name, stream, uses)
+        for place in effect.then_waits:
+            if place == HOST:
+                calls.sync_stream(stream)
+            else:
+                calls.wait_stream(calls.stream_of(_named(place, bound)), stream)
+
+
+def bound_to(effect: Effect, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call by the parameters of its description."""
+    return dict(zip(effect.parameters, args, strict=False)) | kwargs
+
+
+def _binder(
+    function: Callable[..., Any], effect: Effect
+) -> Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]]:
+    """Return how arguments are bound: by the function's own signature, or by the described one of compiled code."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return lambda args, kwargs: bound_to(effect, args, kwargs)
+
+    def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        found = signature.bind(*args, **kwargs)
+        found.apply_defaults()
+        return bound_to(effect, args, kwargs) | dict(found.arguments)
+
+    return bind
+
+
+def _module_of(name: str) -> str:
+    """Return the module that a full name begins with: the longest that is imported or can be found."""
+    parts = name.split(".")[:-1]
+    while len(parts) > 1 and not _exists(".".join(parts)):
+        parts.pop()
+    return ".".join(parts)
+
+
+def _exists(module: str) -> bool:
+    if module in sys.modules:
+        return True
+    try:
+        return find_spec(module) is not None
+    except (ImportError, AttributeError, ValueError):  # a class has no submodules
+        return False
+
+
+def _named(place: str, bound: dict[str, Any]) -> Any:
+    """Return the object that a description names; None for the current stream, and for an argument that is left out."""
+    first, *attributes = place.split(".")
+    if place == CURRENT:
+        return None
+    if first in bound or not attributes:
+        value = bound.get(first)
+    else:
+        module = _module_of(place)
+        value = sys.modules.get(module)
+        attributes = place.removeprefix(f"{module}.").split(".")
+    for attribute in attributes:
+        value = getattr(value, attribute, None)
+    return value
+
+
+def _tensors(places: Iterable[str], bound: dict[str, Any]) -> list[torch.Tensor]:
+    return [tensor for place in places for tensor in tensors_in(_named(place, bound))]

@@ -1,0 +1,81 @@
+"""The rules of shape, of syncheck and of projects: what the source shows without being followed.
+
+Those of syncheck are imported, and libcst with them, when a file has one of their words.
+"""
+
+import importlib
+import pkgutil
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeAlias
+
+from syncheck.rules import catalogue
+from syncheck.rules.model import Rule
+
+RuleKind: TypeAlias = type[Any]
+"""A subclass of `syncheck.lint.rules.base.LintRule`, which is not imported here: it needs libcst."""
+
+_RULES = Path(__file__).with_name("rules")
+_of_projects: dict[str, RuleKind] = {}
+
+
+@cache
+def own_rules() -> tuple[Rule, ...]:
+    """Return the rules of syncheck that have a module here."""
+    modules = {found.name for found in pkgutil.iter_modules([str(_RULES)])}
+    return tuple(rule for rule in catalogue.CATALOGUE if _module(rule) in modules)
+
+
+def in_module(module: ModuleType) -> list[RuleKind]:
+    """Return the rules that a module defines."""
+    return [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and value.__module__ == module.__name__
+        and isinstance(getattr(value, "rule", None), Rule)
+    ]
+
+
+def register(kind: RuleKind) -> None:
+    """Add a project's own rule.
+
+    Raises:
+        ConfigError: its code or name is malformed or belongs to another rule.
+    """
+    catalogue.register(kind.rule)
+    _of_projects[kind.rule.code] = kind
+
+
+def all_rules() -> tuple[Rule, ...]:
+    """Return all rules of shape."""
+    return (*own_rules(), *(kind.rule for kind in _of_projects.values()))
+
+
+def find(text: str) -> list[RuleKind]:
+    """Return the rules that a text can concern: those without words, and those with a word that stands in it."""
+    own = [_own(rule) for rule in own_rules() if rule.concerns_file(text)]
+    return [*own, *(kind for kind in _of_projects.values() if kind.rule.concerns_file(text))]
+
+
+def can_matter(data: bytes) -> bool:
+    """Return whether a rule of shape can report anything in a file; syncheck's own look only at users of torch."""
+    wanted = all_rules() if b"torch" in data else [kind.rule for kind in _of_projects.values()]
+    if not wanted:
+        return False
+    text = data.decode("utf-8", "replace")
+    return any(rule.concerns_file(text) for rule in wanted)
+
+
+def _module(rule: Rule) -> str:
+    return rule.name.replace("-", "_")
+
+
+@cache
+def _own(rule: Rule) -> RuleKind:
+    """Return the visitor of one of syncheck's rules: the only one that its module defines."""
+    module = importlib.import_module(f"syncheck.lint.rules.{_module(rule)}")
+    return next(
+        value for value in vars(module).values() if isinstance(value, type) and getattr(value, "rule", 0) == rule
+    )

@@ -1,0 +1,96 @@
+"""What a rule of shape is: a libcst visitor of one definition, which can ask what the GPUs do there."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+import libcst as cst
+from libcst import matchers as m
+
+from syncheck.findings import Finding, Fix, Place
+from syncheck.lint.definitions import Definition
+from syncheck.lint.gpu_state import GpuState, GpuStates
+from syncheck.lint.source_file import SourceFile
+from syncheck.rules.model import Rule
+
+
+class LintRule(m.MatcherDecoratableVisitor):
+    """A rule that the linter looks for in the shape of the source.
+
+    A subclass sets `rule` and visits nodes: by methods `visit_Call`, or by methods with the decorator
+    `libcst.matchers.visit`. It is made anew for each definition at the top level of a file that contains one of the
+    rule's words; without words, for every one.
+
+    Attributes:
+        rule: what it reports.
+        found: what it has reported.
+    """
+
+    rule: ClassVar[Rule]
+
+    def __init__(self, source: SourceFile, definition: Definition, states: GpuStates) -> None:
+        super().__init__()
+        self.found: list[Finding] = []
+        self._source = source
+        self._definition = definition
+        self._states = states
+
+    def report(
+        self,
+        node: cst.CSTNode,
+        *,
+        help: str = "",  # noqa: A002  as in Finding
+        fix: Fix | None = None,
+        related: Sequence[tuple[cst.CSTNode, str]] = (),
+        **facts: object,
+    ) -> None:
+        """Report a node.
+
+        Args:
+            node: the primary place.
+            help: what to do.
+            fix: the repair as data.
+            related: other nodes, each with what is to be said of it.
+            facts: the values of the placeholders in the rule's message.
+
+        Raises:
+            ValueError: a fact is missing, or the message has no placeholder for it.
+        """
+        others = tuple(replace(self._place(other), message=text) for other, text in related)
+        finding = Finding.of(self.rule, self._place(node), **{name: str(value) for name, value in facts.items()})
+        self.found.append(replace(finding, help=help, fix=fix, related=others, source="lint"))
+
+    def gpu_state(self, node: cst.CSTNode) -> GpuState | None:
+        """Return what the GPUs do when the program evaluates an expression; None if the linter never gets there."""
+        where = self._definition.position(node)
+        return self._states.at(where.start.line, where.start.column, where.end.line, where.end.column)
+
+    def full_name(self, node: cst.CSTNode) -> str:
+        """Return the full name of a function or module, by the file's imports: "torch.cuda.empty_cache".
+
+        Returns:
+            "" for what is not imported.
+        """
+        name = node.func if isinstance(node, cst.Call) else node
+        parts: list[str] = []
+        while isinstance(name, cst.Attribute):
+            parts.append(name.attr.value)
+            name = name.value
+        root = self._source.imports.get(name.value) if isinstance(name, cst.Name) else None
+        return ".".join([root, *reversed(parts)]) if root is not None else ""
+
+    def code(self, node: cst.CSTNode) -> str:
+        """Return the source of a node, without comments around it."""
+        return self._definition.wrapper.module.code_for_node(node).strip()
+
+    def _place(self, node: cst.CSTNode) -> Place:
+        line, column, end_line, end_column = self._definition.span(node)
+        return self._source.place(line, column + 1, end_line, end_column + 1, self._definition.function_at(line))
+
+
+def own_nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Yield the nodes below a node, without those of functions and classes inside it."""
+    for child in node.children:
+        yield child
+        if not isinstance(child, cst.FunctionDef | cst.ClassDef | cst.Lambda):
+            yield from own_nodes(child)

@@ -1,0 +1,58 @@
+"""SYN806 in source: a loop waits for the whole device directly after it has recorded an event that it times."""
+
+import itertools
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from syncheck.lint.rules.base import LintRule, own_nodes
+from syncheck.lint.rules.loops import BACKENDS, expression_of
+from syncheck.rules import device_wide_sync
+
+_WAIT = re.compile(rf"(torch\.)?({BACKENDS})\.synchronize\(\)")
+
+
+class DeviceWideSync(LintRule):
+    """`torch.cuda.synchronize()` stands behind the record of a timing event, which is what is to be waited for."""
+
+    rule = device_wide_sync.RULE
+
+    def visit_For(self, node: cst.For) -> None:
+        """Look at a loop."""
+        self._loop(node)
+
+    def visit_While(self, node: cst.While) -> None:
+        """Look at a loop."""
+        self._loop(node)
+
+    def _loop(self, loop: cst.For | cst.While) -> None:
+        timed = {self.code(event) for event in _timed(loop)}
+        blocks = [loop, *(node for node in own_nodes(loop) if isinstance(node, cst.With | cst.If))] if timed else []
+        for block in blocks:
+            for first, second in itertools.pairwise(block.body.body):
+                event, wait = _recorded(first), expression_of(second)
+                if event is None or wait is None or self.code(event) not in timed:
+                    continue
+                if _WAIT.fullmatch(self.code(wait)):
+                    self.report(wait, alternative=f"`{self.code(event)}.synchronize()`")
+
+
+def _timed(loop: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """Yield the events whose times are read."""
+    for node in own_nodes(loop):
+        if (
+            isinstance(node, cst.Call)
+            and isinstance(node.func, cst.Attribute)
+            and node.func.attr.value == "elapsed_time"
+        ):
+            yield node.func.value
+            yield from (argument.value for argument in node.args)
+
+
+def _recorded(statement: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the event that a statement records."""
+    call = expression_of(statement)
+    if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value == "record":
+        return call.func.value
+    return None

@@ -1,0 +1,36 @@
+"""What the rules on loops share."""
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from syncheck.lint.rules.base import own_nodes
+
+BACKENDS = "cuda|xpu|npu|accelerator"
+"""Modules of torch that have the functions of `torch.cuda`, for a regular expression."""
+
+
+def receivers(loop: cst.CSTNode, method: str) -> Iterator[cst.BaseExpression]:
+    """Yield what a method is called on in a loop."""
+    for node in own_nodes(loop):
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == method:
+            yield node.func.value
+
+
+def always_made(body: cst.BaseSuite) -> Iterator[cst.Call]:
+    """Yield the calls that are made on every iteration: those below no condition and no other loop."""
+    for statement in body.body:
+        if isinstance(statement, cst.With):
+            yield from always_made(statement.body)
+        elif isinstance(statement, cst.SimpleStatementLine):
+            for small in statement.body:
+                if isinstance(small, cst.Expr | cst.Assign | cst.AugAssign | cst.AnnAssign):
+                    yield from (node for node in own_nodes(small) if isinstance(node, cst.Call))
+
+
+def expression_of(statement: cst.CSTNode) -> cst.BaseExpression | None:
+    """Return the expression that a statement consists of; None for any other statement."""
+    if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1:
+        only = statement.body[0]
+        return only.value if isinstance(only, cst.Expr) else None
+    return None

@@ -1,0 +1,73 @@
+"""SYN605 in source: a collective of all ranks below a condition that is true on one of them."""
+
+import re
+
+import libcst as cst
+
+from syncheck.lint.rules.base import LintRule, own_nodes
+from syncheck.rules import rank_dependent_collective
+from syncheck.semantics.collectives import FUNCTIONS
+
+_RANK = re.compile(r"(^|[._])(rank|get_rank\([^)]*\))$")
+_MAIN = re.compile(r"(^|[._])is_(main|master|world|rank)_(process|zero|rank)(_zero)?(\(\))?$")
+_BY_ALL = frozenset(FUNCTIONS) - {"barrier", "isend", "irecv"}
+_LEAVES = cst.Return | cst.Raise | cst.Continue | cst.Break
+
+
+class RankDependentCollective(LintRule):
+    """A collective stands below `if rank == 0:`, and the function has no other call of it for the other ranks."""
+
+    rule = rank_dependent_collective.RULE
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)  # type: ignore[arg-type]  # as the base class is made
+        self._functions: list[list[str]] = []
+
+    def visit_Module(self, node: cst.Module) -> None:
+        """Note the collectives of a script."""
+        self._functions.append(self._collectives(node))
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
+        """Note the collectives of a function."""
+        self._functions.append(self._collectives(node))
+
+    def leave_FunctionDef(self, original_node: cst.FunctionDef) -> None:
+        """Forget them."""
+        del original_node
+        self._functions.pop()
+
+    def visit_If(self, node: cst.If) -> None:
+        """Look at a condition."""
+        if node.orelse is not None or not self._is_about_rank(node.test) or _leaves(node):
+            return
+        for inner in own_nodes(node.body):
+            name = self._collective(inner)
+            if name and self._functions[-1].count(name) == 1:
+                self.report(inner, collective=f"`{name}`")
+
+    def _collectives(self, scope: cst.CSTNode) -> list[str]:
+        return [name for node in own_nodes(scope) if (name := self._collective(node))]
+
+    def _collective(self, node: cst.CSTNode) -> str:
+        """Return the name of the collective of all ranks that a node calls; "" if it calls none."""
+        if not isinstance(node, cst.Call):
+            return ""
+        if any(argument.keyword is not None and argument.keyword.value == "group" for argument in node.args):
+            return ""
+        module, _, name = self.full_name(node).rpartition(".")
+        return name if module == "torch.distributed" and name in _BY_ALL else ""
+
+    def _is_about_rank(self, test: cst.BaseExpression) -> bool:
+        if isinstance(test, cst.Comparison):
+            if len(test.comparisons) != 1 or not isinstance(test.comparisons[0].operator, cst.Equal):
+                return False
+            is_constant = isinstance(test.comparisons[0].comparator, cst.Integer | cst.SimpleString)
+            return is_constant and bool(_RANK.search(self.code(test.left)))
+        return isinstance(test, cst.Name | cst.Attribute | cst.Call) and bool(_MAIN.search(self.code(test)))
+
+
+def _leaves(node: cst.If) -> bool:
+    """Return whether the program does not go on behind a branch."""
+    last = node.body.body[-1] if node.body.body else None
+    inner = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else last
+    return isinstance(inner, _LEAVES)

@@ -1,0 +1,57 @@
+"""Looks for the rules of shape in one file."""
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from syncheck.findings import Finding
+from syncheck.lint.analysis import Analysis
+from syncheck.lint.definitions import Definition
+from syncheck.lint.gpu_state import GpuState, GpuStates, Position, RecordingExpressions
+from syncheck.lint.interp.interpreter import Interpreter
+from syncheck.lint.interp.machine import Machine
+from syncheck.lint.rules.base import LintRule
+from syncheck.lint.source_file import SourceFile
+
+
+def check(source: SourceFile, kinds: Sequence[type[LintRule]]) -> tuple[list[Finding], str]:
+    """Look for some rules in a file. Definitions without a word of a rule are not parsed for it.
+
+    Returns:
+        What they find, and why a rule of a project failed; "" if none did.
+    """
+    states = GpuStates(lambda found: _record(source, found))
+    found: list[Finding] = []
+    problem = ""
+    for definition in source.definitions:
+        for kind in kinds:
+            if not kind.rule.concerns_definition(definition.text):
+                continue
+            try:
+                found += _visited(kind, source, definition, states)
+            except Exception as error:  # noqa: BLE001  a project's code: the other rules are looked for all the same
+                where = f"line {definition.lines.first}"
+                problem = problem or f"{where}: the rule {kind.rule.code} failed: {type(error).__name__}: {error}"
+    return found, problem
+
+
+def _visited(kind: type[LintRule], source: SourceFile, definition: Definition, states: GpuStates) -> list[Finding]:
+    try:
+        tree = definition.wrapper
+    except cst.ParserSyntaxError:  # syntax that this version of libcst does not know
+        return []
+    rule = kind(source, definition, states)
+    tree.visit(rule)
+    return rule.found
+
+
+def _record(source: SourceFile, found: dict[Position, GpuState]) -> None:
+    """Follow a file, whatever stands in it, and record the states."""
+
+    def recording(machine: Machine, given: tuple[bool, ...], steps: int) -> Interpreter:
+        def expressions_of(evaluator: object) -> RecordingExpressions:
+            return RecordingExpressions(evaluator, found, source.lines)  # type: ignore[arg-type]  # as Expressions
+
+        return Interpreter(machine, given, steps, expressions_of)
+
+    Analysis(source, recording, is_thorough=True).findings()

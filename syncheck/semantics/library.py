@@ -1,0 +1,132 @@
+"""What functions and operators of a library do to streams and memory, as the library describes them.
+
+syncheck follows Python code and sees torch's operators. It cannot see into compiled code of others: a function of an
+extension that launches kernels, an operator that uses a stream of its own. `describe` says what such a function reads
+and writes, on which stream, and what waits for what. The linter and runs read the same descriptions.
+"""
+
+import ast
+import re
+from dataclasses import dataclass
+
+from syncheck.errors import ConfigError
+
+CURRENT = "current"
+"""The current stream of the current device, where a stream is named."""
+HOST = "host"
+"""The host, where it is said what waits for the work at the end."""
+NEW = "new"
+"""A new tensor, where it is said what a function returns."""
+
+_HINT = (
+    'write it as in "acme.cache.prefetch(table, out, *, stream=None)", or "acme::gather(table, index)" for an operator'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a call does.
+
+    A stream or event is named by a parameter ("stream"), an attribute of one ("self.side"), the full name of a variable
+    ("acme.streams.copy"), or "current".
+
+    Attributes:
+        name: the full name of the function ("acme.cache.prefetch"), method, or operator ("acme::gather").
+        parameters: the names of its parameters, in order.
+        reads: the parameters whose tensors it reads.
+        writes: the parameters whose tensors it writes.
+        stream: the stream that its work runs on.
+        waits_for: streams and events that its work waits for.
+        then_waits: the streams, or "host", that wait for its work before the call returns.
+        returns: a parameter, "new" for a new tensor on the GPU that the work fills, or "" for anything else.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    stream: str = CURRENT
+    waits_for: tuple[str, ...] = ()
+    then_waits: tuple[str, ...] = ()
+    returns: str = ""
+
+    @property
+    def is_operator(self) -> bool:
+        """Return whether it describes an operator of torch's dispatcher."""
+        return "::" in self.name
+
+    @property
+    def owner(self) -> str:
+        """The full name of the class that a method belongs to; "" for a function."""
+        return self.name.rpartition(".")[0] if self.parameters[:1] == ("self",) else ""
+
+
+_described: dict[str, Effect] = {}
+
+
+def describe(
+    signature: str,
+    *,
+    reads: str | tuple[str, ...] = (),
+    writes: str | tuple[str, ...] = (),
+    stream: str = CURRENT,
+    waits_for: str | tuple[str, ...] = (),
+    then_waits: str | tuple[str, ...] = (),
+    returns: str = "",
+) -> Effect:
+    """Describe a function, method or operator; see `Effect` for the arguments.
+
+    Args:
+        signature: its full name and its parameters; a method has `self` as its first.
+        reads: one parameter, or several.
+        writes: one parameter, or several.
+        stream: as a stream is named.
+        waits_for: one stream or event, or several.
+        then_waits: one stream or "host", or several.
+        returns: a parameter or "new".
+
+    Raises:
+        ConfigError: the signature is malformed, or names a parameter that it has not.
+    """
+    name, parameters = _parsed(signature)
+    effect = Effect(
+        name, parameters, _several(reads), _several(writes), stream, _several(waits_for), _several(then_waits), returns
+    )
+    for parameter in (*effect.reads, *effect.writes, *((returns,) if returns not in {"", NEW} else ())):
+        if parameter.partition(".")[0] not in parameters:
+            raise ConfigError(f"{name} has no parameter {parameter!r}", f"its parameters are {', '.join(parameters)}")
+    for place in (effect.stream, *effect.waits_for, *effect.then_waits):
+        if "." not in place and place not in {*parameters, CURRENT, HOST}:
+            hint = 'name a parameter, "self.<attribute>", the full name of a variable, or "current"'
+            raise ConfigError(f"{name}: {place!r} names no stream", hint)
+    _described[name] = effect
+    return effect
+
+
+def described() -> tuple[Effect, ...]:
+    """Return all descriptions."""
+    return tuple(_described.values())
+
+
+def operator(name: str) -> Effect | None:
+    """Return the description of an operator, by its name without overload: "acme::gather"."""
+    return _described.get(name)
+
+
+def _several(names: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _parsed(signature: str) -> tuple[str, tuple[str, ...]]:
+    """Return the name and the parameters of a signature."""
+    match = re.fullmatch(r"([A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)+)\s*(\(.*\))\s*", signature, re.DOTALL)
+    try:
+        parsed = ast.parse(f"lambda {match[2][1:-1]}: 0", mode="eval") if match else None
+    except SyntaxError:
+        parsed = None
+    if match is None or parsed is None or not isinstance(parsed.body, ast.Lambda):
+        raise ConfigError(f"{signature!r} is not the signature of a function with its full name", _HINT)
+    arguments = parsed.body.args
+    if arguments.vararg is not None or arguments.kwarg is not None:
+        raise ConfigError(f"{signature!r} has * or ** parameters", "name the parameters that matter, in order")
+    return match[1], tuple(a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))

@@ -1,0 +1,112 @@
+"""What a rule learns of the GPUs at an expression."""
+
+from typing import ClassVar
+
+import libcst as cst
+import pytest
+
+from syncheck.lint.definitions import Definition
+from syncheck.lint.gpu_state import GpuState
+from syncheck.lint.rules.base import LintRule
+from syncheck.lint.shapes import check
+from syncheck.lint.source_file import SourceFile
+from syncheck.rules.model import Rule, Severity
+
+SOURCE = """\
+import torch
+
+side = torch.cuda.Stream()
+x = torch.ones(4, device="cuda")
+host = torch.ones(4).pin_memory()
+with torch.cuda.stream(side):
+    probe(x)
+    side.wait_stream(torch.cuda.default_stream())
+    probe(x)
+    y = x * 2
+probe(y)
+probe(side)
+probe(host)
+probe("é", y)
+for stream in (side, torch.cuda.default_stream()):
+    y = x + 1
+    with torch.cuda.stream(stream):
+        probe(y)
+
+
+def never(unknown):
+    with torch.cuda.stream(unknown):
+        probe(1)
+"""
+
+
+class Probe(LintRule):
+    rule = Rule("PROBE1", "probe", Severity.ADVICE, "probe", doc="A probe.")
+    states: ClassVar[list[GpuState | None]] = []
+
+    def visit_Call(self, node: cst.Call) -> None:
+        if self.code(node.func) == "probe":
+            state = self.gpu_state(node.args[-1].value)
+            self.states.append(state)
+
+
+@pytest.fixture(scope="module")
+def states():
+    Probe.states = []
+    found, problem = check(SourceFile("program.py", SOURCE), [Probe])
+    assert (found, problem) == ([], "")
+    return Probe.states
+
+
+def test_the_current_stream_and_what_it_has_not_waited_for(states):
+    before, after = states[:2]
+    assert (before.current_stream.name, before.current_stream.device, before.current_stream.is_default) == (
+        "side", 0, False,
+    )  # fmt: skip
+    assert [stream.is_default for stream in before.pending] == [True]
+    assert after.pending == ()
+    assert str(before.current_stream) == "`side`"
+
+
+def test_a_tensor_knows_its_stream_and_whether_it_is_ready(states):
+    before, after, other = states[:3]
+    assert (before.tensor.device, before.tensor.stream.is_default, before.tensor.is_ready) == (0, True, False)
+    assert after.tensor.is_ready
+    assert other.current_stream.is_default
+    assert (other.tensor.stream.name, other.tensor.is_ready) == ("side", False)
+    assert str(other.current_stream) == "the default stream of cuda:0"
+
+
+def test_streams_and_host_memory(states):
+    stream, host = states[3:5]
+    assert (stream.stream.name, stream.tensor) == ("side", None)
+    assert (host.tensor.device, host.tensor.is_pinned, host.tensor.stream) == (None, True, None)
+
+
+def test_columns_count_characters(states):
+    assert states[5].tensor.stream.name == "side"
+
+
+def test_what_differs_between_the_times_is_not_known(states):
+    looped = states[6]
+    assert looped.current_stream is None
+    assert looped.tensor is None  # ready on one of the two
+
+
+def test_an_unknown_stream_is_no_stream(states):
+    assert states[7].current_stream is None
+
+
+def test_what_is_never_evaluated_has_no_state():
+    source = SourceFile("program.py", "import torch\nif False:\n    probe(torch)\n")
+    Probe.states = []
+    check(source, [Probe])
+    assert Probe.states == [None]
+
+
+def test_a_definition_is_a_part_of_the_file():
+    source = SourceFile("program.py", SOURCE)
+    definition = source.definitions.at(23)
+    assert isinstance(definition, Definition)
+    assert definition.function_at(23) == "never"
+    assert source.definitions.at(19) is None
+    assert source.definitions.statement_lines(6) == (6, 6)

@@ -1,0 +1,13 @@
+"""Where the fixtures are, and what they expect: see `syncheck.testing.markers`."""
+
+from pathlib import Path
+
+from syncheck.testing.markers import MOST_DEVICES, Expected, MarkerError, parse, read
+
+__all__ = ["MOST_DEVICES", "ROOT", "Expected", "MarkerError", "fixtures", "parse", "read"]
+ROOT = Path(__file__).parents[2] / "fixtures"
+
+
+def fixtures() -> list[Path]:
+    """Return the paths of all fixtures, in order."""
+    return sorted(ROOT.rglob("*.py"))
