@@ -134,6 +134,7 @@ class Checker:
         else:
             self._summary.add("imports", noted)
 
+    @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
         """A worker of xdist has ended: every one imports all modules, and all found the same."""
         noted = getattr(node, "workeroutput", {}).get("syncheck")

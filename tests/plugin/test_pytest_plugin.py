@@ -77,6 +77,15 @@ def test_a_test_with_a_race_fails_with_its_excerpt_and_a_summary(suite):
     assert "1 finding in 1 test: SYN101 1" in done.stdout
 
 
+def test_pytest_needs_no_other_plugin(suite):
+    others = [
+        option for name in ("xdist", "xdist.looponfail", "rerunfailures", "timeout") for option in ("-p", f"no:{name}")
+    ]
+    done = suite("def test_it():\n    race()\ndef test_other():\n    pass\n", "--syncheck", *others)
+    assert "1 failed, 1 passed" in last(done), done.stderr
+    assert "1 finding in 1 test: SYN101 1" in done.stdout
+
+
 def test_without_the_flag_nothing_is_checked(suite):
     assert "SYN101" not in suite("def test_it():\n    race()\n").stdout
     assert "1 passed" in last(suite("def test_it():\n    race()\n", settings="syncheck = true\nsyncheck_ignore = SYN1"))
