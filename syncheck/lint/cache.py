@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from syncheck import serialization
+from syncheck.lint import places
 from syncheck.lint.result import Result
 from syncheck.version import __version__
 
-_FORMAT = 5
+_FORMAT = 6
 
 
 def _own_time() -> int:
@@ -25,8 +26,9 @@ def _own_time() -> int:
 class Cache:
     """Results by path, valid for the same size, time of change, and content.
 
-    Findings of all rules are kept, so that selecting other rules needs no new run. A cache that cannot be read or
-    written is as good as none.
+    A file has many paths ("train.py", "./train.py"), and a finding is shown under the one that was asked for: what is
+    kept of it names none. Findings of all rules are kept, so that selecting other rules needs no new run. A cache that
+    cannot be read or written is as good as none.
 
     Args:
         folder: where the cache lies; None for no cache.
@@ -51,9 +53,9 @@ class Cache:
         try:
             status = os.stat(path)
             if entry["time"] == status.st_mtime_ns and entry["size"] == status.st_size:
-                return _result(entry)
+                return _result(entry, path)
             if entry["size"] == status.st_size and entry["hash"] == _hash(path):
-                return _result(entry)
+                return _result(entry, path)
         except (OSError, KeyError, TypeError, ValueError, LookupError):
             return None
         return None
@@ -64,7 +66,7 @@ class Cache:
             return
         with contextlib.suppress(OSError):
             status = os.stat(path)
-            findings = [serialization.of_finding(finding) for finding in result.findings]
+            findings = [serialization.of_finding(places.under(finding, path, "")) for finding in result.findings]
             self._known[os.path.abspath(path)] = {
                 "time": status.st_mtime_ns, "size": status.st_size, "hash": digest, "findings": findings,
                 "unused": result.unused, "problem": result.problem,
@@ -95,6 +97,6 @@ def _hash(path: str) -> str:
         return digest_of(file.read())
 
 
-def _result(entry: dict[str, Any]) -> Result:
-    findings = tuple(map(serialization.to_finding, entry["findings"])) if entry["findings"] else ()
-    return Result(findings, tuple((line, comment) for line, comment in entry["unused"]), entry["problem"])
+def _result(entry: dict[str, Any], path: str) -> Result:
+    findings = (places.under(serialization.to_finding(data), "", path) for data in entry["findings"])
+    return Result(tuple(findings), tuple((line, comment) for line, comment in entry["unused"]), entry["problem"])

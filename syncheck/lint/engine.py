@@ -4,13 +4,13 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from syncheck.config.options import Options
 from syncheck.filters import comments
 from syncheck.filters.comments import Statements
-from syncheck.findings import Edit, Finding, Frame, Place, Report, Summary, merge_equal
-from syncheck.lint import files, rule_registry
+from syncheck.findings import Finding, Report, Summary, merge_equal
+from syncheck.lint import files, places, rule_registry
 from syncheck.lint.cache import Cache, digest_of
 from syncheck.lint.extensions import Extensions
 from syncheck.lint.prefilter import can_matter
@@ -51,7 +51,7 @@ def lint_source(path: str, text: files.Text) -> Result:
     suppressions = comments.read(text.source)
     kept = comments.apply(found, suppressions, statements)
     if text.cells:
-        kept = tuple(_in_cell(finding, path, text.cells) for finding in kept)
+        kept = tuple(places.in_cells(finding, path, text.cells) for finding in kept)
     unused = tuple((c.line, str(c)) for c in suppressions if not c.is_used and _is_for_lint(c))
     return Result(kept, unused, problem)
 
@@ -82,34 +82,6 @@ def all_rules() -> tuple[Rule, ...]:
     from syncheck.lint.analysis import RULES  # noqa: PLC0415  the sanitizer, which most files do not need
 
     return (*RULES, *rule_registry.all_rules())
-
-
-def _in_cell(finding: Finding, path: str, cells: tuple[tuple[int, int], ...]) -> Finding:
-    """Return a finding whose places are given as cell and line."""
-
-    def moved(place: Place) -> Place:
-        first, number = max(cell for cell in cells if cell[0] <= place.frame.line)
-        frame = place.frame
-        there = replace(
-            frame, path=f"{path}:cell {number}", line=frame.line - first + 1, end_line=frame.end_line - first + 1
-        )
-        excerpt = tuple((line - first + 1, text) for line, text in place.excerpt if line >= first)
-        return Place(there, place.message, excerpt)
-
-    def moved_edit(edit: Edit) -> Edit:
-        first, number = max(cell for cell in cells if cell[0] <= edit.line)
-        return replace(edit, path=f"{path}:cell {number}", line=edit.line - first + 1)
-
-    return _with_places(finding, moved, moved_edit)
-
-
-def _with_places(finding: Finding, moved: Callable[[Place], Place], moved_edit: Callable[[Edit], Edit]) -> Finding:
-    """Return a finding with its places, and those of its fix, given in another way."""
-    fix = finding.fix
-    if fix is not None:
-        fix = replace(fix, edits=tuple(map(moved_edit, fix.edits)))
-    related = tuple(map(moved, finding.related))
-    return replace(finding, place=moved(finding.place), related=related, fix=fix)
 
 
 def lint_data(path: str, data: bytes) -> Result:
@@ -211,18 +183,8 @@ def report_of(outcome: Outcome, options_of: Callable[[str], Options]) -> Report:
             incomplete.append(f"{shown}: {result.problem}")
         options = options_of(path)
         codes = options.codes_for(path)
-        findings += [_shown(finding, path, shown) for finding in result.findings if finding.rule.code in codes]
+        findings += [places.under(finding, path, shown) for finding in result.findings if finding.rule.code in codes]
         notes += [f"{shown}:{line}: {comment}" for line, comment in result.unused]
     findings.sort(key=lambda f: (f.place.frame.path, f.place.frame.line, f.rule.code))
     summary = Summary(files=outcome.n_files, seconds=outcome.seconds)
     return Report(tuple(findings), tuple(incomplete), tuple(notes), summary)
-
-
-def _shown(finding: Finding, path: str, shown: str) -> Finding:
-    def moved(place: Place) -> Place:
-        frame: Frame = place.frame
-        return replace(place, frame=replace(frame, path=shown + frame.path.removeprefix(path)))
-
-    if path == shown:
-        return finding
-    return _with_places(finding, moved, lambda edit: replace(edit, path=shown + edit.path.removeprefix(path)))

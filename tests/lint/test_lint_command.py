@@ -306,3 +306,20 @@ def test_a_report_can_go_to_a_file(folder):
     region = result["locations"][0]["physicalLocation"]["region"]
     assert (result["ruleId"], region["startLine"], region["startColumn"]) == ("SYN101", 5, 9)
     assert result["relatedLocations"][0]["physicalLocation"]["region"]["startLine"] == 3
+
+
+def test_a_cached_file_is_shown_under_the_path_that_is_asked_for(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    (folder / "book.ipynb").write_text(json.dumps({"cells": [{"cell_type": "code", "source": BAD}]}))
+    spellings = [[f"{prefix}train.py", f"{prefix}book.ipynb"] for prefix in ("", "./", f"{folder}/")]
+
+    def places_in(paths, cache):
+        report = engine.report_of(engine.lint(paths, cache, lambda *_: None), lambda _: Options())
+        return [(f.place, f.related, f.fix) for f in report.findings]
+
+    for first in spellings:
+        cache = folder / f"cache{spellings.index(first)}"
+        fresh = places_in(first, Cache(cache))
+        assert [place.frame.path for place, *_ in fresh] == ["book.ipynb:cell 1", "train.py"]
+        for other in spellings:
+            assert places_in(other, Cache(cache)) == fresh
