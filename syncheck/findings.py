@@ -172,7 +172,7 @@ class Finding:
         """16 hex digits from rule, path, function and the stripped source line: stable when lines move."""
         frame = self.place.frame
         text = "\0".join((self.rule.code, frame.path, frame.function, frame.source.strip()))
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
     @property
     def package(self) -> str:

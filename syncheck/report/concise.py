@@ -15,5 +15,14 @@ def render(report: Report) -> str:
 def _line(finding: Finding) -> str:
     frame = finding.place.frame
     # Editors want both numbers, so what is unknown becomes 1.
-    at = f"{visible(frame.path)}:{max(frame.line, 1)}:{max(frame.column, 1)}"
+    at = f"{_unlike_a_command(visible(frame.path))}:{max(frame.line, 1)}:{max(frame.column, 1)}"
     return f"{at}: {finding.rule.code} [{finding.level}] {one_line(finding.message)}"
+
+
+def _unlike_a_command(path: str) -> str:
+    """Return a path such that GitHub Actions takes no line that begins with it for a workflow command.
+
+    Source:
+        actions/runner, `ActionCommand.TryParseV2`: "::", after blanks, begins one.
+    """
+    return f"./{path}" if path.lstrip().startswith("::") else path

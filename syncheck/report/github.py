@@ -6,7 +6,7 @@ Source:
 """
 
 from syncheck.findings import Finding, Report
-from syncheck.report.style import one_line
+from syncheck.report.style import one_line, visible
 from syncheck.rules.model import Severity
 
 _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "notice"}
@@ -30,7 +30,7 @@ def _command(finding: Finding) -> str:
 
 
 def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return visible(text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A"))
 
 
 def _property(text: str) -> str:

@@ -7,6 +7,7 @@ Source:
 import json
 
 from syncheck.findings import Finding, Report
+from syncheck.report.style import visible
 from syncheck.rules.model import Severity
 
 _SEVERITIES = {Severity.ERROR: "critical", Severity.WARNING: "major", Severity.ADVICE: "info"}
@@ -27,7 +28,7 @@ def _entry(finding: Finding, seen: dict[str, int]) -> dict[str, object]:
         "fingerprint": finding.fingerprint + (f"-{number}" if number > 1 else ""),
         "severity": _SEVERITIES[finding.level],
         "location": {
-            "path": frame.path,
+            "path": visible(frame.path),
             "lines": {"begin": max(frame.line, 1), "end": max(frame.end_line, frame.line, 1)},
         },
     }

@@ -39,4 +39,4 @@ def _add(suite: Xml.Element, finding: Finding) -> None:
     case = Xml.SubElement(suite, "testcase", name=name, classname=visible(frame.path), file=visible(frame.path),
                           line=str(frame.line))  # fmt: skip
     failure = Xml.SubElement(case, "failure", type=finding.level.value, message=visible(finding.message))
-    failure.text = visible("\n".join(part for part in (f"{frame.path}:{frame.line}", finding.help) if part))
+    failure.text = "\n".join(map(visible, (f"{frame.path}:{frame.line}", *finding.help.splitlines())))

@@ -9,7 +9,7 @@ import pytest
 from sarif_pydantic import Sarif
 
 from syncheck.findings import Frame, Place, Report
-from syncheck.report import github, gitlab, junit, sarif
+from syncheck.report import concise, github, gitlab, junit, sarif
 from tests.unit.report_samples import TRAIN, WAIT, lost_record, missing_record, rich_report, unordered_read
 
 
@@ -96,10 +96,35 @@ def test_github_reads_one_command_a_finding(report):
     for command, finding in zip(commands, report.findings, strict=False):
         properties = dict(entry.split("=", 1) for entry in command[2].split(","))
         more = (("%3A", ":"), ("%2C", ","))
-        assert unescaped(properties["file"], more) == finding.place.frame.path
+        assert unescaped(properties["file"], more) == finding.place.frame.path.replace("\x1b", "␛")
         assert int(properties["line"]) == finding.place.frame.line
         assert unescaped(properties["title"], more).startswith(finding.rule.code)
         assert unescaped(command[3]).endswith(finding.help.replace("\r\n", "\r\n"))
+
+
+def named(path):
+    return Report((replace(unordered_read(), place=Place(Frame(path, 3)), related=(), help="one\ntwo"),))
+
+
+@pytest.mark.parametrize("sign", ["\x1b", "\x07", "\x9b", "\u2028", "\u202e", "\udcff"])
+def test_no_format_passes_signs_that_a_terminal_obeys_or_no_encoding_takes(sign):
+    report = named(f"a{sign}b.py")
+    for text in (github.render(report), gitlab.render(report), junit.render(report), concise.render(report)):
+        assert text.encode()
+        assert sign not in text
+    assert json.loads(sarif.render(report, version="1"))["runs"][0]["results"]
+
+
+def test_a_path_is_no_workflow_command_of_github():
+    for path in ("::error::x.py", " ::error::x.py", "a\n::error::x.py"):
+        assert not any(line.lstrip().startswith("::") for line in concise.render(named(path)).splitlines())
+        assert len(github.render(named(path)).splitlines()) == 1
+
+
+def test_junit_keeps_lines_apart():
+    (suite,) = junitparser.JUnitXml.fromstring(junit.render(named("a.py")).encode())
+    (case,) = suite
+    assert case.result[0].text == "a.py:3\none\ntwo"
 
 
 @every_report
