@@ -68,7 +68,7 @@ def lint(request: LintRequest) -> tuple[Report, str]:
     key = extensions.load()
     options.selected()  # wrong names are reported before anything is done
     baseline = baseline_of(options)
-    diff = ""
+    changed = changes.Changes()
     if request.paths == ("-",):
         data, name = request.stdin
         paths = [name]
@@ -76,7 +76,7 @@ def lint(request: LintRequest) -> tuple[Report, str]:
     else:
         paths = lint_files(request)
         if request.change:
-            diff = changes.change(paths, request.change, options_of, unsafe=request.unsafe)
+            changed = changes.change(paths, request.change, options_of, unsafe=request.unsafe)
         outcome = engine.lint(paths, Cache(request.cache, key), request.progress, extensions)
     report = engine.report_of(outcome, options_of)
     report = replace(report, notes=(*report.notes, *_not_loaded(paths, options, options_of)))
@@ -90,7 +90,8 @@ def lint(request: LintRequest) -> tuple[Report, str]:
         looked_at = looking_at("lint", baseline, options_of, is_seen)
         report = known_left_out(report, baseline, options, looked_at, is_certain=True)
     report = truncate(report, options.max_findings)
-    return report if paths else replace(report, incomplete=(NO_FILES,)), diff
+    incomplete = (*report.incomplete, *changed.problems) if paths else (NO_FILES,)
+    return replace(report, incomplete=incomplete), changed.diff
 
 
 def _not_loaded(paths: list[str], options: Options, options_of: Callable[[str], Options]) -> list[str]:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from syncheck import files
 from syncheck.config.options import Options
 from syncheck.filters.policy import Policy, is_distributed
 from syncheck.findings import Report
@@ -52,7 +53,7 @@ def run(
 def _silences_lint(path: str, line: int) -> bool:
     """Return whether the comment at a line of a file silences what the linter finds."""
     try:
-        data = Path(path).read_bytes()
+        data = files.read(path)
     except OSError:
         return False
     return can_matter(data) and all(line != unused for unused, _ in engine.lint_data(path, data).unused)

@@ -5,6 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+from syncheck import files
 from syncheck.config.kinds import Kind
 from syncheck.config.options import BY_NAME, SETTINGS, Options, Setting, settings_of
 from syncheck.errors import ConfigError, nearest
@@ -173,8 +174,7 @@ def _document(path: str) -> dict[str, Any]:
     import tomllib  # noqa: PLC0415  --help needs no settings
 
     try:
-        with open(path, "rb") as file:
-            return tomllib.load(file)
+        return tomllib.loads(files.read(path).decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read {path}: {error}", "fix the TOML syntax error") from error
     except OSError as error:

@@ -3,13 +3,13 @@
 import hashlib
 import json
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from syncheck import files
 from syncheck.errors import ConfigError
 from syncheck.findings import Finding
 from syncheck.paths import real
@@ -35,7 +35,7 @@ class Entry:
     @property
     def fingerprint(self) -> str:
         """16 hex digits from all of it."""
-        return hashlib.sha256("\0".join(asdict(self).values()).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        return hashlib.sha256("\0".join(asdict(self).values()).encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
 @dataclass(slots=True)
@@ -59,11 +59,12 @@ class Baseline:
         """
         again = "write it with --write-baseline"
         try:
-            document = json.loads(path.read_text(encoding="utf-8"))
+            document = json.loads(files.read(path))
         except FileNotFoundError as error:
             raise ConfigError(f"there is no baseline {path}", again) from error
         except (OSError, ValueError, RecursionError) as error:
-            raise ConfigError(f"cannot read the baseline {path}: {error}", again) from error
+            reason = getattr(error, "strerror", None) or error
+            raise ConfigError(f"cannot read the baseline {path}: {reason}", again) from error
         try:
             if document["version"] != _VERSION:
                 raise ConfigError(f"the baseline {path} is of version {document['version']!r}", again)
@@ -111,9 +112,7 @@ class Baseline:
         ]
         text = json.dumps({"version": _VERSION, "findings": entries}, indent=2) + "\n"
         try:
-            with tempfile.NamedTemporaryFile("w", dir=self.path.parent, delete=False, encoding="utf-8") as file:
-                file.write(text)
-            os.replace(file.name, self.path)
+            files.write(self.path, text.encode())
         except OSError as error:
             raise ConfigError(f"cannot write the baseline {self.path}: {error.strerror or error}") from error
 

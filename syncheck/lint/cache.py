@@ -4,11 +4,10 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
-from syncheck import serialization
+from syncheck import files, serialization
 from syncheck.lint import places
 from syncheck.lint.result import Result
 from syncheck.version import __version__
@@ -82,9 +81,7 @@ class Cache:
             ignore = self._file.parent / ".gitignore"
             if not ignore.exists():
                 ignore.write_text("*\n", encoding="utf-8")
-            with tempfile.NamedTemporaryFile("w", dir=self._file.parent, delete=False, encoding="utf-8") as file:
-                json.dump(self._known, file)
-            os.replace(file.name, self._file)
+            files.write(self._file, json.dumps(self._known).encode())
 
 
 def digest_of(data: bytes) -> str:
@@ -93,8 +90,7 @@ def digest_of(data: bytes) -> str:
 
 
 def _hash(path: str) -> str:
-    with open(path, "rb") as file:
-        return digest_of(file.read())
+    return digest_of(files.read(path))
 
 
 def _result(entry: dict[str, Any], path: str) -> Result:

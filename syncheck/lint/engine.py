@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
+from syncheck import files as disk
 from syncheck.config.options import Options
 from syncheck.filters import comments
 from syncheck.filters.comments import Statements
@@ -98,8 +99,7 @@ def _lint_file(path: str) -> tuple[str, Result]:
     if os.path.isdir(path):
         return path, Result(problem="the folder cannot be read")
     try:
-        with open(path, "rb") as file:
-            data = file.read()
+        data = disk.read(path)
     except OSError as error:
         return path, Result(problem=error.strerror or str(error))
     return path, lint_data(path, data)
@@ -147,8 +147,7 @@ def _results(paths: list[str], digests: dict[str, str], extensions: Extensions) 
     heavy: list[str] = []
     for path in paths:
         try:
-            with open(path, "rb") as file:
-                data = file.read()
+            data = disk.read(path)
             digests[path] = digest_of(data)
             matters = can_matter(data)
         except OSError:

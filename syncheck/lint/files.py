@@ -139,6 +139,15 @@ def lines_of(source: str) -> list[str]:
     return list(io.StringIO(source, newline=""))
 
 
+def encoding_of(data: bytes) -> str:
+    """Return the encoding of a Python file, as its first bytes name it.
+
+    Raises:
+        SyntaxError: there is none of that name.
+    """
+    return tokenize.detect_encoding(io.BytesIO(data).readline)[0]
+
+
 def decode(data: bytes, path: str) -> Text:
     """Return a file's text.
 
@@ -147,7 +156,7 @@ def decode(data: bytes, path: str) -> Text:
     """
     if path.endswith(".ipynb"):
         return _notebook(data)
-    encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    encoding = encoding_of(data)
     try:
         text = data.decode(encoding)
     except UnicodeDecodeError as error:

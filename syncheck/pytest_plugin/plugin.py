@@ -272,6 +272,7 @@ class Checker:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     def _write(self, options: "Options") -> None:
+        from syncheck import files
         from syncheck.report.render import render
 
         if self._baseline is not None and options.write_baseline:
@@ -281,7 +282,7 @@ class Checker:
         file = self._config.getoption("--syncheck-output")
         if file is not None:
             text = render(self._summary.report(self._baseline), options, color=False)
-            (self._config.invocation_params.dir / file).write_text(text, encoding="utf-8")
+            files.write(self._config.invocation_params.dir / file, text.encode())
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Count rules and tests, and say what was not checked."""

@@ -1,10 +1,10 @@
 """Changes files: repairs them, or adds comments that silence findings."""
 
 import difflib
-import os
-import tempfile
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
+from syncheck import files as disk
 from syncheck.config.options import Options
 from syncheck.lint import files
 from syncheck.lint.fixes.repair import repair, with_ignores
@@ -12,7 +12,20 @@ from syncheck.lint.prefilter import can_matter
 from syncheck.paths import shown as shown_path
 
 
-def change(paths: Iterable[str], kind: str, options_of: Callable[[str], Options], *, unsafe: bool) -> str:
+@dataclass(slots=True)
+class Changes:
+    """What was done to files.
+
+    Attributes:
+        diff: as a unified diff, where it was only to be shown.
+        problems: the files that could not be written, and why.
+    """
+
+    diff: str = ""
+    problems: list[str] = field(default_factory=list)
+
+
+def change(paths: Iterable[str], kind: str, options_of: Callable[[str], Options], *, unsafe: bool) -> Changes:
     """Change files, each whole or not at all.
 
     Args:
@@ -21,11 +34,12 @@ def change(paths: Iterable[str], kind: str, options_of: Callable[[str], Options]
         options_of: the settings for a file.
         unsafe: see `repair`.
     """
-    shown: list[str] = []
+    done = Changes()
     for path in paths:
-        text = _text(path)
-        if text is None:
+        given = _text(path)
+        if given is None:
             continue
+        text, encoding = given
         codes = options_of(path).codes_for(path)
         if kind == "ignore":
             changed = with_ignores(path, text, codes)
@@ -33,33 +47,24 @@ def change(paths: Iterable[str], kind: str, options_of: Callable[[str], Options]
             changed = repair(path, text, unsafe=unsafe, codes=codes).source
         if changed == text:
             continue
+        name = shown_path(path)
         if kind == "diff":
-            name = shown_path(path)
-            shown += difflib.unified_diff(files.lines_of(text), files.lines_of(changed), name, name)
-        else:
-            _write(path, changed)
-    return "".join(shown)
+            done.diff += "".join(difflib.unified_diff(files.lines_of(text), files.lines_of(changed), name, name))
+            continue
+        try:
+            disk.write(path, changed.encode(encoding))
+        except OSError as error:
+            done.problems.append(f"{name}: cannot be changed: {error.strerror or error}")
+    return done
 
 
-def _text(path: str) -> str | None:
-    """Return the text of a file that can be changed, with its own line ends; None for any other."""
+def _text(path: str) -> tuple[str, str] | None:
+    """Return the text of a file that can be changed, with its own line ends, and its encoding; None for any other."""
     try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except OSError:
+        data = disk.read(path)
+        if path.endswith(".ipynb") or not can_matter(data):
+            return None
+        encoding = files.encoding_of(data)  # of a file with a byte order mark, one that writes it
+        return data.decode(encoding), encoding
+    except (OSError, SyntaxError, UnicodeDecodeError):
         return None
-    if path.endswith(".ipynb") or not can_matter(data):
-        return None
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
-
-
-def _write(path: str, text: str) -> None:
-    folder = os.path.dirname(os.path.abspath(path))
-    with tempfile.NamedTemporaryFile("wb", dir=folder, delete=False) as file:
-        file.write(text.encode())
-    mode = os.stat(path).st_mode
-    os.chmod(file.name, mode)
-    os.replace(file.name, path)

@@ -1,0 +1,130 @@
+"""Files that are links, pipes, devices, read-only, in another encoding, or whose names are no text."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from syncheck.commands.lint import LintRequest, lint
+from syncheck.config.options import FORMATS, Options
+from syncheck.config.settings import given
+from syncheck.report.render import render
+
+BAD = """import torch
+side = torch.cuda.Stream()
+x = torch.ones(1024, device="cuda")
+with torch.cuda.stream(side):
+    y = x * 2
+"""
+REPAIR = "    side.wait_stream(torch.cuda.default_stream())\n"
+FIXED = BAD.replace("    y = x", REPAIR + "    y = x")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "train.py").write_text(BAD)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def command(*arguments, cwd, **kwargs):
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    words = [sys.executable, "-m", "syncheck", "lint", *map(str, arguments)]
+    return subprocess.run(words, cwd=cwd, env=environment, text=True, timeout=250, check=False, **kwargs)
+
+
+def changed(kind="fix", *paths):
+    return lint(LintRequest(paths or (".",), change=kind))[0]
+
+
+@pytest.mark.parametrize("kind", ["fix", "ignore"])
+def test_a_link_to_a_file_stays_a_link(folder, kind):
+    (folder / "train.py").rename(folder / "target.txt")
+    (folder / "target.txt").chmod(0o640)
+    (folder / "train.py").symlink_to("target.txt")
+    assert changed(kind).findings == ()
+    assert (folder / "train.py").is_symlink()
+    assert (folder / "target.txt").read_text() != BAD
+    assert stat.S_IMODE((folder / "target.txt").stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize(
+    ("encoding", "first"),
+    [("utf-8-sig", "# ü\n"), ("latin-1", "# coding: latin-1\n# ü\n"), ("cp1252", "# coding: cp1252\n# €\n")],
+)
+def test_a_file_keeps_its_encoding_and_its_byte_order_mark(folder, encoding, first):
+    (folder / "train.py").write_bytes((first + BAD).encode(encoding))
+    assert changed().findings == ()
+    assert (folder / "train.py").read_bytes() == (first + FIXED).encode(encoding)
+    (folder / "train.py").write_bytes((first + BAD).encode(encoding))
+    assert changed("ignore").findings == ()
+    assert "# syncheck: ignore[SYN101]" in (folder / "train.py").read_bytes().decode(encoding)
+
+
+def test_a_file_that_cannot_be_written_is_named_and_the_others_are_changed(folder, monkeypatch):
+    (folder / "other.py").write_text(BAD)
+    real = os.replace
+
+    def full(source, target):
+        if target.endswith("train.py"):
+            raise OSError(28, "No space left on device")
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    report = changed()
+    assert [finding.place.frame.path for finding in report.findings] == ["train.py"]
+    assert report.incomplete == ("train.py: cannot be changed: No space left on device",)
+    assert (folder / "train.py").read_text() == BAD
+    assert (folder / "other.py").read_text() == FIXED
+    assert sorted(path.name for path in folder.iterdir()) == ["other.py", "train.py"]
+
+
+@pytest.mark.parametrize("kind", ["", "fix"])
+def test_a_pipe_is_not_waited_for(folder, kind):
+    os.mkfifo(folder / "x.py")
+    report = changed(kind)
+    assert report.incomplete == ("x.py: it is no regular file",)
+    assert len(report.findings) == (kind == "")
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_name_that_is_no_text_loses_no_report(folder, kind):
+    name = os.fsdecode(b"tr\xffain.py")
+    (folder / "train.py").rename(folder / name)
+    report, _ = lint(LintRequest((".",)))
+    text = render(report, Options(), color=False)
+    assert "SYN101" in text
+    assert text.encode()
+    done = command("--no-cache", "--output-format", kind, cwd=folder, capture_output=True)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "SYN101" in done.stdout
+    if kind in {"json", "sarif", "gitlab"}:
+        json.loads(done.stdout)
+
+
+def test_a_name_that_is_no_text_can_be_in_a_baseline(folder):
+    (folder / "train.py").rename(folder / os.fsdecode(b"tr\xffain.py"))
+    layer = {"baseline": folder / "known.json"}
+    lint(LintRequest((".",), given(**layer, write_baseline=True)))
+    assert lint(LintRequest((".",), given(**layer)))[0].findings == ()
+
+
+def test_a_baseline_that_is_a_link_stays_one_with_the_usual_mode(folder):
+    (folder / "inner").mkdir()
+    (folder / "known.json").symlink_to("inner/known.json")
+    for _ in range(2):
+        lint(LintRequest((".",), given(baseline=folder / "known.json", write_baseline=True)))
+        assert (folder / "known.json").is_symlink()
+        assert (folder / "inner" / "known.json").stat().st_mode == (folder / "train.py").stat().st_mode
+    assert [path.name for path in (folder / "inner").iterdir()] == ["known.json"]
+
+
+def test_a_device_is_no_baseline_and_no_settings_file(folder):
+    for option in ("--baseline", "--config"):
+        done = command(option, "/dev/zero", "--no-cache", cwd=folder, capture_output=True)
+        assert done.returncode == 2
+        assert "/dev/zero: it is no regular file" in done.stderr
