@@ -101,7 +101,7 @@ def _lint_once(request: "LintRequest", options: Options, *, statistics: bool) ->
             typer.echo(line)
         status = status_of(report, options)
     else:
-        status = deliver(report, options, OutputStreams(sys.stdout.fileno(), sys.stdout.fileno()))
+        status = deliver(report, options, OutputStreams(is_for_data=True))
     if status == 0 and report.incomplete and not options.exit_zero:
         return 3 if len(report.incomplete) >= report.summary.files else 1
     return status

@@ -1,6 +1,5 @@
 """Commands that check what a program does: run, replay, merge."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -55,12 +54,13 @@ def run(
 
     Options of syncheck go before SCRIPT; what follows it is passed to the program.
     """
+    import syncheck.report.render  # noqa: F401  at the end, the program may have left nothing to import it with
     from syncheck.commands import run as commands
     from syncheck.run.launcher import Program
 
     layer = tuple((name, _own(value) if name == "trace" else value) for name, value in layer)
     options = options_in("", layer, command="run")
-    streams = OutputStreams(sys.stdout.fileno(), sys.stderr.fileno())  # the program may redirect or close its own
+    streams = OutputStreams(is_for_data=False)
     program = Program(script, tuple(args or ()), bool(module))
     status = commands.run(
         program, options, lambda report: deliver(report, _for_rank(options, report), streams), as_arguments(layer)
@@ -90,7 +90,7 @@ def replay(
     from syncheck.commands import run as commands
 
     options = options_in("", layer, command="replay")
-    streams = OutputStreams(sys.stdout.fileno(), sys.stdout.fileno())
+    streams = OutputStreams(is_for_data=True)
     raise typer.Exit(deliver(commands.replay(trace, options), options, streams))
 
 
@@ -106,5 +106,5 @@ def merge(
     from syncheck.commands import run as commands
 
     options = options_in("", layer, command="merge")
-    streams = OutputStreams(sys.stdout.fileno(), sys.stdout.fileno())
+    streams = OutputStreams(is_for_data=True)
     raise typer.Exit(deliver(commands.merge(tuple(folders), options), options, streams))

@@ -5,9 +5,11 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
+from syncheck import files
 from syncheck.config.options import Options
+from syncheck.descriptors import Descriptor
 from syncheck.findings import Report
 
 if TYPE_CHECKING:
@@ -18,24 +20,34 @@ _PROGRESS_TIMEOUT = 2.0
 
 
 class OutputStreams:
-    """Where reports go: copies of the descriptors that this process was started with.
+    """Where reports go: the standard streams that this process was started with, whatever the program makes of them.
 
     Args:
-        data: descriptor for reports that programs read.
-        people: descriptor for reports that people read.
+        is_for_data: reports for people go where those for programs do: to standard output. Else they go to stderr.
     """
 
-    def __init__(self, data: int, people: int) -> None:
-        self._data = os.dup(data)
-        self._people = os.dup(people)
+    def __init__(self, *, is_for_data: bool) -> None:
+        self._stdout, self._stderr = (_descriptor_of(stream) for stream in (sys.stdout, sys.stderr))
+        self._is_for_data = is_for_data
 
     def write(self, text: str, *, is_data: bool) -> None:
-        """Write a report; a reader that is gone is no error."""
-        with (
-            contextlib.suppress(BrokenPipeError),
-            os.fdopen(os.dup(self._pick(is_data=is_data)), "w", encoding="utf-8") as file,
-        ):
-            file.write(text)
+        """Write a report; a reader that is gone is no error.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        with contextlib.suppress(BrokenPipeError):
+            self._pick(is_data=is_data).write(_encoded(text))
+
+    def write_anywhere(self, text: str) -> None:
+        """Write a report that could not be written where it belongs."""
+        streams: tuple[Callable[[], Descriptor], ...] = (
+            lambda: self._stderr, lambda: Descriptor.of_stream(2), lambda: self._stdout,
+        )  # fmt: skip
+        for find in streams:
+            with contextlib.suppress(OSError):
+                find().write(_encoded(text))
+                return
 
     def is_colored(self, wanted: str, *, is_data: bool) -> bool:
         """Return whether a report may use colours.
@@ -51,36 +63,46 @@ class OutputStreams:
             return wanted == "always"
         if os.environ.get("NO_COLOR"):
             return False
-        is_terminal = os.isatty(self._pick(is_data=is_data)) and os.environ.get("TERM") != "dumb"
+        is_terminal = self._pick(is_data=is_data).is_terminal and os.environ.get("TERM") != "dumb"
         return is_terminal or bool(os.environ.get("FORCE_COLOR"))
 
-    def _pick(self, *, is_data: bool) -> int:
-        return self._data if is_data else self._people
+    def _pick(self, *, is_data: bool) -> Descriptor:
+        return self._stdout if is_data or self._is_for_data else self._stderr
+
+
+def _descriptor_of(stream: TextIO | None) -> Descriptor:
+    try:
+        return Descriptor.of_stream(stream.fileno() if stream is not None else -1)
+    except (OSError, ValueError):
+        return Descriptor(-1)
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")
 
 
 def deliver(report: Report, options: Options, streams: OutputStreams) -> int:
     """Print a report where the user wants it; return the exit status that it calls for.
 
-    A report that cannot be written to its file is printed all the same, so that no finding is lost.
+    A report that cannot be written there is printed all the same, so that no finding is lost.
     """
     from syncheck.report.render import render, status_of
 
     report = report.completed()
-    status = status_of(report, options)
     is_data = options.output_format not in {"text", "concise"}
-    if options.output is not None:
-        try:
-            options.output.write_text(render(report, options, color=False), encoding="utf-8")
-        except OSError as error:
-            reason = error.strerror or str(error)
-            streams.write(
-                error_text(f"cannot write the report to {options.output}: {reason}", "it follows here"), is_data=False
-            )
-            streams.write(render(report, options, color=False), is_data=False)
-            return 3
-        return status
-    streams.write(render(report, options, color=streams.is_colored(options.color, is_data=is_data)), is_data=is_data)
-    return status
+    where = "standard output" if options.output is None else str(options.output)
+    try:
+        if options.output is not None:
+            files.write(options.output, _encoded(render(report, options, color=False)))
+        else:
+            color = streams.is_colored(options.color, is_data=is_data)
+            streams.write(render(report, options, color=color), is_data=is_data)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        streams.write_anywhere(error_text(f"cannot write the report to {where}: {reason}", "it follows here"))
+        streams.write_anywhere(render(report, options, color=False))
+        return 3
+    return status_of(report, options)
 
 
 def error_text(message: str, hint: str = "") -> str:

@@ -18,9 +18,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from syncheck import serialization
+from syncheck.descriptors import Descriptor, moved_up
 from syncheck.findings import Place
 from syncheck.ranks import writer
 from syncheck.source.frames import frames_of_threads
@@ -55,14 +56,15 @@ class Watch:
         self._end = end
         self._waits: list[tuple[str, str, float]] = []
         self._main = threading.main_thread().ident or 0
-        self._stack: Any = None
-        self._signals = -1
+        self._stack: Descriptor | None = None
+        self._signals: Descriptor | None = None
 
     def start(self) -> None:
         """Begin to look; signals are followed if this is the main thread."""
         if threading.current_thread() is threading.main_thread():
-            self._signals, writing = os.pipe()
+            reading, writing = os.pipe()
             os.set_blocking(writing, False)
+            self._signals, writing = Descriptor(reading), moved_up(writing)
             before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
             if before != -1:  # another handler is installed
                 signal.set_wakeup_fd(before)
@@ -93,11 +95,15 @@ class Watch:
                 self._give_up(1, f"the job hangs: {stuck[0]} took more than {self.timeout:g} seconds")
 
     def _received(self) -> bytes:
-        if self._signals < 0:
+        try:
+            number = self._signals.fileno() if self._signals is not None else -1
+        except OSError:  # the program has closed it
+            self._signals = None
+        if self._signals is None:
             time.sleep(_TURN)
             return b""
-        ready, _, _ = select.select([self._signals], [], [], _TURN)
-        return os.read(self._signals, 64) if ready else b""
+        ready, _, _ = select.select([number], [], [], _TURN)
+        return os.read(number, 64) if ready else b""
 
     def _answer(self, number: int) -> None:
         """Answer a signal for the main thread if that is stuck."""
@@ -147,9 +153,10 @@ class Watch:
         recorder = writer.current()
         if not self.timeout or recorder is None:
             return
-        if self._stack is None:
-            self._stack = (recorder.folder / f"{recorder.name}.stack").open("w", encoding="utf-8")
-        faulthandler.dump_traceback_later(0.8 * self.timeout, file=self._stack)
+        with contextlib.suppress(OSError):
+            if self._stack is None:
+                self._stack = Descriptor.of_file(recorder.folder / f"{recorder.name}.stack")
+            faulthandler.dump_traceback_later(0.8 * self.timeout, file=self._stack.fileno())
 
 
 active: Watch | None = None

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from syncheck import serialization
+from syncheck.descriptors import Descriptor
 from syncheck.findings import Place, Report
 from syncheck.hb.ids import SiteId
 from syncheck.ranks.signature import Digest, Group, Signature
@@ -79,9 +80,8 @@ class Recorder:
         self._pid = os.getpid()
         who = f"rank-{process.rank:05}" if process.rank >= 0 else "process"
         self.name = f"{who}-{_host()}-{self._pid}"
-        append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        self._text = os.open(folder / f"{self.name}.jsonl", append, 0o644)
-        self._ops = os.open(folder / f"{self.name}.ops", append, 0o644)
+        self._text = Descriptor.of_file(folder / f"{self.name}.jsonl")
+        self._ops = Descriptor.of_file(folder / f"{self.name}.ops")
         self._lock = threading.RLock()
         self._sequences: dict[Group, _Sequence] = {}
         self._signatures: dict[Signature, int] = {}
@@ -179,8 +179,8 @@ class Recorder:
                 "summary": serialization.of_summary(report.summary),
             })  # fmt: skip
             self._is_over = True
-            os.close(self._text)
-            os.close(self._ops)
+            self._text.close()
+            self._ops.close()
             with suppress(OSError):  # the end itself could be written
                 (self.folder / f"{self.name}.over").touch()
         if self._failure is not None:
@@ -189,11 +189,11 @@ class Recorder:
     def _line(self, *record: object) -> None:
         self._write(self._text, json.dumps(record, separators=(",", ":")).encode() + b"\n")
 
-    def _write(self, descriptor: int, data: bytes) -> None:
+    def _write(self, file: Descriptor, data: bytes) -> None:
         if self._is_over or self._failure is not None:
             return
         try:
-            os.write(descriptor, data)
+            file.write(data)
         except OSError as error:  # the program under test must not see it
             self._failure = error
 

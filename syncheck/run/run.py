@@ -11,6 +11,7 @@ from typing import NoReturn, Protocol
 
 from syncheck import paths
 from syncheck.config.options import Options
+from syncheck.descriptors import Reserve
 from syncheck.errors import BackendError
 from syncheck.filters import ignore_block
 from syncheck.filters.policy import Policy
@@ -88,6 +89,7 @@ class Run:
             except OSError as error:
                 raise BackendError(f"cannot write the trace {options.trace}: {error.strerror}") from error
         self._delivering = threading.RLock()
+        self._reserve = Reserve()
         self._status: int | None = None  # of the report, once it has been delivered
         self._monitor: Monitor = self._trace or self.session
         self.backend = make_backend(self._monitor, self.sites, self.session.note, findings, self._after_finding)
@@ -159,6 +161,7 @@ class Run:
     def _deliver_report(self, program_status: int) -> int:
         with self._delivering:
             if self._status is None:
+                self._reserve.release()
                 if program_status == 0 and self._options.steps is None:
                     self._monitor.ended()
                 self._status = self._deliver(self.report(), program_status)

@@ -128,3 +128,28 @@ def test_a_device_is_no_baseline_and_no_settings_file(folder):
         done = command(option, "/dev/zero", "--no-cache", cwd=folder, capture_output=True)
         assert done.returncode == 2
         assert "/dev/zero: it is no regular file" in done.stderr
+
+
+def test_a_report_that_cannot_be_written_leaves_the_old_one_and_is_printed(folder):
+    (folder / "report.txt").write_text("the old report")
+    (folder / "report.txt").chmod(0o444)
+    limit = "ulimit -f 0; exec "
+    words = f"{limit}{sys.executable} -m syncheck lint --no-cache --output report.txt"
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(
+        ["bash", "-c", words], cwd=folder, env=environment, text=True, timeout=250, check=False, capture_output=True
+    )
+    assert done.returncode == 3
+    assert "cannot write the report to" in done.stderr
+    assert "error[SYN101]" in done.stderr
+    assert (folder / "report.txt").read_text() == "the old report"
+    assert sorted(path.name for path in folder.iterdir()) == ["report.txt", "train.py"]
+
+
+def test_findings_that_do_not_fit_on_standard_output_go_to_stderr(folder):
+    for kind in ("text", "json"):
+        with open("/dev/full", "w") as full:
+            done = command("--no-cache", "--output-format", kind, cwd=folder, stdout=full, stderr=subprocess.PIPE)
+        assert done.returncode == 3
+        assert "cannot write the report to standard output: No space left on device" in done.stderr
+        assert "SYN101" in done.stderr
