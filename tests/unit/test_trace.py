@@ -9,6 +9,7 @@ import pytest
 
 from syncheck.errors import TraceError
 from syncheck.run.trace import codec
+from syncheck.run.trace.file import TraceFile
 from syncheck.sanitizer.session import Session
 from tests.unit.test_cli import RACE, syncheck
 
@@ -122,3 +123,42 @@ def test_mutated_calls_never_crash_the_replay(recorded, tmp_path):
             record[chance.randrange(len(record))] = chance.choice(values)
         path.write_bytes(gzip.compress("\n".join(map(json.dumps, changed)).encode()))
         assert replayed_or_refused(path)
+
+
+def test_a_trace_that_was_cut_anywhere_is_replayed_as_far_as_it_goes(recorded, tmp_path):
+    """Every call is on the disk before the next one, so that all cuts lie behind the header."""
+    records = gzip.decompress(recorded[0].read_bytes()).decode().splitlines()
+    trace = TraceFile(tmp_path / "whole.trace")
+    ends = []
+    for record in records:
+        trace.write(record)
+        trace.flush()
+        ends.append((tmp_path / "whole.trace").stat().st_size)
+    path = tmp_path / "cut.trace"
+    found = []
+    for end in range(ends[0], ends[-1], 7):
+        path.write_bytes((tmp_path / "whole.trace").read_bytes()[:end])
+        report = codec.replay(path, everything)
+        assert "ends early" in report.incomplete[-1]
+        found.append(len(report.findings))
+    trace.close()
+    assert found == sorted(found)
+    assert found[-1]
+
+
+@pytest.mark.parametrize("ending", ["os.kill(os.getpid(), signal.SIGKILL)", "os.abort()"])
+def test_a_program_that_is_killed_leaves_its_trace(tmp_path, ending):
+    more = "time.sleep(0.6)\nz = y + 1\ntorch.cuda.synchronize()\n"
+    (tmp_path / "train.py").write_text(f"import os, signal, time\n{RACE}{more}{ending}\n")
+    syncheck("run", "--backend", "sim", "--trace", "run.trace", "train.py", cwd=tmp_path)
+    done = syncheck("replay", "run.trace", cwd=tmp_path)
+    assert "SYN101" in done.stdout
+    assert "the trace ends early" in " ".join(done.stdout.split())
+
+
+def test_a_forked_child_leaves_the_trace_alone(tmp_path):
+    more = "pid = os.fork()\nif pid == 0:\n    raise SystemExit\nos.waitpid(pid, 0)\n"
+    (tmp_path / "train.py").write_text(f"import os\n{RACE}{more}")
+    syncheck("run", "--backend", "sim", "--trace", "run.trace", "train.py", cwd=tmp_path)
+    done = syncheck("replay", "run.trace", "--output-format", "json", cwd=tmp_path)
+    assert json.loads(done.stdout)["incomplete"] == []

@@ -11,16 +11,16 @@ import gzip
 import inspect
 import json
 import linecache
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from syncheck import serialization
 from syncheck.errors import TraceError
 from syncheck.findings import UNKNOWN, Frame, Place, Report
 from syncheck.hb.ids import Context, SiteId, StreamId
 from syncheck.rules.model import Rule
+from syncheck.run.trace.file import TraceFile
 from syncheck.sanitizer.monitor import Monitor, Sites, SourceLine
 from syncheck.sanitizer.session import Session
 from syncheck.source.scopes import scopes_of
@@ -54,25 +54,19 @@ class TraceWriter:
         backend: how the GPUs were provided, in words.
 
     Raises:
-        OSError: the file cannot be written; also later, from any call.
+        OSError: the file cannot be written.
     """
 
     def __init__(self, session: Session, path: Path, sites: Sites, backend: str) -> None:
         self._session = session
         self._sites = sites
         self._known: set[SiteId] = set()
-        self._file: TextIO | None = gzip.open(path, "wt", encoding="utf-8")  # noqa: SIM115  closed by close()
-        self._failure: OSError | None = None
-        self._pid = os.getpid()
+        self._file = TraceFile(path)
         self._write({"syncheck-trace": FORMAT, "version": __version__, "backend": backend})
+        self._file.flush()
 
     def _write(self, record: object) -> None:
-        if self._file is None or os.getpid() != self._pid:  # a forked child shares the file, and must not touch it
-            return
-        try:
-            self._file.write(json.dumps(record, separators=(",", ":")) + "\n")
-        except OSError as error:  # the program under test must not see it
-            self._failure, self._file = error, None
+        self._file.write(json.dumps(record, separators=(",", ":")))
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         method = getattr(self._session, name)
@@ -108,11 +102,7 @@ class TraceWriter:
             OSError: something could not be written.
         """
         self._write(["end"])
-        file, self._file = self._file, None
-        if self._failure is not None:
-            raise self._failure
-        if file is not None:
-            file.close()
+        self._file.close()
 
 
 class StoredSites:
