@@ -1,6 +1,8 @@
 """Lints files: in parallel, with a cache, and says what could not be read."""
 
+import multiprocessing
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -160,8 +162,26 @@ def _results(paths: list[str], digests: dict[str, str], extensions: Extensions) 
         yield from map(_lint_file, heavy)
         return
     heavy.sort(key=_size, reverse=True)  # the longest first, so that no process is left alone with one
-    with ProcessPoolExecutor(workers, initializer=extensions.load) as pool:
+    with ProcessPoolExecutor(workers, initializer=_begin_worker, initargs=(extensions,)) as pool:
         yield from pool.map(_lint_file, heavy, chunksize=4)
+
+
+def _begin_worker(extensions: Extensions) -> None:
+    """Load what the parent has loaded, and end with it."""
+    _end_with_parent()
+    extensions.load()
+
+
+def _end_with_parent() -> None:
+    """Let this worker end when its parent is killed: it would wait for work for ever."""
+    parent = multiprocessing.parent_process()
+
+    def follow() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
 
 
 def _size(path: str) -> int:

@@ -323,3 +323,33 @@ def test_a_cached_file_is_shown_under_the_path_that_is_asked_for(folder, monkeyp
         assert [place.frame.path for place, *_ in fresh] == ["book.ipynb:cell 1", "train.py"]
         for other in spellings:
             assert places_in(other, Cache(cache)) == fresh
+
+
+def children(pid):
+    try:
+        return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except FileNotFoundError:
+        return []
+
+
+def until(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_workers_end_with_a_lint_that_is_killed(folder):
+    source = "import torch\n" + "".join(
+        BAD.replace("import torch\n", f"def f{n}():\n").replace("\n", "\n    ") + "\n" for n in range(200)
+    )
+    for number in range(40):
+        (folder / f"more{number}.py").write_text(source)
+    command = [sys.executable, "-m", "syncheck", "lint", "--no-cache"]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    with subprocess.Popen(command, cwd=folder, env=environment) as process:
+        until(lambda: children(process.pid) or process.poll() is not None)
+        workers = children(process.pid)
+        assert workers
+        process.kill()
+    until(lambda: not any(Path("/proc", worker).exists() for worker in workers))
