@@ -203,9 +203,8 @@ class Copies:
         )
         self._launch(plan, stream, accesses)
         if plan.host_waits:
-            self._synchronize(
-                stream, "a copy to the host" if to is None or to.device == HOST_DEVICE else "a blocking copy"
-            )
+            what = "a copy to the host" if to is None or to.device == HOST_DEVICE else "a blocking copy"
+            self._synchronize(stream, what, is_asked_for=not non_blocking)
         elif origin is not None and origin.device == HOST_DEVICE and origin.pinned and origin.exported:
             origin.in_flight = self._memory.checksum(source.untyped_storage())
 
@@ -235,12 +234,16 @@ class Copies:
             gpus.monitor.name(NamedKind.ALLOCATION, ident, name)
             self._runtime.name_findings()
 
-    def _synchronize(self, stream: StreamId, what: str) -> None:
+    def _synchronize(self, stream: StreamId, what: str, *, is_asked_for: bool) -> None:
+        """Let the host wait; `is_asked_for`: the program knows, so that torch can warn of it."""
         gpus = self._gpus
         if gpus.monitor.capturing(stream):
             self._runtime.refuse_in_capture(what)
         self._memory.flush()
-        gpus.monitor.sync_stream(stream, gpus.site(), explicit=False)
+        if is_asked_for:
+            self._runtime.wait_in_operator(stream)
+        else:
+            gpus.monitor.sync_stream(stream, gpus.site(), explicit=False)
 
 
 def _end(tag: Allocation | None) -> CopyEnd:

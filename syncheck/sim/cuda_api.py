@@ -6,9 +6,7 @@ from typing import Any
 
 import torch
 import torch.cuda.gds
-import torch.cuda.jiterator
 import torch.cuda.nccl
-import torch.cuda.tunable
 
 from syncheck.hb.ids import LookedUp
 from syncheck.instrument.patching import Patches
@@ -84,8 +82,8 @@ class CudaApi:
             "get_gencode_flags": lambda: "",
             "is_bf16_supported": lambda including_emulation=True: True,
             "is_tf32_supported": lambda: True,
-            "get_sync_debug_mode": lambda: 0,
-            "set_sync_debug_mode": lambda mode: None,
+            "get_sync_debug_mode": lambda: int(runtime.sync_debug.level),
+            "set_sync_debug_mode": runtime.sync_debug.choose,
             "utilization": lambda *_, **__: 0,
             "check_error": lambda res: None,
             "is_current_stream_capturing": lambda: gpus.monitor.capturing(gpus.current_stream(gpus.thread.device)),
@@ -217,7 +215,8 @@ def install_cuda(runtime: Runtime, launches: Launches, random: Random, patches: 
     if hasattr(torch.accelerator, "Graph"):  # since torch 2.13
         patches.set(torch.accelerator, "Graph", AcceleratorGraph)
     _install_refused_modules(patches)
-    _install_low_level(runtime, api.functions()["_exchange_device"], random, patches)
+    _install_low_level(runtime, api.functions(), patches)
+    patches.set(torch.cuda, "default_generators", random.defaults)
 
 
 def _install_refused_modules(patches: Patches) -> None:
@@ -228,11 +227,11 @@ def _install_refused_modules(patches: Patches) -> None:
     for name in _REFUSED_MEMORY:
         patches.set(torch.cuda.memory, name, refuse(f"torch.cuda.memory.{name}()"))
     patches.set(torch.cuda.nccl, "version", lambda: _NCCL)
-    patches.set(torch.cuda.memory, "_record_memory_history", lambda *args, **kwargs: None)
 
 
-def _install_low_level(runtime: Runtime, exchange: Callable[[int], int], random: Random, patches: Patches) -> None:
-    gpus, functions = runtime.gpus, C
+def _install_low_level(runtime: Runtime, functions: dict[str, Callable[..., Any]], patches: Patches) -> None:
+    """Replace C functions that programs and torch's own modules call themselves."""
+    gpus, exchange = runtime.gpus, functions["_exchange_device"]
     for name, function in {
         "_get_accelerator": lambda check=None: torch.device("cuda"),
         "_accelerator_getAccelerator": lambda: torch.device("cuda"),
@@ -241,15 +240,25 @@ def _install_low_level(runtime: Runtime, exchange: Callable[[int], int], random:
         "_host_emptyCache": lambda: None,
         "_cuda_setStream": _low_level_set_stream(runtime),
         "_cuda_getDevice": lambda: gpus.thread.device,
+        "_cuda_setDevice": functions["set_device"],
+        "_cuda_exchangeDevice": exchange,
+        "_cuda_maybeExchangeDevice": exchange,
         "_cuda_getDeviceCount": lambda: len(gpus.devices),
+        "_cuda_canDeviceAccessPeer": functions["can_device_access_peer"],
         "_cuda_isInBadFork": lambda: runtime.is_forked,
+        "_cuda_isCurrentStreamCapturing": functions["is_current_stream_capturing"],
         "_cuda_getCurrentRawStream": lambda device: gpus.handle_of(gpus.current_stream(device)),
+        "_cuda_synchronize": runtime.synchronize,
+        "_cuda_sleep": functions["_sleep"],
+        "_cuda_set_sync_debug_mode": functions["set_sync_debug_mode"],
+        "_cuda_get_sync_debug_mode": functions["get_sync_debug_mode"],
+        "_cuda_setMemoryFraction": functions["set_per_process_memory_fraction"],
+        "_cuda_getMemoryFraction": functions["get_per_process_memory_fraction"],
     }.items():
-        patches.set(functions, name, function)
+        patches.set(C, name, function)
     patches.set(torch.cuda, "_initialized", True)
     patches.set(torch.version, "cuda", CUDA_VERSION)
     patches.set(torch.backends.cuda, "is_built", lambda: True)
-    patches.set(torch.cuda, "default_generators", random.defaults)
     patches.set(torch.cuda.graph, "default_capture_stream", None)
 
 
@@ -275,19 +284,17 @@ def _low_level_set_stream(runtime: Runtime) -> Callable[..., None]:
     return set_stream
 
 
-REFUSED = """caching_allocator_alloc caching_allocator_delete caching_allocator_enable caching_allocator_disabled
+REFUSED = """caching_allocator_alloc caching_allocator_delete caching_allocator_disabled
 change_current_allocator CUDAPluggableAllocator GreenContext temperature power_draw clock_rate current_blas_handle
 current_solver_handle""".split()
 """Functions and classes of `torch.cuda` that have no meaning without a GPU."""
 _REFUSED_MODULES: dict[Any, list[str]] = {
     torch.cuda.nccl: "unique_id init_rank all_reduce reduce broadcast all_gather reduce_scatter".split(),
-    torch.cuda.tunable: torch.cuda.tunable.__all__,
-    torch.cuda.jiterator: ["_create_jit_fn", "_create_multi_output_jit_fn"],
     torch.cuda.gds: "gds_register_buffer gds_deregister_buffer GdsFile".split(),
 }
 _NCCL = (2, 27, 5)
 """The version of NCCL that simulated GPUs say they have."""
-_REFUSED_MEMORY = "_snapshot _dump_snapshot _allocation_traceback _set_allocator_settings".split()
+_REFUSED_MEMORY = "_snapshot _dump_snapshot _allocation_traceback".split()
 _STREAM_CLASSES = {
     torch.cuda.Stream: CudaStream,
     torch.cuda.ExternalStream: ExternalStream,

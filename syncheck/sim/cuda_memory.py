@@ -78,8 +78,9 @@ class CudaMemory:
             "reset_peak_host_memory_stats": lambda: None,
             "reset_accumulated_host_memory_stats": lambda: None,
             "empty_cache": lambda: None,
-            "set_per_process_memory_fraction": lambda fraction, device=None: None,
-            "get_per_process_memory_fraction": lambda device=None: 1.0,
+            "set_per_process_memory_fraction": self._set_fraction,
+            "get_per_process_memory_fraction": lambda device=None: self._virtual(device).fraction,
+            "caching_allocator_enable": _keep_caching,
             "get_allocator_backend": lambda: "native",
             "list_gpu_processes": lambda device=None: f"GPU:{self._runtime.index_of(device)}\nno processes are running",
             "use_mem_pool": self._use_mem_pool,
@@ -89,6 +90,18 @@ class CudaMemory:
     def _virtual(self, device: Any) -> VirtualDevice:
         self._runtime.memory.flush()
         return self._gpus.devices[self._runtime.index_of(device)]
+
+    def _set_fraction(self, fraction: float, device: Any = None) -> None:
+        """Let a device refuse memory beyond a part of all that it has.
+
+        Source:
+            torch/cuda/memory.py, `set_per_process_memory_fraction`.
+        """
+        if not isinstance(fraction, float):
+            raise TypeError("Invalid type for fraction argument, must be `float`")
+        if not 0 <= fraction <= 1:
+            raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
+        self._virtual(device).fraction = fraction
 
     def _nested_stats(self, device: Any = None) -> dict[str, Any]:
         virtual = self._virtual(device)
@@ -128,3 +141,8 @@ class CudaMemory:
             yield
         finally:
             pools[index] = before
+
+
+def _keep_caching(value: bool = True) -> None:
+    if not value:
+        raise NotSimulatedError("torch.cuda.caching_allocator_enable(False)", "memory is always handed out again")

@@ -115,7 +115,7 @@ class Dispatcher:
         accesses = self._accesses(plan, tensors)
         if wait is HostWait.BEFORE:  # the host learns a size or a number, then the kernel is launched
             self._report(plan, [access for access in accesses if not access[2]], device, stream)
-            gpus.monitor.sync_stream(stream, gpus.site(), explicit=False)
+            runtime.wait_in_operator(stream)
         outputs = self._outputs(plan, result, device)
         effect = described_operator(plan.name)
         if effect is not None:
@@ -123,7 +123,7 @@ class Dispatcher:
             return result
         self._report(plan, accesses + outputs, device, stream)
         if wait is HostWait.AFTER:
-            gpus.monitor.sync_stream(stream, gpus.site(), explicit=False)
+            runtime.wait_in_operator(stream)
         return result
 
     def _enter(self, plan: Plan, tensors: TensorArguments, device: int) -> None:

@@ -14,7 +14,7 @@ from syncheck.instrument.plan import dtype_name
 from syncheck.instrument.torch_internals import functorch, sparse_parts, storage_key
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim.errors import NotSimulatedError, out_of_memory
-from syncheck.sim.virtual_gpus import TOTAL_MEMORY, VirtualGpus
+from syncheck.sim.virtual_gpus import VirtualGpus
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ class Memory:
     def tag(self, storage: torch.UntypedStorage, device: int, site: SiteId, *, pinned: bool = False) -> Allocation:
         """Place a new storage on a virtual device, or in pinned host memory: an allocation's life begins."""
         self.flush()
-        if device != HOST_DEVICE and self._gpus.devices[device].allocated + storage.nbytes() > TOTAL_MEMORY:
+        if device != HOST_DEVICE and not self._gpus.devices[device].has_room(storage.nbytes()):
             raise out_of_memory(device, storage.nbytes())
         key = storage_key(storage)
         allocation = Allocation(self._gpus.next_allocation(), device, storage.nbytes(), pinned)

@@ -19,6 +19,7 @@ from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim.errors import cuda_error
 from syncheck.sim.memory import Memory
 from syncheck.sim.null_monitor import NullMonitor
+from syncheck.sim.sync_debug import SyncDebug
 from syncheck.sim.virtual_gpus import CallSites, VirtualGpus
 
 
@@ -83,6 +84,7 @@ class Runtime:
         before_call: called before a call of the program acts: frees and the stream of an autograd node are up to date
             then.
         on_refused_capture: called when a call was refused because of a capture.
+        sync_debug: what the program wants to happen where an operator makes the host wait.
 
     Args:
         n_devices: how many.
@@ -112,6 +114,7 @@ class Runtime:
         self.is_capturing = False
         self.before_call: list[Callable[[], None]] = [self.memory.flush]
         self.on_refused_capture: list[Callable[[], None]] = []
+        self.sync_debug = SyncDebug()
         self._findings = findings
         self._namer = Namer(lambda: self.gpus.monitor, sites, self, after_finding)
         self._asked: set[tuple[NamedKind, int]] = set()
@@ -256,6 +259,15 @@ class Runtime:
         else:
             gpus.monitor.sync_stream(StreamId(ident), site, explicit=False)
         return True
+
+    def wait_in_operator(self, stream: StreamId) -> None:
+        """The host waits for a stream inside an operator.
+
+        Raises:
+            RuntimeError: the program asked for an error, by `torch.cuda.set_sync_debug_mode`.
+        """
+        self.sync_debug.check()
+        self.gpus.monitor.sync_stream(stream, self.gpus.site(), explicit=False)
 
     def synchronize(self, device: Any = None) -> None:
         """`torch.cuda.synchronize`."""

@@ -136,6 +136,7 @@ class SimulatedStream(ProgramObject):
         self._runtime.enter()
         if gpus.monitor.capturing(self._ident):
             self._runtime.refuse_in_capture("Stream.synchronize()")
+        self._runtime.sync_debug.check()
         gpus.monitor.sync_stream(self._ident, gpus.site(), explicit=True)
 
     def __enter__(self) -> "SimulatedStream":

@@ -13,6 +13,7 @@ import torch.profiler
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import C
 from syncheck.sim.errors import refuse
+from syncheck.sim.tuning import WITHOUT_EFFECT, install_tuning
 
 _CUDA_ONLY = ("_cuda_", "_gds_")
 """How the names of functions begin that only CUDA builds have."""
@@ -26,6 +27,7 @@ def install_unsupported(note: Callable[[str], None], patches: Patches) -> None:
     _install_nvtx(patches)
     _install_ctc_loss(patches)
     _install_one_hot(patches)
+    install_tuning(patches)
     patches.set(C, "__getattr__", _missing_function)
 
 
@@ -82,6 +84,8 @@ def _as_numbers(lengths: Any) -> Any:
 
 def _missing_function(name: str) -> Any:
     """Answer for a C function that only CUDA builds of torch have."""
+    if name in WITHOUT_EFFECT:
+        return lambda *args, **kwargs: WITHOUT_EFFECT[name]
     if name.startswith(_CUDA_ONLY):
         return refuse(f"torch._C.{name}()")
     raise AttributeError(f"module 'torch._C' has no attribute {name!r}")

@@ -32,7 +32,12 @@ class CallSites(Sites, Protocol):
 
 @dataclass(slots=True)
 class VirtualDevice:
-    """One virtual GPU; `pools`: priority class -> streams handed out so far."""
+    """One virtual GPU.
+
+    Attributes:
+        pools: priority class -> streams handed out so far.
+        fraction: the part of its memory that the program may use.
+    """
 
     index: int
     default_stream: StreamId
@@ -41,6 +46,11 @@ class VirtualDevice:
     allocated: int = 0
     peak: int = 0
     allocations: int = 0
+    fraction: float = 1.0
+
+    def has_room(self, n_bytes: int) -> bool:
+        """Return whether so much memory can be allocated."""
+        return self.allocated + n_bytes <= self.fraction * TOTAL_MEMORY
 
 
 class VirtualGpus:

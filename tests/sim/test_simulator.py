@@ -265,7 +265,7 @@ def test_every_public_name_works_or_says_that_it_is_not_simulated(simulator, mod
         except NotSimulatedError as error:
             refused.add(name)
             texts.append((name, str(error)))
-    expected = """caching_allocator_alloc caching_allocator_delete caching_allocator_enable caching_allocator_disabled
+    expected = """caching_allocator_alloc caching_allocator_delete caching_allocator_disabled
     change_current_allocator CUDAPluggableAllocator GreenContext temperature power_draw clock_rate current_blas_handle
     current_solver_handle""".split()
     assert all(name in text and "check this program on real GPUs" in text for name, text in texts)
@@ -273,7 +273,7 @@ def test_every_public_name_works_or_says_that_it_is_not_simulated(simulator, mod
 
 
 def test_refused_modules_name_what_they_refuse(simulator):
-    for call in (torch.cuda.nccl.unique_id, torch.cuda.tunable.enable, torch.cuda.gds.GdsFile):
+    for call in (torch.cuda.nccl.unique_id, torch.cuda.tunable.tune_gemm_in_file, torch.cuda.gds.GdsFile):
         with pytest.raises(NotSimulatedError, match=r"torch\.cuda\."):
             call()
     with pytest.raises(NotSimulatedError, match="_cuda_getArchFlags"):

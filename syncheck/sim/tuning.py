@@ -1,0 +1,91 @@
+"""Settings that only make real GPUs faster: accepted, and without effect on virtual ones."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+import torch.backends.cuda
+import torch.cuda.jiterator
+import torch.cuda.memory
+import torch.cuda.tunable
+
+from syncheck.instrument.patching import Patches
+from syncheck.instrument.torch_internals import C
+from syncheck.sim.errors import refuse
+
+WITHOUT_EFFECT: dict[str, Any] = {
+    "_cuda_clearCublasWorkspaces": None,
+    "_cuda_setCublasWorkspaceSize": None,
+    "_cuda_setCublasLtWorkspaceSize": None,
+    "_cuda_resetCublasWorkspaceSize": None,
+    "_cuda_resetCublasLtWorkspaceSize": None,
+    "_cuda_getCublasWorkspaceSize": 0,
+    "_cuda_getCublasLtWorkspaceSize": 0,
+    "_cuda_setMemoryMetadata": None,
+    "_cuda_getMemoryMetadata": "",
+    "_cuda_attach_out_of_memory_observer": None,
+    "_cuda_init": None,
+    "_cuda_emptyCache": None,
+    "_cuda_ipc_collect": None,
+    "_cuda_getCompiledVersion": 12080,
+    "_cuda_hasPrimaryContext": True,
+    "_cuda_cudaCachingAllocator_is_enabled": True,
+}
+"""C functions that only CUDA builds of torch have and that change no result, with what they return.
+
+Source:
+    torch/csrc/cuda/Module.cpp.
+"""
+_TUNABLE: dict[str, Any] = {
+    "enable": None, "is_enabled": False, "tuning_enable": None, "tuning_is_enabled": False,
+    "record_untuned_enable": None, "record_untuned_is_enabled": False, "set_max_tuning_duration": None,
+    "get_max_tuning_duration": 30, "set_max_tuning_iterations": None, "get_max_tuning_iterations": 100,
+    "set_filename": None, "get_filename": "", "get_results": (), "get_validators": (), "read_file": False,
+    "set_rotating_buffer_size": None, "get_rotating_buffer_size": -1, "set_numerical_check_tolerances": None,
+}  # fmt: skip
+"""Functions of `torch.cuda.tunable`: no kernel is tuned, and the figures are the defaults."""
+
+
+def install_tuning(patches: Patches) -> None:
+    """Accept what only tunes."""
+    for name, answer in _TUNABLE.items():
+        if hasattr(torch.cuda.tunable, name):
+            patches.set(torch.cuda.tunable, name, _answering(answer))
+    for name in set(torch.cuda.tunable.__all__) - _TUNABLE.keys():
+        patches.set(torch.cuda.tunable, name, refuse(f"torch.cuda.tunable.{name}()"))
+    for name in ("_accelerator_setAllocatorSettings", "_cuda_cudaCachingAllocator_set_allocator_settings"):
+        if hasattr(C, name):
+            patches.set(C, name, _answering(None))
+    patches.set(torch.cuda.memory, "_set_allocator_settings", _answering(None))
+    patches.set(torch.cuda.memory, "_record_memory_history", _answering(None))
+    patches.set(torch.backends.cuda, "cufft_plan_cache", _PlanCache())
+    for library in ("linalg", "blas"):
+        _install_choice(library, patches)
+
+
+def _answering(answer: Any) -> Callable[..., Any]:
+    return lambda *args, **kwargs: answer
+
+
+def _install_choice(library: str, patches: Patches) -> None:
+    """Remember which library a program prefers: the CPU build of torch refuses those that it lacks."""
+    setter, getter = f"_set_{library}_preferred_backend", f"_get_{library}_preferred_backend"
+    if hasattr(C, setter) and hasattr(C, getter):
+        chosen = SimpleNamespace(value=getattr(C, getter)())
+        patches.set(C, setter, lambda backend: setattr(chosen, "value", backend))
+        patches.set(C, getter, lambda: chosen.value)
+
+
+class _PlanCache:
+    """`torch.backends.cuda.cufft_plan_cache`, for all devices: there are no plans."""
+
+    size = 0
+    max_size = 4096
+
+    def clear(self) -> None:
+        """There is no plan to forget."""
+
+    def __getitem__(self, device: Any) -> "_PlanCache":
+        del device
+        return self
