@@ -35,6 +35,8 @@ SetExcludeDispatchKeyGuard = C._SetExcludeDispatchKeyGuard
 registrations_for_key: Callable[[str], list[str]] = C._dispatch_get_registrations_for_dispatch_key
 storage_key: Callable[[torch.UntypedStorage], int] = attrgetter("_cdata")
 """Return the identity of a storage: its address in C++."""
+generator_address: Callable[[Any], int] = attrgetter("_cdata")
+"""Return the identity of a generator of random numbers: its address in C++."""
 next_sequence_number: Callable[[], int] = C._autograd._get_sequence_nr
 
 

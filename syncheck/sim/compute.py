@@ -1,11 +1,14 @@
 """Computes operators on the CPU, with random numbers of the virtual device."""
 
 import re
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from syncheck.instrument.plan import Plan
+import torch
+
+from syncheck.instrument.plan import Plan, tensors_in
 from syncheck.sim.errors import NotSimulatedError, out_of_memory
-from syncheck.sim.random import Random
+from syncheck.sim.random import Random, device_generator
 
 
 class Compute:
@@ -22,10 +25,10 @@ class Compute:
             torch.OutOfMemoryError: the result does not fit into memory.
         """
         try:
-            if plan.random and not plan.has_generator:
-                with self._random.drawing_from(device):
-                    return func(*args, **kwargs)
-            return func(*args, **kwargs)
+            if not plan.random:
+                return func(*args, **kwargs)
+            with self._drawing(plan, args, kwargs, device):
+                return func(*args, **kwargs)
         except NotImplementedError as error:
             raise NotSimulatedError(
                 f"the operator {plan.name}", "the CPU build of torch has no kernel for it"
@@ -36,10 +39,37 @@ class Compute:
                 raise
             raise out_of_memory(device, int(size[1])) from error
 
+    def _drawing(
+        self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int
+    ) -> AbstractContextManager[Any]:
+        """Return the block in which a random operator draws from the generator that it uses."""
+        n_numbers = _numbers((*args, *kwargs.values()))
+        if not plan.has_generator:
+            return self._random.drawing_from(device, n_numbers)
+        generator = device_generator(generator_in(args, kwargs))
+        return nullcontext() if generator is None else generator.drawing(n_numbers)
+
     def with_generator(
         self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments of an operator, with the device's generator if it takes one and has none."""
-        if plan.random and plan.has_generator and kwargs.get("generator") is None:
+        if plan.random and plan.has_generator and generator_in(args, kwargs) is None:
             kwargs = {**kwargs, "generator": self._random.generator(device)}
         return args, kwargs
+
+
+def generator_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return the generator that an operator was given; None if there is none."""
+    named = kwargs.get("generator")
+    return named if named is not None else next((v for v in args if isinstance(v, torch.Generator)), None)
+
+
+def _numbers(values: tuple[Any, ...]) -> int:
+    """Return about how many random numbers an operator draws: one for each element that it sees or makes."""
+    sizes = [tensor.numel() for value in values for tensor in tensors_in(value)]
+    sizes += [torch.Size(value).numel() for value in values if _is_shape(value)]
+    return max(sizes, default=1)
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, list | tuple) and bool(value) and all(type(entry) is int for entry in value)

@@ -8,8 +8,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from syncheck.instrument.torch_internals import C, HigherOrderOperator
 from syncheck.sim.dispatch import Dispatcher
+from syncheck.sim.errors import NotSimulatedError
 
 _PLAIN = torch.Tensor.__torch_dispatch__
+_KEYS = (C.DispatchKey.CompositeExplicitAutograd, C.DispatchKey.BackendSelect, C.DispatchKey.CPU)
+"""Where a higher-order operator keeps the implementation that is made of operators, best first."""
 
 
 class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
@@ -48,14 +51,19 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
     def _take_apart(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operator that is made of others, so that its parts come here.
 
+        Raises:
+            NotSimulatedError: it has no implementation in terms of operators.
+
         Source:
             torch/_higher_order_ops: each has an implementation in terms of operators; those of `cond` and `while_loop`
-            want no mode around them.
+            want no mode around them. torch/_prims/rng_prims.py: those that draw random numbers choose by the device.
         """
         if func.name() in {"cond", "while_loop"}:
             decide, *others = (self._entering(value) if callable(value) else value for value in args)
             return func(self._decided(decide), *others, **kwargs)
-        parts = func.py_kernels.get(C.DispatchKey.CompositeExplicitAutograd, func)
+        parts = next((func.py_kernels[key] for key in _KEYS if key in func.py_kernels), None)
+        if parts is None:
+            raise NotSimulatedError(f"the higher-order operator {func.name()}")
         with self:
             return parts(*args, **kwargs)
 

@@ -1,25 +1,106 @@
 """Random numbers: each virtual device has a generator of its own, as each GPU has."""
 
+import struct
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 
+from syncheck.instrument.torch_internals import generator_address as address_of
 from syncheck.sim.runtime import active
 
 RawGenerator = torch.Generator  # as it is before a run replaces it
+_MASK = (1 << 64) - 1
+_STATE = struct.Struct("<QQ")
+_SEED = struct.Struct("<Q")
+_by_address: "weakref.WeakValueDictionary[int, DeviceGenerator]" = weakref.WeakValueDictionary()
 
 
 class DeviceGenerator(RawGenerator):
-    """A CPU generator that says it is on a virtual device."""
+    """A CPU generator that says it is on a virtual device, and whose state is that of a GPU's: a seed and an offset.
+
+    Before each operator that draws, it is seeded by both, and the offset is increased afterwards.
+
+    Source:
+        aten/src/ATen/cuda/CUDAGeneratorImpl.cpp: `get_state`, `set_state`, `set_offset`, `philox_cuda_state`.
+    """
 
     device_index = 0
+    _own_seed = 0
+    _offset = 0
 
     @property
     def device(self) -> torch.device:  # type: ignore[override]  # read-only in C as well
         """The virtual device."""
         return torch.device("cuda", self.device_index)
+
+    def manual_seed(self, seed: int) -> "DeviceGenerator":
+        """Begin the numbers of a seed."""
+        self._own_seed, self._offset = int(seed) & _MASK, 0
+        return self
+
+    def seed(self) -> int:
+        """Begin the numbers of a new seed; return it."""
+        self.manual_seed(RawGenerator.seed(self))
+        return self._own_seed
+
+    def initial_seed(self) -> int:
+        """Return the seed."""
+        return self._own_seed
+
+    def get_offset(self) -> int:
+        """Return how far the numbers of the seed are used up."""
+        return self._offset
+
+    def set_offset(self, offset: int) -> "DeviceGenerator":
+        """Go to a place among the numbers of the seed."""
+        if offset % 4:
+            raise RuntimeError("offset must be a multiple of 4")
+        self._offset = offset
+        return self
+
+    def get_state(self) -> torch.Tensor:
+        """Return seed and offset, as 16 bytes."""
+        with active().unmonitored():
+            return torch.frombuffer(bytearray(_STATE.pack(self._own_seed, self._offset)), dtype=torch.uint8).clone()
+
+    def set_state(self, new_state: torch.Tensor) -> "DeviceGenerator":
+        """Take over seed and offset; a seed alone begins its numbers."""
+        if new_state.is_cuda or new_state.dtype != torch.uint8:
+            raise TypeError("RNG state must be a torch.ByteTensor")
+        data = bytes(new_state.tolist())
+        if len(data) not in {_SEED.size, _STATE.size}:
+            raise RuntimeError("RNG state is wrong size")
+        self._own_seed, self._offset = _STATE.unpack(data) if len(data) == _STATE.size else (*_SEED.unpack(data), 0)
+        return self
+
+    def clone_state(self) -> "DeviceGenerator":
+        """Return a generator of its own with the same state."""
+        other = make_generator(self.device_index)
+        other.take_over(self)
+        return other
+
+    def graphsafe_get_state(self) -> "DeviceGenerator":
+        """Return a generator that keeps this state."""
+        return self.clone_state()
+
+    def graphsafe_set_state(self, state: "DeviceGenerator") -> "DeviceGenerator":  # type: ignore[override]  # as in C
+        """Take over the state of another generator."""
+        self.take_over(state)
+        return self
+
+    def take_over(self, other: "DeviceGenerator") -> None:
+        """Take over the state of another generator."""
+        self._own_seed, self._offset = other._own_seed, other._offset  # noqa: SLF001  same class
+
+    @contextmanager
+    def drawing(self, n_numbers: int) -> Iterator[RawGenerator]:
+        """Let an operator draw; `n_numbers`: how many, about."""
+        RawGenerator.manual_seed(self, _mixed(self._own_seed, self._offset))
+        yield self
+        self._offset += 4 * max(1, (n_numbers + 3) // 4)
 
     def __reduce__(self) -> Any:
         raise TypeError("cannot pickle a generator of a simulated GPU")
@@ -39,24 +120,48 @@ class Random:
         return self.defaults[device]
 
     @contextmanager
-    def drawing_from(self, device: int) -> Iterator[None]:
+    def drawing_from(self, device: int, n_numbers: int) -> Iterator[None]:
         """Let operators that take no generator draw from a device's, and leave the CPU's as it was."""
         cpu = torch.default_generator
         saved = cpu.get_state()
-        own = self.defaults[device]
-        cpu.set_state(own.get_state())
-        try:
-            yield
-        finally:
-            own.set_state(cpu.get_state())
-            cpu.set_state(saved)
+        with self.defaults[device].drawing(n_numbers) as own:
+            cpu.set_state(RawGenerator.get_state(own))
+            try:
+                yield
+            finally:
+                cpu.set_state(saved)
+
+
+def _mixed(seed: int, offset: int) -> int:
+    """Return one number for a seed and an offset; near ones give unlike numbers.
+
+    Source:
+        Steele, Lea & Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014: the mixing of SplitMix64.
+    """
+    mixed = (seed + (offset + 1) * 0x9E3779B97F4A7C15) & _MASK
+    mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 & _MASK
+    mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & _MASK
+    return mixed ^ mixed >> 31
 
 
 def make_generator(index: int) -> DeviceGenerator:
-    """Return a new generator on a virtual device."""
+    """Return a new generator on a virtual device.
+
+    Source:
+        c10/core/GeneratorImpl.h, `default_rng_seed_val`.
+    """
     generator = DeviceGenerator()
     generator.device_index = index
-    return generator
+    _by_address[address_of(generator)] = generator
+    return generator.manual_seed(67280421310721)
+
+
+def device_generator(generator: Any) -> DeviceGenerator | None:
+    """Return the generator of a virtual device that an operator was given; None for one of the CPU.
+
+    An operator gets another Python object of the same generator in C++.
+    """
+    return None if generator is None else _by_address.get(address_of(generator))
 
 
 class _AnyGenerator(type(RawGenerator)):  # type: ignore[misc]  # the metaclass of a C type
