@@ -14,14 +14,15 @@ class DispatchPlan:
     """What the hot path needs of a plan."""
 
     __slots__ = (
-        "arguments", "call", "fresh", "func", "is_composite", "is_flat", "is_item", "is_seen", "listens", "plan",
-        "special",
+        "arguments", "call", "evaluating", "fresh", "func", "is_composite", "is_flat", "is_item", "is_seen", "listens",
+        "plan", "special",
     )  # fmt: skip
 
     def __init__(self, func: Any, plan: Plan, special: Any) -> None:
         self.func = func  # keeps it alive: plans are found by its id
         self.is_composite = _is_composite(func)
         self.plan = plan
+        self.evaluating = None if plan.evaluating is None else DispatchPlan(func, plan.evaluating, special)
         self.special = special
         self.call = func._op  # noqa: SLF001  what OpOverload.__call__ calls, one Python frame deeper
         kept = [a for a in plan.tensors if plan.touches and (a.is_read or a.is_write)]
@@ -39,6 +40,7 @@ class DispatchPlan:
 class HigherOrder:
     """Stands for an operator whose parts come to the mode by themselves, such as a conditional or a dispatch graph."""
 
+    evaluating = None
     is_composite = False
     is_item = False
     is_seen = False

@@ -1,6 +1,7 @@
 """What an operator reads and writes: worked out once from its schema, then looked up."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -8,7 +9,7 @@ import torch
 from syncheck.hb.ids import Access, AllocationId, ViewId
 from syncheck.instrument.torch_internals import schema_of
 from syncheck.semantics.library import operator as described_operator
-from syncheck.semantics.operators import HIDDEN_WRITES, METADATA, SIZE_ONLY
+from syncheck.semantics.operators import HIDDEN_WRITES, METADATA, SIZE_ONLY, TRAINING_WRITES
 from syncheck.semantics.waits import SYNCHRONIZING
 
 _DTYPE_NAMES = {
@@ -45,6 +46,8 @@ class Plan:
         random: it draws from a generator.
         has_generator: it takes a `generator` argument.
         has_device: it takes a `device` argument.
+        training: position of its argument `training`, where that decides what it writes; -1 for any other operator.
+        evaluating: the plan that holds where that argument is False.
     """
 
     name: str
@@ -56,6 +59,12 @@ class Plan:
     random: bool
     has_generator: bool
     has_device: bool
+    training: int = -1
+    evaluating: "Plan | None" = None
+
+    def is_evaluating(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        """Return whether the plan `evaluating` holds for a call."""
+        return not (args[self.training] if self.training < len(args) else kwargs.get("training", True))
 
 
 def plan_of(func: Any) -> Plan:
@@ -80,8 +89,8 @@ def plan_of(func: Any) -> Plan:
         if effect is not None:
             reads, writes = argument.name in effect.reads, argument.name in effect.writes
         arguments.append(Argument(index, argument.name, "[]" in kind or "List" in kind, writes, reads))
-    names = {argument.name for argument in schema.arguments}
-    return Plan(
+    names = [argument.name for argument in schema.arguments]
+    plan = Plan(
         name=schema.name,
         base=base,
         tensors=tuple(arguments),
@@ -92,6 +101,11 @@ def plan_of(func: Any) -> Plan:
         has_generator="generator" in names,
         has_device="device" in names,
     )
+    written = TRAINING_WRITES.get(base, ()) if "training" in names else ()
+    if not any(argument.is_write for argument in arguments if argument.position in written):
+        return plan
+    read = [a._replace(is_write=False) if a.position in written else a for a in arguments]
+    return replace(plan, training=names.index("training"), evaluating=replace(plan, tensors=tuple(read)))
 
 
 def unique(accesses: list[Access]) -> list[Access]:

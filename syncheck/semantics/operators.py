@@ -24,10 +24,23 @@ SIZE_ONLY = frozenset(
 ALLOCATING = frozenset("empty empty_like empty_strided new_empty new_empty_strided empty_permuted".split())
 """Operators that make memory and do not write it."""
 
-HIDDEN_WRITES = {"native_batch_norm": (3, 4), "cudnn_batch_norm": (3, 4), "miopen_batch_norm": (3, 4)}
+HIDDEN_WRITES = {
+    "native_batch_norm": (3, 4), "cudnn_batch_norm": (3, 4), "miopen_batch_norm": (3, 4),
+    "batch_norm_gather_stats": (3, 4), "batch_norm_gather_stats_with_counts": (3, 4), "batch_norm_update_stats": (1, 2),
+}  # fmt: skip
 """Arguments, by position, that are written although the schema does not mark them: running statistics.
 
-Source: native_functions.yaml, native_batch_norm; aten/src/ATen/native/Normalization.cpp writes them in training mode.
+Source: native_functions.yaml; aten/src/ATen/native/Normalization.cpp, aten/src/ATen/native/cuda/Normalization.cu.
+"""
+
+TRAINING_WRITES = {
+    "native_batch_norm": (3, 4), "cudnn_batch_norm": (3, 4), "miopen_batch_norm": (3, 4),
+    "_native_batch_norm_legit": (3, 4),
+}  # fmt: skip
+"""Arguments, by position, that are only read where the operator's argument `training` is False.
+
+Source: aten/src/ATen/native/Normalization.cpp and native/cudnn/BatchNorm.cpp: running statistics are updated in
+training mode. In evaluation mode InstanceNorm copies its own back, by operators that are seen.
 """
 
 HOST_OUTPUTS = {"_pack_padded_sequence": 1, "_pad_packed_sequence": 1}

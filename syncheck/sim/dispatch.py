@@ -64,6 +64,8 @@ class Dispatcher:
             if func.namespace == "_c10d_functional":
                 return self._distributed.run_functional(func, args, kwargs)
             plan = self._plans[func] = plan_of(func)
+        if plan.evaluating is not None and plan.is_evaluating(args, kwargs):
+            plan = plan.evaluating
         special = self._copies.specials.get(plan.base)
         result = RunPlain(args, kwargs) if special is None else special(func, plan, args, kwargs)
         if isinstance(result, RunPlain):

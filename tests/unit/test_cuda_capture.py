@@ -376,3 +376,19 @@ def test_a_gradient_that_another_stream_uses_is_protected_as_torch_does_it(gpu):
     _, (made, _, _), _ = [access for call in launches if call[2] == "aten::mul" for access in call[3] if access[2]]
     default = launches[-1][1]
     assert [(call[1], *call[3:]) for call in gpu.monitor.named("record_stream")] == [(made, default, 0)]
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_batch_norm_writes_its_statistics_in_training_mode_only(gpu, training):
+    x, mean, variance = torch.ones(4, 3), torch.zeros(3), torch.ones(3)
+    torch._native_batch_norm_legit(x, None, None, mean, variance, training, 0.1, 1e-5)
+    accesses = gpu.monitor.launches()[-1][1]
+    assert accesses[:3] == [False, training, training]
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_batch_norm_of_libraries_writes_its_statistics_in_training_mode_only(training):
+    plan = operator_plan(torch.ops.aten.cudnn_batch_norm.default)
+    if plan.is_evaluating((None, None, None, None, None, training, 0.1, 1e-5), {}):
+        plan = plan.evaluating
+    assert [argument.is_write for argument in plan.tensors] == [False, False, False, training, training]
