@@ -173,6 +173,7 @@ class Hooks:
     def _enter_context(self, original: Any) -> Any:
         @wraps(original)
         def enter(context: Any) -> Any:
+            self._launches.entering(context, context.stream)
             result = original(context)
             self._entered(context, context.stream)
             return result
@@ -182,6 +183,7 @@ class Hooks:
     def _enter_stream(self, original: Any) -> Any:
         @wraps(original)
         def enter(stream: Any) -> Any:
+            self._launches.entering(stream, stream)
             result = original(stream)
             self._entered(stream, stream)
             return result
@@ -205,6 +207,7 @@ class Hooks:
 
         @wraps(original)
         def leave(owner: Any, *error: Any) -> Any:
+            self._launches.left(owner)
             entered = owner.__dict__.get("_syncheck_entered")
             if entered:
                 entry = entered.pop()

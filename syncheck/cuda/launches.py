@@ -1,6 +1,8 @@
 """Reports launches, with what torch itself orders around them."""
 
+import threading
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -14,6 +16,15 @@ from syncheck.instrument.gradients import Gradients
 from syncheck.instrument.namer import Namer
 from syncheck.instrument.plan import unique
 from syncheck.instrument.torch_internals import current_node, sequence_number
+
+_ENTERED_IN_NODE = "_syncheck_entered_in_node"
+
+
+class _InNode(threading.local):
+    """The calling thread; `entered`: (device, stream before) of the contexts entered in the node that it runs."""
+
+    def __init__(self) -> None:
+        self.entered: list[tuple[int, StreamId]] = []
 
 
 class Launches:
@@ -32,6 +43,7 @@ class Launches:
         self._memory = memory
         self._namer = namer
         self.gradients = Gradients()
+        self._in_node = _InNode()
         reporter.on_findings = self.name_findings
 
     def launch(
@@ -76,8 +88,22 @@ class Launches:
         """An operator is about to be reported while a backward pass runs."""
         node = current_node()
         if node is not None:
-            number = sequence_number(node)
-            self.gradients.protect(self._reporter.monitor, number, stream, accesses)
+            device = self._streams.device_of(stream)
+            own = next((before for other, before in self._in_node.entered if other == device), stream)
+            self.gradients.protect(self._reporter.monitor, sequence_number(node), own, stream, accesses)
+
+    def entering(self, owner: Any, stream: Any) -> None:
+        """A context is about to make a stream current: in a backward pass, remember the stream of the node."""
+        if self._reporter.backward_site and stream is not None and current_node() is not None:
+            device = stream.device_index
+            self._in_node.entered.append((device, self._streams.current(device)))
+            owner.__dict__[_ENTERED_IN_NODE] = owner.__dict__.get(_ENTERED_IN_NODE, 0) + 1
+
+    def left(self, owner: Any) -> None:
+        """A context has ended."""
+        if owner.__dict__.get(_ENTERED_IN_NODE):
+            owner.__dict__[_ENTERED_IN_NODE] -= 1
+            self._in_node.entered.pop()
 
     def replay_callbacks(self, callbacks: list[Callback]) -> None:
         """Report callbacks that came while an operator ran."""

@@ -280,7 +280,9 @@ class Backward:
         """An operator is about to run."""
         run = self._run
         if run is not None and run.node is not None:
-            run.gradients.protect(self._gpus.monitor, run.n_nodes, stream, accesses)
+            device = self._gpus.device_of(stream)
+            own = run.node_streams.get(device, self._gpus.devices[device].default_stream)
+            run.gradients.protect(self._gpus.monitor, run.n_nodes, own, stream, accesses)
 
     def _leave_node(self, run: _Run) -> None:
         node = run.node

@@ -36,3 +36,51 @@ def test_batch_norm_only_reads_its_statistics_in_evaluation_mode(check):
 
 def test_batch_norm_writes_its_statistics_in_training_mode(check):
     assert "SYN103" in check(lambda: normalize_on_two_streams(training=True))
+
+
+def offload_gradients(parameter, side, *, records):
+    """Copy a gradient to the host in a hook, on a stream of its own, and let go of it."""
+
+    def hook(taken):
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            host = taken.grad.to("cpu", non_blocking=True)
+        if records:
+            taken.grad.record_stream(side)
+        taken.grad = None
+        kept.append(host)
+
+    kept = []
+    parameter.register_post_accumulate_grad_hook(hook)
+
+
+@pytest.mark.parametrize("records", [False, True])
+def test_a_gradient_that_a_hook_reads_on_a_side_stream_is_not_protected(check, records):
+    def program():
+        weight = torch.ones(1 << 19, device="cuda", requires_grad=True)
+        offload_gradients(weight, torch.cuda.Stream(), records=records)
+        for _ in range(2):
+            (weight * 2).sum().backward()
+        torch.cuda.synchronize()
+
+    assert check(program) == ([] if records else ["SYN201"])
+
+
+def test_a_gradient_that_a_tensor_hook_reads_on_a_side_stream_is_not_protected(check):
+    def program():
+        side, norms = torch.cuda.Stream(), []
+
+        def hook(gradient):
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                norms.append(gradient.norm())
+
+        x = torch.ones(1 << 19, device="cuda", requires_grad=True)
+        for _ in range(2):
+            y = x * 2
+            y.register_hook(hook)
+            (y * 3).sum().backward()
+            x.grad = None
+        torch.cuda.synchronize()
+
+    assert check(program) == ["SYN201"]

@@ -392,3 +392,28 @@ def test_batch_norm_of_libraries_writes_its_statistics_in_training_mode_only(tra
     if plan.is_evaluating((None, None, None, None, None, training, 0.1, 1e-5), {}):
         plan = plan.evaluating
     assert [argument.is_write for argument in plan.tensors] == [False, False, False, training, training]
+
+
+def test_a_gradient_that_a_hook_uses_on_a_stream_that_it_entered_is_not_protected(gpu):
+    torch.ones(4)
+    gpu.current.handle = 7
+    torch.ones(4)
+    gpu.current.handle = 0
+
+    def hook(gradient):
+        block, stream = SimpleNamespace(), SimpleNamespace(device_index=0)
+        gpu.cuda.launches.entering(block, stream)
+        gpu.current.handle = 7
+        gradient.norm()
+        gpu.current.handle = 0
+        gpu.cuda.launches.left(block)
+
+    x = torch.ones(4, requires_grad=True)
+    y = x.sin()
+    y.register_hook(hook)
+    loss = (y * 3).sum()
+    gpu.cuda.launches.gradients.begin(gpu.cuda.memory.next_ident())
+    gpu.cuda.reporter.backward_site = 1
+    loss.backward()
+    assert gpu.monitor.named("record_stream") == []
+    gpu.cuda.reporter.backward_site = 0
