@@ -46,6 +46,18 @@ training mode. In evaluation mode InstanceNorm copies its own back, by operators
 HOST_OUTPUTS = {"_pack_padded_sequence": 1, "_pad_packed_sequence": 1}
 """Results that are in host memory, by position. Source: aten/src/ATen/native/PackedSequence.cpp, `batch_sizes_t`."""
 
+ROWS: dict[str, tuple[int | None, int]] = {
+    "index_select": (1, 2), "index_copy_": (1, 2), "index_add_": (1, 2), "index_fill_": (1, 2), "index_reduce_": (1, 2),
+    "gather": (1, 2), "scatter_": (1, 2), "scatter_add_": (1, 2), "scatter_reduce_": (1, 2), "embedding": (None, 1),
+    "index": (None, 1), "index_put_": (None, 1), "_index_put_impl_": (None, 1), "_unsafe_index": (None, 1),
+}  # fmt: skip
+"""Operators that touch of their first tensor what an index says: positions of `dim`, if any, and of the index.
+
+Source: native_functions.yaml; aten/src/ATen/native/TensorAdvancedIndexing.cpp, Embedding.cpp.
+"""
+ELEMENTWISE = frozenset("gather scatter_ scatter_add_ scatter_reduce_".split())
+"""Those of `ROWS` with an index for each element: in the other dimensions they touch as much as the index is long."""
+
 # -- where operators run
 
 TAKE_HOST_TENSORS = frozenset(

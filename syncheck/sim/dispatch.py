@@ -11,7 +11,7 @@ from syncheck.instrument.plan import Plan, plan_of, tensors_in, tensors_of
 from syncheck.instrument.tensor_facts import TorchFacts
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.semantics.library import operator as described_operator
-from syncheck.semantics.operators import HOST_OUTPUTS
+from syncheck.semantics.operators import HOST_OUTPUTS, ROWS
 from syncheck.semantics.waits import HostWait, host_wait
 from syncheck.sim.autograd import Backward
 from syncheck.sim.compute import Compute
@@ -21,6 +21,7 @@ from syncheck.sim.graph_recorder import GraphRecorder
 from syncheck.sim.launches import Launches, TensorArguments
 from syncheck.sim.memory import dense_parts
 from syncheck.sim.placement import Placement
+from syncheck.sim.rows import blocks_of
 from syncheck.sim.runtime import Runtime
 
 _HOST = torch.device("cpu")
@@ -114,7 +115,8 @@ class Dispatcher:
             result = self._recorder.run(func, plan, tensors, args, kwargs)
         else:
             result = self._compute.run(func, plan, args, kwargs, device)
-        accesses = self._accesses(plan, tensors)
+        accesses = self._rows(plan, args, kwargs) if plan.base in ROWS and not capturing else None
+        accesses = self._accesses(plan, tensors, accesses)
         if wait is HostWait.BEFORE:  # the host learns a size or a number, then the kernel is launched
             self._report(plan, [access for access in accesses if not access[2]], device, stream)
             runtime.wait_in_operator(stream)
@@ -141,11 +143,27 @@ class Dispatcher:
         tag = self._memory.of(tensor)
         return tag is not None and tag.device != HOST_DEVICE
 
-    def _accesses(self, plan: Plan, tensors: TensorArguments) -> list[Access]:
+    def _rows(self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Access] | None:
+        """Return the accesses to the first tensor of an operator that has an index; None if it touches all of it.
+
+        In a capture that is not known: the index may have other values at a replay.
+        """
+        tag = self._memory.of(args[0]) if args and isinstance(args[0], torch.Tensor) else None
+        if tag is None:
+            return None
+        with self._runtime.unmonitored():
+            blocks = blocks_of(plan.base, args, kwargs)
+        if blocks is None:
+            return None
+        is_write = plan.tensors[0].is_write
+        return [(tag.ident, self._memory.view_of_block(args[0], block), is_write) for block in blocks]
+
+    def _accesses(self, plan: Plan, tensors: TensorArguments, first: list[Access] | None) -> list[Access]:
+        """Return the accesses to an operator's tensors; `first`: those to the first one, if they are known."""
         if not plan.touches:
             return []
-        accesses: list[Access] = []
-        for tensor, argument in tensors:
+        accesses: list[Access] = list(first or ())
+        for tensor, argument in tensors if first is None else tensors[1:]:
             if (argument.is_write or argument.is_read) and tensor.numel():
                 self._memory.add_access(accesses, tensor, is_write=argument.is_write)
         return accesses

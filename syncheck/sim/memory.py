@@ -14,6 +14,7 @@ from syncheck.instrument.plan import dtype_name
 from syncheck.instrument.torch_internals import functorch, sparse_parts, storage_key
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim.errors import NotSimulatedError, out_of_memory
+from syncheck.sim.rows import Block
 from syncheck.sim.virtual_gpus import VirtualGpus
 
 
@@ -185,6 +186,10 @@ class Memory:
         if tag is not None and tensor.numel():
             accesses.append((tag.ident, self.view(tensor), is_write))
 
+    def view_of_block(self, tensor: torch.Tensor, block: Block) -> ViewId:
+        """Return the view id of a part of a tensor."""
+        return self._view_of((*block, tensor.dtype), tensor.element_size())
+
     def view(self, tensor: torch.Tensor) -> ViewId:
         """Return the view id of a tensor's bytes."""
         item = tensor.element_size()
@@ -193,6 +198,9 @@ class Memory:
             key = (0, (tensor.untyped_storage().nbytes() // item,), (1,), tensor.dtype)
         else:
             key = (tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
+        return self._view_of(key, item)
+
+    def _view_of(self, key: tuple[Any, ...], item: int) -> ViewId:
         known = self._views.get(key)
         if known is None:
             offset, sizes, strides, dtype = key

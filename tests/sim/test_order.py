@@ -84,3 +84,69 @@ def test_a_gradient_that_a_tensor_hook_reads_on_a_side_stream_is_not_protected(c
         torch.cuda.synchronize()
 
     assert check(program) == ["SYN201"]
+
+
+READS = {
+    "index_select": lambda cache, index: cache.index_select(0, index),
+    "index": lambda cache, index: cache[index],
+    "embedding": lambda cache, index: torch.nn.functional.embedding(index, cache),
+    "gather": lambda cache, index: cache.gather(0, index[:, None].expand(-1, 16)),
+    "gather of a dimension": lambda cache, index: cache.t().gather(1, index[None].expand(16, -1)),
+    "two indices": lambda cache, index: cache.view(8, 2, 16)[index // 2, index % 2],
+    "mask": lambda cache, index: cache[torch.zeros(16, dtype=torch.bool, device="cuda").index_fill_(0, index, True)],
+}
+WRITES = {
+    "index_copy_": lambda cache, index: cache.index_copy_(0, index, torch.ones(len(index), 16, device="cuda")),
+    "index_put_": lambda cache, index: cache.index_put_((index,), torch.ones(len(index), 16, device="cuda")),
+    "negative": lambda cache, index: cache.index_put_((index - 16,), torch.ones(len(index), 16, device="cuda")),
+    "index_add_": lambda cache, index: cache.index_add_(0, index, torch.ones(len(index), 16, device="cuda")),
+    "index_fill_": lambda cache, index: cache.index_fill_(0, index, 1.0),
+    "scatter_": lambda cache, index: cache.scatter_(0, index[:, None].expand(-1, 16).contiguous(), 1.0),
+}
+
+
+def use_a_paged_cache(read, write, read_rows, written_rows):
+    cache = torch.zeros(16, 16, device="cuda")
+    to_read, to_write = torch.tensor(read_rows, device="cuda"), torch.tensor(written_rows, device="cuda")
+    main, side = torch.cuda.current_stream(), torch.cuda.Stream()
+    side.wait_stream(main)
+    with torch.cuda.stream(side):
+        kept = read(cache, to_read)
+    write(cache, to_write)
+    torch.cuda.synchronize()
+    del kept
+
+
+@pytest.mark.parametrize("read", READS.values(), ids=READS)
+def test_rows_that_an_index_reads_are_exact(check, read):
+    def program(written):
+        use_a_paged_cache(read, WRITES["index_copy_"], [1, 9, 2], written)
+
+    assert check(lambda: program([3, 8])) == []
+    assert check(lambda: program([3, 9])) == ["SYN102"]
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+def test_rows_that_an_index_writes_are_exact(check, write):
+    def program(written):
+        use_a_paged_cache(READS["index_select"], write, [1, 9, 2], written)
+
+    assert check(lambda: program([3, 8])) == []
+    assert check(lambda: program([3, 9])) == ["SYN102"]
+
+
+def test_many_scattered_rows_are_taken_together(check):
+    def program(n_rows, written):
+        cache = torch.zeros(n_rows, 2, device="cuda")
+        even = torch.arange(0, 1000, 2, device="cuda")
+        target = torch.tensor([written], device="cuda")
+        main, side = torch.cuda.current_stream(), torch.cuda.Stream()
+        side.wait_stream(main)
+        with torch.cuda.stream(side):
+            kept = cache.index_select(0, even)
+        cache.index_fill_(0, target, 1.0)
+        torch.cuda.synchronize()
+        del kept
+
+    assert check(lambda: program(2000, 1500)) == []
+    assert check(lambda: program(2000, 500)) == ["SYN102"]
