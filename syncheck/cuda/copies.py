@@ -14,6 +14,7 @@ from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import Streams
 from syncheck.hb.ids import BY_TORCH, Access, NamedKind, StreamId
 from syncheck.instrument.naming import name_of_tensor
+from syncheck.instrument.tensor_facts import is_staged_copy
 from syncheck.semantics.copies import HOST_DEVICE, CopyEnd, CopyPlan, copy_plan
 from syncheck.source.frames import frame_at
 
@@ -111,8 +112,7 @@ class Copies:
             with self._reporter.locked_monitor():
                 home = self._streams.current(target.get_device())
                 self._memory.begin_storage(target, home, self._reporter.site())
-        ends = [self._end(tensor, look_up=non_blocking) for tensor in (target, source)]
-        plan = copy_plan(*ends, non_blocking=non_blocking)
+        plan = self._plan(target, source, non_blocking=non_blocking)
         stream = self._streams.current(plan.device)
         if not source.is_cuda:
             self._look_at_source(source, plan, stream)
@@ -121,10 +121,23 @@ class Copies:
             self._launch_between(plan, stream, accesses, [target, source])
         else:
             self._launches.launch("aten::copy_", stream, plan.device, accesses, [target, source])
+        self._end_copy(plan, stream, target, source)
+
+    def _plan(self, target: torch.Tensor, source: torch.Tensor, *, non_blocking: bool) -> CopyPlan:
+        ends = [self._end(tensor, look_up=non_blocking) for tensor in (target, source)]
+        if ends[0].is_pinned or ends[1].is_pinned:
+            is_staged = is_staged_copy(target, source, to_host=ends[0].is_pinned)
+            ends = [end._replace(is_staged=end.is_pinned and is_staged) for end in ends]
+        return copy_plan(*ends, non_blocking=non_blocking)
+
+    def _end_copy(self, plan: CopyPlan, stream: StreamId, target: torch.Tensor, source: torch.Tensor) -> None:
+        """Report what the host does when a copy has been submitted."""
         if plan.host_waits:
             self._synchronize(stream)
         elif plan.uses_host_memory and not source.is_cuda:
             self._host.note_async_copy(source)
+        if plan.host_writes_target and (access := self._host.access(target, is_write=True)):
+            self._host.touched("aten::copy_", [access])
 
     def _end(self, tensor: torch.Tensor, *, look_up: bool) -> CopyEnd:
         """Return target or source of a copy; `look_up`: ask torch whether host memory is pinned, if that is unknown."""
@@ -138,6 +151,8 @@ class Copies:
         buffer = self._host.of(source)
         if buffer is not None:
             self._host.verify_unmodified(buffer, extent(source))
+            if plan.host_reads_source:
+                self._host.touch("aten::copy_", source)
         elif plan.overlaps_nothing and not self._reporter.monitor.capturing(stream):
             self._report_pageable(source)
 

@@ -1,9 +1,11 @@
-"""Answers about torch's tensors, for `syncheck.semantics.waits.host_wait`."""
+"""Answers about torch's tensors, for `syncheck.semantics`."""
 
 from collections.abc import Callable
 from typing import Any
 
 import torch
+
+from syncheck.semantics.copies import Layout, is_staged
 
 _MASKS = frozenset({torch.bool, torch.uint8})
 
@@ -29,3 +31,15 @@ class TorchFacts:
     def is_number(self, tensor: torch.Tensor) -> bool:
         """Return whether a tensor has one element."""
         return tensor.numel() == 1
+
+
+def is_staged_copy(target: torch.Tensor, source: torch.Tensor, *, to_host: bool) -> bool:
+    """Return whether a copy between a GPU and pinned host memory goes through a temporary; `to_host`: to the latter."""
+    if source.is_sparse or target.is_sparse:
+        return False
+    sizes = tuple(target.shape)
+    missing = (0,) * (target.dim() - source.dim())
+    widened = zip((*missing, *source.shape), (*missing, *source.stride()), sizes, strict=True)
+    strides = tuple(stride if size == wanted else 0 for size, stride, wanted in widened)
+    ends = Layout(sizes, target.stride(), str(target.dtype)), Layout(sizes, strides, str(source.dtype))
+    return is_staged(*(ends if to_host else reversed(ends)))

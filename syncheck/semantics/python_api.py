@@ -19,6 +19,9 @@ ALIASES = frozenset(
 )
 """Methods that hand out an alias of the whole tensor. Some copy where its strides ask for that, as `reshape` does."""
 
+REORDERING = frozenset("t transpose permute swapaxes swapdims movedim T mT H mH t_ transpose_ swapaxes_".split())
+"""Those of them after which the elements do not lie side by side any more."""
+
 PARTS = frozenset(
     "narrow select chunk split unbind tensor_split diagonal unfold split_with_sizes hsplit vsplit".split()
 )

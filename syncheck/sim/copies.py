@@ -8,6 +8,7 @@ import torch
 from syncheck.hb.ids import BY_TORCH, Access, NamedKind, StreamId
 from syncheck.instrument.naming import name_of_tensor
 from syncheck.instrument.plan import Plan, tensors_of
+from syncheck.instrument.tensor_facts import is_staged_copy
 from syncheck.semantics.copies import HOST_DEVICE, CopyEnd, CopyPlan, copy_plan
 from syncheck.sim.autograd import Backward
 from syncheck.sim.graph_recorder import GraphRecorder
@@ -188,13 +189,16 @@ class Copies:
         if not target.numel():
             return
         to, origin = self._memory.of(target), self._memory.of(source)
-        plan = copy_plan(_end(to), _end(origin), non_blocking=non_blocking)
+        is_staged = any(tag is not None and tag.pinned for tag in (to, origin)) and is_staged_copy(
+            target, source, to_host=to is not None and to.pinned
+        )
+        plan = copy_plan(_end(to, is_staged), _end(origin, is_staged), non_blocking=non_blocking)
         gpus = self._gpus
         self._backward.enter_node(plan.device)
         stream = gpus.current_stream(plan.device)
         if plan.host_reads_source and origin is not None:
             self._launches.host_read("aten::copy_", source)
-        if plan.uses_host_memory and plan.device == _end(to).device:
+        if (plan.uses_host_memory or plan.host_reads_source) and plan.device == _end(to).device:
             self._runtime.verify_unmodified(source)
         if plan.overlaps_nothing and not gpus.monitor.capturing(stream):
             self._report_pageable(source)
@@ -205,7 +209,9 @@ class Copies:
         if plan.host_waits:
             what = "a copy to the host" if to is None or to.device == HOST_DEVICE else "a blocking copy"
             self._synchronize(stream, what, is_asked_for=not non_blocking)
-        elif origin is not None and origin.device == HOST_DEVICE and origin.pinned and origin.exported:
+        if plan.host_writes_target:
+            self._launches.host_write("aten::copy_", target)
+        elif plan.uses_host_memory and origin is not None and origin.device == HOST_DEVICE and origin.exported:
             origin.in_flight = self._memory.checksum(source.untyped_storage())
 
     def _accesses(
@@ -246,8 +252,8 @@ class Copies:
             gpus.monitor.sync_stream(stream, gpus.site(), explicit=False)
 
 
-def _end(tag: Allocation | None) -> CopyEnd:
-    return CopyEnd(HOST_DEVICE) if tag is None else CopyEnd(tag.device, tag.pinned)
+def _end(tag: Allocation | None, is_staged: bool = False) -> CopyEnd:
+    return CopyEnd(HOST_DEVICE) if tag is None else CopyEnd(tag.device, tag.pinned, tag.pinned and is_staged)
 
 
 def _is_non_blocking(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -57,5 +57,10 @@ class Launches:
         """Report that the host reads a tensor, where a stream may be using it."""
         self.host_touch(operator, [(tensor, _READ)])
 
+    def host_write(self, operator: str, tensor: torch.Tensor) -> None:
+        """Report that the host writes a tensor, where a stream may be using it."""
+        self.host_touch(operator, [(tensor, _WRITE)])
+
 
 _READ = Argument(0, "self", is_list=False, is_write=False, is_read=True)
+_WRITE = Argument(0, "self", is_list=False, is_write=True, is_read=False)

@@ -99,7 +99,7 @@ class Binding:
         if picks or is_list(node):
             self._operators.index_put(owner, picks, values, node)
             return
-        part = self._operators.alias(owner, self._operators.part_of(owner, index))
+        part = self._operators.item(owner, index)
         if values and values[-1].block.device != part.block.device:
             self._evaluator.transfers.method(part, "copy_", Call(node, [values[-1]]))
         else:

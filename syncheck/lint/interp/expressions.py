@@ -34,6 +34,7 @@ from syncheck.lint.interp.values import (
     tensors_in,
     truth,
 )
+from syncheck.semantics.python_api import REORDERING
 
 _LIKE = {"List": "Tuple", "Set": "Tuple", "SetComp": "ListComp"}
 """Expressions that are evaluated as another one is."""
@@ -293,7 +294,7 @@ class Expressions:
             picks = tensors_in(index)
             if picks or is_list(node):
                 return self._operators.index(owner, picks, node)
-            return self._operators.alias(owner, self._operators.part_of(owner, index))
+            return self._operators.item(owner, index)
         if isinstance(owner, Mapping) and isinstance(index, Constant):
             return owner.items.get(index.value, UNKNOWN) if is_key(index.value) else UNKNOWN
         if isinstance(owner, Sequence) and isinstance(index, Constant):
@@ -351,7 +352,7 @@ class Expressions:
         if name == "device":
             return Device(owner.block.device)
         if name in {"T", "mT", "H", "mH", "data", "real", "values", "indices"}:
-            return self._operators.alias(owner, owner.part)
+            return self._operators.alias(owner, owner.part, is_strided=name in REORDERING)
         return Attribute(owner, name)
 
 

@@ -29,6 +29,7 @@ from syncheck.semantics.python_api import (
     NEW,
     OVERWRITING,
     PARTS,
+    REORDERING,
     RETURNING_VALUES,
     operator_of,
 )
@@ -192,7 +193,8 @@ class Operators:
         if name in MEMBERS_WITHOUT_MEMORY:
             return UNKNOWN
         if name in ALIASES or name in PARTS:
-            alias = self.alias(tensor, tensor.part if name in ALIASES else None)
+            alias = self.alias(tensor, tensor.part if name in ALIASES else None, is_strided=name in REORDERING)
+            alias.is_strided &= name != "contiguous"
             if name.startswith("detach"):
                 alias.leaves, alias.keeps = (), ()
             return alias
@@ -207,9 +209,15 @@ class Operators:
         kwargs = {name: _plain(value) for name, value in call.kwargs.items()}
         return host_wait(operator, [_plain(value) for value in args], kwargs, _FACTS)
 
-    def alias(self, tensor: Tensor, part: Part) -> Tensor:
-        """Return a tensor over the same memory."""
-        return Tensor(tensor.block, part, tensor.leaves, tensor.keeps, tensor.stream, is_mask=tensor.is_mask)
+    def alias(self, tensor: Tensor, part: Part, *, is_strided: bool = False) -> Tensor:
+        """Return a tensor over the same memory; `is_strided`: its elements no longer lie side by side."""
+        alias = Tensor(tensor.block, part, tensor.leaves, tensor.keeps, tensor.stream, is_mask=tensor.is_mask)
+        alias.is_strided = tensor.is_strided or is_strided
+        return alias
+
+    def item(self, tensor: Tensor, index: Value) -> Tensor:
+        """Return the part of a tensor that numbers and slices select."""
+        return self.alias(tensor, self.part_of(tensor, index), is_strided=_is_strided(index))
 
     def asked_by_host(self, tensor: Tensor, node: ast.AST) -> None:
         """Let the host ask whether a tensor is true."""
@@ -273,6 +281,19 @@ def is_list(node: ast.AST) -> bool:
         return False
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     return any(isinstance(part, ast.List) for part in parts)
+
+
+def _is_strided(index: Value) -> bool:
+    """Return whether what an index selects is known not to lie side by side: `[:, :64]`, `[::2]`."""
+    items = index.items if isinstance(index, Sequence) else [index]
+    values = [item.value for item in items if isinstance(item, Constant)]
+    if len(values) < len(items) or any(value is None or value is Ellipsis for value in values):
+        return False
+    slices = [value for value in values if isinstance(value, slice)]
+    if any(part.step not in {None, 1} for part in slices):
+        return True
+    rest = values[next((i for i, value in enumerate(values) if not _is_row(value)), len(values)) + 1 :]
+    return any(_is_row(value) or (isinstance(value, slice) and value != slice(None)) for value in rest)
 
 
 def _is_row(value: object) -> bool:

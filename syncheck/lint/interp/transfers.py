@@ -126,9 +126,15 @@ class Transfers:
             return
         if plan.overlaps_nothing and not source.block.escaped:
             self._report_pageable(stream, node)
+        if plan.host_reads_source:
+            machine.touch_host("aten::copy_", [(source, False)], node)
+        if not plan.uses_host_memory:
+            touched = [(tensor, is_write) for tensor, is_write in touched if tensor.block.device is not None]
         machine.launch(stream, "aten::copy_", touched, node)
         if plan.host_waits:
             machine.sync_stream(stream, node, explicit=False)
+        if plan.host_writes_target:
+            machine.touch_host("aten::copy_", [(target, True)], node)
 
     def _report_pageable(self, stream: StreamId, node: ast.AST) -> None:
         machine = self._machine
@@ -166,7 +172,7 @@ class Transfers:
 
 def _end(tensor: Tensor) -> CopyEnd:
     device = tensor.block.device
-    return CopyEnd(HOST_DEVICE if device is None else device, tensor.block.is_pinned)
+    return CopyEnd(HOST_DEVICE if device is None else device, tensor.block.is_pinned, tensor.is_strided)
 
 
 def _is_type(value: Value) -> bool:

@@ -155,6 +155,7 @@ class Tensor(Value):
         grad: its gradient, if it has one.
         is_leaf: it requires a gradient.
         is_mask: it is known to hold truth values, so that as an index it must be counted.
+        is_strided: its elements are known not to lie side by side.
         hooks: what a backward pass calls with its gradient, and whether with the tensor itself instead.
     """
 
@@ -166,6 +167,7 @@ class Tensor(Value):
     grad: "Tensor | None" = None
     is_leaf: bool = False
     is_mask: bool = False
+    is_strided: bool = False
     hooks: list[tuple[Value, bool]] = field(default_factory=list)
 
 
