@@ -2,14 +2,15 @@
 
 Source:
     torch/csrc/autograd/engine.cpp: a node runs on the stream of its forward op; its input buffer waits for the streams
-    that produced its gradients; at the end the streams of the leaves are joined with the caller's current streams.
+    that produced its gradients; at the end the streams of the leaves, and of the nodes whose gradients were asked for,
+    are joined with the caller's current streams (`exec_post_processing`), and then callbacks are called.
     A node's stream is the one that was current when it was made: torch/csrc/autograd/input_metadata.cpp.
 """
 
 import threading
 import weakref
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +24,7 @@ from syncheck.instrument.torch_internals import (
     C,
     SetExcludeDispatchKeyGuard,
     current_node,
+    functorch,
     next_sequence_number,
     sequence_number,
 )
@@ -76,6 +78,9 @@ class _Run:
         log: of the thread that made the node that runs now.
         n_nodes: how many have run.
         gradients: what they have made.
+        captured: nodes whose gradients were asked for by `inputs`; None if all leaves get theirs.
+        depth: of calls inside of this one.
+        has_ended: all nodes have run.
     """
 
     caller: dict[int, StreamId]
@@ -90,6 +95,9 @@ class _Run:
     leaves: set[StreamId] = field(default_factory=set)
     n_nodes: int = 0
     gradients: Gradients = field(default_factory=Gradients)
+    captured: set[Any] | None = None
+    depth: int = 0
+    has_ended: bool = False
 
 
 class Backward:
@@ -143,8 +151,7 @@ class Backward:
             return
         is_noted = self._log.streams and self._run is None
         if is_noted and tensor.layout is torch.strided:  # a sparse one has no view, by which its node is found
-            with SetExcludeDispatchKeyGuard(_AUTOGRAD, False):
-                node: Any = torch.autograd.graph.get_gradient_edge(tensor).node
+            node: Any = _node_of(tensor)
             node.metadata.setdefault("syncheck", dict(self._gpus.thread.streams))
 
     def note_function(self, outputs: Any, device: Callable[[torch.Tensor], int]) -> None:
@@ -171,34 +178,62 @@ class Backward:
         return self._run is not None
 
     @contextmanager
-    def running(self) -> Iterator[None]:
-        """Bracket one call of backward() or grad()."""
+    def running(self, inputs: Sequence[Any]) -> Iterator[None]:
+        """Bracket one call of backward() or grad(); `inputs`: whose gradients were asked for, if not all."""
         outer = self._run
         if outer is not None:  # nested, as checkpointing does: it belongs to the node that runs
-            yield
+            outer.depth += 1
+            try:
+                yield
+            finally:
+                outer.depth -= 1
             return
         gpus = self._gpus
         state = gpus.thread
         caller = {device.index: gpus.current_stream(device.index) for device in gpus.devices}
         for log in self._logs:
             log.tag_nodes()
-        self._local.run = _Run(caller, dict(state.streams), state.device, log=self._log)
+        captured = {node for value in inputs if (node := _node_of(value)) is not None} or None
+        self._local.run = _Run(caller, dict(state.streams), state.device, log=self._log, captured=captured)
         self._local.run.gradients.begin(gpus.next_allocation())
         try:
             yield
         finally:
             run = self._run
+            if run:
+                self._end(run)
             self._local.run = None
-            state.streams = run.saved if run else state.streams
             state.device = run.saved_device if run else state.device
             if self._log.streams:  # hooks may have made others current; what comes is made under the caller's
                 self.streams_changed()
-            if run:
-                self._join_leaves(run)
+
+    def call_at_end(self, callback: Callable[[], Any]) -> Any:
+        """Call what was queued for the end of a backward pass: the leaves have been joined by then."""
+        run = self._run
+        if run is not None and not run.depth:
+            self._end(run)
+        return callback()
+
+    def _end(self, run: _Run) -> None:
+        """All nodes have run: make the caller's streams current again, and join the leaves with them."""
+        if run.has_ended:
+            return
+        run.has_ended = True
+        self._leave_node(run)
+        run.node = None
+        self._gpus.thread.streams = dict(run.saved)
+        self._join_leaves(run)
 
     def _join_leaves(self, run: _Run) -> None:
-        for leaf in list(run.arrived_leaves):  # those that launched nothing
-            self._pass_on(run, leaf)
+        while run.arrived:  # those that launched nothing
+            silent = max(run.arrived, key=sequence_number)
+            if run.captured is None or silent in run.captured or any(_leads_to(silent, n) for n in run.captured):
+                self._pass_on(run, silent)
+            else:
+                del run.arrived[silent]
+        for leaf in list(run.arrived_leaves):
+            if run.captured is None or leaf in run.captured:
+                self._pass_on(run, leaf)
         for stream in sorted(run.leaves):
             target = run.caller[self._gpus.device_of(stream)]
             if target != stream:
@@ -297,7 +332,7 @@ class Backward:
 
     def _produced(self, run: _Run, node: Any, streams: set[StreamId]) -> None:
         """A node has produced gradients on some streams."""
-        if _is_leaf(node):
+        if _is_leaf(node) or (run.captured is not None and node in run.captured):
             run.leaves |= streams
         for follower, _ in node.next_functions:
             if follower is not None:
@@ -316,6 +351,21 @@ class Backward:
         return run.log.at(sequence_number(node))
 
 
+class Engine:
+    """Torch's engine, of which programs queue callbacks."""
+
+    def __init__(self, original: Any, backward: Backward) -> None:
+        self._original = original
+        self._backward = backward
+
+    def queue_callback(self, callback: Callable[[], Any]) -> None:
+        """Have a function called at the end of the backward pass that runs now."""
+        self._original.queue_callback(lambda: self._backward.call_at_end(callback))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._original, name)
+
+
 def _leads_to(start: Any, node: Any) -> bool:
     """Return whether a node's gradients come, by way of others, from another one; a few steps are looked at."""
     seen, front = {start}, [start]
@@ -327,6 +377,16 @@ def _leads_to(start: Any, node: Any) -> bool:
                 seen.add(follower)
                 front.append(follower)
     return False
+
+
+def _node_of(value: Any) -> Any:
+    """Return the node that gets the gradient of a tensor, or of a gradient edge; None for a wrapper of `torch.func`."""
+    if not isinstance(value, torch.Tensor):
+        return value.node
+    if functorch.is_functorch_wrapped_tensor(value):
+        return value.grad_fn
+    with SetExcludeDispatchKeyGuard(_AUTOGRAD, False):
+        return torch.autograd.graph.get_gradient_edge(value).node
 
 
 def _is_leaf(node: Any) -> bool:

@@ -21,7 +21,7 @@ from syncheck.instrument.torch_internals import engine
 from syncheck.sanitizer.monitor import Monitor
 from syncheck.semantics.threads import ThreadState
 from syncheck.sim.autocast import Autocast
-from syncheck.sim.autograd import Backward
+from syncheck.sim.autograd import Backward, Engine
 from syncheck.sim.compute import Compute
 from syncheck.sim.copies import Copies
 from syncheck.sim.creation import Creation
@@ -154,13 +154,15 @@ class Simulator:
 
         @wraps(original)
         def run(*args: Any, **kwargs: Any) -> Any:
-            with backward.running():
+            with backward.running(args[4] if len(args) > 4 else ()):
                 result = original(*args, **kwargs)
             if not backward.is_running:
                 distributed.join_ddp_pending()
             return result
 
         patches.everywhere({original: run})
+        variable: Any = torch.autograd.Variable
+        patches.set(variable, "_execution_engine", Engine(variable._execution_engine, backward))  # noqa: SLF001  no public name
         apply = torch.autograd.Function.apply.__func__  # type: ignore[attr-defined]  # a class method
         device = self.runtime.memory.device
 

@@ -150,3 +150,64 @@ def test_many_scattered_rows_are_taken_together(check):
 
     assert check(lambda: program(2000, 1500)) == []
     assert check(lambda: program(2000, 500)) == ["SYN102"]
+
+
+def test_callbacks_at_the_end_of_a_backward_pass_come_after_the_wait_for_the_leaves(check):
+    def program(*, is_queued):
+        side, seen = torch.cuda.Stream(), []
+        with torch.cuda.stream(side):
+            weight = torch.ones(4, device="cuda", requires_grad=True)
+            loss = (weight * 2).sum()
+
+        def read():
+            seen.append(weight.grad.norm())
+            assert torch.cuda.current_stream() == torch.cuda.default_stream()
+
+        def hook(_):
+            if is_queued:
+                torch.autograd.Variable._execution_engine.queue_callback(read)
+            else:
+                with torch.cuda.stream(torch.cuda.default_stream()):
+                    read()
+
+        weight.register_post_accumulate_grad_hook(hook)
+        loss.backward()
+
+    assert check(lambda: program(is_queued=True)) == []
+    assert "SYN101" in check(lambda: program(is_queued=False))
+
+
+@pytest.mark.parametrize("through", ["a product", "a view", "not a leaf"])
+def test_gradients_that_are_asked_for_are_joined_as_those_of_leaves(check, through):
+    def program():
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            x = torch.ones(4, device="cuda", requires_grad=True)
+            if through == "not a leaf":
+                x = x * 3
+            y = x.view(2, 2) * 2 if through == "a view" else x * 2
+        torch.cuda.current_stream().wait_stream(side)
+        loss = y.sum()
+        (gradient,) = torch.autograd.grad(loss, [x])
+        gradient.record_stream(torch.cuda.current_stream())
+        gradient.sum()
+        side.wait_stream(torch.cuda.current_stream())
+
+    assert check(program) == []
+
+
+def test_a_leaf_whose_gradient_was_not_asked_for_is_not_joined(check):
+    def program():
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            x = torch.ones(4, device="cuda", requires_grad=True)
+            y = x * 2
+            noise = torch.ones(4, device="cuda")
+        torch.cuda.current_stream().wait_stream(side)
+        weight = torch.ones(4, device="cuda", requires_grad=True)
+        with torch.cuda.stream(side):
+            noise.add_(1)
+        torch.autograd.grad((y + weight).sum(), [weight])
+        noise.sum()
+
+    assert check(program) == ["SYN101"]
