@@ -1,4 +1,12 @@
-"""CUDA graphs: a capture records what its operators touch, a replay touches all of it at once."""
+"""CUDA graphs: a capture records what its operators touch, a replay touches all of it at once.
+
+A graph that draws random numbers has seed and offset in memory of its own, which torch fills on the capture's stream when
+the capture begins, and on the current one at each replay. Nothing orders the two, and no program can: they are not looked
+at.
+
+Source:
+    aten/src/ATen/cuda/CUDAGeneratorImpl.cpp, `capture_prologue` and `replay_prologue`; seen on an H200.
+"""
 
 from functools import wraps
 from typing import Any
@@ -11,6 +19,7 @@ from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import Streams
 from syncheck.hb.ids import GraphId
 from syncheck.instrument.patching import Patches
+from syncheck.instrument.torch_internals import disable_dispatch_modes
 
 _IDENT = "_syncheck_graph"
 
@@ -40,7 +49,8 @@ class Graphs:
 
         @wraps(original)
         def capture_begin(graph: Any, *args: Any, **kwargs: Any) -> Any:
-            result = original(graph, *args, **kwargs)
+            with disable_dispatch_modes():
+                result = original(graph, *args, **kwargs)
             if not reporter.callbacks_suppressed:
                 ident, device = reporter.next_graph(), devices.current_device()
                 setattr(graph, _IDENT, (reporter.token, ident, device))
@@ -70,7 +80,8 @@ class Graphs:
 
         @wraps(original)
         def replay(graph: Any) -> Any:
-            result = original(graph)
+            with disable_dispatch_modes():
+                result = original(graph)
             ident = self._ident_of(graph)
             if reporter.callbacks_suppressed:
                 return result

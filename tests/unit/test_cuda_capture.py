@@ -14,9 +14,11 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from syncheck.cuda import devices
 from syncheck.cuda.callback_order import Callback, Kind, place_of_work, working_stream
+from syncheck.cuda.graphs import Graphs
 from syncheck.errors import BackendError
 from syncheck.instrument.collectives import plan_of
 from syncheck.instrument.plan import plan_of as operator_plan
+from syncheck.instrument.patching import Patches
 from syncheck.instrument.sites import SiteTable
 
 
@@ -417,3 +419,39 @@ def test_a_gradient_that_a_hook_uses_on_a_stream_that_it_entered_is_not_protecte
     loss.backward()
     assert gpu.monitor.named("record_stream") == []
     gpu.cuda.reporter.backward_site = 0
+
+
+def test_torchs_own_fills_of_seed_and_offset_of_a_graph_are_not_looked_at(gpu, monkeypatch):
+    class Graph:
+        """Fills seed and offset as torch does."""
+
+        def __init__(self):
+            self.state = torch.empty(2)
+
+        def capture_begin(self):
+            self.state.fill_(1)
+
+        def capture_end(self):
+            pass
+
+        def replay(self):
+            self.state.fill_(2)
+
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    monkeypatch.setattr(devices, "current_device", lambda: 0)
+    patches = Patches()
+    Graphs(gpu.cuda.reporter, gpu.cuda.streams, gpu.cuda.captures).install(patches)
+    x, graph = torch.ones(4), Graph()
+    gpu.current.handle = 7
+    gpu.cuda.streams.of(0, 7)
+    gpu.monitor.wait_stream(gpu.cuda.streams.of(0, 7), gpu.cuda.streams.of(0, 0), 0)
+    graph.capture_begin()
+    y = x * 2
+    graph.capture_end()
+    gpu.current.handle = 0
+    graph.replay()
+    patches.undo()
+    assert [name for name, _ in gpu.monitor.launches()] == ["aten::ones", "aten::mul"]
+    assert len(gpu.monitor.named("replay")) == 1
+    assert gpu.report().findings == ()
+    del y
