@@ -1,8 +1,8 @@
 """CUDA graphs: a capture records what its operators touch, a replay touches all of it at once.
 
-A graph that draws random numbers has seed and offset in memory of its own, which torch fills on the capture's stream when
-the capture begins, and on the current one at each replay. Nothing orders the two, and no program can: they are not looked
-at.
+A graph that draws random numbers has seed and offset in memory of its own, which torch fills on the capture's stream
+when the capture begins, and on the current one at each replay. Nothing orders the two, and no program can: they are not
+looked at.
 
 Source:
     aten/src/ATen/cuda/CUDAGeneratorImpl.cpp, `capture_prologue` and `replay_prologue`; seen on an H200.

@@ -7,6 +7,7 @@ Source:
 
 import threading
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -31,7 +32,12 @@ upsample_bicubic2d _upsample_bicubic2d_aa norm.Scalar norm.ScalarOpt_dim""".spli
 _FULL_RESULT = """prod prod.dim_int softmax.int log_softmax.int cumprod cumsum linalg_vector_norm linalg_matrix_norm
 linalg_matrix_norm.str_ord sum sum.dim_IntList""".split()
 _WIDEST = "addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add".split()
-_BANNED = "binary_cross_entropy"
+_BANNED = ["binary_cross_entropy"]
+_UNSAFE = """torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.
+Many models use a sigmoid layer right before the binary cross entropy layer.
+In this case, combine the two layers using torch.nn.functional.binary_cross_entropy_with_logits
+or torch.nn.BCEWithLogitsLoss.  binary_cross_entropy_with_logits and BCEWithLogits are
+safe to autocast."""
 _KEY = "AutocastCPU"  # the key that the tensors under the virtual ones have
 Kernel = Callable[..., Any]
 
@@ -42,6 +48,7 @@ class Autocast:
     def __init__(self, patches: Patches) -> None:
         self._patches = patches
         self._library: Any = None
+        self._casts: dict[int, tuple[weakref.ref[torch.Tensor], torch.Tensor]] = {}
         self._registering = threading.Lock()
 
     def install(self) -> None:
@@ -66,6 +73,13 @@ class Autocast:
 
         self._patches.set(autocast, "__enter__", enter_both)
         self._patches.set(autocast, "__exit__", leave_both)
+        clear = torch.clear_autocast_cache
+
+        def clear_both() -> None:
+            clear()
+            self._casts.clear()
+
+        self._patches.set(torch, "clear_autocast_cache", clear_both)
         self._patches.finally_do(self._unregister)
 
     # -- kernels
@@ -95,6 +109,7 @@ class Autocast:
             (_FULL, self._full),
             (_FULL_RESULT, self._full_result),
             (_WIDEST, self._widest),
+            (_BANNED, self._banned),
         ):
             kernels |= {name: make(operator) for name in names if (operator := _operator(name)) is not None}
         return kernels
@@ -131,14 +146,41 @@ class Autocast:
 
         return kernel
 
+    def _banned(self, operator: Any) -> Kernel:
+        def kernel(*args: Any, **kwargs: Any) -> Any:
+            if torch.is_autocast_enabled("cuda") and any(tensor.is_cuda for tensor in _tensors((args, kwargs))):
+                raise RuntimeError(_UNSAFE)
+            return _below(operator, args, kwargs)
+
+        return kernel
+
     def _cast(self, values: Any, dtype: torch.dtype | None) -> Any:
         """Cast the tensors that autocast applies to; None: to the lower precision of their device's autocast."""
 
         def cast(value: Any) -> Any:
             wanted = self._wanted(value, dtype)
-            return value if wanted is None or value.dtype == wanted else value.to(wanted)
+            if wanted is None or value.dtype == wanted:
+                return value
+            return self._kept_cast(value, wanted) if dtype is None and _is_weight(value) else value.to(wanted)
 
         return tree_map(cast, values)
+
+    def _kept_cast(self, weight: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        """Return the cast of a weight, which is kept to the end of the region, whatever stream it was made on.
+
+        Source:
+            aten/src/ATen/autocast_mode.cpp, `cached_cast`: keyed by the weight alone; torch/amp/autocast_mode.py,
+            `__exit__`: cleared when the outermost region ends.
+        """
+        if not torch.is_autocast_cache_enabled():
+            return weight.to(dtype)
+        known = self._casts.get(id(weight))
+        if known is not None and known[0]() is weight:
+            return known[1]
+        with torch.enable_grad():
+            cast = weight.to(dtype)
+        self._casts[id(weight)] = (weakref.ref(weight), cast)
+        return cast
 
     def _wanted(self, value: Any, dtype: torch.dtype | None) -> torch.dtype | None:
         """Return the dtype for a value; None where autocast leaves it alone.
@@ -155,6 +197,11 @@ class Autocast:
 
     def _is_enabled(self, kind: str) -> bool:
         return torch.is_autocast_enabled("cuda") if kind == "cuda" else not torch.is_autocast_enabled("cuda")
+
+
+def _is_weight(tensor: torch.Tensor) -> bool:
+    is_leaf = tensor.requires_grad and tensor.is_leaf
+    return is_leaf and tensor.dtype == torch.float32 and not tensor._is_view()  # noqa: SLF001  torch has no public name
 
 
 def _pass_on(operator: Any) -> Kernel:

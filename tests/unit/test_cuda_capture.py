@@ -17,8 +17,8 @@ from syncheck.cuda.callback_order import Callback, Kind, place_of_work, working_
 from syncheck.cuda.graphs import Graphs
 from syncheck.errors import BackendError
 from syncheck.instrument.collectives import plan_of
-from syncheck.instrument.plan import plan_of as operator_plan
 from syncheck.instrument.patching import Patches
+from syncheck.instrument.plan import plan_of as operator_plan
 from syncheck.instrument.sites import SiteTable
 
 
