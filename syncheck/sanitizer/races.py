@@ -1,16 +1,19 @@
 """Turns the races that the engine finds into findings, one for each missing edge."""
 
+from syncheck.findings import EditKind
 from syncheck.hb.clock import HOST
 from syncheck.hb.engine import Engine, Race
 from syncheck.hb.ids import NO_EVENT, Accesses, Context, SiteId, StreamId, ViewId
+from syncheck.rules import wait_before_record
 from syncheck.sanitizer import classify, misuse
 from syncheck.sanitizer.collector import Collector, PendingFinding
 from syncheck.sanitizer.events import Events
+from syncheck.sanitizer.fixes import PendingEdit, PendingFix
 from syncheck.sanitizer.graphs import Graphs
 from syncheck.sanitizer.labels import Labels
-from syncheck.sanitizer.messages import TensorRef
+from syncheck.sanitizer.messages import EventCode, EventRef, TensorRef, Text
 from syncheck.sanitizer.race_context import RaceContext
-from syncheck.sanitizer.sync_history import SyncHistory
+from syncheck.sanitizer.sync_history import SyncHistory, Wait
 from syncheck.sanitizer.views import Views, as_writes
 
 
@@ -100,4 +103,15 @@ class Races:
         idle = self._sync_history.idle_wait(race.current.actor, race.prior.epoch)
         if idle is not None:  # one cause: the wait that waited for nothing
             pending.superseded = lambda: self._events.is_reported_as_unrecorded(idle.site)
+            _blame(pending, idle, context)
         self._collector.add(pending, race.prior.actor)
+
+
+def _blame(pending: PendingFinding, idle: Wait, context: RaceContext) -> None:
+    """Name the wait that waited for nothing: what is missing is the record of its event, and no other wait."""
+    event = EventRef(idle.event)
+    text: Text = ("this wait does nothing: ", event, f" was never recorded before it ({wait_before_record.RULE.code})")
+    pending.related.append((idle.site, text))
+    record = PendingEdit(EditKind.INSERT_AFTER, context.prior.site, (EventCode(idle.event), ".record()"))
+    pending.fix = PendingFix((record,), is_unsafe=True)
+    pending.advice = ()

@@ -426,3 +426,22 @@ def test_a_stream_that_appears_during_a_capture_can_be_forked_and_joined():
     program.write(3, x, 7)
     program.session.wait_stream(2, 3, 8)
     assert program.session.capture_end(1) == ()
+
+
+def test_a_race_behind_a_wait_that_waited_for_nothing_names_that_wait():
+    program = Program()
+    recorded, forgotten = program.event(), program.event()
+    for event in (recorded, forgotten):  # a ring of events, one of which is never recorded
+        x = program.allocate(2)
+        program.write(2, x, 10)
+        if event is recorded:
+            program.session.record(event, 2, 11)
+        program.session.wait(event, 1, 12, "stream")
+        program.read(1, x, 13)
+    (finding,) = program.report().findings
+    assert (finding.rule.code, finding.place.frame.line) == ("SYN101", 13)
+    (message,) = [place.message for place in finding.related if place.frame.line == 12]
+    assert "SYN401" in message
+    assert "was never recorded" in message
+    assert ".record()" in finding.help
+    assert "wait" not in finding.help
