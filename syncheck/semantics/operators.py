@@ -8,7 +8,8 @@ METADATA = frozenset(
     sym_numel sym_storage_offset size stride empty empty_strided empty_like new_empty new_empty_strided _unsafe_view
     _reshape_alias is_same_storage _has_same_storage_numel _nested_get_values _is_zerotensor _version dim numel
     is_contiguous is_coalesced _dimI _dimV dense_dim sparse_dim _nnz _fw_primal _make_dual _unpack_dual
-    _set_data data requires_grad_ rename_ empty_permuted empty_quantized wait_tensor _wrap_tensor_autograd""".split()
+    _set_data data requires_grad_ rename_ empty_permuted empty_quantized wait_tensor _wrap_tensor_autograd
+    _has_compatible_shallow_copy_type""".split()
 )
 """Operators that look at sizes, make storage or hand out aliases, and touch no memory.
 
@@ -71,7 +72,10 @@ TAKE_HOST_TENSORS = frozenset(
 Source: aten/src/ATen/native/TensorAdvancedIndexing.cpp, native/RNN.cpp, native/LossCTC.cpp, native/cuda/Fused*.cu.
 """
 
-TAKE_ANY_DEVICE = frozenset("set_ is_same_size _foreach_copy_ _foreach_copy _has_same_storage_numel".split())
+TAKE_ANY_DEVICE = frozenset(
+    """set_ is_same_size _foreach_copy_ _foreach_copy _has_same_storage_numel _has_compatible_shallow_copy_type
+    set_data""".split()
+)
 """Operators on tensors of any devices. Source: native/ForeachUtils.h sends a mixed list to the slow path."""
 
 INDEXING = frozenset("index index_put index_put_ _index_put_impl_ _unsafe_index _unsafe_index_put".split())

@@ -9,6 +9,7 @@ from syncheck.hb.ids import Access, StreamId
 from syncheck.instrument.library import Library, bound_to
 from syncheck.instrument.plan import Plan, plan_of, tensors_in, tensors_of
 from syncheck.instrument.tensor_facts import TorchFacts
+from syncheck.instrument.torch_internals import schema_of
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.semantics.library import operator as described_operator
 from syncheck.semantics.operators import HOST_OUTPUTS, ROWS
@@ -55,6 +56,10 @@ class Dispatcher:
         self._distributed = distributed
         self._facts = TorchFacts(self._is_on_device)
         self._plans: dict[Any, Plan] = {}
+
+    def is_special(self, func: Any) -> bool:
+        """Return whether an operator moves tensors, or asks where they are: such are not taken apart."""
+        return schema_of(func).name.partition("::")[2] in self._copies.specials
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run one operator on the CPU, with everything that its virtual device would do."""

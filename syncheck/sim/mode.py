@@ -21,6 +21,8 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
     supports_higher_order_operators = True
     _plain_types: set[type] = {torch.Tensor, torch.nn.Parameter}  # noqa: RUF012  shared: what was learned holds for all
 
+    _composite: dict[Any, bool] = {}  # noqa: RUF012  shared, as above
+
     def __init__(self, dispatcher: Dispatcher) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self._dispatcher = dispatcher
@@ -46,7 +48,22 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
             if any(kind.__torch_dispatch__ is not _PLAIN for kind in types):
                 return NotImplemented
             self._plain_types.update(types)
+        if self._is_composite(func):
+            with self:
+                return func.decompose(*args, **(kwargs or {}))
         return self._dispatcher.run(func, args, kwargs or {})
+
+    def _is_composite(self, func: Any) -> bool:
+        """Return whether an operator is made of others, and comes here as a whole: that is so in inference mode.
+
+        Source:
+            torch/_ops.py, `OpOverload.decompose`; with autograd such operators are taken apart before they get here.
+        """
+        known = self._composite.get(func)
+        if known is None:
+            has_parts = func.has_kernel_for_dispatch_key(C.DispatchKey.CompositeImplicitAutograd)
+            known = self._composite[func] = has_parts and not self._dispatcher.is_special(func)
+        return known
 
     def _take_apart(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operator that is made of others, so that its parts come here.

@@ -211,3 +211,37 @@ def test_a_leaf_whose_gradient_was_not_asked_for_is_not_joined(check):
         noise.sum()
 
     assert check(program) == ["SYN101"]
+
+
+# -- inference mode
+
+
+def test_a_module_moves_to_a_gpu_in_inference_mode(check):
+    def program():
+        model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4))
+        with torch.inference_mode():
+            model.cuda()
+            assert all(tensor.is_cuda for tensor in (*model.parameters(), *model.buffers()))
+            assert model(torch.ones(2, 4, device="cuda")).is_cuda
+            model.cpu()
+            assert not any(tensor.is_cuda for tensor in (*model.parameters(), *model.buffers()))
+
+    assert check(program) == []
+
+
+def test_operators_that_are_made_of_others_are_taken_apart_in_inference_mode(check):
+    def program():
+        with torch.inference_mode():
+            normalize_on_two_streams(training=True)
+
+    assert "SYN103" in check(program)
+
+
+def test_a_reshape_that_copies_reads_in_inference_mode(check):
+    def program():
+        with torch.inference_mode():
+            x = torch.ones(4, 3, device="cuda")
+            with torch.cuda.stream(torch.cuda.Stream()):
+                x.t().reshape(12)
+
+    assert check(program) == ["SYN101"]
