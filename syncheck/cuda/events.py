@@ -91,13 +91,13 @@ class Events:
                 monitor.object_destroyed(ObjectKind.TIMING_EVENT, ident)
             monitor.drop_event(ident)
 
-    def made(self, event: Any, *, timing: bool) -> EventId:
+    def made(self, event: Any, *, timing: bool, external: bool = False) -> EventId:
         """Announce an event object that the program made."""
         reporter = self._reporter
         ident = reporter.next_event()
         with reporter.locked_monitor() as monitor:
             site = reporter.sites.here()
-            monitor.event(ident, site, timing=timing)
+            monitor.event(ident, site, timing=timing, external=external)
             reporter.name_new(NamedKind.EVENT, ident, site)
             if timing:
                 monitor.object_created(ObjectKind.TIMING_EVENT, ident, site)
@@ -150,7 +150,8 @@ class Events:
             event = original(cls, *args, **kwargs)
             if not reporter.callbacks_suppressed:
                 timing = kwargs.get("enable_timing", bool(args) and args[0] is True)
-                self.made(event, timing=bool(timing))
+                external = kwargs.get("external", len(args) > 3 and args[3] is True)
+                self.made(event, timing=bool(timing), external=bool(external))
             return event
 
         return staticmethod(new)

@@ -52,6 +52,7 @@ class EventState:
 
     site: SiteId
     timing: bool
+    external: bool = False
     last: Record | None = None
 
 
@@ -67,10 +68,18 @@ class Events:
         self._effective_sites: set[int] = set()  # wait calls that waited for something at least once
         self._redundant: dict[SiteId, bool] = {}  # wait call -> no iteration of it added order
 
-    def add(self, event: EventId, site: SiteId, *, timing: bool) -> None:
+    def add(self, event: EventId, site: SiteId, *, timing: bool, external: bool = False) -> None:
         """An event object was made."""
         self._collector.names.known_at[NamedKind.EVENT, event] = site
-        self._states[event] = EventState(site, timing)
+        self._states[event] = EventState(site, timing, external)
+
+    def is_external(self, event: EventId) -> bool:
+        """Return whether a capture puts the records of an event, and the waits for it, into the graph.
+
+        Source:
+            CUDA Runtime API, cudaEventRecordExternal and cudaEventWaitExternal; aten/src/ATen/cuda/CUDAEvent.h.
+        """
+        return self._states[event].external
 
     def drop(self, event: EventId) -> None:
         """An event object is gone."""

@@ -24,6 +24,8 @@ class Graph:
         used: allocations that it reads or writes.
         freed: allocation -> free site, of memory that the graph uses and does not own.
         made: allocation -> allocation site, of the same.
+        waits: external events that a replay waits for.
+        records: external events that a replay records.
     """
 
     site: SiteId
@@ -32,6 +34,8 @@ class Graph:
     used: set[AllocationId] = field(default_factory=set)
     freed: dict[AllocationId, SiteId] = field(default_factory=dict)
     made: dict[AllocationId, SiteId] = field(default_factory=dict)
+    waits: dict[EventId, None] = field(default_factory=dict)
+    records: dict[EventId, None] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -148,6 +152,11 @@ class Graphs:
                 ("keep the value on the GPU, or move the call at {line} after the capture",),
             )
         )
+
+    def external_events(self, graph: GraphId) -> tuple[list[EventId], list[EventId]]:
+        """Return the external events that a replay waits for, and those that it records."""
+        state = self._graphs.get(graph)
+        return ([], []) if state is None else (list(state.waits), list(state.records))
 
     def replay(self, graph: GraphId, site: SiteId) -> list[Access]:
         """Return the accesses of a replay; report memory that is gone."""

@@ -133,8 +133,8 @@ class Monitor(Protocol):
     def pageable_copy(self, allocation: AllocationId, view: ViewId, site: SiteId) -> None:
         """A non_blocking copy from pageable host memory."""
 
-    def event(self, event: EventId, site: SiteId, *, timing: bool) -> None:
-        """An event object was made."""
+    def event(self, event: EventId, site: SiteId, *, timing: bool, external: bool = False) -> None:
+        """An event object was made; `external`: a capture puts its records and waits into the graph."""
 
     def drop_event(self, event: EventId) -> None:
         """An event object is gone."""

@@ -167,9 +167,9 @@ class Session:
 
     # -- order
 
-    def event(self, event: EventId, site: SiteId, *, timing: bool) -> None:
+    def event(self, event: EventId, site: SiteId, *, timing: bool, external: bool = False) -> None:
         """See `Monitor`."""
-        self._events.add(event, site, timing=timing)
+        self._events.add(event, site, timing=timing, external=external)
 
     def drop_event(self, event: EventId) -> None:
         """See `Monitor`."""
@@ -186,6 +186,9 @@ class Session:
         """See `Monitor`."""
         capture = self._graphs.capture
         if capture is not None and stream in capture.streams:
+            if self._events.is_external(event):
+                capture.graph.records[event] = None
+                return
             capture.engine.record(event, stream)
             capture.events.add(event)
             return
@@ -205,6 +208,9 @@ class Session:
         if capture is not None and event in capture.events:
             capture.engine.wait(event, stream)
             capture.streams.add(stream)
+            return
+        if capture is not None and stream in capture.streams and self._events.is_external(event):
+            capture.graph.waits[event] = None
             return
         self._events.wait(event, stream, site, via, looked_up, current)
 
@@ -289,8 +295,13 @@ class Session:
         accesses = [access for access in accesses if self._engine.is_live(access[0])]
         self._operators += 1
         self._last_site[stream] = site
+        waits, records = self._graphs.external_events(graph)
+        for event in waits:
+            self._events.wait(event, stream, site, WaitCall.TORCH, LookedUp.BY_NAME, HOST)
         label = self._labels.number(site, "graph replay", is_replay=True)
         self._races.explain(self._engine.launch(stream, accesses, label), ())
+        for event in records:
+            self._events.record(event, stream, site, LookedUp.BY_NAME, HOST)
 
     # -- the end
 

@@ -28,7 +28,7 @@ class SimulatedEvent(ProgramObject):
         interprocess: bool = False,
         external: bool = False,
     ) -> None:
-        del blocking, external
+        del blocking
         if interprocess:
             raise NotSimulatedError("an interprocess event")
         self._runtime = active()
@@ -39,7 +39,7 @@ class SimulatedEvent(ProgramObject):
         gpus = self._runtime.gpus
         site = gpus.site()
         self._ident = gpus.next_event()
-        gpus.monitor.event(self._ident, site, timing=enable_timing)
+        gpus.monitor.event(self._ident, site, timing=enable_timing, external=external)
         self._runtime.name_new(NamedKind.EVENT, self._ident, site)
         if enable_timing:
             gpus.monitor.object_created(ObjectKind.TIMING_EVENT, self._ident, site)

@@ -445,3 +445,36 @@ def test_a_race_behind_a_wait_that_waited_for_nothing_names_that_wait():
     assert "was never recorded" in message
     assert ".record()" in finding.help
     assert "wait" not in finding.help
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_replay_waits_for_external_events_that_its_capture_waited_for(waits):
+    program = Program()
+    x = program.allocate(1)
+    ready = program.new_id()
+    program.session.event(ready, 0, timing=False, external=True)
+    program.session.capture_begin(1, 1, 10)
+    if waits:
+        program.session.wait(ready, 1, 11, "event")
+    program.read(1, x, 12)
+    program.session.capture_end(1)
+    program.session.wait_stream(2, 1, 19)
+    program.write(2, x, 20)
+    program.session.record(ready, 2, 21)
+    program.session.replay(1, 1, 22)
+    assert ("SYN903" in {code for code, _ in program.found()}) is not waits
+
+
+def test_a_replay_records_external_events_that_its_capture_recorded():
+    program = Program()
+    x = program.allocate(1)
+    done = program.new_id()
+    program.session.event(done, 0, timing=False, external=True)
+    program.session.capture_begin(1, 1, 10)
+    program.write(1, x, 11)
+    program.session.record(done, 1, 12)
+    program.session.capture_end(1)
+    program.session.replay(1, 1, 20)
+    program.session.wait(done, 2, 21, "event")
+    program.read(2, x, 22)
+    assert program.found() == []

@@ -248,12 +248,12 @@ class Machine:
 
     # -- objects
 
-    def new_event(self, node: ast.AST, *, timing: bool) -> Event:
+    def new_event(self, node: ast.AST, *, timing: bool, external: bool = False) -> Event:
         """Make an event."""
         self.n_relevant += 1
         event = Event(EventId(self.next_ident()))
         site = self.site(node)
-        self.session.event(event.ident, site, timing=timing)
+        self.session.event(event.ident, site, timing=timing, external=external)
         event.life = self.life(ObjectKind.TIMING_EVENT, site) if timing else None
         self.name_new(NamedKind.EVENT, event.ident, node)
         return event

@@ -200,7 +200,8 @@ def _context_methods(evaluator: Evaluator, owner: Context, name: str, call: Call
 @models("torch.cuda.Event", "torch.Event")
 def _new_event(evaluator: Evaluator, call: Call) -> Value:
     timing = call.flag("enable_timing", 0)
-    event = evaluator.machine.new_event(call.node, timing=bool(timing))
+    external = bool(call.flag("external", 3))
+    event = evaluator.machine.new_event(call.node, timing=bool(timing), external=external)
     event.escaped = timing is None or not call.is_complete
     return event
 
