@@ -30,6 +30,7 @@ functorch = C._functorch
 """What `torch.func` wraps."""
 nn_module = C._nn
 """The part of the extension module that `nn.Module.to` calls."""
+BelowAutograd = C._AutoDispatchBelowAutograd
 DisableAutocast = C._DisableAutocast
 SetExcludeDispatchKeyGuard = C._SetExcludeDispatchKeyGuard
 registrations_for_key: Callable[[str], list[str]] = C._dispatch_get_registrations_for_dispatch_key

@@ -93,6 +93,17 @@ def host_wait(base: str, args: Sequence[Any], kwargs: Mapping[str, Any], facts: 
     return HostWait.AFTER if base in SYNCHRONIZING and base not in COUNTING else HostWait.NEVER
 
 
+def copies_number(base: str, args: Sequence[Any], facts: TensorFacts) -> bool:
+    """Return whether `x[index] = 3.0` copies its number to the GPU before, by a copy that the host waits for.
+
+    Source:
+        torch/csrc/autograd/python_variable_indexing.cpp and ATen/TensorIndexing.h, `dispatch_index_put_`: `value.to`;
+        seen on an H200, where a capture refuses it.
+    """
+    is_put = base in _FILLS and len(args) > 2 and facts.is_tensor(args[2])
+    return is_put and not facts.is_on_gpu(args[2]) and any(i is not None and facts.is_on_gpu(i) for i in args[1])
+
+
 def _needs_size(base: str, args: Sequence[Any], kwargs: Mapping[str, Any], facts: TensorFacts) -> bool:
     """Return whether the host must know how large a result will be, or between which bounds to count.
 

@@ -1,6 +1,7 @@
 """Computes operators on the CPU, with random numbers of the virtual device."""
 
 import re
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -8,7 +9,7 @@ import torch
 
 from syncheck.instrument.plan import Plan, tensors_in
 from syncheck.sim.errors import NotSimulatedError, out_of_memory
-from syncheck.sim.random import Random, device_generator
+from syncheck.sim.random import DeviceGenerator, Random, device_generator, keep_generators
 
 
 class Compute:
@@ -48,6 +49,22 @@ class Compute:
             return self._random.drawing_from(device, n_numbers)
         generator = device_generator(generator_in(args, kwargs))
         return nullcontext() if generator is None else generator.drawing(n_numbers)
+
+    def keep_generators(self) -> Callable[[], None]:
+        """Return a function that gives all generators of virtual devices the state that they have now."""
+        return keep_generators()
+
+    def check_captured_generator(
+        self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], registered: list[DeviceGenerator]
+    ) -> None:
+        """Raise torch's error for a generator that a capture does not know.
+
+        Source:
+            aten/src/ATen/cuda/CUDAGeneratorImpl.cpp, `CUDAGeneratorState::increase`.
+        """
+        generator = device_generator(generator_in(args, kwargs)) if plan.random and plan.has_generator else None
+        if generator is not None and not any(generator is one for one in (*self._random.defaults, *registered)):
+            raise RuntimeError("Attempt to increase offset for a CUDA generator not in capture mode.")
 
     def with_generator(
         self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int

@@ -7,7 +7,7 @@ import torch
 
 from syncheck.hb.ids import BY_TORCH, Access, NamedKind, StreamId
 from syncheck.instrument.naming import name_of_tensor
-from syncheck.instrument.plan import Plan, tensors_of
+from syncheck.instrument.plan import Plan
 from syncheck.instrument.tensor_facts import is_staged_copy
 from syncheck.semantics.copies import HOST_DEVICE, CopyEnd, CopyPlan, copy_plan
 from syncheck.sim.autograd import Backward
@@ -82,6 +82,7 @@ class Copies:
         return self.transfer(source, target, non_blocking=non_blocking, **kwargs)
 
     def _run_copy(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        del plan
         target, source = args[0], args[1]
         here, there = self._memory.device(target), self._memory.device(source)
         adopted = here == HOST_DEVICE and self._placement.adopt_target(target, there)
@@ -89,7 +90,7 @@ class Copies:
             return RunPlain(args, kwargs)
         tape = self._recorder(here, there)
         if tape is not None:
-            tape.run(func, plan, tensors_of(plan, args, kwargs), args, kwargs)
+            tape.copy(target, source)
         else:
             func(target, source)
         self.log(target, source, non_blocking=_is_non_blocking(args, kwargs))
@@ -189,30 +190,33 @@ class Copies:
         if not target.numel():
             return
         to, origin = self._memory.of(target), self._memory.of(source)
-        is_staged = any(tag is not None and tag.pinned for tag in (to, origin)) and is_staged_copy(
-            target, source, to_host=to is not None and to.pinned
-        )
+        is_pinned = any(tag is not None and tag.pinned for tag in (to, origin))
+        is_staged = is_pinned and is_staged_copy(target, source, to_host=to is not None and to.pinned)
         plan = copy_plan(_end(to, is_staged), _end(origin, is_staged), non_blocking=non_blocking)
-        gpus = self._gpus
         self._backward.enter_node(plan.device)
-        stream = gpus.current_stream(plan.device)
-        if plan.host_reads_source and origin is not None:
-            self._launches.host_read("aten::copy_", source)
-        if (plan.uses_host_memory or plan.host_reads_source) and plan.device == _end(to).device:
-            self._runtime.verify_unmodified(source)
-        if plan.overlaps_nothing and not gpus.monitor.capturing(stream):
-            self._report_pageable(source)
-        accesses = self._accesses(source, origin, plan, is_write=False) + self._accesses(
-            target, to, plan, is_write=True
-        )
+        stream = self._gpus.current_stream(plan.device)
+        if plan.other == HOST_DEVICE and plan.device == _end(to).device:
+            self._look_at_source(source, plan, stream, non_blocking=non_blocking)
+        accesses = self._accesses(source, origin, plan, is_write=False)
+        accesses += self._accesses(target, to, plan, is_write=True)
         self._launch(plan, stream, accesses)
         if plan.host_waits:
             what = "a copy to the host" if to is None or to.device == HOST_DEVICE else "a blocking copy"
             self._synchronize(stream, what, is_asked_for=not non_blocking)
+        elif origin is not None and origin.device == HOST_DEVICE and origin.exported and plan.uses_host_memory:
+            origin.in_flight = self._memory.checksum(source.untyped_storage())
         if plan.host_writes_target:
             self._launches.host_write("aten::copy_", target)
-        elif plan.uses_host_memory and origin is not None and origin.device == HOST_DEVICE and origin.exported:
-            origin.in_flight = self._memory.checksum(source.untyped_storage())
+
+    def _look_at_source(self, source: torch.Tensor, plan: CopyPlan, stream: StreamId, *, non_blocking: bool) -> None:
+        """Look at host memory that is about to be copied to a device."""
+        if plan.host_reads_source:
+            self._launches.host_read("aten::copy_", source)
+            if non_blocking and self._gpus.monitor.capturing(stream):
+                self._runtime.refuse_in_capture("a copy from memory that is not pinned")
+        self._runtime.verify_unmodified(source)
+        if plan.overlaps_nothing:
+            self._report_pageable(source)
 
     def _accesses(
         self, tensor: torch.Tensor, tag: Allocation | None, plan: CopyPlan, *, is_write: bool

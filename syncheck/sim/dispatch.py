@@ -13,7 +13,7 @@ from syncheck.instrument.torch_internals import schema_of
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.semantics.library import operator as described_operator
 from syncheck.semantics.operators import HOST_OUTPUTS, ROWS
-from syncheck.semantics.waits import HostWait, host_wait
+from syncheck.semantics.waits import HostWait, copies_number, host_wait
 from syncheck.sim.autograd import Backward
 from syncheck.sim.compute import Compute
 from syncheck.sim.copies import Copies, RunPlain
@@ -111,13 +111,17 @@ class Dispatcher:
         stream = gpus.current_stream(device)
         capturing = gpus.monitor.capturing(stream)
         wait = host_wait(plan.base, args, kwargs, self._facts)
+        if wait is HostWait.NEVER and copies_number(plan.base, args, self._facts):
+            wait = HostWait.BEFORE
+            if capturing:
+                runtime.refuse_in_capture("the copy of a number for an assignment by an index on the GPU")
         if capturing and wait is not HostWait.NEVER:
             runtime.refuse_in_capture(plan.name)
         args, kwargs = self._compute.with_generator(plan, args, kwargs, device)
         if plan.has_device:
             args, kwargs = tree_map(_on_host, (args, kwargs))
         if capturing:
-            result = self._recorder.run(func, plan, tensors, args, kwargs)
+            result = self._recorder.run(func, plan, tensors, args, kwargs, device)
         else:
             result = self._compute.run(func, plan, args, kwargs, device)
         accesses = self._rows(plan, args, kwargs) if plan.base in ROWS and not capturing else None

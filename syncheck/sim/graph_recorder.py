@@ -10,9 +10,11 @@ from torch.utils._pytree import tree_map
 
 from syncheck.hb.ids import GraphId, StreamId
 from syncheck.instrument.plan import Argument, Plan, tensors_in
-from syncheck.instrument.torch_internals import storage_key
+from syncheck.instrument.torch_internals import BelowAutograd, storage_key
+from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim.compute import Compute
 from syncheck.sim.errors import cuda_error
+from syncheck.sim.random import DeviceGenerator
 from syncheck.sim.runtime import Runtime
 
 TensorArguments = list[tuple[torch.Tensor, Argument]]
@@ -38,7 +40,12 @@ class _Outside:
 
 @dataclass(slots=True)
 class Tape:
-    """The operators of one graph: each a function that runs one of them again."""
+    """The operators of one graph: each a function that runs one of them again.
+
+    Attributes:
+        generators: those of random numbers that the program has registered with the graph.
+        put_generators_back: gives all generators the state that they had before the capture.
+    """
 
     ident: GraphId
     stream: StreamId
@@ -46,6 +53,8 @@ class Tape:
     owned: dict[int, torch.UntypedStorage] = field(default_factory=dict)
     before: dict[int, tuple[torch.UntypedStorage, torch.UntypedStorage]] = field(default_factory=dict)
     is_valid: bool = True
+    generators: list[DeviceGenerator] = field(default_factory=list)
+    put_generators_back: Callable[[], None] = lambda: None
 
 
 class GraphRecorder:
@@ -62,10 +71,14 @@ class GraphRecorder:
         if self._tape is not None:
             raise cuda_error("operation not permitted when stream is capturing")
         self._tape = tape
+        tape.put_generators_back = self._compute.keep_generators()
         self._runtime.is_capturing = True
 
     def end(self) -> Tape:
-        """Stop recording; what the operators did to memory outside the graph is undone: a capture runs nothing."""
+        """Stop recording; what the operators did to memory outside the graph is undone: a capture runs nothing.
+
+        Nor does it draw random numbers: a replay draws them, from the generator as it is then.
+        """
         tape = self._tape
         assert tape is not None
         self._tape = None
@@ -75,6 +88,7 @@ class GraphRecorder:
                 if storage.nbytes() == saved.nbytes():
                     storage.copy_(saved)
         tape.before.clear()
+        tape.put_generators_back()
         return tape
 
     def _invalidate(self) -> None:
@@ -83,24 +97,33 @@ class GraphRecorder:
             self._tape.is_valid = False
 
     def run(
-        self, func: Any, plan: Plan, tensors: TensorArguments, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        func: Any,
+        plan: Plan,
+        tensors: TensorArguments,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        device: int,
     ) -> Any:
-        """Run an operator for its result's shape, and record how to run it again."""
+        """Run an operator of a device for its result's shape, and record how to run it again."""
         tape = self._tape
         assert tape is not None
+        self._compute.check_captured_generator(plan, args, kwargs, tape.generators)
         with self._runtime.unmonitored():
             for tensor, argument in tensors:
                 if argument.is_write:
                     self._save(tape, tensor)
         inputs = {storage_key(t.untyped_storage()) for t, _ in tensors}
-        result = self._compute.run(func, plan, args, kwargs, 0)
+        result = self._compute.run(func, plan, args, kwargs, device)
         outputs = tensors_in(result)
         fresh = [t for t in outputs if storage_key(t.untyped_storage()) not in inputs]
         for tensor in fresh:
             storage = tensor.untyped_storage()
             tape.owned[storage_key(storage)] = storage
         if plan.touches:
-            self._add_step(tape, func, args, kwargs, [self._slot(tape, t) for t in fresh], len(outputs))
+            targets = [(place, self._slot(tape, t)) for place, t in enumerate(outputs) if any(t is f for f in fresh)]
+            slots = tree_map(lambda value: self._slot(tape, value, copies_host=True), (args, kwargs))
+            tape.steps.append(self._step(func, plan, slots, targets, device))
         return result
 
     def _save(self, tape: Tape, tensor: torch.Tensor) -> None:
@@ -111,10 +134,16 @@ class GraphRecorder:
             copy.copy_(storage)
             tape.before[key] = (storage, copy)
 
-    def _slot(self, tape: Tape, value: Any) -> Any:
+    def _slot(self, tape: Tape, value: Any, *, copies_host: bool = False) -> Any:
+        """Return what stands for a value at a replay; `copies_host`: a tensor of the host goes with its values of now.
+
+        An operator on a GPU takes numbers and indices of the host as arguments of its kernel.
+        """
         if not isinstance(value, torch.Tensor):
             return value
         with self._runtime.unmonitored():
+            if copies_host and self._runtime.memory.device(value) == HOST_DEVICE:
+                return value.detach().clone()
             storage = value.untyped_storage()
             if storage_key(storage) in tape.owned:
                 return value.detach()
@@ -122,17 +151,32 @@ class GraphRecorder:
                 weakref.ref(storage), value.dtype, int(value.storage_offset()), tuple(value.shape), value.stride()
             )
 
-    def _add_step(
-        self, tape: Tape, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], fresh: list[Any], n_outputs: int
-    ) -> None:
-        slots, named = tree_map(lambda v: self._slot(tape, v), (args, kwargs))
+    def _step(
+        self, func: Any, plan: Plan, slots: Any, targets: list[tuple[int, torch.Tensor]], device: int
+    ) -> Callable[[], None]:
+        has_grad = torch.is_grad_enabled()  # an LSTM keeps what its backward pass needs only where that is so
 
         def step() -> None:
-            again, again_named = tree_map(lambda v: v.tensor() if isinstance(v, _Outside) else v, (slots, named))
-            results = tensors_in(func(*again, **again_named))
-            if len(fresh) == n_outputs:
-                for target, value in zip(fresh, results, strict=True):
-                    target.copy_(value)
+            args, kwargs = tree_map(lambda v: v.tensor() if isinstance(v, _Outside) else v, slots)
+            with torch.set_grad_enabled(has_grad), BelowAutograd():
+                results = tensors_in(self._compute.run(func, plan, args, kwargs, device))
+            for place, target in targets:
+                target.copy_(results[place])
+
+        return step
+
+    def copy(self, target: torch.Tensor, source: torch.Tensor) -> None:
+        """Record a copy between devices into a tensor that is there; host memory is read at each replay."""
+        tape = self._tape
+        assert tape is not None
+        with self._runtime.unmonitored():
+            self._save(tape, target)
+            target.copy_(source)
+        to, origin = self._slot(tape, target), self._slot(tape, source)
+
+        def step() -> None:
+            into, out_of = (v.tensor() if isinstance(v, _Outside) else v for v in (to, origin))
+            into.copy_(out_of)
 
         tape.steps.append(step)
 

@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 from syncheck.sim.errors import NotSimulatedError, cuda_error
 from syncheck.sim.graph_recorder import GraphRecorder, Tape
+from syncheck.sim.random import DeviceGenerator
 from syncheck.sim.runtime import active
 
 
@@ -21,6 +22,11 @@ class CUDAGraph:
         self._runtime = active()
         self._tape: Tape | None = None
         self._pool = (0, self._runtime.gpus.next_pool())
+        self._generators: list[DeviceGenerator] = []
+
+    def register_generator_state(self, generator: Any) -> None:
+        """Let the graph draw from a generator of the program."""
+        self._generators.append(generator)
 
     def capture_begin(
         self,
@@ -46,6 +52,7 @@ class CUDAGraph:
         if pool is not None:
             self._pool = pool
         tape = Tape(gpus.next_graph(), stream)
+        tape.generators = self._generators
         self.recorder.begin(tape)
         gpus.monitor.capture_begin(tape.ident, stream, gpus.site())
 

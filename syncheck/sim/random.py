@@ -2,7 +2,7 @@
 
 import struct
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -162,6 +162,17 @@ def device_generator(generator: Any) -> DeviceGenerator | None:
     An operator gets another Python object of the same generator in C++.
     """
     return None if generator is None else _by_address.get(address_of(generator))
+
+
+def keep_generators() -> Callable[[], None]:
+    """Return a function that gives all generators of virtual devices the state that they have now."""
+    kept = [(generator, generator.clone_state()) for generator in list(_by_address.values())]
+
+    def put_back() -> None:
+        for generator, state in kept:
+            generator.take_over(state)
+
+    return put_back
 
 
 class _AnyGenerator(type(RawGenerator)):  # type: ignore[misc]  # the metaclass of a C type

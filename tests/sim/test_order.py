@@ -245,3 +245,46 @@ def test_a_reshape_that_copies_reads_in_inference_mode(check):
                 x.t().reshape(12)
 
     assert check(program) == ["SYN101"]
+
+
+# -- captures
+
+
+@pytest.mark.parametrize(
+    ("call", "what"),
+    [
+        (lambda x, index: x.__setitem__(index, 3.0), "the copy of a number"),
+        (lambda x, _: x.copy_(torch.ones(4), non_blocking=True), "a copy from memory that is not pinned"),
+    ],
+    ids=["a number by an index", "pageable memory"],
+)
+def test_copies_that_a_capture_cannot_keep_are_refused_by_name(call, what):
+    with syncheck.check(backend="sim") as report:
+        x, index = torch.zeros(4, device="cuda"), torch.tensor([1], device="cuda")
+        with pytest.raises(RuntimeError, match="captur"), torch.cuda.graph(torch.cuda.CUDAGraph()):
+            call(x, index)
+    (finding,) = [finding for finding in report.findings if finding.rule.code == "SYN902"]
+    assert what in finding.message
+
+
+def test_a_number_by_an_index_makes_the_host_wait(check):
+    def program():
+        host, index = torch.empty(4, pin_memory=True), torch.tensor([1, 2], device="cuda")
+        x = torch.zeros(4, device="cuda")
+        host.copy_(x, non_blocking=True)
+        x[index] = 3.0
+        host.sum()
+
+    assert check(program) == []
+
+
+def test_a_pinned_buffer_that_was_handed_out_may_change_after_a_blocking_copy(check):
+    def program():
+        host = torch.zeros(4).pin_memory()
+        values = host.numpy()
+        x = torch.empty(4, device="cuda")
+        x.copy_(host)
+        values[0] = 1
+        x.copy_(host)
+
+    assert check(program) == []
