@@ -1,0 +1,122 @@
+"""How much of what was judged by hand in public repositories the linter finds, and what it says of correct code.
+
+Run it as `python bench/lint_labels.py LABELS FOLDER`. LABELS is a file with one JSON object a line: `repo`, `commit`,
+`path`, `line`, `pattern`, `label` (`true_bug`, `likely_true`, `style`, `cannot_tell`, `correct`) and, of bugs, `reach`
+(`function`, `class_or_file`, `cross_file`: how much of the program shows the bug). FOLDER has the checkouts, each in
+`<owner>+<name>`, or in `<owner>+<name>@<version>` where the commit names one. Nothing is fetched.
+
+Labels are split in two halves by their files, so that what was done to find one half can be measured on the other.
+"""
+
+import argparse
+import hashlib
+import json
+from collections import defaultdict
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from syncheck.findings import Finding
+from syncheck.lint.engine import lint_data
+from syncheck.rules.model import Severity
+
+NEAR = 6
+"""Lines between a label and a finding about it, at most."""
+FAMILIES = {
+    "missing-wait-stream": ("SYN1", "SYN2", "SYN406"),
+    "missing-record-stream": ("SYN1", "SYN2"),
+    "nonblocking-d2h-read": ("SYN3", "SYN402", "SYN407"),
+    "event-wait-not-host": ("SYN402", "SYN407", "SYN30"),
+    "async-work-dropped": ("SYN6",),
+    "unsync-timing": ("SYN701", "SYN402", "SYN502"),
+    "event-timing": ("SYN702", "SYN603"),
+    "elapsed-time": ("SYN40",),
+}
+"""Pattern of a label, or its beginning -> the rules that say it."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place that was judged."""
+
+    repo: str
+    commit: str
+    path: str
+    line: int
+    pattern: str
+    label: str
+    reach: str
+
+    @property
+    def half(self) -> str:
+        """Which half it is in."""
+        digest = hashlib.sha256(f"{self.repo} {self.path}".encode()).digest()
+        return "AB"[digest[0] & 1]
+
+    @property
+    def kind(self) -> str:
+        """Its row in the table."""
+        return f"{self.label} ({self.reach})" if self.reach else self.label
+
+    def file(self, folder: Path) -> Path:
+        """Return where its file lies."""
+        name = self.repo.replace("/", "+")
+        versioned = folder / f"{name}@{self.commit.rpartition(' ')[2]}"
+        return (versioned if versioned.is_dir() else folder / name) / self.path
+
+    def is_said_by(self, finding: Finding) -> bool:
+        """Return whether a finding is about it: for a bug, also of a rule that says this bug."""
+        places = (finding.place, *finding.related)
+        near = any(place.frame.line - NEAR <= self.line <= place.frame.end_line + NEAR for place in places)
+        if not near or finding.level is Severity.ADVICE:
+            return False
+        families = [codes for begin, codes in FAMILIES.items() if self.pattern.startswith(begin)]
+        is_bug = self.label in {"true_bug", "likely_true"}
+        return not is_bug or any(finding.rule.code.startswith(code) for codes in families for code in codes)
+
+
+def read(path: Path) -> list[Site]:
+    """Return the judged sites of a file."""
+    rows = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+    names = ("repo", "commit", "path", "line", "pattern", "label")
+    return [Site(*(row[name] for name in names), reach=row.get("reach", "")) for row in rows]
+
+
+def findings_of(path: Path) -> tuple[Finding, ...]:
+    """Lint one file."""
+    return lint_data(str(path), path.read_bytes()).findings
+
+
+def main() -> None:
+    """Print what was found."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("labels", type=Path)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--show", action="store_true", help="one line for each site")
+    parser.add_argument("--half", choices="AB", help="show only the sites of this half")
+    args = parser.parse_args()
+    sites = read(args.labels)
+    files = sorted({site.file(args.folder) for site in sites})
+    missing = [path for path in files if not path.is_file()]
+    present = [path for path in files if path.is_file()]
+    with ProcessPoolExecutor() as pool:
+        found = dict(zip(present, pool.map(findings_of, present), strict=True))
+    table: dict[str, dict[str, list[int]]] = defaultdict(lambda: {"A": [0, 0], "B": [0, 0]})
+    for site in sites:
+        said = [finding for finding in found.get(site.file(args.folder), ()) if site.is_said_by(finding)]
+        counts = table[site.kind][site.half]
+        counts[0] += bool(said)
+        counts[1] += 1
+        if args.show and args.half in {None, site.half}:
+            codes = ", ".join(f"{finding.rule.code}:{finding.place.frame.line}" for finding in said)
+            print(f"{site.half} {site.kind:28} {codes or '-':24} {site.repo} {site.path}:{site.line} {site.pattern}")
+    print("| label | half A | half B | both |\n| --- | --- | --- | --- |")
+    for kind, halves in sorted(table.items()):
+        (hit_a, all_a), (hit_b, all_b) = halves["A"], halves["B"]
+        print(f"| {kind} | {hit_a} of {all_a} | {hit_b} of {all_b} | {hit_a + hit_b} of {all_a + all_b} |")
+    for path in missing:
+        print(f"missing: {path}")
+
+
+if __name__ == "__main__":
+    main()
