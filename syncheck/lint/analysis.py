@@ -2,7 +2,6 @@
 
 import ast
 import contextlib
-import itertools
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -12,6 +11,7 @@ from syncheck.findings import Finding, merge_equal
 from syncheck.lint import models
 from syncheck.lint.interp import transfers
 from syncheck.lint.interp.control_flow import Jump, Raised, TooLongError
+from syncheck.lint.interp.decisions import Flipped
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.scope import LazyScope, Scope, definitions_in, flat
@@ -51,7 +51,7 @@ _STEPS = 4000
 
 Follow = Callable[[Interpreter], None]
 """Follows a program."""
-MakeInterpreter = Callable[[Machine, tuple[bool, ...], int], Interpreter]
+MakeInterpreter = Callable[[Machine, Flipped, int], Interpreter]
 """Makes an interpreter, of the arguments of `Interpreter`."""
 
 
@@ -119,22 +119,19 @@ class Analysis:
 
     def _paths(self, follow: Follow, *, is_script: bool) -> Iterable[Finding]:
         """Follow a program on several paths through its open conditions."""
-        tried: set[tuple[bool, ...]] = set()
-        waiting: list[tuple[bool, ...]] = [()]
-        while waiting and len(tried) < _MOST_PATHS:
-            decisions = waiting.pop(0)
-            if decisions in tried:
-                continue
-            tried.add(decisions)
-            findings, number = self._follow(follow, decisions)
+        findings, others = self._follow(follow, frozenset())
+        waiting = others[: _MOST_PATHS - 1]
+        while True:
             yield from (f for f in findings if is_script or f.rule.code not in _IN_SCRIPTS_ONLY)
-            if len(tried) == 1 and number:
-                waiting += _alternatives(number)
+            if not waiting:
+                return
+            findings, _ = self._follow(follow, waiting.pop(0))
 
-    def _follow(self, follow: Follow, decisions: tuple[bool, ...]) -> tuple[list[Finding], int]:
+    def _follow(self, follow: Follow, flipped: Flipped) -> tuple[list[Finding], list[Flipped]]:
+        """Follow a program on one path; return what was found, and the other paths that are worth a look."""
         places = Places(self._source)
         machine = Machine(_CODES, places)
-        interpreter = self._interpreter_of(machine, decisions, _STEPS)
+        interpreter = self._interpreter_of(machine, flipped, _STEPS)
         try:
             follow(interpreter)
             machine.session.ended()
@@ -145,9 +142,9 @@ class Analysis:
                 raise
         report = machine.session.report(places)
         self._followed |= interpreter.calls.followed
-        n_open = interpreter.decisions.count if machine.n_relevant else 0
+        others = interpreter.decisions.others() if machine.n_relevant else []
         found = [_as_seen_in_source(finding) for finding in report.findings if not _is_cross_function_timing(finding)]
-        return found, n_open
+        return found, others
 
     # -- what is followed
 
@@ -258,11 +255,3 @@ def _assigned_elsewhere(kind: ast.ClassDef) -> dict[str, list[ast.expr | None]]:
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
                 found.setdefault(node.attr, [])
     return found
-
-
-def _alternatives(number: int) -> list[tuple[bool, ...]]:
-    """Return other ways to decide `number` conditions; all of them where they are few."""
-    if number <= 3:
-        return list(itertools.product((True, False), repeat=number))[1:]
-    single = [tuple(index != flipped for index in range(number)) for flipped in range(number)]
-    return [(False,) * number, *single]

@@ -8,6 +8,7 @@ from syncheck.findings import Finding
 from syncheck.lint.analysis import Analysis
 from syncheck.lint.definitions import Definition
 from syncheck.lint.gpu_state import GpuState, GpuStates, Position, RecordingExpressions
+from syncheck.lint.interp.decisions import Flipped
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.rules.base import LintRule
@@ -48,10 +49,10 @@ def _visited(kind: type[LintRule], source: SourceFile, definition: Definition, s
 def _record(source: SourceFile, found: dict[Position, GpuState]) -> None:
     """Follow a file, whatever stands in it, and record the states."""
 
-    def recording(machine: Machine, given: tuple[bool, ...], steps: int) -> Interpreter:
+    def recording(machine: Machine, flipped: Flipped, steps: int) -> Interpreter:
         def expressions_of(evaluator: object) -> RecordingExpressions:
             return RecordingExpressions(evaluator, found, source.lines)  # type: ignore[arg-type]  # as Expressions
 
-        return Interpreter(machine, given, steps, expressions_of)
+        return Interpreter(machine, flipped, steps, expressions_of)
 
     Analysis(source, recording, is_thorough=True).findings()

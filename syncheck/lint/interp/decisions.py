@@ -1,32 +1,34 @@
 """Conditions whose value is not known: which branch is taken."""
 
 import ast
+import itertools
 import re
+
+_FEW = 3
+Flipped = frozenset[int]
+"""The numbers of the conditions that are decided in another way than usual."""
 
 
 class Decisions:
     """Decides open conditions; the same condition is decided in the same way.
 
-    Attributes:
-        count: how many there were so far.
-
     Args:
-        given: how the first ones are decided, in their order; all others are true.
+        flipped: which ones are decided in another way than usual, by their order.
     """
 
-    def __init__(self, given: tuple[bool, ...]) -> None:
-        self._given = given
+    def __init__(self, flipped: Flipped = frozenset()) -> None:
+        self._flipped = flipped
         self._made: dict[str, bool] = {}  # text of a condition -> how it was decided
-        self.count = 0
+        self._guards: list[bool] = []
 
-    def decide(self, test: ast.expr) -> bool:
-        """Return whether a condition is taken to be true."""
+    def decide(self, test: ast.expr, *, usual: bool = True) -> bool:
+        """Return whether a condition is taken to be true; `usual`: how it is decided at first."""
         negated = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
         text = ast.unparse(test.operand if isinstance(test, ast.UnaryOp) and negated else test)
         if text not in self._made:
-            number, self.count = self.count, self.count + 1
-            wanted = self._given[number] if number < len(self._given) else True
-            self._made[text] = wanted != negated
+            is_flipped = len(self._guards) in self._flipped
+            self._guards.append(not usual)
+            self._made[text] = (usual != is_flipped) != negated
         return self._made[text] != negated
 
     def forget(self, name: str) -> None:
@@ -34,3 +36,18 @@ class Decisions:
         if self._made:
             word = re.compile(rf"\b{re.escape(name)}\b")
             self._made = {text: made for text, made in self._made.items() if not word.search(text)}
+
+    def others(self) -> list[Flipped]:
+        """Return other ways to decide the conditions that were met; all of them where they are few.
+
+        A path that a guard ends is short, and there is one for each guard: these come last.
+        """
+        guards = [number for number, is_guard in enumerate(self._guards) if is_guard]
+        branches = [number for number, is_guard in enumerate(self._guards) if not is_guard]
+        found: list[Flipped] = []
+        if len(branches) <= _FEW:
+            for count in range(len(branches), 0, -1):
+                found += [frozenset(chosen) for chosen in itertools.combinations(branches, count)]
+        else:
+            found = [frozenset(branches), *(frozenset((number,)) for number in branches)]
+        return found + [frozenset((number,)) for number in guards]

@@ -53,8 +53,8 @@ class Evaluator(Protocol):
         """Evaluate a condition; None where it is not known."""
         ...
 
-    def decide(self, test: ast.expr) -> bool:
-        """Choose a branch where a condition is not known."""
+    def decide(self, test: ast.expr, *, usual: bool = True) -> bool:
+        """Choose a branch where a condition is not known; `usual`: which one at first."""
         ...
 
     # -- calls

@@ -9,10 +9,11 @@ from syncheck.lint.interp.calls import Calls
 from syncheck.lint.interp.collectives import Collectives
 from syncheck.lint.interp.contexts import Contexts
 from syncheck.lint.interp.control_flow import BreakSignal, ContinueSignal, Jump, Raised, Returned, TooLongError
-from syncheck.lint.interp.decisions import Decisions
+from syncheck.lint.interp.decisions import Decisions, Flipped
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.expressions import Expressions
 from syncheck.lint.interp.functions import defaults_of
+from syncheck.lint.interp.guards import is_over, usual
 from syncheck.lint.interp.iteration import MOST_ITERATIONS, Iteration
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.naming import name_findings
@@ -50,7 +51,7 @@ class Interpreter:
 
     Args:
         machine: streams, events and memory.
-        given: see `Decisions`.
+        flipped: see `Decisions`.
         steps: statements that may be followed.
         expressions_of: makes the part that evaluates expressions.
     """
@@ -58,7 +59,7 @@ class Interpreter:
     def __init__(
         self,
         machine: Machine,
-        given: tuple[bool, ...],
+        flipped: Flipped,
         steps: int,
         expressions_of: Callable[[Evaluator], Expressions] = Expressions,
     ) -> None:
@@ -66,7 +67,7 @@ class Interpreter:
         self.operators = Operators(machine)
         self.transfers = Transfers(machine, self.operators)
         self.collectives = Collectives(machine)
-        self.decisions = Decisions(given)
+        self.decisions = Decisions(flipped)
         self._steps = steps
         self.decide, self.forget_decisions = self.decisions.decide, self.decisions.forget
         expressions, binding = expressions_of(self), Binding(self)
@@ -220,9 +221,9 @@ class Interpreter:
 
     def _run_If(self, node: ast.If, scope: Scope) -> Iterator[Value]:
         known = self.condition(node.test, scope)
-        is_taken = self.decide(node.test) if known is None else known
+        is_taken = self.decide(node.test, usual=usual(node)) if known is None else known
         taken, skipped = (node.body, node.orelse) if is_taken else (node.orelse, node.body)
-        if known is None:
+        if known is None and not is_over(skipped, in_callee=len(self.machine.calls) > 1):
             self.run_for_ordering(skipped, scope)
         yield from self.block(taken, scope)
 
