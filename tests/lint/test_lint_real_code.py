@@ -100,3 +100,160 @@ def test_what_is_behind_a_guard_is_followed_too():
             return tensor
         """
     ) == [("SYN101", 9)]
+
+
+# -- collectives
+
+
+def test_a_handle_that_a_parameter_asks_for_is_dropped():
+    assert found(
+        """
+        import torch.distributed as dist
+
+        def broadcast(tensor, src, group=None, async_op=False):
+            if dist.get_world_size(group) == 1:
+                return tensor
+            dist.broadcast(tensor, src, group=group, async_op=async_op)
+            return tensor
+        """
+    ) == [("SYN603", 7)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "work = dist.all_reduce(x, async_op=async_op)\n    if async_op:\n        return work\n    return x",
+        "return dist.all_reduce(x, async_op=async_op)",
+        "work = dist.all_reduce(x, async_op=async_op)\n    if async_op:\n        work.wait()\n    return x",
+        "work = dist.all_reduce(x, async_op=not blocking)\n    if blocking:\n        return x\n    work.wait()",
+        "if async_op:\n        raise ValueError('no')\n    dist.all_reduce(x, async_op=async_op)\n    return x",
+        "work = dist.all_reduce(x, async_op=x is None)\n    return x",
+        "self.works.append(dist.all_reduce(x, async_op=self.overlap))",
+        "self.work = dist.all_reduce(x, async_op=async_op)",
+        "work = dist.all_reduce(x, async_op=async_op)\n    if work is not None:\n        work.wait()",
+    ],
+)
+def test_a_handle_that_is_kept_is_not_dropped(body):
+    assert not found(
+        f"""
+import torch.distributed as dist
+
+def reduce(self, x, blocking, async_op=False):
+    {body}
+"""
+    )
+
+
+def test_the_result_is_used_where_a_parameter_made_it_asynchronous():
+    assert found(
+        """
+        import torch
+        import torch.distributed as dist
+
+        def reduce(async_op=False):
+            x = torch.ones(4, device="cuda")
+            work = dist.all_reduce(x, async_op=async_op)
+            y = x * 2
+            return work, y
+        """
+    ) == [("SYN601", 8)]
+
+
+@pytest.mark.parametrize(
+    ("imports", "call"),
+    [
+        ("import deepspeed.comm as dist", "dist.all_reduce(x, async_op=True)"),
+        ("from deepspeed import comm as dist", "dist.allgather_fn(y, x, async_op=True)"),
+        ("from deepspeed.comm import reduce_scatter_fn", "reduce_scatter_fn(y, x, async_op=args.async_op)"),
+    ],
+)
+def test_deepspeed_has_its_own_names(imports, call):
+    assert found(
+        f"""
+import torch
+{imports}
+
+def reduce(x, y, args):
+    {call}
+    return x
+"""
+    ) == [("SYN603", 6)]
+
+
+def test_sending_with_deepspeed_waits():
+    assert not found("import torch\nimport deepspeed.comm as dist\ndef send(x):\n    dist.isend(x, 1)\n    return x\n")
+
+
+def test_a_barrier_comes_after_what_its_group_has_started():
+    assert not found(
+        """
+        import torch
+        import torch.distributed as dist
+
+        def exchange(tensors):
+            works = []
+            for rank, tensor in enumerate(tensors):
+                works.append(dist.isend(tensor, dst=rank))
+            for rank, tensor in enumerate(tensors):
+                dist.recv(tensor, src=rank)
+            dist.barrier()
+            return tensors
+        """
+    )
+
+
+def test_events_that_time_a_collective_do_not_wait_for_it():
+    assert found(
+        """
+        import torch
+        import torch.distributed as dist
+
+        def timed(x, trials, async_op):
+            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            begin.record()
+            for _ in range(trials):
+                dist.all_reduce(x, async_op=async_op)
+            end.record()
+            torch.cuda.synchronize()
+            return begin.elapsed_time(end)
+        """
+    ) == [("SYN702", 10)]
+
+
+def test_a_function_that_the_script_calls_is_followed_with_other_arguments_too():
+    assert found(
+        """
+        import torch
+        import torch.distributed as dist
+
+        def reduce(x, async_op=False):
+            dist.all_reduce(x, async_op=async_op)
+            return x
+
+        if __name__ == "__main__":
+            reduce(torch.ones(4, device="cuda"))
+        """
+    ) == [("SYN603", 6)]
+
+
+def test_paths_through_a_method_come_before_those_through_its_constructor():
+    tests = "\n".join(f"        if options.a{n}:\n            self.b{n} = 1" for n in range(9))
+    assert found(
+        f"""
+import torch
+
+class Scaler:
+    def __init__(self, options):
+{tests}
+
+    def scale(self, kind):
+        side = torch.cuda.Stream()
+        x = torch.ones(4, device="cuda")
+        if kind == "host":
+            return x.cpu()
+        elif kind == "main":
+            return x * 2
+        with torch.cuda.stream(side):
+            return x * 3
+"""
+    ) == [("SYN101", 33)]

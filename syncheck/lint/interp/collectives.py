@@ -23,25 +23,31 @@ class Collectives:
         self._kept: dict[EventId, list[Tensor]] = {}
         self._coalescing = 0
 
-    def call(self, name: str, call: Call) -> Value | None:
-        """Call a function of torch.distributed; None for one that is not followed."""
+    def call(self, name: str, call: Call, *, is_async: bool | None) -> Value | None:
+        """Call a function of torch.distributed; None for one that is not followed.
+
+        Args:
+            name: the function.
+            call: its call.
+            is_async: whether it is asked for a handle; None where that is not known.
+        """
         if name == "new_group":
             return Group()
         collective = FUNCTIONS.get(name)
         if collective is None:
             return None
-        is_async = collective.always_asynchronous or call.flag("async_op")
         used = [
             (tensor, is_write)
             for parameters, is_write in ((collective.writes, True), (collective.reads, False))
             for position, keyword in parameters
             for tensor in tensors_in(call.get(keyword, position))
         ]
-        if is_async is None:
+        if is_async is None and not collective.always_asynchronous:
             for tensor, _ in used:
                 tensor.block.escaped = True
             return UNKNOWN
-        return self._start(collective, used, call) if is_async else self._run(collective, used, call)
+        is_started = is_async or collective.always_asynchronous
+        return self._start(collective, used, call) if is_started else self._run(collective, used, call)
 
     def _run(self, collective: Collective, used: list[TensorAccess], call: Call) -> Value:
         """Run a collective on the current stream; a barrier makes the host wait for that."""
@@ -53,6 +59,9 @@ class Collectives:
         stream = machine.current(machine.device if device is None else device)
         if collective_name(collective.operator) == "barrier":
             machine.sync_stream(stream, call.node, explicit=True)
+            own = self._streams.get((_group(call), machine.device if device is None else device))
+            if own:  # the barrier is a collective, too: it comes after all that its group has started
+                machine.session.sync_stream(own, machine.site(call.node), explicit=False)
         else:
             machine.launch(stream, collective.operator, used, call.node)
         return UNKNOWN

@@ -1,13 +1,45 @@
-"""Collectives of torch.distributed, and the handles of asynchronous ones."""
+"""Collectives of torch.distributed, and of libraries that hand them on; the handles of asynchronous ones."""
+
+import ast
 
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.registry import models_below, models_methods
 from syncheck.lint.interp.values import UNKNOWN, Call, Value, Work
 
+_IN_DEEPSPEED = {
+    "allgather_fn": "all_gather_into_tensor",
+    "reduce_scatter_fn": "reduce_scatter_tensor",
+    "inference_all_reduce": "all_reduce",
+    "isend": "send",
+    "irecv": "recv",
+}
+"""Names of deepspeed.comm that differ from torch's; its `isend` is a `send`. Source: deepspeed/comm/comm.py."""
+
 
 @models_below("torch.distributed")
 def _collective(evaluator: Evaluator, path: str, call: Call) -> Value | None:
-    return evaluator.collectives.call(path.rpartition(".")[2], call)
+    return _call(evaluator, path.rpartition(".")[2], call)
+
+
+@models_below("deepspeed.comm")
+def _collective_of_deepspeed(evaluator: Evaluator, path: str, call: Call) -> Value | None:
+    name = path.rpartition(".")[2]
+    return _call(evaluator, _IN_DEEPSPEED.get(name, name), call)
+
+
+def _call(evaluator: Evaluator, name: str, call: Call) -> Value | None:
+    is_async = call.flag("async_op")
+    if is_async is None:
+        is_async = _decided(evaluator, call.node)
+    return evaluator.collectives.call(name, call, is_async=is_async)
+
+
+def _decided(evaluator: Evaluator, node: ast.AST) -> bool | None:
+    """Return how `async_op` is decided where a name gives it, as for an `if` of that name; None for other words."""
+    keywords = node.keywords if isinstance(node, ast.Call) else []
+    given = next((keyword.value for keyword in keywords if keyword.arg == "async_op"), None)
+    name = given.operand if isinstance(given, ast.UnaryOp) and isinstance(given.op, ast.Not) else given
+    return evaluator.decide(given) if given is not None and isinstance(name, ast.Name | ast.Attribute) else None
 
 
 @models_methods(Work)
