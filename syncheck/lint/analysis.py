@@ -85,8 +85,12 @@ class Analysis:
     def _findings(self) -> tuple[Finding, ...]:
         found: list[Finding] = list(self._paths(self._run_script, is_script=True)) if self._is_script() else []
         for function, kind in self._functions():
-            if function not in self._followed and self._can_matter(function):
-                found += self._paths(partial(self._run_function, function, kind), is_script=False)
+            was_followed = function in self._followed
+            if (was_followed and not _has_defaults(function)) or not self._can_matter(function):
+                continue
+            known = {(finding.rule, finding.place.frame.line) for finding in found}
+            alone = self._paths(partial(self._run_function, function, kind), is_script=False)
+            found += [f for f in alone if not was_followed or (f.rule, f.place.frame.line) not in known]
         return tuple(replace(finding, count=1, source="lint") for finding in merge_equal(found))
 
     def _can_matter(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -171,7 +175,9 @@ class Analysis:
         member = made.members.get(function.name)
         if not isinstance(member, Function):  # an unknown decorator has replaced it
             member = Function(function, made.scope)
-        self._call(interpreter, member, [] if member.is_static else [self._instance(interpreter, made, function)])
+        args: list[Value] = [] if member.is_static else [self._instance(interpreter, made, function)]
+        interpreter.decisions.begin()
+        self._call(interpreter, member, args)
 
     def _call(self, interpreter: Interpreter, function: Function, args: list[Value]) -> None:
         interpreter.machine.assume_synchronized()
@@ -202,6 +208,11 @@ class Analysis:
             if not isinstance(instance.attributes.get(name), Stream):
                 instance.attributes[name] = _lazily_made(interpreter, kind, values)
         return instance
+
+
+def _has_defaults(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Return whether a function does more than those of its calls show that leave arguments out."""
+    return bool(function.args.defaults) or any(function.args.kw_defaults)
 
 
 def _lazily_made(interpreter: Interpreter, kind: Class, values: list[ast.expr | None]) -> Value:

@@ -20,6 +20,7 @@ class Decisions:
         self._flipped = flipped
         self._made: dict[str, bool] = {}  # text of a condition -> how it was decided
         self._guards: list[bool] = []
+        self._n_before = 0
 
     def decide(self, test: ast.expr, *, usual: bool = True) -> bool:
         """Return whether a condition is taken to be true; `usual`: how it is decided at first."""
@@ -37,17 +38,23 @@ class Decisions:
             word = re.compile(rf"\b{re.escape(name)}\b")
             self._made = {text: made for text, made in self._made.items() if not word.search(text)}
 
+    def begin(self) -> None:
+        """The function that is of interest begins: what was decided so far only prepares its call."""
+        self._n_before = len(self._guards)
+
     def others(self) -> list[Flipped]:
         """Return other ways to decide the conditions that were met; all of them where they are few.
 
-        A path that a guard ends is short, and there is one for each guard: these come last.
+        A path that a guard ends is short, and there is one for each guard: these come after, and last what was decided
+        before the function of interest.
         """
-        guards = [number for number, is_guard in enumerate(self._guards) if is_guard]
-        branches = [number for number, is_guard in enumerate(self._guards) if not is_guard]
+        own = range(self._n_before, len(self._guards))
+        guards = [number for number in own if self._guards[number]]
+        branches = [number for number in own if not self._guards[number]]
         found: list[Flipped] = []
         if len(branches) <= _FEW:
             for count in range(len(branches), 0, -1):
                 found += [frozenset(chosen) for chosen in itertools.combinations(branches, count)]
         else:
             found = [frozenset(branches), *(frozenset((number,)) for number in branches)]
-        return found + [frozenset((number,)) for number in guards]
+        return found + [frozenset((number,)) for number in (*guards, *range(self._n_before))]
