@@ -147,7 +147,13 @@ class Analysis:
         report = machine.session.report(places)
         self._followed |= interpreter.calls.followed
         others = interpreter.decisions.others() if machine.n_relevant else []
-        found = [_as_seen_in_source(finding) for finding in report.findings if not _is_cross_function_timing(finding)]
+        unsure = {places.place(site).frame for site in machine.unsure}
+        found = [
+            _as_seen_in_source(finding)
+            for finding in report.findings
+            if not _is_cross_function_timing(finding)
+            and not (finding.rule.code == "SYN401" and finding.place.frame in unsure)
+        ]
         return found, others
 
     # -- what is followed

@@ -257,3 +257,35 @@ class Scaler:
             return x * 3
 """
     ) == [("SYN101", 33)]
+
+
+def test_a_wait_that_is_for_an_unknown_record_another_time_is_not_vain():
+    assert not found(
+        """
+        import torch
+
+        def consume(parts, make_stream):
+            event = torch.cuda.Event()
+            for part in parts:
+                event.wait()
+                with torch.cuda.stream(make_stream()):
+                    event.record()
+        """
+    )
+
+
+def test_a_handle_that_one_branch_waits_for_is_not_dropped():
+    assert not found(
+        """
+        import torch
+        import torch.distributed as dist
+
+        def vote(is_joined):
+            votes = torch.ones(1, device="cuda")
+            work = dist.all_reduce(votes, async_op=True)
+            if is_joined:
+                work.wait()
+                return votes.item() != 0
+            return None
+        """
+    )

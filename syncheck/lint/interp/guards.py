@@ -25,3 +25,16 @@ def is_over(body: list[ast.stmt], *, in_callee: bool) -> bool:
         in_callee: the function was called by another one that is followed.
     """
     return bool(body) and (isinstance(body[-1], ast.Raise) or (isinstance(body[-1], ast.Return) and not in_callee))
+
+
+def awaited_in(body: list[ast.stmt]) -> set[str]:
+    """Return the names of what a branch waits for: a handle that only one branch needs is not forgotten."""
+    return {
+        node.func.value.id
+        for statement in body
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "wait"
+        and isinstance(node.func.value, ast.Name)
+    }

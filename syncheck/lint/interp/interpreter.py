@@ -13,7 +13,7 @@ from syncheck.lint.interp.decisions import Decisions, Flipped
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.expressions import Expressions
 from syncheck.lint.interp.functions import defaults_of
-from syncheck.lint.interp.guards import is_over, usual
+from syncheck.lint.interp.guards import awaited_in, is_over, usual
 from syncheck.lint.interp.iteration import MOST_ITERATIONS, Iteration
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.naming import name_findings
@@ -223,9 +223,17 @@ class Interpreter:
         known = self.condition(node.test, scope)
         is_taken = self.decide(node.test, usual=usual(node)) if known is None else known
         taken, skipped = (node.body, node.orelse) if is_taken else (node.orelse, node.body)
-        if known is None and not is_over(skipped, in_callee=len(self.machine.calls) > 1):
-            self.run_for_ordering(skipped, scope)
+        if known is None:
+            self._pass_by(skipped, scope)
         yield from self.block(taken, scope)
+
+    def _pass_by(self, body: list[ast.stmt], scope: Scope) -> None:
+        """Take in what is known of a branch that another path follows."""
+        if not is_over(body, in_callee=len(self.machine.calls) > 1):
+            self.run_for_ordering(body, scope)
+            return
+        for name in awaited_in(body):
+            self.escape(scope.find(name) or UNKNOWN)
 
     def run_for_ordering(self, body: list[ast.stmt], scope: Scope) -> None:
         """Take in what a branch that is not followed would order: it may have run."""

@@ -71,6 +71,7 @@ class Machine:
         ordering_only: above 0 while a branch is run only for what it orders: then nothing works on memory.
         function: the name of the function that runs, for places.
         thread: what is current in the thread that runs.
+        unsure: call sites that wait, at least once, for a record of which nothing is known.
 
     Args:
         selected: codes of the rules to report.
@@ -87,6 +88,7 @@ class Machine:
         self.ordering_only = 0
         self.function = ""
         self.n_relevant = 0
+        self.unsure: set[SiteId] = set()
         self.computing: set[StreamId] = set()  # streams that ran more than copies
         self.thread = ThreadState()
         self.current_node: ast.AST = ast.Pass(lineno=1, col_offset=0)
@@ -194,6 +196,7 @@ class Machine:
         """Make a stream wait for an event."""
         target = stream or self._current_stream()
         if event.escaped or not target.ident:
+            self.unsure.add(self.site(node))
             self.assume_synchronized()
             return
         current = self.current(target.device)
@@ -215,6 +218,7 @@ class Machine:
         if self._refused("Event.synchronize()", node):
             return
         if event.escaped:
+            self.unsure.add(self.site(node))
             self.assume_synchronized()
         else:
             self.session.sync_event(event.ident, self.site(node))
