@@ -9,6 +9,7 @@ from functools import partial
 
 from syncheck.findings import Finding, merge_equal
 from syncheck.lint import models
+from syncheck.lint.certainty import judged
 from syncheck.lint.interp import transfers
 from syncheck.lint.interp.control_flow import Jump, Raised, TooLongError
 from syncheck.lint.interp.decisions import Flipped
@@ -154,7 +155,8 @@ class Analysis:
             if not _is_cross_function_timing(finding)
             and not (finding.rule.code == "SYN401" and finding.place.frame in unsure)
         ]
-        return found, others
+        guesses = {places.place(site).frame: is_likely for site, is_likely in machine.guesses.items()}
+        return list(judged(found, guesses, self._tree)), others
 
     # -- what is followed
 
@@ -181,7 +183,7 @@ class Analysis:
         member = made.members.get(function.name)
         if not isinstance(member, Function):  # an unknown decorator has replaced it
             member = Function(function, made.scope)
-        args: list[Value] = [] if member.is_static else [self._instance(interpreter, made, function)]
+        args: list[Value] = [self._instance(interpreter, made, function)] if _takes_self(member) else []
         interpreter.decisions.begin()
         self._call(interpreter, member, args)
 
@@ -219,6 +221,13 @@ class Analysis:
 def _has_defaults(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Return whether a function does more than those of its calls show that leave arguments out."""
     return bool(function.args.defaults) or any(function.args.kw_defaults)
+
+
+def _takes_self(member: Function) -> bool:
+    """Return whether a function in a class is a method; one without `self` is a helper of the class's body."""
+    arguments = member.node.args
+    first = [*arguments.posonlyargs, *arguments.args][:1]
+    return not member.is_static and bool(first) and first[0].arg in {"self", "cls", "_self", "this"}
 
 
 def _lazily_made(interpreter: Interpreter, kind: Class, values: list[ast.expr | None]) -> Value:

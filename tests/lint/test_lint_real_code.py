@@ -289,3 +289,237 @@ def test_a_handle_that_one_branch_waits_for_is_not_dropped():
             return None
         """
     )
+
+
+# -- what is of unknown device
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "logits.to('cpu', non_blocking=True).float()",
+        "logits.sigmoid().to(torch.device('cpu'), non_blocking=True).tolist()",
+        "table[rows] += logits.detach().to('cpu', torch.int32, non_blocking=True)",
+        "print(model(logits).to('cpu', non_blocking=True))",
+    ],
+)
+def test_who_asks_for_a_copy_to_the_host_that_does_not_block_has_a_gpu(read):
+    assert [code for code, _ in found(f"import torch\ndef f(logits, table, rows, model):\n    {read}\n")] == ["SYN301"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a = x.to('cpu', non_blocking=True)\n    b = y.to('cpu')\n    return a.tolist(), b",
+        "a = x.to('cpu', non_blocking=True)\n    y.to(torch.device('cpu'), non_blocking=False)\n    return a.tolist()",
+        "a = x.to('cpu', non_blocking=True)\n    n = y.max().item()\n    return a[:n].tolist()",
+        "a = x.to('cpu', non_blocking=True)\n    b = y.cpu()\n    return a.tolist(), b",
+        "a = x.to('cpu', non_blocking=True)\n    n = y.tolist()\n    return a.tolist(), n",
+        "a = x.to('cpu', non_blocking=True)\n    torch.cuda.current_stream().synchronize()\n    return a.tolist()",
+        "return {key: value.to('cpu', non_blocking=True) for key, value in x.items()}",
+        "a = x.to('cpu', 'x', 'y')\n    return a.tolist()",
+        "a = x.to('cpu', non_blocking=True)\n    return a.numpy()",
+        "a = x.to('cpu', non_blocking=flag)\n    return a.tolist()",
+        "a = x.to('cpu', non_blocking=True)\n    return int(a.shape[0])",
+    ],
+)
+def test_a_copy_to_the_host_is_complete_when_it_is_read(body):
+    assert not found(f"import torch\ndef f(x, y, flag):\n    {body}\n")
+
+
+def test_what_comes_into_pinned_memory_without_blocking_comes_from_a_gpu():
+    assert found(
+        """
+        import torch
+
+        def fetch(source):
+            buffer = torch.empty(4, pin_memory=True)
+            buffer.copy_(source, non_blocking=True)
+            return buffer.tolist()
+        """
+    ) == [("SYN301", 7)]
+
+
+def test_an_event_that_a_stream_waits_for_does_not_make_the_host_wait():
+    assert found(
+        """
+        import torch
+
+        class Optimizer:
+            def update(self, index, gradient, table):
+                cpu = torch.device("cpu")
+                is_on_gpu = gradient.device != cpu
+                changes = (gradient * gradient).to(cpu, non_blocking=True)
+                if is_on_gpu:
+                    done = torch.cuda.Event()
+                    done.record()
+                    done.wait()
+                table[index] -= changes
+        """
+    ) == [("SYN402", 12)]
+
+
+# -- code that is not known
+
+
+MODEL = """
+import time
+import torch
+
+def bench(model, image, steps):
+    image = image.cuda()
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    {}
+    {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("work", "report"),
+    [
+        ("model(image)", "print(time.perf_counter() - began)"),
+        ("model(image)", "end = time.perf_counter()\n    return (end - began) * 1e3"),
+        ("loss = model(image).sum()\n    loss.backward()", "return time.perf_counter() - began"),
+        ("for _ in range(steps):\n        model(image)", "self.seconds = time.perf_counter() - began"),
+    ],
+)
+def test_a_model_has_not_run_when_it_has_been_called(work, report):
+    result = lint_source("m.py", Text(MODEL.format(work, report)))
+    assert [(f.rule.code, f.level) for f in result.findings] == [("SYN701", "warning")]
+
+
+@pytest.mark.parametrize(
+    ("work", "report"),
+    [
+        ("loss = model(image).item()", "print(time.perf_counter() - began)"),
+        ("loss = model(image)\n    losses.append(float(loss))", "print(time.perf_counter() - began)"),
+        ("out = model(image)\n    if out.max() > 3:\n        pass", "print(time.perf_counter() - began)"),
+        ("out = model(image)\n    print(f'{out}')", "print(time.perf_counter() - began)"),
+        ("out, _ = model(image)\n    x = out[0].cpu()", "print(time.perf_counter() - began)"),
+        ("save(image)", "print(time.perf_counter() - began)"),
+        ("evaluate(image)", "print(time.perf_counter() - began)"),
+        ("model(image)", "if time.perf_counter() - began > 3:\n        return None"),
+        ("model(image)", "spent = time.perf_counter() - began\n    if spent > steps:\n        return None"),
+        ("model(image)", "time.sleep(max(0, 1 - (time.perf_counter() - began)))"),
+        ("model(image)\n    do_bench(lambda: model(image))", "print(time.perf_counter() - began)"),
+        (
+            "step = torch.zeros(1, device='cuda')\n    x = image.sum().item()\n    step += 1",
+            "print(time.time() - began)",
+        ),
+    ],
+)
+def test_a_clock_that_may_be_right_is_not_reported(work, report):
+    assert not found(MODEL.format(work, report))
+
+
+def test_elapsed_time_needs_a_wait_whatever_ran():
+    assert found(
+        """
+        import torch
+        from kernels import count_tokens
+
+        def test_speed():
+            tokens = torch.zeros(100, device="cuda")
+            begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            begin.record()
+            for _ in range(100):
+                count_tokens(tokens)
+            end.record()
+            print(begin.elapsed_time(end))
+        """
+    ) == [("SYN404", 12)]
+
+
+def test_what_keeps_a_function_for_later_does_not_wait():
+    assert [
+        code
+        for code, _ in found(
+            """
+            import torch
+
+            def fill(future):
+                x = torch.zeros(4, device="cuda")
+                future.then(lambda done: done)
+                with torch.cuda.stream(torch.cuda.Stream()):
+                    x.fill_(1)
+            """
+        )
+    ] == ["SYN103"]
+
+
+@pytest.mark.parametrize(
+    "name", ["os.path.join", "supports_non_blocking", "transformer_block_level", "all_reduce_async"]
+)
+def test_words_that_look_like_waiting_are_none(name):
+    assert found(
+        f"""
+import os
+import torch
+
+def scale(x, y):
+    side = torch.cuda.Stream()
+    x = torch.ones(4, device="cuda")
+    {name}(y)
+    with torch.cuda.stream(side):
+        return x * 2
+"""
+    ) == [("SYN101", 10)]
+
+
+@pytest.mark.parametrize("name", ["sync_all", "waitForAll", "dist_barrier", "obj.block_until_ready", "synchronize"])
+def test_words_of_waiting_wait(name):
+    assert not found(
+        f"""
+import torch
+from other import obj, sync_all, waitForAll, dist_barrier, synchronize
+
+def scale(x):
+    side = torch.cuda.Stream()
+    x = torch.ones(4, device="cuda")
+    {name}()
+    with torch.cuda.stream(side):
+        return x * 2
+"""
+    )
+
+
+def test_numbers_of_the_host_are_on_the_gpu_when_it_goes_on():
+    assert not found(
+        """
+        import torch
+
+        def rows(source):
+            rows = torch.tensor([3, 1, 2], device="cuda")
+            with torch.cuda.stream(torch.cuda.Stream()):
+                return rows * 2
+        """
+    )
+
+
+def test_an_external_event_belongs_to_others():
+    assert not found(
+        """
+        import torch
+
+        def capture(graph):
+            event = torch.cuda.Event(enable_timing=True, external=True)
+            event.wait()
+            event.synchronize()
+        """
+    )
+
+
+def test_a_function_of_a_class_body_is_given_no_object():
+    assert not found(
+        """
+        import torch
+
+        class Kernels:
+            def _checked(function):
+                side = torch.cuda.Stream()
+                with torch.cuda.stream(side):
+                    function.wait_event(side)
+                return function
+        """
+    )

@@ -5,7 +5,9 @@ import ast
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.operators import is_list
 from syncheck.lint.interp.scope import Scope
+from syncheck.lint.interp.unknown import may_be_tensor
 from syncheck.lint.interp.values import (
+    DERIVED,
     UNKNOWN,
     Call,
     Constant,
@@ -62,7 +64,7 @@ class Binding:
             return list(value.items)
         if isinstance(value, Tensor):
             return [self._operators.alias(value, value.part) for _ in parts]
-        return [UNKNOWN] * len(parts)
+        return [DERIVED if may_be_tensor(value) else UNKNOWN] * len(parts)
 
     def _set_attribute(self, owner: Value, name: str, value: Value) -> None:
         """Bind an attribute."""

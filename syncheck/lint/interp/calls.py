@@ -10,7 +10,9 @@ from syncheck.lint.interp.control_flow import Returned
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.functions import bind, is_generator
 from syncheck.lint.interp.scope import Scope
+from syncheck.lint.interp.unknown import may_be_tensor, may_wait, takes_code
 from syncheck.lint.interp.values import (
+    DERIVED,
     NONE,
     UNKNOWN,
     Attribute,
@@ -35,7 +37,6 @@ from syncheck.lint.interp.values import (
 )
 from syncheck.semantics.threads import ThreadState
 
-_MAY_ORDER = re.compile(r"sync|wait|barrier|join|flush|finish|finali[sz]e|drain|block", re.IGNORECASE)
 _CHANGES_NOTHING = re.compile(
     r"(^|\.)(classmethod|abstractmethod|override|final|overload|wraps|compile|script|ignore|unused|export|disable|annotate"
     r"|custom_(fwd|bwd)|once_differentiable|fixture|mark(\.\w+)*|setter|deleter|dataclass|total_ordering|runtime_checkable"
@@ -99,13 +100,20 @@ class Calls:
         return self.call_unknown(name, call) if found is None else found
 
     def call_unknown(self, name: str, call: Call) -> Value:
-        """See `Evaluator`; with a stream or an event in hand, unknown code is taken to wait for all work."""
-        has_tensor = any(tensor.block.device is not None for value in call.values() for tensor in tensors_in(value))
-        for value in call.values():
+        """See `Evaluator`; with a stream, an event or a GPU tensor in hand, it is taken to wait for all work.
+
+        With a tensor it may also leave work behind, and give another tensor back.
+        """
+        given = call.values()
+        has_tensor = any(_is_on_gpu(value) for value in given)
+        for value in given:
             self.escape(value)
-        if has_tensor or not name or _MAY_ORDER.search(name.rpartition(".")[2]):
+        if has_tensor or not name or may_wait(name) or takes_code(given, call.node):
             self._machine.assume_synchronized()
-        return UNKNOWN
+        if not has_tensor:
+            return UNKNOWN
+        self._machine.guess(call.node)
+        return DERIVED
 
     def escape(self, value: Value, depth: int = 4) -> None:
         """See `Evaluator`."""
@@ -248,6 +256,11 @@ def _super(scope: Scope) -> Value:
     instance = next((value for value in scope.names.values() if isinstance(value, Instance)), None)
     bases = [base for base in instance.kind.bases if isinstance(base, Class)] if instance is not None else []
     return Instance(bases[0], instance.attributes) if bases and instance is not None else UNKNOWN
+
+
+def _is_on_gpu(value: Value) -> bool:
+    """Return whether a value is, or may be, a tensor on a GPU, or holds one."""
+    return may_be_tensor(value) or any(tensor.block.device is not None for tensor in tensors_in(value))
 
 
 def _held_by(value: Value) -> list[Value]:

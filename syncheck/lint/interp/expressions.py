@@ -9,7 +9,9 @@ from syncheck.lint.interp.functions import defaults_of
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.operators import is_list
 from syncheck.lint.interp.scope import Scope
+from syncheck.lint.interp.unknown import may_be_tensor
 from syncheck.lint.interp.values import (
+    DERIVED,
     NONE,
     UNKNOWN,
     Attribute,
@@ -34,7 +36,7 @@ from syncheck.lint.interp.values import (
     tensors_in,
     truth,
 )
-from syncheck.semantics.python_api import REORDERING
+from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY, REORDERING
 
 _LIKE = {"List": "Tuple", "Set": "Tuple", "SetComp": "ListComp"}
 """Expressions that are evaluated as another one is."""
@@ -74,6 +76,8 @@ class Expressions:
                 inner = self.evaluate(value.value, scope)
                 for tensor in tensors_in(inner):
                     self._operators.read_by_host(tensor, value.value, "format")
+                if may_be_tensor(inner):
+                    self._evaluator.machine.read_unknown()
                 is_known &= isinstance(inner, Constant)
                 parts.append(str(inner.value) if isinstance(inner, Constant) else "")
             elif isinstance(value, ast.Constant):
@@ -205,7 +209,7 @@ class Expressions:
             return repeated(left, right)
         if isinstance(kind, ast.Add) and isinstance(left, Sequence) and isinstance(right, Sequence):
             return Sequence([*left.items, *right.items], left.is_open or right.is_open)
-        return UNKNOWN
+        return DERIVED if may_be_tensor(left) or may_be_tensor(right) else UNKNOWN
 
     def _clock_arithmetic(self, kind: ast.operator, left: Value, right: Value) -> Value:
         if isinstance(left, ClockReading) and isinstance(right, ClockReading) and isinstance(kind, ast.Sub):
@@ -240,7 +244,7 @@ class Expressions:
             return self._operators.run(f"aten::{type(node.op).__name__.lower()}", [value], Call(node, []))
         if isinstance(value, Constant) and isinstance(node.op, ast.USub) and isinstance(value.value, int | float):
             return Constant(-value.value)
-        return UNKNOWN
+        return DERIVED if may_be_tensor(value) else UNKNOWN
 
     def _of_Compare(self, node: ast.Compare, scope: Scope) -> Value:
         values = [self.evaluate(part, scope) for part in (node.left, *node.comparators)]
@@ -255,7 +259,8 @@ class Expressions:
             return self._operators.run(f"aten::{type(node.ops[0]).__name__.lower()}", inputs, Call(node, []))
         if isinstance(left, Constant) and isinstance(right, Constant):
             return compared(node.ops[0], left.value, right.value)
-        return UNKNOWN
+        is_tensor = not isinstance(node.ops[0], ast.In | ast.NotIn) and (may_be_tensor(left) or may_be_tensor(right))
+        return DERIVED if is_tensor else UNKNOWN
 
     def _of_BoolOp(self, node: ast.BoolOp, scope: Scope) -> Value:
         is_or = isinstance(node.op, ast.Or)
@@ -301,7 +306,7 @@ class Expressions:
             return subscript(owner, index.value)
         if isinstance(owner, Module):
             return owner
-        return UNKNOWN
+        return DERIVED if may_be_tensor(owner) else UNKNOWN
 
     # -- attributes
 
@@ -320,10 +325,8 @@ class Expressions:
                 found = owner.weight or UNKNOWN
             case Stream() if name == "device":
                 found = Device(owner.device)
-            case _ if type(owner) is Value and name.startswith("__"):
-                found = UNKNOWN
             case _:
-                found = Attribute(owner, name)
+                found = _attribute_of_unknown(owner, name)
         return found
 
     def _attribute_of_object(self, owner: Instance, name: str, node: ast.AST) -> Value:
@@ -354,6 +357,13 @@ class Expressions:
         if name in {"T", "mT", "H", "mH", "data", "real", "values", "indices"}:
             return self._operators.alias(owner, owner.part, is_strided=name in REORDERING)
         return Attribute(owner, name)
+
+
+def _attribute_of_unknown(owner: Value, name: str) -> Value:
+    if type(owner) is Value and name.startswith("__"):
+        return UNKNOWN
+    is_about_tensor = name in MEMBERS_WITHOUT_MEMORY and may_be_tensor(owner)
+    return Attribute(UNKNOWN if is_about_tensor else owner, name)
 
 
 def difference(machine: Machine, later: ClockReading, earlier: Value) -> Value:

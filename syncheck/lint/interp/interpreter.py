@@ -21,6 +21,7 @@ from syncheck.lint.interp.operators import Operators
 from syncheck.lint.interp.scope import Scope
 from syncheck.lint.interp.transfers import Transfers
 from syncheck.lint.interp.values import (
+    DERIVED,
     NONE,
     UNKNOWN,
     Call,
@@ -343,3 +344,5 @@ class Interpreter:
             if value.event is not None:
                 value.event.escaped = True
             self.machine.assume_synchronized()
+        elif value is DERIVED:
+            self.machine.read_unknown()

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 
 from syncheck.lint.interp.control_flow import Raised
 from syncheck.lint.interp.evaluator import Evaluator
+from syncheck.lint.interp.unknown import may_be_tensor
 from syncheck.lint.interp.values import (
+    DERIVED,
     UNKNOWN,
     Call,
     Constant,
@@ -85,7 +87,7 @@ class Iteration:
             return
         while not is_known and done < MOST_ITERATIONS:
             done += 1
-            yield UNKNOWN
+            yield DERIVED if may_be_tensor(source) else UNKNOWN
 
     def listed(self, value: Value) -> Sequence:
         """See `Evaluator`."""

@@ -23,6 +23,7 @@ from syncheck.hb.ids import (
     WaitCall,
 )
 from syncheck.lint.interp.sites import Places
+from syncheck.lint.interp.unknown import computes, is_on_host
 from syncheck.lint.interp.values import (
     UNKNOWN_STREAM,
     WHOLE,
@@ -46,6 +47,9 @@ _READ_PART, _WRITTEN_PARTS = _ROW * _ROWS, _ROW * _ROWS + 1
 _MOST_PARTS = 1 << 12
 _N_BYTES = _WRITTEN_PARTS + _MOST_PARTS
 UNKNOWN_POOL = -3
+_QUICK = frozenset({"aten::add_", "aten::sub_", "aten::fill_", "aten::zero_"})
+"""Operators on one tensor alone that count or reset."""
+_MOST_QUICK = 2
 
 TensorAccess = tuple[Tensor, bool]
 """A tensor, and whether it is written."""
@@ -71,6 +75,7 @@ class Machine:
         ordering_only: above 0 while a branch is run only for what it orders: then nothing works on memory.
         function: the name of the function that runs, for places.
         thread: what is current in the thread that runs.
+        guesses: call sites of unknown code that may have left work running, each with whether its name says so.
         unsure: call sites that wait, at least once, for a record of which nothing is known.
 
     Args:
@@ -89,6 +94,8 @@ class Machine:
         self.function = ""
         self.n_relevant = 0
         self.unsure: set[SiteId] = set()
+        self.guesses: dict[SiteId, bool] = {}
+        self._recent: dict[StreamId, list[bool]] | None = None  # stream -> of what may run there, what takes no time
         self.computing: set[StreamId] = set()  # streams that ran more than copies
         self.thread = ThreadState()
         self.current_node: ast.AST = ast.Pass(lineno=1, col_offset=0)
@@ -246,9 +253,25 @@ class Machine:
         """Read a host clock."""
         self.n_relevant += 1
         reading = ClockReading(ReadingId(self.next_ident()))
-        if not self.ordering_only:
+        if not self.ordering_only and not self._is_next_to_nothing():
             self.session.clock(reading.ident, self.site(node))
+        self._recent = self._recent or {}
         return reading
+
+    def _is_next_to_nothing(self) -> bool:
+        """Return whether all that may run takes no time: a counter, say. Then no time is missed."""
+        pending = [ops for stream, ops in (self._recent or {}).items() if self._is_busy(stream)]
+        return bool(pending) and all(len(ops) <= _MOST_QUICK and all(ops) for ops in pending)
+
+    def _is_busy(self, stream: StreamId) -> bool:
+        return self.session.is_pending(NamedKind.STREAM, stream)
+
+    def _note_recent(self, stream: StreamId, *, is_quick: bool) -> None:
+        if self._recent is None:
+            return
+        if not self._is_busy(stream):
+            self._recent[stream] = []
+        self._recent.setdefault(stream, []).append(is_quick)
 
     # -- objects
 
@@ -369,7 +392,30 @@ class Machine:
                 self.session.lost_context(stream, expected, site)
         device = self.device_of(stream)
         context = context_of(self.thread, device, device if other_device is None else other_device, self)
+        is_quick = operator in _QUICK and len({id(tensor.block) for tensor, _ in touched}) == 1
+        self._note_recent(stream, is_quick=is_quick)
         self.session.launch(stream, operator, self.accesses(touched), site, context)
+
+    def guess(self, node: ast.AST) -> None:
+        """Take it that unknown code leaves work running on the current stream: only clocks and events are told."""
+        stream = self.current(self.thread.device)
+        if self.ordering_only or not stream or is_on_host(node) or self.is_capturing():
+            return
+        site = self.site(node)
+        self.guesses[site] = computes(node)
+        self._note_recent(stream, is_quick=False)
+        self.session.launch(stream, "unknown code", [], site)
+
+    def read_unknown(self) -> None:
+        """Let the host read something that may be a tensor: it waits for the streams that are current."""
+        if self.is_capturing():
+            return
+        for device in range(N_DEVICES):
+            stream = self.current(device)
+            if not stream:
+                self.assume_synchronized()
+                return
+            self.session.sync_stream(stream, UNKNOWN_SITE, explicit=False)
 
     def touch_host(
         self, operator: str, touched: Iterable[TensorAccess], node: ast.AST, *, escape: bool = False

@@ -112,7 +112,15 @@ class Operators:
         pinned = call.flag("pin_memory")
         if pinned is None:
             return UNKNOWN
-        return self.make(f"aten::{name}", call, device, is_pinned=bool(pinned))
+        made = self.make(f"aten::{name}", call, device, is_pinned=bool(pinned))
+        if name == "tensor" and isinstance(made, Tensor):
+            self._wait_for_copy(made, call.node)
+        return made
+
+    def _wait_for_copy(self, made: Tensor, node: ast.AST) -> None:
+        """Let the host wait for the copy of its own numbers. Source: torch/csrc/utils/tensor_new.cpp."""
+        if made.block.device is not None and not self._machine.is_capturing():
+            self._wait(made, node)
 
     def like(self, name: str, source: Tensor, call: Call) -> Value:
         """Run torch.zeros_like, Tensor.new_zeros and the like."""

@@ -6,6 +6,7 @@ from syncheck.hb.ids import NO_VIEW, AllocationId, SiteId, StreamId
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.operators import Operators
 from syncheck.lint.interp.values import (
+    DERIVED,
     UNKNOWN,
     UNKNOWN_STREAM,
     Call,
@@ -45,8 +46,7 @@ class Transfers:
         if name not in {"to", "cuda", "cpu"}:
             return None
         target = self._target(name, call)
-        position = 1 if name in {"to", "cuda"} else -1
-        non_blocking = call.flag("non_blocking", position if isinstance(call.get("", position), Constant) else -1)
+        non_blocking = _non_blocking(call, name)
         if isinstance(target, Value):
             return self._unknown_target(tensor, call)
         if target == tensor.block.device and not call.flag("copy"):
@@ -75,16 +75,52 @@ class Transfers:
             return self._operators.run("aten::_to_copy", [tensor], call)
         return UNKNOWN
 
-    def move(self, call: Call, name: str) -> Value:
-        """Move a value of which nothing is known to a device: it is a tensor on that device then."""
-        target = self._target(name, call)
-        if not isinstance(target, int):
-            return UNKNOWN
-        machine = self._machine
+    def move(self, call: Call, name: str, *, is_tensor: bool) -> Value | None:
+        """Move a value of which nothing is known to a device; None if the words do not say that it is moved.
+
+        Who asks for a copy that does not block has a tensor, and one on the other side.
+
+        Args:
+            call: the call.
+            name: the method.
+            is_tensor: the value may be a tensor on a GPU.
+        """
+        if name not in {"to", "cuda", "cpu"}:
+            return None
+        machine, target, non_blocking = self._machine, self._target(name, call), _non_blocking(call, name)
+        if target is None:
+            return self._fetch(call, non_blocking=non_blocking)
+        if isinstance(target, Value):
+            if name == "to" and non_blocking and self._is_on_side_stream():
+                target = machine.thread.device
+            elif non_blocking or name == "cuda" or not is_tensor:
+                return UNKNOWN if non_blocking or name == "cuda" else None
+            else:
+                return DERIVED  # of another type, or somewhere else
+        elif name == "to" and not non_blocking:
+            return None
         made = Tensor(machine.allocate(target, call.node), stream=machine.current(target))
         machine.launch(made.stream, "aten::_to_copy", [(made, True)], call.node)
-        if not call.flag("non_blocking", 1):
+        if not non_blocking:
             machine.sync_stream(made.stream, call.node, explicit=False)
+        return made
+
+    def _is_on_side_stream(self) -> bool:
+        """Return whether a stream that the program has made is current."""
+        stream = self._machine.current(self._machine.thread.device)
+        return bool(stream) and self._machine.handle_of(stream) != 0
+
+    def _fetch(self, call: Call, *, non_blocking: bool | None) -> Value:
+        """Copy something of which nothing is known to host memory: if it is worth not to block, from a GPU."""
+        machine = self._machine
+        if not non_blocking:
+            if non_blocking is not None:
+                machine.read_unknown()
+            return UNKNOWN
+        machine.n_relevant += 1
+        made = Tensor(machine.allocate(None, call.node, is_pinned=True))
+        made.block.is_assumed = True
+        machine.launch(machine.current(machine.thread.device), "aten::copy_", [(made, True)], call.node)
         return made
 
     def _new_copy(self, source: Tensor, target: int | None, call: Call, *, non_blocking: bool | None) -> Value:
@@ -101,9 +137,11 @@ class Transfers:
     def _copy(self, target: Tensor, call: Call) -> Value:
         source = call.get("src", 0)
         if not isinstance(source, Tensor):
-            if target.block.device is not None:
-                machine = self._machine
-                machine.launch(machine.current(target.block.device), "aten::copy_", [(target, True)], call.node)
+            machine, device = self._machine, target.block.device
+            if device is None and target.block.is_pinned and call.flag("non_blocking", 1):
+                device = machine.thread.device  # where else it would come from
+            if device is not None:
+                machine.launch(machine.current(device), "aten::copy_", [(target, True)], call.node)
             return target
         if source.block.device == target.block.device:
             return self._operators.in_place("copy_", target, tensors_in(source), call)
@@ -163,11 +201,22 @@ class Transfers:
         weight = net.weight
         if weight is None or isinstance(target, Value) or target == weight.block.device:
             return net
-        moved = self._new_copy(weight, target, call, non_blocking=call.flag("non_blocking", 1))
+        moved = self._new_copy(weight, target, call, non_blocking=_non_blocking(call, name))
         if isinstance(moved, Tensor):
             moved.is_leaf, moved.leaves, moved.keeps = True, (moved,), ()
             net.weight = moved
         return net
+
+
+def _non_blocking(call: Call, name: str) -> bool | None:
+    """Return whether a copy is asked not to block; None where that is not known.
+
+    `to(device, dtype, non_blocking)`, `to(dtype, non_blocking)`: by position it is the first truth value.
+    """
+    if "non_blocking" in call.kwargs or name == "cpu":
+        return call.flag("non_blocking")
+    given = (value.value for value in call.args[1:] if isinstance(value, Constant))
+    return next((value for value in given if isinstance(value, bool)), False)
 
 
 def _end(tensor: Tensor) -> CopyEnd:

@@ -15,6 +15,8 @@ class Value:
 
 
 UNKNOWN = Value()
+DERIVED = Value()
+"""What unknown code has made of a tensor on a GPU: nothing is known of it but that it may be one, too."""
 UNKNOWN_STREAM = StreamId(0)
 """A stream that is not known."""
 
@@ -120,9 +122,13 @@ class Block:
         device: where it lies; None for the host.
         is_pinned: it is pinned memory of the host.
         died: called with the number at the end.
+
+    Attributes:
+        escaped: unknown code has it.
+        is_assumed: what was copied into it is of unknown device; the words say that it came from a GPU.
     """
 
-    __slots__ = ("_died", "device", "escaped", "ident", "is_pinned")
+    __slots__ = ("_died", "device", "escaped", "ident", "is_assumed", "is_pinned")
 
     def __init__(
         self, ident: AllocationId, device: int | None, *, is_pinned: bool, died: Callable[[AllocationId], None]
@@ -130,7 +136,8 @@ class Block:
         self.ident = ident
         self.device = device
         self.is_pinned = is_pinned
-        self.escaped = False  # unknown code has it
+        self.escaped = False
+        self.is_assumed = False
         self._died = died
 
     def __del__(self) -> None:

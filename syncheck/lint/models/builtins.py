@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from syncheck.lint.interp.control_flow import Raised
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.registry import models
+from syncheck.lint.interp.unknown import may_be_tensor
 from syncheck.lint.interp.values import (
     NONE,
     UNKNOWN,
@@ -30,6 +31,8 @@ def _host_reads(evaluator: Evaluator, call: Call) -> Value:
     for value in call.values():
         for tensor in tensors_in(value):
             evaluator.operators.read_by_host(tensor, call.node)
+    if any(may_be_tensor(value) for value in call.values()):
+        evaluator.machine.read_unknown()
     return UNKNOWN
 
 

@@ -2,7 +2,9 @@
 
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.registry import models_methods
+from syncheck.lint.interp.unknown import may_be_tensor
 from syncheck.lint.interp.values import (
+    DERIVED,
     UNKNOWN,
     Attribute,
     Call,
@@ -19,15 +21,27 @@ from syncheck.lint.interp.values import (
     Value,
 )
 from syncheck.lint.models.layers import call_module_method
+from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY, RETURNING_VALUES
 
 
 @models_methods(Value)
 def _unknown(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value | None:
     """Call a method of a value of which nothing is known: some names show what they return."""
-    del owner
-    if name == "cuda" or (name == "to" and call.flag("non_blocking", 1)):
-        return evaluator.transfers.move(call, name)
-    return None
+    is_tensor = may_be_tensor(owner)
+    moved = evaluator.transfers.move(call, name, is_tensor=is_tensor)
+    if moved is not None:
+        return moved
+    if name in RETURNING_VALUES or name == "numpy":
+        evaluator.machine.read_unknown()
+        return UNKNOWN
+    if not is_tensor:
+        return None
+    if name in MEMBERS_WITHOUT_MEMORY:
+        return UNKNOWN
+    if name == "backward":
+        evaluator.machine.guess(call.node)
+    found = evaluator.call_unknown(name, call)
+    return DERIVED if found is UNKNOWN else found
 
 
 @models_methods(Attribute)

@@ -200,9 +200,9 @@ def _context_methods(evaluator: Evaluator, owner: Context, name: str, call: Call
 @models("torch.cuda.Event", "torch.Event")
 def _new_event(evaluator: Evaluator, call: Call) -> Value:
     timing = call.flag("enable_timing", 0)
-    external = bool(call.flag("external", 3))
-    event = evaluator.machine.new_event(call.node, timing=bool(timing), external=external)
-    event.escaped = timing is None or not call.is_complete
+    external = call.flag("external", 3)
+    event = evaluator.machine.new_event(call.node, timing=bool(timing), external=bool(external))
+    event.escaped = timing is None or not call.is_complete or external is None
     return event
 
 

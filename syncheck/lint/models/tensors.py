@@ -126,7 +126,8 @@ def _record_stream(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:
 
 
 def _numpy(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:
-    evaluator.machine.touch_host("Tensor.numpy()", [(owner, False)], call.node, escape=True)
+    if not owner.block.is_assumed:
+        evaluator.machine.touch_host("Tensor.numpy()", [(owner, False)], call.node, escape=True)
     return evaluator.operators.alias(owner, owner.part)
 
 

@@ -1,0 +1,72 @@
+"""How sure a finding is: what is only likely is a warning, and what measures nothing is no finding."""
+
+import ast
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from syncheck.findings import Finding, Frame
+from syncheck.lint.interp.functions import own_nodes
+from syncheck.rules.model import Severity
+
+_FOR_HOSTS_TIME = frozenset({"SYN701", "SYN402", "SYN502"})
+"""Rules that ask what runs when the host goes on."""
+_MOST_NAMES = 4
+
+
+def judged(findings: Iterable[Finding], guesses: Mapping[Frame, bool], tree: ast.Module) -> Iterator[Finding]:
+    """Yield the findings that are to be reported, each with its level.
+
+    Args:
+        findings: what was found on one path.
+        guesses: where unknown code may have left work running, and whether its name says so.
+        tree: the file.
+    """
+    for finding in findings:
+        if finding.rule.code == "SYN701" and not _is_measured(finding.place.frame, tree):
+            continue
+        likely = [guesses[place.frame] for place in finding.related if place.frame in guesses]
+        if not likely or finding.rule.code not in _FOR_HOSTS_TIME:
+            yield finding
+        elif all(likely):
+            yield replace(finding, level=Severity.WARNING)
+
+
+def _is_measured(frame: Frame, tree: ast.Module) -> bool:
+    """Return whether the time between two readings is reported; one that is only compared is a time limit."""
+    function = _innermost(tree, frame.line)
+    parents = {child: node for node in (function, *own_nodes(function)) for child in ast.iter_child_nodes(node)}
+    reading = next((node for node in parents if _is_call_at(node, frame)), None)
+    return reading is None or _is_used(reading, function, parents, _MOST_NAMES)
+
+
+def _innermost(tree: ast.Module, line: int) -> ast.AST:
+    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    around = [node for node in functions if node.lineno <= line <= (node.end_lineno or node.lineno)]
+    return max(around, key=lambda node: node.lineno, default=tree)
+
+
+def _is_call_at(node: ast.AST, frame: Frame) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and (node.lineno, node.end_lineno) == (frame.line, frame.end_line)
+        and (node.col_offset + 1 == frame.column)
+    )
+
+
+def _is_used(node: ast.AST, function: ast.AST, parents: dict[ast.AST, ast.AST], depth: int) -> bool:
+    """Return whether a value goes anywhere but into a comparison or a pause."""
+    while isinstance(node, ast.expr | ast.keyword | ast.FormattedValue):
+        if isinstance(node, ast.Compare) or (isinstance(node, ast.Call) and _name(node).endswith("sleep")):
+            return False
+        node = parents.get(node, function)
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    names = [target.id for target in targets if isinstance(target, ast.Name)]
+    if not names or len(names) < len(targets) or not depth:
+        return not isinstance(node, ast.If | ast.While | ast.Assert)
+    loads = [other for other in parents if isinstance(other, ast.Name) and other.id in names]
+    later = [load for load in loads if isinstance(load.ctx, ast.Load)]
+    return any(_is_used(load, function, parents, depth - 1) for load in later)
+
+
+def _name(call: ast.Call) -> str:
+    return ast.unparse(call.func)

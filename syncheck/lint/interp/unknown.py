@@ -1,0 +1,76 @@
+"""Code that is not known: what its name says, whether it may wait, and what it may leave running."""
+
+import ast
+import re
+
+from syncheck.lint.interp.values import DERIVED, Attribute, Function, Native, Partial, Value
+
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_WAITING = frozenset(
+    """sync synchronize synchronise synchronized synchronizes wait waits barrier join flush finish finalize finalise
+    drain block""".split()
+)
+_NOT_WAITING = re.compile(r"^os\.path\.|block_|_block|(^|_)no_?sync|to_?sync\b")
+_COMPUTING = frozenset(
+    """model net network module layer encoder decoder backbone criterion forward backward fwd bwd step kernel op fn f
+    func function attention attn matmul gemm mm conv generate unet vae transformer discriminator generator""".split()
+)
+_HOST_ONLY = frozenset(
+    """print info debug warning error log append add update write extend insert format isinstance len save dump put push
+    remove register len shape size numel dim item tolist numpy cpu""".split()
+)
+_KEEPING = frozenset(
+    """then register add set hook hooks callback callbacks sort sorted map filter partial jit compile wraps submit
+    append""".split()
+)
+"""Words of functions that keep what they are given for later."""
+
+
+def words_of(name: str) -> set[str]:
+    """Return the words of a name, in lower case: those of "device_supports_nonBlocking"."""
+    return {word.lower() for word in _WORDS.findall(name)}
+
+
+def may_wait(path: str) -> bool:
+    """Return whether a name says that a function waits for something."""
+    name = path.rpartition(".")[2]
+    if _NOT_WAITING.search(path):
+        return name.startswith("block_until")
+    return bool(words_of(name) & _WAITING)
+
+
+def takes_code(values: list[Value], node: ast.AST) -> bool:
+    """Return whether a function is given one that it may call, and wait for: `do_bench(lambda: f(x))`."""
+    has_code = any(isinstance(value, Function | Partial | Native) for value in values)
+    return has_code and not words_of(called_name(node)) & _KEEPING
+
+
+def may_be_tensor(value: Value | None) -> bool:
+    """Return whether something may be a tensor on a GPU: unknown code has made it from one."""
+    while isinstance(value, Attribute):
+        value = value.owner
+    return value is DERIVED
+
+
+def called_name(node: ast.AST) -> str:
+    """Return the last name of what a call calls; "" for a call that has none."""
+    function = node.func if isinstance(node, ast.Call) else None
+    if isinstance(function, ast.Attribute):
+        owner = function.value
+        if function.attr == "step":  # of an optimizer; a scheduler's does nothing there
+            words = words_of(ast.unparse(owner))
+            return "step" if words & {"optimizer", "optim", "opt", "scaler"} else ""
+        return function.attr
+    if isinstance(function, ast.Subscript):
+        function = function.value
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def computes(node: ast.AST) -> bool:
+    """Return whether the name of what is called says that it computes, and no more."""
+    return bool(words_of(called_name(node)) & _COMPUTING)
+
+
+def is_on_host(node: ast.AST) -> bool:
+    """Return whether the name of what is called says that nothing runs on a GPU."""
+    return bool(words_of(called_name(node)) & _HOST_ONLY)
