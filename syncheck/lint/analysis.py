@@ -9,6 +9,7 @@ from functools import partial
 
 from syncheck.findings import Finding, merge_equal
 from syncheck.lint import models
+from syncheck.lint.callers import consume
 from syncheck.lint.certainty import judged
 from syncheck.lint.interp import transfers
 from syncheck.lint.interp.control_flow import Jump, Raised, TooLongError
@@ -46,6 +47,9 @@ _CODES = frozenset(rule.code for rule in RULES)
 _IN_SCRIPTS_ONLY = frozenset({"SYN901", "SYN805", "SYN503", "SYN202", "SYN303"})
 """Rules that need to know what ran before a function was called."""
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+_ITERATING = frozenset({"__next__", "next"})
+"""Methods that are called again and again, each time for another batch."""
+_MOST_CALLS = 3
 _MOST_PATHS = 8
 _STEPS = 4000
 
@@ -189,10 +193,10 @@ class Analysis:
 
     def _call(self, interpreter: Interpreter, function: Function, args: list[Value]) -> None:
         interpreter.machine.assume_synchronized()
-        result = interpreter.call_function(function, Call(function.node, list(args), {}, is_complete=False))
-        for item in interpreter.iterations(result):
-            del item
-        interpreter.escape(result)
+        for _ in range(_MOST_CALLS if getattr(function.node, "name", "") in _ITERATING else 1):
+            result = interpreter.call_function(function, Call(function.node, list(args), {}, is_complete=False))
+            consume(interpreter, result, function.node)
+            del result
         for value in args:
             interpreter.escape(value)
 

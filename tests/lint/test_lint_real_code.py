@@ -523,3 +523,100 @@ def test_a_function_of_a_class_body_is_given_no_object():
                 return function
         """
     )
+
+
+# -- loaders
+
+
+LOADER = """
+import torch
+from functools import partial
+
+class Loader:
+    def __init__(self, loader, device):
+        self.loader = loader
+        self.device = device
+
+    def __iter__(self):
+        first = True
+        stream = torch.cuda.Stream(device=self.device)
+        context = partial(torch.cuda.stream, stream=stream)
+        for next_batch in self.loader:
+            {}
+            with context():
+                next_batch = next_batch.to(device=self.device, non_blocking=True)
+            if not first:
+                yield batch
+            else:
+                first = False
+            {}
+            batch = next_batch
+            {}
+        yield batch
+"""
+WAIT = "torch.cuda.current_stream(device=self.device).wait_stream(stream)"
+
+
+def test_a_batch_of_a_loader_is_used_by_its_caller_and_freed():
+    assert {code for code, _ in found(LOADER.format("pass", WAIT, "pass"))} == {"SYN201"}
+
+
+def test_a_loader_that_never_joins_gives_what_is_not_ready():
+    assert "SYN101" in {code for code, _ in found(LOADER.format("pass", "pass", "pass"))}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("pass", "batch.record_stream(torch.cuda.current_stream())"),
+        ("stream.wait_stream(torch.cuda.current_stream(device=self.device))", "pass"),
+    ],
+)
+def test_a_loader_that_protects_its_batches_is_right(before, after):
+    assert "SYN201" not in [code for code, _ in found(LOADER.format(before, WAIT, after))]
+
+
+def test_a_loader_that_has_a_method_for_the_next_batch():
+    assert "SYN201" in {
+        code
+        for code, _ in found(
+            """
+            import torch
+
+            class Prefetcher:
+                def __init__(self, loader):
+                    self.loader = iter(loader)
+                    self.stream = torch.cuda.Stream()
+                    self.preload()
+
+                def preload(self):
+                    try:
+                        self.batch = next(self.loader)
+                    except StopIteration:
+                        self.batch = None
+                        return
+                    with torch.cuda.stream(self.stream):
+                        self.batch = self.batch.cuda(non_blocking=True)
+
+                def next(self):
+                    torch.cuda.current_stream().wait_stream(self.stream)
+                    batch = self.batch
+                    self.preload()
+                    return batch
+            """
+        )
+    }
+
+
+def test_streams_of_two_unknown_devices_are_two():
+    assert not found(
+        """
+        import torch
+
+        def send(source, target):
+            x = torch.ones(4, device="cuda")
+            torch.cuda.current_stream(target).wait_stream(torch.cuda.current_stream(source))
+            with torch.cuda.stream(torch.cuda.Stream()):
+                return x * 2
+        """
+    )

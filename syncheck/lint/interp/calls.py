@@ -46,6 +46,10 @@ _CHANGES_NOTHING = re.compile(
 _DEEPEST = 12
 
 
+class _ExhaustedError(Exception):
+    """A generator has come to its end."""
+
+
 class Calls:
     """Makes calls.
 
@@ -173,12 +177,26 @@ class Calls:
         return NONE
 
     def _generate(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> Iterator[Value]:
+        steps = self._evaluator.block(node.body, scope)
         try:
-            yield from self._evaluator.block(node.body, scope)
-        except Returned:
+            while True:
+                yield self._next_of(steps, node.name)
+        except (Returned, _ExhaustedError):
             return
         finally:
             scope.names.clear()
+
+    def _next_of(self, steps: Iterator[Value], name: str) -> Value:
+        """Return what a generator yields next; it is bound to no name, which would keep it alive."""
+        machine = self._machine
+        before = machine.function
+        machine.function = name
+        try:
+            return next(steps)
+        except StopIteration:
+            raise _ExhaustedError from None
+        finally:
+            machine.function = before
 
     def _construct(self, kind: Class, call: Call) -> Value:
         """Make an object of a class of the program."""

@@ -94,6 +94,7 @@ class Machine:
         self.function = ""
         self.n_relevant = 0
         self.unsure: set[SiteId] = set()
+        self._unknown_devices: set[str] = set()
         self.guesses: dict[SiteId, bool] = {}
         self._recent: dict[StreamId, list[bool]] | None = None  # stream -> of what may run there, what takes no time
         self.computing: set[StreamId] = set()  # streams that ran more than copies
@@ -165,6 +166,15 @@ class Machine:
         """The current device, where a call leaves the index out."""
         self.thread.implicit_device = True
         return self.thread.device
+
+    def only_device(self, node: ast.AST) -> int | None:
+        """Return the current device for a call that names a device that is not known; None if there are several such.
+
+        A program that asks for the streams of `self.device` alone has one device; one that names two has two.
+        """
+        given = [*node.args, *(keyword.value for keyword in node.keywords)] if isinstance(node, ast.Call) else []
+        self._unknown_devices.update(ast.unparse(value).rpartition(".")[2] for value in given)
+        return self.thread.device if len(self._unknown_devices) <= 1 else None
 
     def current(self, device: int) -> StreamId:
         """Return the current stream of a device; UNKNOWN_STREAM where it is not known."""

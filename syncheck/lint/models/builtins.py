@@ -1,5 +1,6 @@
 """Built-in functions, and those of the standard library that are like them."""
 
+import ast
 import itertools
 from collections.abc import Iterator
 
@@ -104,10 +105,18 @@ def _all_items(evaluator: Evaluator, call: Call) -> Value:
 
 @models("builtins.getattr")
 def _getattr(evaluator: Evaluator, call: Call) -> Value:
-    name = call.args[1] if len(call.args) > 1 else UNKNOWN
+    if len(call.args) < 2:
+        return UNKNOWN
+    name = call.args[1]
     if isinstance(name, Constant) and isinstance(call.args[0], Instance | Symbol):
         return evaluator.attribute(call.args[0], str(name.value), call.node)
+    if isinstance(call.args[0], Symbol) and call.args[0].path == "torch" and _speaks_of_device(call.node):
+        return Symbol("torch.cuda")  # the module of a kind of device
     return UNKNOWN
+
+
+def _speaks_of_device(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and "device" in ast.unparse(node.args[1]).lower()
 
 
 @models("builtins.setattr")

@@ -128,6 +128,8 @@ def _external_stream(evaluator: Evaluator, call: Call) -> Value:
 def _current_stream(evaluator: Evaluator, call: Call) -> Value:
     device = _index(evaluator, call.get("device", 0))
     if device is None:
+        device = evaluator.machine.only_device(call.node)
+    if device is None:
         return Stream(UNKNOWN_STREAM, 0, LookedUp.CURRENT)
     return Stream(evaluator.machine.current(device), device, LookedUp.CURRENT)
 
