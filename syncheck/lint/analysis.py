@@ -10,7 +10,7 @@ from functools import partial
 from syncheck.findings import Finding, merge_equal
 from syncheck.lint import models
 from syncheck.lint.callers import consume
-from syncheck.lint.certainty import judged
+from syncheck.lint.certainty import judged, one_for_each_clock
 from syncheck.lint.interp import transfers
 from syncheck.lint.interp.control_flow import Jump, Raised, TooLongError
 from syncheck.lint.interp.decisions import Flipped
@@ -96,7 +96,7 @@ class Analysis:
             known = {(finding.rule, finding.place.frame.line) for finding in found}
             alone = self._paths(partial(self._run_function, function, kind), is_script=False)
             found += [f for f in alone if not was_followed or (f.rule, f.place.frame.line) not in known]
-        return tuple(replace(finding, count=1, source="lint") for finding in merge_equal(found))
+        return tuple(replace(finding, count=1, source="lint") for finding in merge_equal(one_for_each_clock(found)))
 
     def _can_matter(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
         return self._is_thorough or (self._has_anchor_word(function) and has_anchor(function))
@@ -160,7 +160,8 @@ class Analysis:
             and not (finding.rule.code == "SYN401" and finding.place.frame in unsure)
         ]
         guesses = {places.place(site).frame: is_likely for site, is_likely in machine.guesses.items()}
-        return list(judged(found, guesses, self._tree)), others
+        copies = {places.place(site).frame for site in machine.assumed_copies}
+        return list(judged(found, guesses, copies, self._tree)), others
 
     # -- what is followed
 

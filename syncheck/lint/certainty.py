@@ -1,34 +1,65 @@
 """How sure a finding is: what is only likely is a warning, and what measures nothing is no finding."""
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import replace
 
 from syncheck.findings import Finding, Frame
 from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.interp.unknown import words_of
 from syncheck.rules.model import Severity
 
 _FOR_HOSTS_TIME = frozenset({"SYN701", "SYN402", "SYN502"})
 """Rules that ask what runs when the host goes on."""
 _MOST_NAMES = 4
+_OF_THE_HOST = frozenset("cpu host launch dispatch enqueue submit compile".split())
+"""Words of what takes the host's own time, which is what is asked for then."""
 
 
-def judged(findings: Iterable[Finding], guesses: Mapping[Frame, bool], tree: ast.Module) -> Iterator[Finding]:
+def judged(
+    findings: Iterable[Finding], guesses: Mapping[Frame, bool], copies: Set[Frame], tree: ast.Module
+) -> Iterator[Finding]:
     """Yield the findings that are to be reported, each with its level.
 
     Args:
         findings: what was found on one path.
         guesses: where unknown code may have left work running, and whether its name says so.
+        copies: where something is copied from a GPU, if it lies on one.
         tree: the file.
     """
     for finding in findings:
-        if finding.rule.code == "SYN701" and not _is_measured(finding.place.frame, tree):
+        if finding.rule.code == "SYN701" and (
+            any(place.frame in copies for place in finding.related) or not _is_measured(finding.place.frame, tree)
+        ):
+            continue
+        if finding.rule.code == "SYN902" and _is_elsewhere(finding):
+            yield replace(finding, level=Severity.WARNING)
             continue
         likely = [guesses[place.frame] for place in finding.related if place.frame in guesses]
         if not likely or finding.rule.code not in _FOR_HOSTS_TIME:
             yield finding
         elif all(likely):
             yield replace(finding, level=Severity.WARNING)
+
+
+def one_for_each_clock(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings, of those about one reading of a clock only the worst."""
+    kept: list[Finding] = []
+    clocks: dict[Frame, int] = {}
+    for finding in findings:
+        if finding.rule.code != "SYN701":
+            kept.append(finding)
+        elif finding.place.frame not in clocks:
+            clocks[finding.place.frame] = len(kept)
+            kept.append(finding)
+        elif finding.level.rank < kept[clocks[finding.place.frame]].level.rank:
+            kept[clocks[finding.place.frame]] = finding
+    return kept
+
+
+def _is_elsewhere(finding: Finding) -> bool:
+    """Return whether another function captures: it may not call this one as it stands, for that raises an error."""
+    return any(place.frame.function != finding.place.frame.function for place in finding.related)
 
 
 def _is_measured(frame: Frame, tree: ast.Module) -> bool:
@@ -60,6 +91,8 @@ def _is_used(node: ast.AST, function: ast.AST, parents: dict[ast.AST, ast.AST], 
             return False
         node = parents.get(node, function)
     targets = node.targets if isinstance(node, ast.Assign) else []
+    if any(words_of(ast.unparse(target)) & _OF_THE_HOST for target in targets):
+        return False
     names = [target.id for target in targets if isinstance(target, ast.Name)]
     if not names or len(names) < len(targets) or not depth:
         return not isinstance(node, ast.If | ast.While | ast.Assert)

@@ -620,3 +620,69 @@ def test_streams_of_two_unknown_devices_are_two():
                 return x * 2
         """
     )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "work = dist.all_reduce(x, async_op=async_op)\n    def wait():\n        work.wait()\n    return wait",
+        "work = dist.all_reduce(x, async_op=True)\n    return lambda: work.wait()",
+        "work = dist.all_reduce(x, async_op=True)\n    if kind:\n        table[kind] = work\n        return x",
+        "works = [None, None]\n    for n in range(steps):\n        if works[n % 2] is not None:\n"
+        "            works[n % 2].wait()\n        works[(n + 1) % 2] = dist.all_reduce(x, async_op=True)",
+    ],
+)
+def test_a_handle_that_something_else_keeps_is_not_dropped(body):
+    assert not found(
+        f"import torch.distributed as dist\ndef reduce(x, kind, table, steps, async_op=False):\n    {body}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("work", "report"),
+    [
+        ("cli.inference_step(image)", "print(time.perf_counter() - began)"),
+        ("model.generate(image)", "print(time.perf_counter() - began)"),
+        ("train_loop_func(image)", "print(time.perf_counter() - began)"),
+        ("model(image)", "cpu_time = time.perf_counter() - began\n    print(cpu_time)"),
+        ("self.net = self.net.to('cpu', non_blocking=True)", "print(time.perf_counter() - began)"),
+    ],
+)
+def test_a_clock_that_the_host_alone_may_need_is_not_reported(work, report):
+    assert not found(MODEL.format(work, report))
+
+
+def test_a_clock_is_reported_once():
+    source = MODEL.format(
+        "if steps:\n        image *= 2\n    else:\n        model(image)", "print(time.time() - began)"
+    )
+    source = source.replace("perf_counter", "time")
+    assert [code for code, _ in found(source)] == ["SYN701"]
+
+
+def test_a_tensors_own_device_says_nothing_of_another_tensor():
+    assert not found(
+        """
+        import torch
+
+        class Embed(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.proj = torch.nn.Linear(4, 4)
+
+            def forward(self, x):
+                x = x.to(self.proj.weight.device, non_blocking=True)
+                return self.proj(x)
+        """
+    )
+    assert not found(
+        """
+        import torch
+
+        def gather(flag, device):
+            counts = torch.zeros(4, pin_memory=flag)
+            counts = counts.to("cpu", non_blocking=True)
+            counts[0] = 1
+            return counts
+        """
+    )

@@ -34,6 +34,7 @@ from syncheck.lint.interp.values import (
     Value,
     Work,
     tensors_in,
+    works_in,
 )
 from syncheck.semantics.threads import ThreadState
 
@@ -167,6 +168,9 @@ class Calls:
         try:
             self._evaluator.run(node.body, scope)
         except Returned as returned:
+            if isinstance(returned.value, Function):  # it has what it uses of this one, which is gone
+                for work in works_in(returned.value):
+                    self._evaluator.collectives.escape(work)
             return returned.value
         finally:
             scope.names.clear()

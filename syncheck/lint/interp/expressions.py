@@ -353,7 +353,7 @@ class Expressions:
         if name == "grad":
             return owner.grad or NONE
         if name == "device":
-            return Device(owner.block.device)
+            return Device(owner.block.device, is_named=False)
         if name in {"T", "mT", "H", "mH", "data", "real", "values", "indices"}:
             return self._operators.alias(owner, owner.part, is_strided=name in REORDERING)
         return Attribute(owner, name)

@@ -27,14 +27,13 @@ def is_over(body: list[ast.stmt], *, in_callee: bool) -> bool:
     return bool(body) and (isinstance(body[-1], ast.Raise) or (isinstance(body[-1], ast.Return) and not in_callee))
 
 
-def awaited_in(body: list[ast.stmt]) -> set[str]:
-    """Return the names of what a branch waits for: a handle that only one branch needs is not forgotten."""
-    return {
-        node.func.value.id
-        for statement in body
-        for node in ast.walk(statement)
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "wait"
-        and isinstance(node.func.value, ast.Name)
-    }
+def used_in(body: list[ast.stmt]) -> set[str]:
+    """Return the names that a branch uses: a handle that only one branch waits for, or keeps, is not forgotten."""
+    nodes = (node for statement in body for node in ast.walk(statement))
+    return {node.id for node in nodes if isinstance(node, ast.Name)}
+
+
+def waits(body: list[ast.stmt]) -> bool:
+    """Return whether anything in a loop is a call of a method `wait`."""
+    nodes = (node for statement in body for node in ast.walk(statement))
+    return any(isinstance(node, ast.Attribute) and node.attr == "wait" for node in nodes)

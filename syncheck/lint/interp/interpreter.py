@@ -2,7 +2,7 @@
 
 import ast
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from syncheck.lint.interp.binding import Binding
 from syncheck.lint.interp.calls import Calls
@@ -13,7 +13,7 @@ from syncheck.lint.interp.decisions import Decisions, Flipped
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.expressions import Expressions
 from syncheck.lint.interp.functions import defaults_of
-from syncheck.lint.interp.guards import awaited_in, is_over, usual
+from syncheck.lint.interp.guards import is_over, used_in, usual, waits
 from syncheck.lint.interp.iteration import MOST_ITERATIONS, Iteration
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.naming import name_findings
@@ -28,11 +28,15 @@ from syncheck.lint.interp.values import (
     Class,
     Context,
     Function,
+    Generator,
+    Mapping,
     Query,
+    Sequence,
     Symbol,
     Tensor,
     Value,
     truth,
+    works_in,
 )
 
 _MOST_KNOWN = 12
@@ -233,8 +237,13 @@ class Interpreter:
         if not is_over(body, in_callee=len(self.machine.calls) > 1):
             self.run_for_ordering(body, scope)
             return
-        for name in awaited_in(body):
-            self.escape(scope.find(name) or UNKNOWN)
+        self._keep_works(scope, used_in(body))
+
+    def _keep_works(self, scope: Scope, names: Iterable[str]) -> None:
+        """Take it that the handles which some names stand for are waited for, where it is not followed."""
+        for name in names:
+            for work in works_in(scope.names.get(name)):
+                self.collectives.escape(work)
 
     def run_for_ordering(self, body: list[ast.stmt], scope: Scope) -> None:
         """Take in what a branch that is not followed would order: it may have run."""
@@ -277,6 +286,7 @@ class Interpreter:
 
     def _run_For(self, node: ast.For | ast.AsyncFor, scope: Scope) -> Iterator[Value]:
         source = self.evaluate(node.iter, scope)
+        is_cut = not isinstance(source, Generator | Mapping | Tensor) and not _is_all(source)
         try:
             for item in self.iterations(source):
                 self.assign(node.target, item, scope)
@@ -285,6 +295,8 @@ class Interpreter:
                     yield from self.block(node.body, scope)
                 except ContinueSignal:
                     continue
+            if is_cut and waits(node.body):  # each iteration waits for what the one before has started
+                self._keep_works(scope, list(scope.names))
             yield from self.block(node.orelse, scope)
         except BreakSignal:
             pass
@@ -346,3 +358,8 @@ class Interpreter:
             self.machine.assume_synchronized()
         elif value is DERIVED:
             self.machine.read_unknown()
+
+
+def _is_all(source: Value) -> bool:
+    """Return whether all items of a list are known."""
+    return isinstance(source, Sequence) and not source.is_open

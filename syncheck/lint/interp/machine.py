@@ -76,6 +76,7 @@ class Machine:
         function: the name of the function that runs, for places.
         thread: what is current in the thread that runs.
         guesses: call sites of unknown code that may have left work running, each with whether its name says so.
+        assumed_copies: call sites that copy from a GPU, if it is one.
         unsure: call sites that wait, at least once, for a record of which nothing is known.
 
     Args:
@@ -94,6 +95,7 @@ class Machine:
         self.function = ""
         self.n_relevant = 0
         self.unsure: set[SiteId] = set()
+        self.assumed_copies: set[SiteId] = set()
         self._unknown_devices: set[str] = set()
         self.guesses: dict[SiteId, bool] = {}
         self._recent: dict[StreamId, list[bool]] | None = None  # stream -> of what may run there, what takes no time

@@ -110,9 +110,9 @@ class Operators:
         if device is None and wanted is None and name == "normal" and sources:
             device = sources[0].block.device
         pinned = call.flag("pin_memory")
-        if pinned is None:
-            return UNKNOWN
         made = self.make(f"aten::{name}", call, device, is_pinned=bool(pinned))
+        if pinned is None and isinstance(made, Tensor):
+            made.block.escaped = True
         if name == "tensor" and isinstance(made, Tensor):
             self._wait_for_copy(made, call.node)
         return made

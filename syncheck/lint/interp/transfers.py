@@ -11,6 +11,7 @@ from syncheck.lint.interp.values import (
     UNKNOWN_STREAM,
     Call,
     Constant,
+    Device,
     DeviceIndex,
     Module,
     Symbol,
@@ -89,7 +90,9 @@ class Transfers:
             return None
         machine, target, non_blocking = self._machine, self._target(name, call), _non_blocking(call, name)
         if target is None:
-            return self._fetch(call, non_blocking=non_blocking)
+            wanted = call.get("device", 0)
+            is_named = not isinstance(wanted, Device) or wanted.is_named
+            return self._fetch(call, non_blocking=non_blocking) if is_named or not non_blocking else UNKNOWN
         if isinstance(target, Value):
             if name == "to" and non_blocking and self._is_on_side_stream():
                 target = machine.thread.device
@@ -120,6 +123,7 @@ class Transfers:
         machine.n_relevant += 1
         made = Tensor(machine.allocate(None, call.node, is_pinned=True))
         made.block.is_assumed = True
+        machine.assumed_copies.add(machine.site(call.node))
         machine.launch(machine.current(machine.thread.device), "aten::copy_", [(made, True)], call.node)
         return made
 

@@ -12,9 +12,11 @@ _WAITING = frozenset(
 )
 _NOT_WAITING = re.compile(r"^os\.path\.|block_|_block|(^|_)no_?sync|to_?sync\b")
 _COMPUTING = frozenset(
-    """model net network module layer encoder decoder backbone criterion forward backward fwd bwd step kernel op fn f
-    func function attention attn matmul gemm mm conv generate unet vae transformer discriminator generator""".split()
+    """model net network module layer encoder decoder backbone criterion forward backward fwd bwd kernel attention attn
+    matmul gemm mm conv unet vae transformer discriminator""".split()
 )
+_FUNCTIONS = frozenset("f fn func function op step".split())
+"""Names of what a benchmark is given to run."""
 _HOST_ONLY = frozenset(
     """print info debug warning error log append add update write extend insert format isinstance len save dump put push
     remove register len shape size numel dim item tolist numpy cpu""".split()
@@ -68,7 +70,8 @@ def called_name(node: ast.AST) -> str:
 
 def computes(node: ast.AST) -> bool:
     """Return whether the name of what is called says that it computes, and no more."""
-    return bool(words_of(called_name(node)) & _COMPUTING)
+    name = called_name(node)
+    return name in _FUNCTIONS or bool(words_of(name) & _COMPUTING)
 
 
 def is_on_host(node: ast.AST) -> bool:

@@ -62,9 +62,10 @@ class Mapping(Value):
 
 @dataclass(eq=False, slots=True)
 class Device(Value):
-    """A torch.device: an index of CUDA, or None for the CPU."""
+    """A torch.device: an index of CUDA, or None for the CPU; `is_named`: the program says which, it is no tensor's."""
 
     index: int | None
+    is_named: bool = True
 
 
 DeviceIndex: TypeAlias = int | Value | None
@@ -399,6 +400,22 @@ def tensors_in(value: Value | None, depth: int = 3) -> list[Tensor]:
         return []
     inside = value.items.values() if isinstance(value, Mapping) else value.items
     return [tensor for item in inside for tensor in tensors_in(item, depth - 1)]
+
+
+def works_in(value: Value | None, depth: int = 3) -> list[Work]:
+    """Return the handles of collectives in a value, those in lists, dictionaries and functions too."""
+    match value:
+        case Work():
+            return [value]
+        case Sequence(items=items) if depth:
+            return [work for item in items for work in works_in(item, depth - 1)]
+        case Mapping(items=items) if depth:
+            return [work for item in items.values() for work in works_in(item, depth - 1)]
+        case Function(scope=scope) if depth:
+            used = {node.id for node in ast.walk(value.node) if isinstance(node, ast.Name)}
+            return [work for name, item in scope.names.items() if name in used for work in works_in(item, depth - 1)]
+        case _:
+            return []
 
 
 def is_key(value: object) -> bool:
