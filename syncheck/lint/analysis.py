@@ -49,6 +49,7 @@ _IN_SCRIPTS_ONLY = frozenset({"SYN901", "SYN805", "SYN503", "SYN202", "SYN303"})
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 _ITERATING = frozenset({"__next__", "next"})
 """Methods that are called again and again, each time for another batch."""
+_LOADING = _ITERATING | {"__iter__"}
 _MOST_CALLS = 3
 _MOST_PATHS = 8
 _STEPS = 4000
@@ -99,7 +100,9 @@ class Analysis:
         return tuple(replace(finding, count=1, source="lint") for finding in merge_equal(one_for_each_clock(found)))
 
     def _can_matter(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-        return self._is_thorough or (self._has_anchor_word(function) and has_anchor(function))
+        if self._is_thorough or self._is_loader(function):
+            return True
+        return self._has_anchor_word(function) and has_anchor(function)
 
     def _is_script(self) -> bool:
         """Return whether the file does anything by itself, beyond definitions."""
@@ -116,6 +119,10 @@ class Analysis:
         """Return whether a word that a rule can begin with stands in a statement."""
         first = bisect_left(self._anchors, node.lineno)
         return first < len(self._anchors) and self._anchors[first] <= (node.end_lineno or node.lineno)
+
+    def _is_loader(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+        """Return whether a method gives batches that a stream of the file may have loaded, for another object."""
+        return function.name in _LOADING and "Stream(" in self._source
 
     def _functions(self) -> Iterator[tuple[ast.FunctionDef | ast.AsyncFunctionDef, ast.ClassDef | None]]:
         for statement in flat(self._tree.body):

@@ -686,3 +686,82 @@ def test_a_tensors_own_device_says_nothing_of_another_tensor():
             return counts
         """
     )
+
+
+# -- classes
+
+
+def test_a_timer_without_timing_is_found_wherever_its_events_are_recorded():
+    source = """
+        import torch
+
+        class Timer:
+            def __init__(self):
+                self.start = torch.cuda.Event({0})
+                self.stop = torch.cuda.Event({0})
+
+            def record(self):
+                self.start.record()
+
+            def elapsed(self):
+                self.stop.record()
+                self.stop.synchronize()
+                return self.start.elapsed_time(self.stop)
+    """
+    assert found(source.format("")) == [("SYN403", 15)]
+    assert not found(source.format("enable_timing=True"))
+    assert not found(source.format("**options"))
+
+
+def test_a_loader_may_leave_its_streams_to_a_helper():
+    source = """
+        import torch
+        from functools import partial
+
+        class Helper:
+            def __init__(self, device=None):
+                if device is None:
+                    device = "cuda"
+                self.device = torch.device(device)
+                self.is_gpu = self.device.type in ["cuda", "xpu"]
+                self.stream = None
+                self.module = getattr(torch, self.device.type) if self.is_gpu else None
+
+            def begin(self):
+                if self.is_gpu:
+                    self.stream = self.module.Stream()
+                    self.context = partial(self.module.stream, stream=self.stream)
+
+            def join(self):
+                if self.stream is not None:
+                    self.module.current_stream().wait_stream(self.stream)
+
+            def fork(self):
+                if self.stream is not None:
+                    self.stream.wait_stream(self.module.current_stream())
+
+        class Loader:
+            def __init__(self, loader, device=None):
+                self.loader = loader
+                self.helper = Helper(device)
+
+            def move(self, batch):
+                if isinstance(batch, list):
+                    return [self.move(part) for part in batch]
+                return batch.pin_memory().to(self.helper.device, non_blocking=True)
+
+            def __iter__(self):
+                self.helper.begin()
+                batch = None
+                for next_batch in self.loader:
+                    {}
+                    with self.helper.context():
+                        next_batch = self.move(next_batch)
+                    if batch is not None:
+                        yield batch
+                    self.helper.join()
+                    batch = next_batch
+                yield batch
+    """
+    assert "SYN201" in [code for code, _ in found(source.format("pass"))]
+    assert not found(source.format("self.helper.fork()"))

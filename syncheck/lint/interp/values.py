@@ -101,10 +101,16 @@ class Stream(Value):
 
 @dataclass(eq=False, slots=True)
 class Event(Value):
-    """An event, by its number in the session; `escaped`: others may have recorded it, or waited for it."""
+    """An event, by its number in the session.
+
+    Attributes:
+        escaped: others may have recorded it, or waited for it.
+        has_timing: None where that is not known.
+    """
 
     ident: EventId
     escaped: bool = False
+    has_timing: bool | None = None
     life: Life | None = None
 
 

@@ -204,6 +204,7 @@ def _new_event(evaluator: Evaluator, call: Call) -> Value:
     timing = call.flag("enable_timing", 0)
     external = call.flag("external", 3)
     event = evaluator.machine.new_event(call.node, timing=bool(timing), external=bool(external))
+    event.has_timing = timing if call.is_complete else None
     event.escaped = timing is None or not call.is_complete or external is None
     return event
 
@@ -226,7 +227,9 @@ def _event_methods(evaluator: Evaluator, owner: Event, name: str, call: Call) ->
         return Query(owner)
     elif name == "elapsed_time":
         other = call.get("end_event", 0)
-        if isinstance(other, Event) and not (owner.escaped or other.escaped or machine.ordering_only):
+        is_known = isinstance(other, Event) and not (owner.escaped or other.escaped)
+        lacks_timing = isinstance(other, Event) and (owner.has_timing is False or other.has_timing is False)
+        if isinstance(other, Event) and (is_known or lacks_timing) and not machine.ordering_only:
             machine.session.elapsed(owner.ident, other.ident, machine.site(call.node))
         return UNKNOWN
     else:
