@@ -122,7 +122,7 @@ class Analysis:
 
     def _is_loader(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
         """Return whether a method gives batches that a stream of the file may have loaded, for another object."""
-        return function.name in _LOADING and "Stream(" in self._source
+        return function.name in _LOADING and "Stream(" in self._source.text
 
     def _functions(self) -> Iterator[tuple[ast.FunctionDef | ast.AsyncFunctionDef, ast.ClassDef | None]]:
         for statement in flat(self._tree.body):

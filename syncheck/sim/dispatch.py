@@ -110,13 +110,7 @@ class Dispatcher:
         self._enter(plan, tensors, device)
         stream = gpus.current_stream(device)
         capturing = gpus.monitor.capturing(stream)
-        wait = host_wait(plan.base, args, kwargs, self._facts)
-        if wait is HostWait.NEVER and copies_number(plan.base, args, self._facts):
-            wait = HostWait.BEFORE
-            if capturing:
-                runtime.refuse_in_capture("the copy of a number for an assignment by an index on the GPU")
-        if capturing and wait is not HostWait.NEVER:
-            runtime.refuse_in_capture(plan.name)
+        wait = self._host_wait(plan, args, kwargs, capturing=capturing)
         args, kwargs = self._compute.with_generator(plan, args, kwargs, device)
         if plan.has_device:
             args, kwargs = tree_map(_on_host, (args, kwargs))
@@ -138,6 +132,17 @@ class Dispatcher:
         if wait is HostWait.AFTER:
             runtime.wait_in_operator(stream)
         return result
+
+    def _host_wait(self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], *, capturing: bool) -> HostWait:
+        """Return when the host waits; a capture refuses an operator in which it does."""
+        wait = host_wait(plan.base, args, kwargs, self._facts)
+        if wait is HostWait.NEVER and copies_number(plan.base, args, self._facts):
+            wait = HostWait.BEFORE
+            if capturing:
+                self._runtime.refuse_in_capture("the copy of a number for an assignment by an index on the GPU")
+        if capturing and wait is not HostWait.NEVER:
+            self._runtime.refuse_in_capture(plan.name)
+        return wait
 
     def _enter(self, plan: Plan, tensors: TensorArguments, device: int) -> None:
         """Bring the streams of a backward pass up to date."""
