@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -122,6 +122,11 @@ class Cuda:
         """Return a dispatch mode for the calling thread to enter."""
         self.threads.entered()
         return WatchMode(self.reporter, self.threads, self.host, self.gpu_trace, self.operators, self.errors)
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """See `syncheck.run.run.Backend`."""
+        return self.reporter.lock
 
     # -- start and end
 

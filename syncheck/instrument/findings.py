@@ -1,5 +1,8 @@
 """The findings of a session whose tensors have no names yet."""
 
+import contextlib
+from collections import deque
+
 from syncheck.sanitizer.collector import PendingFinding
 
 
@@ -11,7 +14,7 @@ class NewFindings:
     """
 
     def __init__(self) -> None:
-        self.new: list[PendingFinding] = []
+        self.new: deque[PendingFinding] = deque()
 
     def add(self, finding: PendingFinding) -> None:
         """Keep a finding; what a session calls."""
@@ -19,5 +22,8 @@ class NewFindings:
 
     def take(self) -> list[PendingFinding]:
         """Return the new findings, which are new no more."""
-        new, self.new = self.new, []
-        return new
+        taken: list[PendingFinding] = []
+        with contextlib.suppress(IndexError):  # another thread may take them, too
+            while True:
+                taken.append(self.new.popleft())
+        return taken

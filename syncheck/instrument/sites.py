@@ -2,6 +2,7 @@
 
 import linecache
 import os
+from itertools import count
 from types import CodeType, FrameType
 
 from syncheck.filters.ignore_block import Ignored, covers, current, running
@@ -28,7 +29,9 @@ class SiteTable:
     def __init__(self, roots: tuple[str, ...] = ()) -> None:
         self._roots = tuple(os.path.realpath(root) + os.sep for root in roots)
         self._ids: dict[tuple[int, ...], SiteId] = {}
-        self._stacks: list[list[tuple[CodeType, int]]] = [[]]  # keep the code objects, so that their ids stay theirs
+        # site -> its stack; keeps the code objects, so that their ids stay theirs
+        self._stacks: dict[SiteId, list[tuple[CodeType, int]]] = {UNKNOWN_SITE: []}
+        self._numbers = count(1)
         self._kinds: dict[int, bool] = {}  # id of a code object -> it is the user's
         self._codes: list[CodeType] = []  # keeps them, so that their ids stay theirs
         self._ignored: dict[SiteId, tuple[Ignored, ...]] = {}  # call site -> the `syncheck.ignore` blocks around it
@@ -79,9 +82,10 @@ class SiteTable:
             return site
         twin = self._twins.get((site, blocks))
         if twin is None:
-            twin = self._twins[site, blocks] = SiteId(len(self._stacks))
-            self._stacks.append(self._stacks[site])
+            twin = SiteId(next(self._numbers))
+            self._stacks[twin] = self._stacks[site]
             self._ignored[twin] = blocks
+            twin = self._twins.setdefault((site, blocks), twin)
         return twin
 
     def ignored(self, ident: SiteId, rule: Rule) -> bool:
@@ -94,7 +98,7 @@ class SiteTable:
 
     def lines(self) -> set[tuple[str, int]]:
         """Return (path as shown, line) of all the user's call sites so far."""
-        found = {self.user_code(SiteId(ident)) for ident in range(1, len(self._stacks))}
+        found = {self.user_code(ident) for ident in tuple(self._stacks)}
         return {(shown_path(code.co_filename), position(code, lasti)[0]) for code, lasti in found - {None}}  # type: ignore[misc]
 
     def _learn(self, code: CodeType) -> bool:
@@ -103,9 +107,10 @@ class SiteTable:
         return kind
 
     def _add(self, key: tuple[int, ...], stack: list[tuple[CodeType, int]]) -> SiteId:
-        known = self._ids[key] = SiteId(len(self._stacks))
-        self._stacks.append(stack)
-        return known
+        # another thread, or a finalizer inside of this call, may add sites at the same time
+        new = SiteId(next(self._numbers))
+        self._stacks[new] = stack
+        return self._ids.setdefault(key, new)
 
     def here(self) -> SiteId:
         """Return the id of the caller's call stack."""

@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 from syncheck import paths
 from syncheck.config.options import Options
@@ -31,6 +31,11 @@ class Backend(Protocol):
     """What provides the GPUs and watches them."""
 
     is_checking: bool
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """Guards the monitor: while it is held, no thread reports anything."""
+        ...
 
     def watching(self) -> AbstractContextManager[None]:
         """Watch the program for the time of a block; everything is as before afterwards."""
@@ -129,13 +134,15 @@ class Run:
 
     def report(self, since: Checkpoint | None = None) -> Report:
         """Return the findings so far, or those since a mark."""
-        self.backend.flush_calls()
-        return self._policy.filter(self.session.report(self.sites, since))
+        with self.backend.lock:
+            self.backend.flush_calls()
+            return self._policy.filter(self.session.report(self.sites, since))
 
     def reset(self) -> None:
         """Take it that all work so far is complete: what comes is another program."""
-        self.backend.flush_calls()
-        self.session.reset()
+        with self.backend.lock:
+            self.backend.flush_calls()
+            self.session.reset()
 
     def end(self, status: int) -> int:
         """Deliver the report of a program that ends with a status; return the status to end with."""

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from typing import Any
 
@@ -101,6 +101,11 @@ class Simulator:
     def new_mode(self) -> SimulatorMode:
         """Return a dispatch mode for the calling thread to enter."""
         return SimulatorMode(self.dispatcher)
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """See `syncheck.run.run.Backend`."""
+        return self.runtime.gpus.lock
 
     # -- start and end
 

@@ -52,7 +52,7 @@ class Memory:
         self._gpus = gpus
         self._tags: dict[int, tuple[Allocation, _StorageRef]] = {}
         self._views: dict[tuple[Any, ...], ViewId] = {}
-        self._freed: deque[tuple[AllocationId, SiteId]] = deque()
+        self._freed: deque[tuple[AllocationId, int, int, SiteId]] = deque()  # (id, device, bytes, where)
         self._exported: set[int] = set()
 
     def of(self, tensor: torch.Tensor) -> Allocation | None:
@@ -86,15 +86,16 @@ class Memory:
 
     def tag(self, storage: torch.UntypedStorage, device: int, site: SiteId, *, pinned: bool = False) -> Allocation:
         """Place a new storage on a virtual device, or in pinned host memory: an allocation's life begins."""
-        self.flush()
-        if device != HOST_DEVICE and not self._gpus.devices[device].has_room(storage.nbytes()):
-            raise out_of_memory(device, storage.nbytes())
-        key = storage_key(storage)
-        allocation = Allocation(self._gpus.next_allocation(), device, storage.nbytes(), pinned)
-        reference = _StorageRef(storage, self._storage_died)
-        reference.key = key
-        self._tags[key] = (allocation, reference)
-        self._begin(allocation, site)
+        with self._gpus.lock:
+            self.flush()
+            if device != HOST_DEVICE and not self._gpus.devices[device].has_room(storage.nbytes()):
+                raise out_of_memory(device, storage.nbytes())
+            key = storage_key(storage)
+            allocation = Allocation(self._gpus.next_allocation(), device, storage.nbytes(), pinned)
+            reference = _StorageRef(storage, self._storage_died)
+            reference.key = key
+            self._tags[key] = (allocation, reference)
+            self._begin(allocation, site)
         return allocation
 
     def tag_pinned(self, storage: torch.UntypedStorage) -> None:
@@ -117,21 +118,24 @@ class Memory:
         virtual.allocations += n_bytes > 0
 
     def _storage_died(self, reference: "_StorageRef") -> None:
-        # May run at any moment, also inside the monitor: only note it here.
+        # May run at any moment and in any thread, also inside the monitor: only note it here.
         tag = self._tags.get(reference.key)
         if tag is None or tag[1] is not reference:
             return
         del self._tags[reference.key]
         allocation = tag[0]
-        if allocation.device != HOST_DEVICE:
-            self._gpus.devices[allocation.device].allocated -= allocation.n_bytes
-        self._freed.append((allocation.ident, self._gpus.site()))
+        self._freed.append((allocation.ident, allocation.device, allocation.n_bytes, self._gpus.site()))
 
     def flush(self) -> None:
-        """Tell the monitor of the frees since the last call, in their order."""
-        while self._freed:
-            ident, site = self._freed.popleft()
-            self._gpus.monitor.free(ident, site)
+        """Report the frees since the last call to the monitor, in their order."""
+        if not self._freed:
+            return
+        with self._gpus.lock:
+            while self._freed:
+                ident, device, n_bytes, site = self._freed.popleft()
+                if device != HOST_DEVICE:
+                    self._gpus.devices[device].allocated -= n_bytes
+                self._gpus.monitor.free(ident, site)
 
     def forget_frees(self) -> None:
         """Stop reporting: this process is a forked child."""
@@ -142,9 +146,10 @@ class Memory:
         allocation = self.of_storage(storage)
         if allocation is None or allocation.n_bytes == storage.nbytes():
             return
-        self._end(allocation, site)
-        allocation.n_bytes = storage.nbytes()
-        self._restart(allocation, site)
+        with self._gpus.lock:
+            self._end(allocation, site)
+            allocation.n_bytes = storage.nbytes()
+            self._restart(allocation, site)
 
     def place(self, tensor: torch.Tensor, device: int, site: SiteId) -> None:
         """Place a tensor where it turns out to belong; what it was before was a guess."""
@@ -154,12 +159,13 @@ class Memory:
             if device != HOST_DEVICE:
                 self.tag(storage, device, site)
         elif tag.device != device:
-            self._end(tag, site)
-            if device == HOST_DEVICE:
-                del self._tags[storage_key(storage)]
-            else:
-                tag.device = device
-                self._restart(tag, site)
+            with self._gpus.lock:
+                self._end(tag, site)
+                if device == HOST_DEVICE:
+                    del self._tags[storage_key(storage)]
+                else:
+                    tag.device = device
+                    self._restart(tag, site)
 
     def _end(self, allocation: Allocation, site: SiteId) -> None:
         self.flush()
@@ -224,8 +230,10 @@ class Memory:
 
     def exported(self) -> list[tuple[Allocation, torch.UntypedStorage]]:
         """Return the exported tags with their storages."""
-        self._exported &= self._tags.keys()
-        pairs = [(self._tags[key][0], self._tags[key][1]()) for key in self._exported]
+        with self._gpus.lock:
+            tags = {key: tag for key in tuple(self._exported) if (tag := self._tags.get(key)) is not None}
+            self._exported = set(tags)
+        pairs = [(tag, reference()) for tag, reference in tags.values()]
         return [(tag, storage) for tag, storage in pairs if storage is not None]
 
 

@@ -1,6 +1,7 @@
 """Random numbers: each virtual device has a generator of its own, as each GPU has."""
 
 import struct
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,8 @@ from syncheck.sim.runtime import active
 
 RawGenerator = torch.Generator  # as it is before a run replaces it
 _MASK = (1 << 64) - 1
+_drawing = threading.RLock()
+"""Held while an operator draws: a generator is one for all threads."""
 _STATE = struct.Struct("<QQ")
 _SEED = struct.Struct("<Q")
 _by_address: "weakref.WeakValueDictionary[int, DeviceGenerator]" = weakref.WeakValueDictionary()
@@ -98,9 +101,10 @@ class DeviceGenerator(RawGenerator):
     @contextmanager
     def drawing(self, n_numbers: int) -> Iterator[RawGenerator]:
         """Let an operator draw; `n_numbers`: how many, about."""
-        RawGenerator.manual_seed(self, _mixed(self._own_seed, self._offset))
-        yield self
-        self._offset += 4 * max(1, (n_numbers + 3) // 4)
+        with _drawing:
+            RawGenerator.manual_seed(self, _mixed(self._own_seed, self._offset))
+            yield self
+            self._offset += 4 * max(1, (n_numbers + 3) // 4)
 
     def __reduce__(self) -> Any:
         raise TypeError("cannot pickle a generator of a simulated GPU")
@@ -123,8 +127,8 @@ class Random:
     def drawing_from(self, device: int, n_numbers: int) -> Iterator[None]:
         """Let operators that take no generator draw from a device's, and leave the CPU's as it was."""
         cpu = torch.default_generator
-        saved = cpu.get_state()
         with self.defaults[device].drawing(n_numbers) as own:
+            saved = cpu.get_state()
             cpu.set_state(RawGenerator.get_state(own))
             try:
                 yield

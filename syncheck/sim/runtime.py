@@ -11,6 +11,7 @@ import torch
 from syncheck.hb.clock import HOST
 from syncheck.hb.ids import NO_EVENT, AllocationId, EventId, LookedUp, NamedKind, ObjectKind, SiteId, StreamId
 from syncheck.instrument.findings import NewFindings
+from syncheck.instrument.locked_monitor import LockedMonitor
 from syncheck.instrument.namer import Namer
 from syncheck.instrument.torch_internals import disable_dispatch_modes
 from syncheck.sanitizer.monitor import Monitor
@@ -148,7 +149,8 @@ class Runtime:
     def name_findings(self) -> None:
         """After a call that may have completed findings: name their tensors while the frames are alive."""
         if self._findings.new:
-            self._namer.name_findings(self._findings.take())
+            with self.gpus.lock:
+                self._namer.name_findings(self._findings.take())
 
     @contextmanager
     def unmonitored(self) -> Iterator[None]:
@@ -162,7 +164,7 @@ class Runtime:
         """This process is a forked child: stop watching, answer questions about devices and streams as before."""
         self.is_checking = False
         self.is_forked = True
-        self.gpus.monitor = NullMonitor()
+        self.gpus.become_child(NullMonitor())
         self.memory.forget_frees()
 
     def check_process(self) -> None:
@@ -206,7 +208,8 @@ class Runtime:
 
     def name_new(self, kind: NamedKind, ident: int, site: SiteId) -> None:
         """Give a new object the name that the program binds it to."""
-        self._namer.name_new(kind, ident, site)
+        with self.gpus.lock:
+            self._namer.name_new(kind, ident, site)
 
     def allocation_of(self, tensor: torch.Tensor) -> AllocationId:
         """See `Identities`."""
@@ -230,9 +233,10 @@ class Runtime:
         if _Active.runtime is not self:
             return
         monitor = self.gpus.monitor
-        monitor.object_destroyed(kind, ident)
-        if kind is ObjectKind.TIMING_EVENT:
-            monitor.drop_event(ident)
+        if isinstance(monitor, LockedMonitor):  # a forked child reports nothing
+            monitor.later("object_destroyed", kind, ident)
+            if kind is ObjectKind.TIMING_EVENT:
+                monitor.later("drop_event", ident)
 
     # -- waiting on the host
 

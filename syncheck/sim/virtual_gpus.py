@@ -4,9 +4,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Protocol
 
 from syncheck.hb.ids import UNKNOWN_SITE, AllocationId, Context, EventId, GraphId, ReadingId, SiteId, StreamId
+from syncheck.instrument.locked_monitor import LockedMonitor
 from syncheck.sanitizer.monitor import Monitor, Sites
 from syncheck.semantics.threads import ThreadState, context_of, take_lost_stream
 
@@ -56,6 +58,10 @@ class VirtualDevice:
 class VirtualGpus:
     """Virtual GPUs of one process.
 
+    Attributes:
+        lock: guards the monitor, and what all threads share here and in the memory; re-entrant.
+        monitor: receives what happens, one call at a time.
+
     Args:
         n_devices: how many.
         monitor: receives what happens.
@@ -63,39 +69,41 @@ class VirtualGpus:
     """
 
     def __init__(self, n_devices: int, monitor: Monitor, sites: CallSites) -> None:
-        self.monitor = monitor
+        self.lock = threading.RLock()
+        self.monitor: Monitor = LockedMonitor(monitor, self.lock)
         self.sites = sites
-        self._n_streams = self._n_allocations = self._n_events = self._n_graphs = self._n_readings = self._n_pools = 0
+        self._n_streams = 0
+        self._allocations, self._events, self._graphs, self._readings, self._pools = (count(1) for _ in range(5))
         self._local = threading.local()
         self._streams: list[tuple[int, int]] = [(-1, 0)]  # id -> (device, handle)
         self._by_handle: dict[tuple[int, int], StreamId] = {}
         self.devices = [VirtualDevice(index, self._add_stream(index, 0, UNKNOWN_SITE)) for index in range(n_devices)]
         self.on_change: Callable[[], None] = lambda: None  # called when other streams are current in this thread
 
+    def become_child(self, monitor: Monitor) -> None:
+        """This process is a forked child: a thread that does not exist here may have held the lock."""
+        self.lock = threading.RLock()
+        self.monitor = monitor
+
     def next_allocation(self) -> AllocationId:
         """Return a new id, from 1."""
-        self._n_allocations += 1
-        return AllocationId(self._n_allocations)
+        return AllocationId(next(self._allocations))
 
     def next_event(self) -> EventId:
         """Return a new id, from 1; other objects that come and go have ids of this kind, too."""
-        self._n_events += 1
-        return EventId(self._n_events)
+        return EventId(next(self._events))
 
     def next_graph(self) -> GraphId:
         """Return a new id, from 1."""
-        self._n_graphs += 1
-        return GraphId(self._n_graphs)
+        return GraphId(next(self._graphs))
 
     def next_reading(self) -> ReadingId:
         """Return a new id, from 1."""
-        self._n_readings += 1
-        return ReadingId(self._n_readings)
+        return ReadingId(next(self._readings))
 
     def next_pool(self) -> int:
         """Return a new number of a memory pool, from 1."""
-        self._n_pools += 1
-        return self._n_pools
+        return next(self._pools)
 
     @property
     def thread(self) -> ThreadState:
@@ -124,17 +132,19 @@ class VirtualGpus:
         """Hand out a stream of the pool, round-robin once all exist."""
         virtual = self.devices[device]
         pool = virtual.pools[high_priority]
-        number = virtual.handed_out[high_priority]
-        virtual.handed_out[high_priority] += 1
-        if number < POOL_SIZE:
-            handle = 0x7000_0000 + (device << 16) + (0x8000 if high_priority else 0) + 0x10 * (number + 1)
-            pool.append(self._add_stream(device, handle, site))
-        return pool[number % POOL_SIZE]
+        with self.lock:
+            number = virtual.handed_out[high_priority]
+            virtual.handed_out[high_priority] += 1
+            if number < POOL_SIZE:
+                handle = 0x7000_0000 + (device << 16) + (0x8000 if high_priority else 0) + 0x10 * (number + 1)
+                pool.append(self._add_stream(device, handle, site))
+            return pool[number % POOL_SIZE]
 
     def external_stream(self, device: int, handle: int, site: SiteId) -> StreamId:
         """Return the stream with a handle from outside; 1 is the legacy default stream, unknown ones are blocking."""
-        known = self._by_handle.get((device, 0 if handle == 1 else handle))
-        return known if known is not None else self._add_stream(device, handle, site, blocking=True)
+        with self.lock:
+            known = self._by_handle.get((device, 0 if handle == 1 else handle))
+            return known if known is not None else self._add_stream(device, handle, site, blocking=True)
 
     def device_of(self, stream: StreamId) -> int:
         """Return a stream's device."""

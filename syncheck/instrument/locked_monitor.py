@@ -1,0 +1,47 @@
+"""A monitor that many threads may call: one call at a time."""
+
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from syncheck.sanitizer.monitor import Monitor
+
+
+class LockedMonitor:
+    """Passes each call on while it holds a lock.
+
+    Attributes:
+        lock: held during each call; whoever makes several calls that belong together may hold it, too.
+
+    Args:
+        monitor: receives the calls.
+        lock: a re-entrant lock.
+    """
+
+    def __init__(self, monitor: Monitor, lock: AbstractContextManager[Any]) -> None:
+        self.lock = lock
+        self._monitor = monitor
+        self._later: deque[tuple[str, tuple[Any, ...]]] = deque()
+
+    def later(self, name: str, *arguments: Any) -> None:
+        """Make a call before the next one: for finalizers, which run at any moment, also inside of the monitor."""
+        self._later.append((name, arguments))
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._monitor, name)
+        lock, later = self.lock, self._later
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with lock:
+                if later:
+                    self._catch_up()
+                return method(*args, **kwargs)
+
+        setattr(self, name, call)
+        return call
+
+    def _catch_up(self) -> None:
+        while self._later:
+            name, arguments = self._later.popleft()
+            getattr(self._monitor, name)(*arguments)
