@@ -8,10 +8,11 @@ every later op of any stream comes after them.
 from typing import NamedTuple
 
 from syncheck.errors import TraceError
-from syncheck.hb.clock import ACTOR_MASK, HOST, TICK, VectorClock, actor_of, covers
+from syncheck.hb.clock import ACTOR_MASK, HOST, TICK, VectorClock, actor_of, covers, join
 from syncheck.hb.footprint import Footprint
-from syncheck.hb.ids import Accesses, AllocationId, StreamId, ViewId
-from syncheck.hb.memory import ALLOCATION, NO_NOTE, AccessRecord, Block, Cell, FreedAccess, Note, Pool, supersede
+from syncheck.hb.host_uses import HostUses
+from syncheck.hb.ids import Accesses, AllocationId, HostId, StreamId, ViewId
+from syncheck.hb.memory import ALLOCATION, NO_NOTE, AccessRecord, Block, Cell, FreedAccess, Note, Pool, Stamp, supersede
 from syncheck.hb.order import Order
 
 HOST_POOL = -1
@@ -32,12 +33,14 @@ class Race(NamedTuple):
         prior: the earlier submitted access.
         current: the access that completed the race.
         is_first_use: `prior` is the allocation itself: the block's previous tenant may still be in use.
+        by_host: the thread that made the earlier access, which is one of the host; `prior.epoch` is its moment then.
     """
 
     allocation: AllocationId
     prior: AccessRecord
     current: AccessRecord
     is_first_use: bool = False
+    by_host: HostId | None = None
 
 
 class Freed(NamedTuple):
@@ -66,6 +69,7 @@ class Engine(Order):
         self._footprints: list[Footprint] = []
         self._key_of: list[int] = []  # view -> index of its footprint
         self._keys: dict[Footprint, int] = {}
+        self._host_uses: dict[AllocationId, HostUses] = {}  # once there are several threads
 
     def clone_streams(self) -> "Engine":
         """Return an engine with the same streams and footprints, and no history: for a graph's inside."""
@@ -150,11 +154,12 @@ class Engine(Order):
         """End an allocation's life: its memory goes back to its home stream's pool."""
         block = self._block(allocation)
         del self._blocks[allocation]
+        self._host_uses.pop(allocation, None)
         if block.private >= 0:
             block.share(self._footprints, self._key_of)
         if block.pool < 0 or not block.cells:
             return Freed((), ())
-        clock = self._now(block.home)
+        clock = self._known_at_free(block.home)
         joined: set[StreamId] = set()
         pending: dict[StreamId, AccessRecord] = {}
         for epoch, use_label, footprint, is_write in block.uses():
@@ -165,6 +170,14 @@ class Engine(Order):
             elif actor not in pending or pending[actor].epoch < epoch:
                 pending[actor] = AccessRecord(actor, epoch, use_label, footprint, is_write)
         return self._protect(allocation, block, pending, joined, label)
+
+    def _known_at_free(self, home: StreamId) -> VectorClock:
+        """Return what is known of a block that is freed: by its stream, and by whichever thread gives it back."""
+        if not self._hosts.are_several:
+            return self._now(home)
+        clock = list(self._clocks[home])
+        join(clock, self._hosts.everyone)
+        return clock
 
     def _protect(
         self,
@@ -254,7 +267,7 @@ class Engine(Order):
                 supersede(cell)
             else:
                 cell.add_read(now, label, clock)
-        return races
+        return races + self._races_with_host(stream, accesses, stamp) if self._host_uses else races
 
     def _cell(self, block: Block, view: ViewId) -> Cell:
         """Return the cell of a view's bytes, made if need be; the block is shared from now on."""
@@ -275,12 +288,31 @@ class Engine(Order):
             return []
         cell = self._cell(block, view)
         current = AccessRecord(HOST, 0, label, cell.footprint, is_write)
+        if self._hosts.are_several:
+            uses = self._host_uses.setdefault(allocation, HostUses())
+            uses.add(self._hosts, label, cell.footprint, is_write=is_write)
         return _conflicts(allocation, block, cell, current, self._host)
+
+    def _races_with_host(self, stream: StreamId, accesses: Accesses, stamp: Stamp) -> list[Race]:
+        """Return the races of accesses that are submitted now with those that other threads have made before."""
+        races = []
+        for allocation, view, is_write in accesses:
+            uses = self._host_uses.get(allocation)
+            if uses is not None:
+                current = AccessRecord(stream, *stamp, self._footprints[self._key_of[view]], is_write)
+                races += [
+                    Race(allocation, AccessRecord(HOST, moment, label, footprint, write), current, by_host=host)
+                    for host, moment, label, footprint, write in uses.conflicts(self._hosts, current)
+                ]
+        return races
 
     # -- reported races
 
     def assume_ordered(self, race: Race) -> None:
         """Add the edge that a reported race lacks, so that it is reported once and not at every later use."""
+        if race.by_host is not None:
+            self._hosts.current.note(race.by_host, race.prior.epoch)
+            return
         knowledge = self._clocks[race.prior.actor]
         if race.current.actor == HOST:
             self._host_learns(knowledge)

@@ -16,6 +16,15 @@ SiteId = NewType("SiteId", int)
 GraphId = NewType("GraphId", int)
 ReadingId = NewType("ReadingId", int)
 """One reading of a host clock."""
+HostId = NewType("HostId", int)
+"""A thread of the program, as the host of the GPUs; from 1."""
+SyncId = NewType("SyncId", int)
+"""Something that orders threads: a queue, the start of a thread."""
+
+EVERY_THREAD = HostId(0)
+"""Stands for threads that nothing is known of: what they wait for, every thread has waited for."""
+MAIN_THREAD = HostId(1)
+"""The thread that the program begins with."""
 
 NO_EVENT = EventId(0)
 NO_ALLOCATION = AllocationId(0)

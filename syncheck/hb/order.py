@@ -1,10 +1,12 @@
 """What happens before what: streams, events and the host, without memory."""
 
 from enum import Enum, auto
+from typing import TypeAlias
 
 from syncheck.errors import TraceError
 from syncheck.hb.clock import ACTOR_MASK, HOST, TICK, Epoch, VectorClock, covers, join
-from syncheck.hb.ids import EventId, StreamId
+from syncheck.hb.hosts import Hosts, Moment
+from syncheck.hb.ids import EVERY_THREAD, EventId, HostId, StreamId, SyncId
 
 
 class WaitResult(Enum):
@@ -13,17 +15,26 @@ class WaitResult(Enum):
     ORDERED = auto()
     REDUNDANT = auto()
     NEVER_RECORDED = auto()
+    UNORDERED = auto()
+    """It was recorded, by a thread that the waiting one is not ordered with: it may not have been, yet."""
+
+
+_RECORDS_KEPT = 4
+Recorded: TypeAlias = tuple[HostId, Moment, VectorClock | None]
+"""(thread, when, snapshot) of an event's record; no snapshot: before the first."""
 
 
 class Order:
     """The happens-before order of streams, events and the host.
 
     Streams are numbered from 1 in the order of `add_stream`. The host is an actor that only knows: its own steps need
-    no epoch, because every later op of any stream comes after them.
+    no epoch, because every later op of any stream comes after them. It is one for each thread of the program: "the
+    host" is the thread whose calls are looked at.
     """
 
     def __init__(self) -> None:
-        self._host: VectorClock = [0]
+        self._hosts = Hosts()
+        self._host: VectorClock = self._hosts.current.clock
         self._host_version = 0
         self._clocks: list[VectorClock] = [self._host]
         self._seen_host: list[int] = [0]
@@ -33,6 +44,51 @@ class Order:
         self._blocking: dict[int, list[StreamId]] = {}
         self._legacy: dict[int, StreamId] = {}
         self._events: dict[EventId, VectorClock] = {}
+        self._records: dict[EventId, list[Recorded]] = {}  # the latest of each, once there are several threads
+
+    # -- threads of the program
+
+    @property
+    def host(self) -> HostId:
+        """The thread whose calls are looked at."""
+        return self._hosts.ident
+
+    def switch_host(self, host: HostId) -> None:
+        """What comes is done by a thread, which knows nothing if it is new; EVERY_THREAD: what it learns, all learn."""
+        self._hosts.switch(host)
+        self._host_changed()
+
+    def release(self, sync: SyncId) -> None:
+        """What the host has done so far is before whoever acquires an object from now on."""
+        self._hosts.release(sync)
+
+    def acquire(self, sync: SyncId) -> None:
+        """What was released to an object is before what the host does from now on."""
+        self._hosts.acquire(sync)
+        self._host_changed()
+
+    def acquire_all(self) -> None:
+        """What any thread has done so far is before what the host does from now on."""
+        self._hosts.acquire_all()
+        self._host_changed()
+
+    def forget_sync(self, sync: SyncId) -> None:
+        """An object that orders threads is gone."""
+        self._hosts.forget(sync)
+
+    def host_step(self) -> Moment:
+        """Return the moment of something that the host does now; 0 while there is one thread."""
+        return self._hosts.step() if self._hosts.are_several else 0
+
+    def host_follows(self, host: HostId, moment: Moment) -> bool:
+        """Return whether what the host does now comes after what a thread did at a moment."""
+        return self._hosts.follows(host, moment)
+
+    def _host_changed(self) -> None:
+        """The host is another thread, or knows more."""
+        current = self._hosts.current
+        self._host = self._clocks[HOST] = current.clock
+        self._host_version = current.version
 
     # -- actors
 
@@ -53,7 +109,8 @@ class Order:
         stream = StreamId(len(self._clocks))
         if stream > ACTOR_MASK:
             raise TraceError(f"more than {ACTOR_MASK} streams")
-        for clock in self._clocks:
+        self._hosts.add_actor()
+        for clock in self._clocks[1:]:
             clock.append(0)
         clock = list(self._host)
         clock[stream] = stream  # time 0
@@ -95,9 +152,8 @@ class Order:
         return clock
 
     def _host_learns(self, clock: VectorClock) -> bool:
-        changed = join(self._host, clock)
-        if changed:
-            self._host_version += 1
+        changed = self._hosts.learn(clock)
+        self._host_version = self._hosts.current.version
         return changed
 
     # -- events
@@ -108,7 +164,35 @@ class Order:
         snapshot = self._snapshots[stream]
         if snapshot is None:
             snapshot = self._snapshots[stream] = list(clock)
+        if self._hosts.are_several:
+            self._note_record(event, snapshot)
         self._events[event] = snapshot
+
+    def _note_record(self, event: EventId, snapshot: VectorClock) -> None:
+        """Remember which thread records an event."""
+        hosts = self._hosts
+        records = self._records.setdefault(event, [(EVERY_THREAD, 0, self._events.get(event))])
+        records.append((hosts.ident, hosts.step(), snapshot))
+        if len(records) > _RECORDS_KEPT:
+            del records[0]
+            records[0] = (EVERY_THREAD, 0, records[0][2])  # all threads are taken to be ordered with it
+
+    def _snapshot_before(self, event: EventId) -> VectorClock | None:
+        """Return the event's snapshot as of the latest record that is before what the host does now; None if none."""
+        records = self._records.get(event)
+        if records is None:
+            return self._events.get(event)
+        return next(snapshot for host, moment, snapshot in reversed(records) if self._hosts.follows(host, moment))
+
+    def unordered_record(self, event: EventId) -> HostId | None:
+        """Return the thread that recorded an event last, if the host is not ordered with that; else None."""
+        records = self._records.get(event)
+        if records is None or self._hosts.follows(*records[-1][:2]):
+            return None
+        return records[-1][0]
+
+    def _without_snapshot(self, event: EventId) -> WaitResult:
+        return WaitResult.NEVER_RECORDED if event not in self._events else WaitResult.UNORDERED
 
     def wait(self, event: EventId, stream: StreamId) -> WaitResult:
         """Let the stream's later ops happen after the event's latest record; the host does not wait.
@@ -116,9 +200,9 @@ class Order:
         Source:
             CUDA Runtime API, cudaStreamWaitEvent: a wait for an event never recorded does nothing.
         """
-        snapshot = self._events.get(event)
+        snapshot = self._snapshot_before(event)
         if snapshot is None:
-            return WaitResult.NEVER_RECORDED
+            return self._without_snapshot(event)
         return self._acquire(stream, snapshot)
 
     def wait_stream(self, stream: StreamId, other: StreamId) -> WaitResult:
@@ -134,26 +218,40 @@ class Order:
     def forget_event(self, event: EventId) -> None:
         """The event was destroyed: its id may be used for another one."""
         self._events.pop(event, None)
+        self._records.pop(event, None)
 
     def sync_event(self, event: EventId) -> WaitResult:
         """The host waits for the event's latest record."""
-        snapshot = self._events.get(event)
+        snapshot = self._snapshot_before(event)
         if snapshot is None:
-            return WaitResult.NEVER_RECORDED
+            return self._without_snapshot(event)
         return WaitResult.ORDERED if self._host_learns(snapshot) else WaitResult.REDUNDANT
 
     def sync_stream(self, stream: StreamId) -> bool:
         """The host waits for the stream; return whether it learned anything."""
-        return self._host_learns(self._submit(stream))
+        return self._host_learns(self._ahead(stream))
 
     def sync_device(self, device: int) -> bool:
         """The host waits for all streams of one device; return whether it learned anything."""
-        learned = [self._host_learns(self._submit(stream)) for stream in self._devices.get(device, ())]
+        learned = [self._host_learns(self._ahead(stream)) for stream in self._devices.get(device, ())]
         return any(learned)
+
+    def complete_all(self) -> None:
+        """All work so far is complete, and every thread knows it."""
+        several, host = self._hosts.are_several, self._hosts.ident
+        if several:
+            self.switch_host(EVERY_THREAD)
+        self._host_learns(self.submitted())
+        if several:
+            self.switch_host(host)
 
     def _ahead(self, stream: StreamId) -> VectorClock:
         """Return what the stream's next op will come after: nothing is submitted yet."""
-        clock = self._now(stream)
+        if self._hosts.are_several:  # what comes next may come from another thread
+            clock = list(self._clocks[stream])
+            join(clock, self._host)
+        else:
+            clock = self._now(stream)
         if self._implicit[stream]:
             clock = list(clock)
             for other in self._implicit[stream]:

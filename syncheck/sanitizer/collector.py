@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from syncheck.findings import Finding, Place, merge_equal
-from syncheck.hb.ids import NO_ALLOCATION, AllocationId, NamedKind, SiteId
+from syncheck.hb.ids import NO_ALLOCATION, AllocationId, HostId, NamedKind, SiteId
 from syncheck.rules.model import Rule, Severity
 from syncheck.sanitizer import fixes
 from syncheck.sanitizer.fixes import PendingFix
-from syncheck.sanitizer.messages import Names, Text
+from syncheck.sanitizer.messages import Names, Text, ThreadRef
 from syncheck.sanitizer.monitor import Sites
 
 
@@ -26,6 +26,7 @@ class PendingFinding:
         allocation: the tensor it is about, 0 if none.
         name_sites: call sites that may show the tensor's name where it is gone: its allocation, its free.
         superseded: asked at the end: True drops it, as a more specific finding stands for it.
+        thread: the thread of the program that completed a race with another thread.
         is_about_call: it wants a call changed: where torch itself makes that call, the user cannot.
     """
 
@@ -39,6 +40,7 @@ class PendingFinding:
     name_sites: tuple[SiteId, ...] = ()
     level: Severity | None = None
     superseded: Callable[[], bool] | None = None
+    thread: HostId | None = None
     is_about_call: bool = False
     count: int = 1
 
@@ -115,6 +117,7 @@ class Collector:
         place = sites.place(pending.site)
         facts = {name: word(value) for name, value in pending.facts.items()}
         finding = Finding.of(pending.rule, place, **facts)
+        where = "" if pending.thread is None else f", in {word((ThreadRef(pending.thread),))}"
         related = tuple(_with_message(sites.place(site), word(message)) for site, message in pending.related if site)
         advice = word(pending.advice).replace("{line}", f"line {place.frame.line}")
         fix = None
@@ -124,7 +127,7 @@ class Collector:
         return Finding(
             rule=finding.rule,
             place=place,
-            message=finding.message,
+            message=finding.message + where,
             help=advice,
             related=related,
             count=pending.count,

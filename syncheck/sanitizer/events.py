@@ -20,7 +20,7 @@ from syncheck.sanitizer.fixes import PendingEdit, PendingFix, insertion, replace
 from syncheck.sanitizer.messages import EventCode, EventRef, StreamCode, StreamRef, Text
 from syncheck.sanitizer.mistaken_sync import believed_wait, wait_instead_of_sync, wrong_device
 from syncheck.sanitizer.monitor import Sites
-from syncheck.sanitizer.sync_history import NOT_RECORDED, LostRecord, SyncHistory, Wait
+from syncheck.sanitizer.sync_history import NOT_RECORDED, LostRecord, SyncHistory, UnorderedWait, Wait
 
 
 @dataclass(slots=True)
@@ -103,6 +103,7 @@ class Events:
     ) -> None:
         """A stream waits for an event's latest record."""
         state = self._states[event]
+        self._note_unordered(event, stream, site)
         result = self._engine.wait(event, stream)
         if state.last is not None:
             state.last.used = True
@@ -129,8 +130,8 @@ class Events:
             self._report_unrecorded(event, site, (StreamRef(stream),))
         else:
             self._effective_sites.add(site)
-            redundant = result is WaitResult.REDUNDANT
-            if last is not None and last.host_synced:
+            redundant = result is WaitResult.REDUNDANT and self._engine.unordered_record(event) is None
+            if last is not None and last.host_synced and self._is_known(last):
                 self._note_redundant(site, redundant=True)  # the host has waited for this very record
             elif recorded[0] != stream:
                 self.count_redundant(site, stream, acquired or [], redundant=redundant)
@@ -138,6 +139,18 @@ class Events:
                 via == WaitCall.STREAM_WAIT_EVENT
             ):  # an `Event.wait` there costs nothing; where it is harmful, SYN402 says so
                 self._note_redundant(site, redundant=redundant)
+
+    def _note_unordered(self, event: EventId, waiter: StreamId, site: SiteId) -> None:
+        """Remember a wait whose event may be recorded only later, by another thread."""
+        recorder = self._engine.unordered_record(event)
+        last = self._states[event].last
+        if recorder is not None and last is not None:
+            self._sync_history.add_unordered(UnorderedWait(site, waiter, last.snapshot, last.site, recorder))
+            self._effective_sites.add(site)  # the race says what is wrong
+
+    def _is_known(self, record: Record) -> bool:
+        """Return whether the host knows all that a record stands for to be complete."""
+        return not self._pending(record)
 
     def count_redundant(self, site: SiteId, waiter: StreamId, acquired: VectorClock, *, redundant: bool) -> None:
         """Remember whether a wait call ever added order.
@@ -154,6 +167,7 @@ class Events:
     def sync(self, event: EventId, site: SiteId) -> None:
         """The host waits for an event's latest record."""
         state = self._states[event]
+        self._note_unordered(event, HOST, site)
         if self._engine.sync_event(event) is WaitResult.NEVER_RECORDED:
             submitted = self._engine.submitted()
             self._sync_history.add_wait(

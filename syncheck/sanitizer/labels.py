@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from syncheck.hb.ids import UNKNOWN_SITE, SiteId
+from syncheck.hb.ids import MAIN_THREAD, UNKNOWN_SITE, HostId, SiteId
 
 
 class Label(NamedTuple):
@@ -13,18 +13,25 @@ class Label(NamedTuple):
         operator: the operator's name, as "aten::add".
         is_replay: it is a graph replay.
         is_escape: the host only got hold of the memory.
+        host: the thread of the program that submitted or made the access.
     """
 
     site: SiteId
     operator: str
     is_replay: bool = False
     is_escape: bool = False
+    host: HostId = MAIN_THREAD
 
 
 class Labels:
-    """All labels, by number."""
+    """All labels, by number.
+
+    Attributes:
+        host: the thread whose calls are labelled.
+    """
 
     def __init__(self) -> None:
+        self.host = MAIN_THREAD
         self._labels: list[Label] = [Label(UNKNOWN_SITE, "")]
         self._numbers: dict[Label, int] = {}
 
@@ -33,7 +40,7 @@ class Labels:
 
     def number(self, site: SiteId, operator: str, *, is_replay: bool = False, is_escape: bool = False) -> int:
         """Return the number of a label."""
-        label = Label(site, operator, is_replay, is_escape)
+        label = Label(site, operator, is_replay, is_escape, self.host)
         number = self._numbers.get(label)
         if number is None:
             number = self._numbers[label] = len(self._labels)

@@ -7,7 +7,7 @@ from math import prod
 from typing import NamedTuple, TypeAlias
 
 from syncheck.hb.clock import HOST
-from syncheck.hb.ids import AllocationId, EventId, NamedKind, SiteId, StreamId, ViewId
+from syncheck.hb.ids import MAIN_THREAD, AllocationId, EventId, HostId, NamedKind, SiteId, StreamId, ViewId
 from syncheck.sanitizer.monitor import Sites
 
 
@@ -61,8 +61,14 @@ class BoundCode(NamedTuple):
     site: SiteId
 
 
+class ThreadRef(NamedTuple):
+    """A thread of the program as a phrase: "thread `loader`"."""
+
+    host: HostId
+
+
 Reference: TypeAlias = (
-    StreamRef | StreamCode | TensorRef | TensorCode | EventRef | EventCode | DeviceSyncCode | BoundCode
+    StreamRef | StreamCode | TensorRef | TensorCode | EventRef | EventCode | DeviceSyncCode | BoundCode | ThreadRef
 )
 Part: TypeAlias = str | Reference
 Text: TypeAlias = tuple[Part, ...]
@@ -105,12 +111,14 @@ class Names:
         seen_at: (kind, id) -> what it was called at some lines: (path, number) -> name.
         shown: allocation -> the view that describes it, where a backend knew better than the access.
         last_site: stream -> call site of its last op, for the streams that got one.
+        threads: the names of the program's threads.
     """
 
     streams: dict[StreamId, StreamInfo] = field(default_factory=dict)
     views: list[View] = field(default_factory=list)
     given: dict[tuple[NamedKind, int], str] = field(default_factory=dict)
     last_site: dict[StreamId, SiteId] = field(default_factory=dict)
+    threads: dict[HostId, str] = field(default_factory=lambda: {MAIN_THREAD: "MainThread"})
     shown: dict[AllocationId, ViewId] = field(default_factory=dict)
     known_at: dict[tuple[NamedKind, int], SiteId] = field(default_factory=dict)
     seen_at: dict[tuple[NamedKind, int], dict[tuple[str, int], str]] = field(default_factory=dict)
@@ -146,6 +154,8 @@ class Names:
             case EventRef(event):
                 name = self.given.get((NamedKind.EVENT, event))
                 return f"`{name}`" if name else "an event"
+            case ThreadRef(host):
+                return f"thread `{self.threads[host]}`" if host in self.threads else "another thread"
             case _:
                 return self._code(part)
 

@@ -11,12 +11,14 @@ from syncheck.hb.ids import (
     Context,
     EventId,
     GraphId,
+    HostId,
     LookedUp,
     NamedKind,
     ObjectKind,
     ReadingId,
     SiteId,
     StreamId,
+    SyncId,
     ViewId,
     WaitCall,
 )
@@ -71,7 +73,7 @@ class Sites(Protocol):
 
 
 class Monitor(Protocol):
-    """Receives what a program does, in host order.
+    """Receives what a program does, in host order, its threads one after the other.
 
     All ids are given by the caller and never reused, except an event's after `drop_event`. `site` is a call site of
     the backend's `Sites`, `stream` 0 is the host.
@@ -79,6 +81,25 @@ class Monitor(Protocol):
 
     def stream(self, stream: StreamId, device: int, handle: int, site: SiteId, *, legacy: bool, blocking: bool) -> None:
         """A stream appeared; ids count from 1 in this order."""
+
+    def host(self, host: HostId, name: str) -> None:
+        """What comes is done by a thread of the program, at first by the main one.
+
+        A thread that is new knows nothing: what its starter released is for it to acquire. Ids count from 2. What
+        EVERY_THREAD waits for, all threads have waited for.
+        """
+
+    def release(self, sync: SyncId) -> None:
+        """The thread does what lets others go on: what it did so far is before whoever acquires the same object."""
+
+    def acquire(self, sync: SyncId) -> None:
+        """The thread goes on because others let it: what was released to the object so far is before what it does."""
+
+    def acquire_all(self) -> None:
+        """The thread may have got word of any other: all that was done so far is before what it does."""
+
+    def forget_sync(self, sync: SyncId) -> None:
+        """An object that orders threads is gone."""
 
     def name(self, kind: NamedKind, ident: int, text: str) -> None:
         """The program's own name for a stream, an event, an allocation or a graph."""

@@ -6,7 +6,7 @@ from syncheck.hb.clock import HOST
 from syncheck.hb.engine import Engine, Race
 from syncheck.hb.ids import NO_EVENT, EventId, StreamId
 from syncheck.sanitizer.labels import Label
-from syncheck.sanitizer.messages import Names, StreamRef, TensorRef, Text
+from syncheck.sanitizer.messages import Names, StreamRef, TensorRef, Text, ThreadRef
 from syncheck.sanitizer.sync_history import SyncHistory
 
 UNSEEN_WRITE = "a write through numpy or a pointer"
@@ -31,6 +31,11 @@ class RaceContext:
         """Return whether the host completed the race."""
         return self.race.current.actor == HOST
 
+    @property
+    def is_between_threads(self) -> bool:
+        """Return whether one thread of the program made or submitted the early access, and another one the late one."""
+        return self.prior.host != self.current.host
+
     def device(self, stream: StreamId) -> int:
         """Return a stream's device."""
         return self.names.streams[stream].device
@@ -44,4 +49,5 @@ class RaceContext:
         """What the earlier access did, as a related message."""
         verb = "wrote" if self.race.prior.is_write else "read"
         what = "the replay" if self.prior.is_replay else self.prior.operator.removeprefix("aten::")
-        return (StreamRef(self.race.prior.actor), f" {verb} it here ({what})")
+        did: Text = (StreamRef(self.race.prior.actor), f" {verb} it here ({what})")
+        return (*did, ", in ", ThreadRef(self.prior.host)) if self.is_between_threads else did

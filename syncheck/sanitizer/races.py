@@ -14,6 +14,7 @@ from syncheck.sanitizer.labels import Labels
 from syncheck.sanitizer.messages import EventCode, EventRef, TensorRef, Text
 from syncheck.sanitizer.race_context import RaceContext
 from syncheck.sanitizer.sync_history import SyncHistory, Wait
+from syncheck.sanitizer.thread_races import explain_host_use, note_threads
 from syncheck.sanitizer.views import Views, as_writes
 
 
@@ -75,7 +76,11 @@ class Races:
         races = as_writes(races)
         capture = self._graphs.capture
         engine = capture.engine if inside_graph and capture else self._engine
-        for race in engine.order_root_causes_first(races):
+        for race in races:
+            if race.by_host is not None and not engine.host_follows(race.by_host, race.prior.epoch):
+                self._collector.add(explain_host_use(self._context(race, self._views.used(race, accesses))))
+                engine.assume_ordered(race)
+        for race in engine.order_root_causes_first([race for race in races if race.by_host is None]):
             if engine.covers(race.current.actor, race.prior.epoch):
                 continue  # an edge added for an earlier one orders it too
             self._report(race, self._views.used(race, accesses))
@@ -89,7 +94,17 @@ class Races:
             if consequence != mismatch.site and all(site != consequence for site, _ in mismatch.related):
                 mismatch.related.append((consequence, ("this relies on the order that the context does not give",)))
             return
-        context = RaceContext(
+        context = self._context(race, view)
+        pending = classify.explain(context)
+        note_threads(context, pending)
+        idle = self._sync_history.idle_wait(race.current.actor, race.prior.epoch)
+        if idle is not None:  # one cause: the wait that waited for nothing
+            pending.superseded = lambda: self._events.is_reported_as_unrecorded(idle.site)
+            _blame(pending, idle, context)
+        self._collector.add(pending, race.prior.actor)
+
+    def _context(self, race: Race, view: ViewId) -> RaceContext:
+        return RaceContext(
             race,
             self._labels[race.prior.label],
             self._labels[race.current.label],
@@ -99,12 +114,6 @@ class Races:
             self._collector.names,
             self._events.covering(race.prior.epoch) if race.current.actor == HOST else NO_EVENT,
         )
-        pending = classify.explain(context)
-        idle = self._sync_history.idle_wait(race.current.actor, race.prior.epoch)
-        if idle is not None:  # one cause: the wait that waited for nothing
-            pending.superseded = lambda: self._events.is_reported_as_unrecorded(idle.site)
-            _blame(pending, idle, context)
-        self._collector.add(pending, race.prior.actor)
 
 
 def _blame(pending: PendingFinding, idle: Wait, context: RaceContext) -> None:

@@ -8,12 +8,15 @@ from syncheck.hb.clock import HOST, TICK
 from syncheck.hb.engine import Engine, Race
 from syncheck.hb.footprint import strided
 from syncheck.hb.ids import (
+    EVERY_THREAD,
+    MAIN_THREAD,
     NO_EVENT,
     Accesses,
     AllocationId,
     Context,
     EventId,
     GraphId,
+    HostId,
     LookedUp,
     NamedKind,
     ObjectKind,
@@ -37,6 +40,8 @@ from syncheck.sanitizer.views import Views
 
 Sizes = tuple[int, ...]
 _BY_NAME = (LookedUp.BY_NAME, LookedUp.BY_NAME)
+_NAMED_THREADS = 1024
+"""Threads of the program whose accesses are told apart in findings; those beyond have no name."""
 
 
 class Session:
@@ -51,8 +56,10 @@ class Session:
     def __init__(self, selected: Callable[[Rule], bool], backend: str, on_finding: OnFinding = lambda _: None) -> None:
         self.collector = Collector(selected, on_finding)
         self._backend = backend
-        self._engine = Engine()
-        self._sync_history = SyncHistory()
+        self._engine = engine = Engine()
+        self.release, self.acquire, self.acquire_all = engine.release, engine.acquire, engine.acquire_all
+        self.forget_sync = engine.forget_sync
+        self._sync_history = SyncHistory(self._engine.host_follows)
         self._graphs = graphs.Graphs(self.collector)
         self._events = events.Events(self._engine, self._sync_history, self.collector)
         self._timing = timing.Timing(self._engine, self._sync_history, self.collector)
@@ -60,7 +67,8 @@ class Session:
         self.collective, self.ended = following.add, following.report  # see `Monitor`
         self.elapsed, self.clock_difference = self._events.elapsed, self._timing.difference
         self._labels = Labels()
-        self._launch_labels: dict[tuple[SiteId, str], int] = {}  # those of launches outside of captures
+        self._launch_labels: dict[tuple[SiteId, str], int] = {}  # those of a thread's launches outside of captures
+        self._labels_of = {MAIN_THREAD: self._launch_labels}
         self._views = Views(self._engine, self.collector.names.views)
         self._last_site = self.collector.names.last_site
         self._races = races.Races(
@@ -80,6 +88,17 @@ class Session:
         self._incomplete: dict[str, None] = {}
         self._notes: dict[str, None] = {}
         self._started = time.perf_counter()
+
+    # -- threads
+
+    def host(self, host: HostId, name: str) -> None:
+        """See `Monitor`."""
+        self._engine.switch_host(host)
+        known = host if host <= _NAMED_THREADS else EVERY_THREAD
+        self._labels.host = known
+        self._launch_labels = self._labels_of.setdefault(known, {})
+        if known != EVERY_THREAD:
+            self.collector.names.threads[known] = name
 
     # -- definitions
 
@@ -258,7 +277,9 @@ class Session:
         self._add_sync(site, device, is_device_wide=True)
 
     def _add_sync(self, site: SiteId, device: int, event: EventId = NO_EVENT, *, is_device_wide: bool = False) -> None:
-        self._sync_history.add_sync(HostSync(site, device, self._engine.submitted(), event, is_device_wide))
+        engine = self._engine
+        submitted, moment = engine.submitted(), engine.host_step()
+        self._sync_history.add_sync(HostSync(site, device, submitted, event, is_device_wide, engine.host, moment))
 
     def is_pending(self, kind: NamedKind, ident: int) -> bool:
         """See `Monitor`."""
@@ -307,8 +328,7 @@ class Session:
 
     def reset(self) -> None:
         """What comes is another program: all work so far is complete, and no loop goes on."""
-        for stream in self.collector.names.streams:
-            self._engine.sync_stream(stream)
+        self._engine.complete_all()
         self._loops = CreatedInLoop(self.collector)
 
     def incomplete(self, reason: str) -> None:

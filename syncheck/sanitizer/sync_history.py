@@ -1,11 +1,11 @@
 """What the program did to order its work, kept for the explanation of a race: bounded, newest last."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from syncheck.hb.clock import ACTOR_MASK, HOST, Epoch, VectorClock
-from syncheck.hb.ids import NO_EVENT, UNKNOWN_SITE, EventId, LookedUp, SiteId, StreamId
+from syncheck.hb.ids import MAIN_THREAD, NO_EVENT, UNKNOWN_SITE, EventId, HostId, LookedUp, SiteId, StreamId
 
 _KEPT = 512
 
@@ -56,6 +56,8 @@ class HostSync:
     Attributes:
         event: the event; 0 if it waited for none.
         is_device_wide: the call waits for all work of the device.
+        host: the thread that waited.
+        moment: when, as the engine counts the steps of threads.
     """
 
     site: SiteId
@@ -63,10 +65,34 @@ class HostSync:
     submitted: VectorClock
     event: EventId = NO_EVENT
     is_device_wide: bool = False
+    host: HostId = MAIN_THREAD
+    moment: int = 0
 
     def follows(self, epoch: Epoch) -> bool:
         """Return whether it was called after `epoch` was submitted."""
         return _at(self.submitted, epoch) >= epoch
+
+
+@dataclass(frozen=True, slots=True)
+class UnorderedWait:
+    """A wait for an event whose record was made by a thread that the waiting one is not ordered with.
+
+    Attributes:
+        waiter: the stream that waits; HOST for a thread.
+        snapshot: what the record stands for.
+        recorded_at: where it was made.
+        recorder: the thread that made it.
+    """
+
+    site: SiteId
+    waiter: StreamId
+    snapshot: VectorClock
+    recorded_at: SiteId
+    recorder: HostId
+
+    def covers(self, epoch: Epoch) -> bool:
+        """Return whether what should be waited for includes `epoch`."""
+        return _at(self.snapshot, epoch) >= epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +116,15 @@ def _at(clock: VectorClock, epoch: Epoch) -> Epoch:
 
 
 class SyncHistory:
-    """The latest ordering calls."""
+    """The latest ordering calls.
 
-    def __init__(self) -> None:
+    Args:
+        follows: returns whether what the host does now comes after what a thread did at a moment.
+    """
+
+    def __init__(self, follows: Callable[[HostId, int], bool]) -> None:
+        self._follows = follows
+        self._unordered: deque[UnorderedWait] = deque(maxlen=_KEPT)
         self._waits: deque[Wait] = deque(maxlen=_KEPT)
         self._syncs: deque[HostSync] = deque(maxlen=_KEPT)
         self._lost: deque[LostRecord] = deque(maxlen=_KEPT)
@@ -118,8 +150,23 @@ class SyncHistory:
         return next((w for w in self.waits_after(epoch) if w.waiter == waiter and w.acquired is None), None)
 
     def syncs_after(self, epoch: Epoch) -> Iterator[HostSync]:
-        """Yield the host synchronizations called after `epoch` was submitted, newest first."""
-        return (sync for sync in reversed(self._syncs) if sync.follows(epoch))
+        """Yield the host synchronizations called after `epoch` was submitted and before now, newest first."""
+        return (sync for sync in reversed(self._syncs) if sync.follows(epoch) and self._is_before(sync))
+
+    def unordered_sync_after(self, epoch: Epoch) -> HostSync | None:
+        """Return the newest call after `epoch` by a thread that the host is not ordered with; None if there is none."""
+        return next((sync for sync in reversed(self._syncs) if sync.follows(epoch) and not self._is_before(sync)), None)
+
+    def _is_before(self, sync: HostSync) -> bool:
+        return self._follows(sync.host, sync.moment)
+
+    def add_unordered(self, wait: UnorderedWait) -> None:
+        """Remember a wait that the record may come after."""
+        self._unordered.append(wait)
+
+    def unordered_wait(self, waiter: StreamId, epoch: Epoch) -> UnorderedWait | None:
+        """Return the newest wait of an actor for an event that stands for `epoch`, and may be recorded only later."""
+        return next((w for w in reversed(self._unordered) if w.waiter == waiter and w.covers(epoch)), None)
 
     def lost_covering(self, epoch: Epoch) -> Iterator[LostRecord]:
         """Yield the lost records that include `epoch`, newest first."""

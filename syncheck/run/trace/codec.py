@@ -4,7 +4,8 @@ A call is `[name, [argument, ...], {keyword: value}]`; the call sites that it na
 `["site", id, place, bound name]`, with the rules that the program ignores there, if it does, at the end. The last line
 is `["end"]`: without it the program was cut off, and the replay says so.
 
-In format 1, which is still read, some calls have other names, and a launch's context is a number.
+Formats 1 and 2 are still read: they know no threads. In format 1 some calls have other names, and a launch's context
+is a number.
 """
 
 import gzip
@@ -26,8 +27,8 @@ from syncheck.sanitizer.session import Session
 from syncheck.source.scopes import scopes_of
 from syncheck.version import __version__
 
-FORMAT = 2
-_READABLE = (1, 2)
+FORMAT = 3
+_READABLE = (1, 2, 3)
 _QUESTIONS = frozenset({"is_pending", "capturing", "report"})  # calls that change nothing
 _STREAMS, _CONTEXT_AT = 4096, 4
 _WITH_SITE = frozenset(

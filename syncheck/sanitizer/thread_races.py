@@ -1,0 +1,70 @@
+"""Races between threads of the program: which thread did what, and what is not ordered although it looks so."""
+
+from syncheck.hb.ids import EVERY_THREAD, HostId, SiteId
+from syncheck.rules import host_read_in_flight, host_write_in_flight
+from syncheck.sanitizer.collector import PendingFinding
+from syncheck.sanitizer.messages import StreamRef, Text, ThreadRef
+from syncheck.sanitizer.race_context import RaceContext
+
+
+def note_threads(context: RaceContext, pending: PendingFinding) -> None:
+    """Name the threads of a race, and show the calls of other threads that do not count for the one that made it."""
+    if context.is_between_threads:
+        pending.thread = _known(context.current.host)
+    for site, message in (*_waits_of_others(context), *_unordered_waits(context)):
+        pending.thread = _known(context.current.host)
+        pending.related.append((site, message))
+
+
+def _known(host: HostId) -> HostId | None:
+    return None if host == EVERY_THREAD else host
+
+
+def _waits_of_others(context: RaceContext) -> list[tuple[SiteId, Text]]:
+    """Return where another thread has waited for the work that this one uses."""
+    worker = context.race.prior.actor
+    sync = context.sync_history.unordered_sync_after(context.race.prior.epoch)
+    if sync is None or context.race.is_first_use or sync.device != context.device(worker):
+        return []
+    here, there = ThreadRef(context.current.host), ThreadRef(sync.host)
+    return [(sync.site, (there, " waits here: nothing orders ", here, " after that"))]
+
+
+def _unordered_waits(context: RaceContext) -> list[tuple[SiteId, Text]]:
+    """Return where the late side waits for an event that another thread may record only later."""
+    wait = context.sync_history.unordered_wait(context.race.current.actor, context.race.prior.epoch)
+    if wait is None:
+        return []
+    return [
+        (wait.site, ("this wait may come before the event's record",)),
+        (wait.recorded_at, (ThreadRef(wait.recorder), " records it here: nothing orders the wait after that")),
+    ]
+
+
+def explain_host_use(context: RaceContext) -> PendingFinding:
+    """Return the finding for work that a thread submits while another one may still be using the memory."""
+    race = context.race
+    stream = StreamRef(race.current.actor)
+    facts: dict[str, Text] = {"tensor": (context.tensor,), "stream": (stream,)}
+    rule = host_read_in_flight.RULE
+    if race.prior.is_write:
+        rule = host_write_in_flight.RULE
+        facts["verb"] = ("writing" if race.current.is_write else "reading",)
+    verb = "writes" if race.current.is_write else "reads"
+    submitter = ThreadRef(context.current.host)
+    use: Text = (
+        stream,
+        f" {verb} it: ",
+        submitter,
+        " submits that here, and nothing orders it after the host's access",
+    )
+    advice: Text = ("let ", submitter, " wait until ", ThreadRef(context.prior.host), " is done with it")
+    return PendingFinding(
+        rule,
+        context.prior.site,
+        facts,
+        [(context.current.site, use)],
+        advice,
+        allocation=race.allocation,
+        thread=_known(context.prior.host),
+    )
