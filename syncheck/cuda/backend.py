@@ -34,7 +34,9 @@ from syncheck.hb.clock import HOST
 from syncheck.hb.ids import NO_EVENT, EventId, StreamId
 from syncheck.instrument.clocks import Clocks
 from syncheck.instrument.findings import NewFindings
+from syncheck.instrument.hosts import Hosts
 from syncheck.instrument.library import Library
+from syncheck.instrument.locked_monitor import LockedMonitor
 from syncheck.instrument.namer import Namer
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.sites import SiteTable
@@ -158,7 +160,9 @@ class Cuda:
         Graphs(reporter, streams, captures).install(patches)
         self.host.install(patches)
         install_backward(reporter, streams, self.memory, self.host, self.launches, self.gpu_trace, patches)
-        install_threads(self, patches)
+        hosts = Hosts(LockedMonitor(reporter.call_buffer.monitor, reporter.lock))
+        hosts.on_several = lambda: reporter.follow_threads(hosts.monitor)
+        install_threads(self, hosts, patches)
         install_processes(reporter, patches)
         self.library.install(patches)
         install_eager(reporter.note, patches)

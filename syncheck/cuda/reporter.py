@@ -81,6 +81,12 @@ class Reporter:
             with self.lock:
                 self.call_buffer.flush()
 
+    def follow_threads(self, monitor: Monitor) -> None:
+        """The program starts its first thread: what comes goes to a monitor that is given the thread that acts, too."""
+        with self.lock:
+            self.flush_calls()
+            self.call_buffer.monitor = monitor
+
     @contextmanager
     def locked_monitor(self, tensors: Sequence[Any] = ()) -> Iterator[Monitor]:
         """Give access to the monitor, which knows of all frees so far; name the findings that come of it.

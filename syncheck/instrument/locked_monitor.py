@@ -12,7 +12,9 @@ class LockedMonitor:
     """Passes each call on while it holds a lock.
 
     Attributes:
+        direct: receives the calls; whoever calls it holds the lock.
         lock: held during each call; whoever makes several calls that belong together may hold it, too.
+        before_call: called before each call, while the lock is held; None for nothing.
 
     Args:
         monitor: receives the calls.
@@ -21,7 +23,8 @@ class LockedMonitor:
 
     def __init__(self, monitor: Monitor, lock: AbstractContextManager[Any]) -> None:
         self.lock = lock
-        self._monitor = monitor
+        self.before_call: Callable[[], None] | None = None
+        self.direct = monitor
         self._later: deque[tuple[str, tuple[Any, ...]]] = deque()
 
     def later(self, name: str, *arguments: Any) -> None:
@@ -29,13 +32,15 @@ class LockedMonitor:
         self._later.append((name, arguments))
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = getattr(self._monitor, name)
+        method = getattr(self.direct, name)
         lock, later = self.lock, self._later
 
         def call(*args: Any, **kwargs: Any) -> Any:
             with lock:
                 if later:
                     self._catch_up()
+                if self.before_call is not None:
+                    self.before_call()
                 return method(*args, **kwargs)
 
         setattr(self, name, call)
@@ -44,4 +49,4 @@ class LockedMonitor:
     def _catch_up(self) -> None:
         while self._later:
             name, arguments = self._later.popleft()
-            getattr(self._monitor, name)(*arguments)
+            getattr(self.direct, name)(*arguments)

@@ -43,7 +43,7 @@ class SiteTable:
             frame = frame.f_back
         key: list[int] = []
         start = frame
-        while frame is not None and len(key) < 2 * _MAX_FRAMES and not _is_outside(frame.f_code):
+        while frame is not None and len(key) < 2 * _MAX_FRAMES and not is_outside(frame.f_code):
             key.append(id(frame.f_code))
             key.append(frame.f_lasti)
             frame = frame.f_back
@@ -176,14 +176,14 @@ def _source_line(code: CodeType, lasti: int) -> SourceLine:
     return SourceLine(shown_path(code.co_filename), number, column_of(text, column), code.co_qualname, scopes)
 
 
-def _is_outside(code: CodeType) -> bool:
+def is_outside(code: CodeType) -> bool:
     """Return whether a frame is that of the launcher: what called it is no part of the program."""
     return code.co_filename.startswith(_LAUNCHER)
 
 
 def _stack(frame: FrameType | None) -> list[tuple[CodeType, int]]:
     stack: list[tuple[CodeType, int]] = []
-    while frame is not None and len(stack) < _MAX_FRAMES and not _is_outside(frame.f_code):
+    while frame is not None and len(stack) < _MAX_FRAMES and not is_outside(frame.f_code):
         stack.append((frame.f_code, frame.f_lasti))
         frame = frame.f_back
     return stack

@@ -1,11 +1,13 @@
-"""Threads of the program: each enters the dispatch mode, and remembers what was current where it was started."""
+"""Threads of the program: each enters the dispatch mode, is a host, and remembers what was current at its start."""
 
 import threading
 from functools import wraps
 from typing import Any, Protocol
 
 from syncheck.hb.ids import StreamId
+from syncheck.instrument.hosts import Hosts
 from syncheck.instrument.patching import Patches
+from syncheck.instrument.thread_order import install_thread_order
 from syncheck.semantics.threads import ThreadState
 
 
@@ -23,32 +25,67 @@ class Watcher(Protocol):
         ...
 
 
-def install_threads(watcher: Watcher, patches: Patches) -> None:
-    """Enter the mode in each new thread; remember what was current where the thread was started."""
-    start, run = threading.Thread.start, threading.Thread._bootstrap_inner  # type: ignore[attr-defined]  # noqa: SLF001  where a thread begins, whatever `run` is
-    starters: dict[int, tuple[int, dict[int, StreamId]]] = {}
+def install_threads(watcher: Watcher, hosts: Hosts, patches: Patches) -> None:
+    """Enter the mode in each new thread; remember what was current where the thread was started; follow what orders."""
+    threads = _Threads(watcher, hosts)
+    cls: Any = threading.Thread  # a thread begins in `_bootstrap_inner`, whatever its `run` is
+    patches.set(cls, "start", threads.starting(cls.start))
+    patches.set(cls, "join", threads.joining(cls.join))
+    patches.set(cls, "_bootstrap_inner", threads.running(cls._bootstrap_inner))
+    install_thread_order(hosts, lambda: watcher.is_checking, patches)
 
-    @wraps(start)
-    def start_watched(self: threading.Thread) -> None:
-        if watcher.is_checking:
-            state = watcher.thread_state()
-            starters[id(self)] = (state.device, dict(state.streams))
-        start(self)
 
-    @wraps(run)
-    def run_watched(self: threading.Thread) -> None:
-        starter = starters.pop(id(self), None)
-        if not watcher.is_checking:
-            run(self)
-            return
-        if starter is not None:
-            watcher.thread_state().inherited = starter
-        mode = watcher.new_mode()
-        mode.__enter__()
-        try:
-            run(self)
-        finally:
-            mode.__exit__(None, None, None)
+class _Threads:
+    """Makes the replacements of the methods of threads."""
 
-    patches.set(threading.Thread, "start", start_watched)
-    patches.set(threading.Thread, "_bootstrap_inner", run_watched)
+    def __init__(self, watcher: Watcher, hosts: Hosts) -> None:
+        self._watcher = watcher
+        self._hosts = hosts
+        self._starters: dict[int, tuple[int, dict[int, StreamId]]] = {}
+
+    def starting(self, start: Any) -> Any:
+        """Return what replaces `start`."""
+
+        @wraps(start)
+        def start_watched(thread: threading.Thread) -> None:
+            if self._watcher.is_checking:
+                state = self._watcher.thread_state()
+                self._starters[id(thread)] = (state.device, dict(state.streams))
+                self._hosts.start(thread)
+            start(thread)
+
+        return start_watched
+
+    def running(self, run: Any) -> Any:
+        """Return what replaces the method that a thread begins with."""
+
+        @wraps(run)
+        def run_watched(thread: threading.Thread) -> None:
+            starter = self._starters.pop(id(thread), None)
+            if not self._watcher.is_checking:
+                run(thread)
+                return
+            if starter is not None:
+                self._watcher.thread_state().inherited = starter
+                self._hosts.begin(thread)
+            mode = self._watcher.new_mode()
+            mode.__enter__()
+            try:
+                run(thread)
+            finally:
+                mode.__exit__(None, None, None)
+                if self._watcher.is_checking:
+                    self._hosts.end(thread)
+
+        return run_watched
+
+    def joining(self, join: Any) -> Any:
+        """Return what replaces `join`."""
+
+        @wraps(join)
+        def join_watched(thread: threading.Thread, timeout: float | None = None) -> None:
+            join(thread, timeout)
+            if self._watcher.is_checking and not thread.is_alive():
+                self._hosts.joined(thread)
+
+        return join_watched

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from syncheck.hb.clock import HOST
 from syncheck.hb.engine import Engine, Race
-from syncheck.hb.ids import NO_EVENT, EventId, StreamId
+from syncheck.hb.ids import EVERY_THREAD, NO_EVENT, EventId, StreamId
 from syncheck.sanitizer.labels import Label
 from syncheck.sanitizer.messages import Names, StreamRef, TensorRef, Text, ThreadRef
 from syncheck.sanitizer.sync_history import SyncHistory
@@ -34,7 +34,7 @@ class RaceContext:
     @property
     def is_between_threads(self) -> bool:
         """Return whether one thread of the program made or submitted the early access, and another one the late one."""
-        return self.prior.host != self.current.host
+        return self.prior.host != self.current.host and EVERY_THREAD not in {self.prior.host, self.current.host}
 
     def device(self, stream: StreamId) -> int:
         """Return a stream's device."""

@@ -11,7 +11,11 @@ def note_threads(context: RaceContext, pending: PendingFinding) -> None:
     """Name the threads of a race, and show the calls of other threads that do not count for the one that made it."""
     if context.is_between_threads:
         pending.thread = _known(context.current.host)
-    for site, message in (*_waits_of_others(context), *_unordered_waits(context)):
+    unordered = _unordered_waits(context)
+    if unordered:
+        pending.fix = None
+        pending.advice = ("record the event before anything lets ", ThreadRef(context.current.host), " go on")
+    for site, message in (*_waits_of_others(context), *unordered):
         pending.thread = _known(context.current.host)
         pending.related.append((site, message))
 

@@ -14,6 +14,7 @@ import torch.utils.data.dataloader
 
 from syncheck.instrument.clocks import Clocks
 from syncheck.instrument.findings import NewFindings
+from syncheck.instrument.hosts import Hosts
 from syncheck.instrument.library import Library
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.threads import install_threads
@@ -146,7 +147,7 @@ class Simulator:
         self._install_autograd(patches)
         Autocast(patches).install()
         install_unsupported(runtime.note, patches)
-        install_threads(self, patches)
+        install_threads(self, Hosts(runtime.gpus.locked_monitor), patches)
         install_processes(runtime, patches)
         self.library.install(patches)
         install_distributed(self.distributed, patches)

@@ -61,6 +61,7 @@ class VirtualGpus:
     Attributes:
         lock: guards the monitor, and what all threads share here and in the memory; re-entrant.
         monitor: receives what happens, one call at a time.
+        locked_monitor: the same; in a forked child, the parent's.
 
     Args:
         n_devices: how many.
@@ -70,7 +71,8 @@ class VirtualGpus:
 
     def __init__(self, n_devices: int, monitor: Monitor, sites: CallSites) -> None:
         self.lock = threading.RLock()
-        self.monitor: Monitor = LockedMonitor(monitor, self.lock)
+        self.locked_monitor = LockedMonitor(monitor, self.lock)
+        self.monitor: Monitor = self.locked_monitor
         self.sites = sites
         self._n_streams = 0
         self._allocations, self._events, self._graphs, self._readings, self._pools = (count(1) for _ in range(5))

@@ -114,3 +114,110 @@ def test_the_race_of_each_thread_is_found(tmp_path):
     assert [(f.rule.code, f.place.frame.line) for f in replayed.findings] == [
         (finding["rule"], finding["line"]) for finding in report["findings"]
     ]
+
+
+HAND_OVER = """
+import asyncio
+import os
+import queue
+import sys
+import threading
+import time
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import torch
+
+sys.setswitchinterval(1e-5)
+scores = torch.rand(64, device="cuda")
+host = torch.empty(64, pin_memory=True)
+host.copy_(scores, non_blocking=True)
+done = torch.cuda.current_stream().record_event()
+
+
+class Box:
+    value = None
+
+
+box, items, table, made = Box(), [], {{}}, deque()
+flag = False
+event, early = threading.Event(), threading.Event()
+condition, semaphore, barrier = threading.Condition(), threading.Semaphore(0), threading.Barrier(2)
+lock, future = threading.Lock(), Future()
+channel, plain, bounded = queue.Queue(), queue.SimpleQueue(), queue.Queue(1)
+lock.acquire()
+reading, writing = os.pipe()
+
+
+def work():
+    global flag
+    early.set()
+    done.synchronize()
+    {give}
+
+
+def take():
+    while not flag:
+        time.sleep(0.01)
+
+
+worker = threading.Thread(target=work, name="worker")
+worker.start()
+time.sleep({pause})
+{take}
+print(host.sum())
+worker.join()
+"""
+
+ORDERING = {
+    "join": ("pass", "worker.join()"),
+    "event": ("event.set()", "event.wait()"),
+    "queue": ("channel.put(1)", "channel.get()"),
+    "bounded queue": ("bounded.put(1); bounded.put(2)", "bounded.get()"),
+    "simple queue": ("plain.put(1)", "plain.get()"),
+    "condition": ("\n    with condition: condition.notify()", "\nwith condition: condition.wait(0.01)"),
+    "lock": ("lock.release()", "lock.acquire()"),
+    "semaphore": ("semaphore.release()", "semaphore.acquire()"),
+    "barrier": ("barrier.wait()", "barrier.wait()"),
+    "future": ("future.set_result(1)", "future.result()"),
+    "pipe": ("os.write(writing, b'x')", "os.read(reading, 1)"),
+    "flag": ("flag = True", "\nwhile not flag: time.sleep(0.01)"),
+    "branch": ("flag = True", "assert flag"),
+    "list": ("items.append(1)", "items[0]"),
+    "dictionary": ("table['x'] = 1", "table['x']"),
+    "deque": ("made.append(1)", "made.popleft()"),
+    "attribute": ("box.value = host", "host = box.value"),
+    "global": ("flag = host", "host = flag"),
+    "length": ("items.append(1)", "print(len(items))"),
+    "still alive": ("pass", "\nwhile worker.is_alive(): time.sleep(0.01)"),
+    "pool": ("future.set_result(1)", "ThreadPoolExecutor(1).submit(future.result).result()"),
+    "task": ("future.set_result(1)", "asyncio.run(asyncio.to_thread(future.result))"),
+    "another function": ("flag = True", "take()"),
+    "loop": ("flag = True", "\nfor _ in range(100):\n    scores = scores + 1\n    if flag: break"),
+}
+
+
+@pytest.mark.parametrize("way", ORDERING)
+def test_what_may_have_ordered_two_threads_does(way, simulate):
+    give, take = ORDERING[way]
+    report = simulate(HAND_OVER.format(give=give, take=take, pause=0.2))
+    assert [finding["rule"] for finding in report["findings"] if finding["level"] in {"error", "warning"}] == []
+
+
+NOT_ORDERING = {
+    "nothing": "pass",
+    "an event that was set before": "early.wait()",
+    "a join that ran into its timeout": "worker.join(0.05)",
+    "a wait that ran into its timeout": "event.wait(0.05)",
+    "work of its own": "\nfor i in range(3): scores = scores * 2",
+    "a block": "\nwith torch.no_grad(): scores = scores + 1",
+}
+
+
+@pytest.mark.parametrize("way", NOT_ORDERING)
+def test_what_did_not_order_two_threads_does_not(way, simulate):
+    source = HAND_OVER.format(give="time.sleep(0.4)", take=NOT_ORDERING[way], pause=0.2)
+    report = simulate(source)
+    found = [finding for finding in report["findings"] if finding["level"] == "error"]
+    assert [finding["rule"] for finding in found] == ["SYN301"]
+    assert "in thread `MainThread`" in found[0]["message"]

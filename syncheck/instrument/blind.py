@@ -1,0 +1,273 @@
+"""Code that cannot have got word of another thread: it looks at nothing that another one may have changed."""
+
+import ast
+import builtins
+import linecache
+import math
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from functools import lru_cache
+from inspect import CO_OPTIMIZED
+from queue import Queue
+from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, ModuleType
+from typing import Any
+
+import torch
+
+from syncheck.source.lines import position
+from syncheck.source.scopes import Scopes, scopes_of
+from syncheck.source.straight import NotStraightError, Position, between
+
+_BUILTINS = {
+    id(function)
+    for function in (print, range, int, float, bool, str, repr, id, abs, min, max, round, len, isinstance, type, divmod)
+}
+_MODULES = {torch, torch.cuda, torch.nn.functional, torch.linalg, torch.fft, torch.special, time, math}
+"""Modules whose functions look at their arguments and at nothing else of the program."""
+_CLASSES = (threading.Thread, threading.Event, threading.Lock, threading.RLock, Queue)
+_PLAIN = (
+    int, float, bool, str, bytes, complex, type(None), type, ModuleType, FunctionType, BuiltinFunctionType,
+    torch.Tensor, torch.device, torch.dtype, torch.Size,
+)  # fmt: skip
+_LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+FOLLOWED: dict[type, frozenset[str]] = {
+    threading.Thread: frozenset({"start", "join"}),
+    threading.Event: frozenset({"set", "clear", "wait", "is_set"}),
+    Queue: frozenset({"put", "get", "put_nowait", "get_nowait"}),
+}
+"""What orders threads, and its methods that are followed."""
+
+
+def is_blind(frame: FrameType, start: int | None, end: int | None, *, is_once: bool = False) -> bool:
+    """Return whether the code of a frame between two of its instructions looks at nothing of other threads.
+
+    Args:
+        frame: runs the code now.
+        start: the offset of a call that has returned; None for the beginning.
+        end: the offset of a call that runs now; None for the end of the code.
+        is_once: the code has not been left since: where the end is not after the start, a loop of its own led there.
+    """
+    code = frame.f_code
+    file = _file(code.co_filename)
+    if file is None or sys.gettrace() is not None:
+        return False
+    try:
+        body = _body(file.tree, code.co_name, code.co_firstlineno)
+        is_forward = start is None or end is None or start < end
+        first, last = _position(code, start), _position(code, end)
+        nodes = between(body, first, last, is_forward=is_forward, is_once=is_once)
+    except NotStraightError:
+        return False
+    known = {position(code, offset) for offset in (start, end) if offset is not None}
+    values = _Values(frame, file)
+    try:
+        look = _Look(values, known)
+        return all(look.is_blind(node) for node in nodes)
+    finally:
+        values.forget()
+
+
+def is_in_loop(code: CodeType, offset: int) -> bool:
+    """Return whether an instruction may run more than once each time that its code runs, as far as that is known."""
+    file = _file(code.co_filename)
+    return file is None or position(code, offset)[0] in file.in_loops
+
+
+def _position(code: CodeType, offset: int | None) -> Position | None:
+    if offset is None:
+        return None
+    line, _, column, _ = position(code, offset)
+    if column is None:
+        raise NotStraightError
+    return line, column
+
+
+class _File:
+    """The source of a file, parsed.
+
+    Attributes:
+        tree: the file.
+        scopes: its names.
+        shared: names that some function of it declares global or nonlocal.
+        in_loops: the lines of its loops.
+    """
+
+    def __init__(self, tree: ast.Module, scopes: Scopes) -> None:
+        self.tree = tree
+        self.scopes = scopes
+        declared = [node for node in ast.walk(tree) if isinstance(node, ast.Global | ast.Nonlocal)]
+        self.shared = {name for node in declared for name in node.names}
+        loops = [node for node in ast.walk(tree) if isinstance(node, _LOOPS)]
+        self.in_loops = {line for loop in loops for line in range(loop.lineno, (loop.end_lineno or loop.lineno) + 1)}
+
+    def is_constant(self, name: str) -> bool:
+        """Return whether a name of the module is bound once."""
+        lines = self.scopes.module.bindings.get(name, ())
+        return name not in self.shared and len(lines) == 1 and not self.in_loops.intersection(lines)
+
+
+@lru_cache(maxsize=64)
+def _file(filename: str) -> _File | None:
+    source = "".join(linecache.getlines(filename))
+    scopes = scopes_of(source) if source else None
+    return None if scopes is None else _File(ast.parse(source), scopes)
+
+
+@lru_cache(maxsize=1024)
+def _body(tree: ast.Module, name: str, line: int) -> list[ast.stmt]:
+    """Return the statements of a function, by its name and the first line of its code; those of the module."""
+    if name == "<module>":
+        return tree.body
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            if first == line:
+                return node.body
+    raise NotStraightError  # a lambda, a comprehension, a coroutine
+
+
+class _Values:
+    """The values of a frame's names, as far as no other thread may bind them."""
+
+    def __init__(self, frame: FrameType, file: _File) -> None:
+        self._file = file
+        self._code = frame.f_code
+        self._is_module = frame.f_code.co_name == "<module>"
+        self._locals = frame.f_locals
+        self._globals = frame.f_globals
+
+    def forget(self) -> None:
+        """Hold nothing that the program has deleted: before Python 3.13, a frame keeps what its `f_locals` showed."""
+        if self._code.co_flags & CO_OPTIMIZED and sys.version_info < (3, 13):
+            self._locals.clear()
+        self._locals = {}
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a value; raise KeyError for a name that another thread may bind, or that is not bound."""
+        code = self._code
+        if self._is_module:
+            if name in self._file.shared:
+                raise KeyError(name)
+        elif name in {*code.co_varnames, *code.co_cellvars, *code.co_freevars}:
+            if name in self._file.shared:
+                raise KeyError(name)
+            return self._locals[name]
+        elif name in self._globals and not self._file.is_constant(name):
+            raise KeyError(name)
+        return self._globals[name] if name in self._globals else vars(builtins)[name]
+
+
+class _Look:
+    """Looks through expressions for what may bring word of other threads.
+
+    Args:
+        values: of the names.
+        known: positions of calls that are known to be blind, or are looked at by themselves.
+    """
+
+    def __init__(self, values: _Values, known: set[Any]) -> None:
+        self._values = values
+        self._known = known
+
+    def is_blind(self, node: ast.AST) -> bool:
+        """Return whether a statement or an expression brings no word of other threads."""
+        if isinstance(node, ast.Call):
+            return self._is_known_call(node) and all(map(self.is_blind, _arguments(node)))
+        if isinstance(node, ast.Name):
+            return not isinstance(node.ctx, ast.Load) or self._is_plain(node)
+        if isinstance(node, ast.Attribute | ast.Subscript):
+            return self._is_known_place(node) and all(map(self.is_blind, ast.iter_child_nodes(node)))
+        return isinstance(node, _TRANSPARENT) and all(map(self.is_blind, ast.iter_child_nodes(node)))
+
+    def _is_known_place(self, node: ast.Attribute | ast.Subscript) -> bool:
+        """Return whether an attribute or an item is only set, or one of a tensor or a module."""
+        if not isinstance(node.ctx, ast.Load) or self._is_tensor(node.value):
+            return True
+        return isinstance(self._value(node.value), ModuleType) and _is_plain_value(self._value(node))
+
+    def _is_plain(self, node: ast.Name) -> bool:
+        try:
+            return _is_plain_value(self._values[node.id])
+        except KeyError:
+            return False
+
+    def _value(self, node: ast.expr) -> Any:
+        """Return the value of a name, or of an attribute of a module; None where that is not known."""
+        try:
+            if isinstance(node, ast.Name):
+                return self._values[node.id]
+            if isinstance(node, ast.Attribute) and isinstance(module := self._value(node.value), ModuleType):
+                return vars(module).get(node.attr)
+        except KeyError:
+            return None
+        return None
+
+    def _is_tensor(self, node: ast.expr) -> bool:
+        """Return whether an expression gives a tensor, or something of a tensor."""
+        match node:
+            case ast.Attribute(value=value) | ast.Subscript(value=value) | ast.Call(func=ast.Attribute(value=value)):
+                owner = self._value(value)
+                return self._is_tensor(value) or (isinstance(owner, ModuleType) and owner in _MODULES)
+            case ast.BinOp(left=left, right=right):
+                return self._is_tensor(left) or self._is_tensor(right)
+            case _:
+                return isinstance(self._value(node), torch.Tensor)
+
+    def _is_known_call(self, node: ast.Call) -> bool:
+        if (node.lineno, node.end_lineno, node.col_offset, node.end_col_offset) in self._known:
+            return self._is_known_owner(node.func)
+        function = self._value(node.func)
+        is_class = any(function is known for known in _CLASSES)
+        if isinstance(node.func, ast.Attribute):
+            owner = self._value(node.func.value)
+            if isinstance(owner, ModuleType):
+                return owner in _MODULES or is_class
+            return self._is_tensor(node.func.value) or _is_followed(owner, node.func.attr)
+        return id(function) in _BUILTINS or is_class
+
+    def _is_known_owner(self, function: ast.expr) -> bool:
+        """Return whether what is before a call can be looked at in peace: the call itself is known."""
+        if isinstance(function, ast.Name):
+            return True
+        if not isinstance(function, ast.Attribute):
+            return False
+        owner = self._value(function.value)
+        return owner is not None or self._is_tensor(function.value)
+
+
+_TRANSPARENT = (
+    ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Tuple,
+    ast.List, ast.JoinedStr, ast.FormattedValue, ast.Slice, ast.keyword, ast.Constant, ast.Pass, ast.Global,
+    ast.Nonlocal, ast.expr_context, ast.operator, ast.unaryop, ast.cmpop,
+)  # fmt: skip
+"""What looks at nothing but its parts."""
+
+
+def _arguments(node: ast.Call) -> Iterator[ast.AST]:
+    yield from node.args
+    yield from (keyword.value for keyword in node.keywords)
+    if isinstance(node.func, ast.Attribute) and not isinstance(node.func.value, ast.Name | ast.Attribute):
+        yield node.func.value
+
+
+def _is_followed(owner: Any, method: str) -> bool:
+    if isinstance(owner, _stream_types()):
+        return True
+    return any(
+        isinstance(owner, known) and method in methods and getattr(type(owner), method) is getattr(known, method)
+        for known, methods in FOLLOWED.items()
+    )
+
+
+def _stream_types() -> tuple[type, ...]:
+    """Return the types of streams and events, as they are now: the simulator has its own."""
+    return torch.Stream, torch.Event, torch.cuda.Stream, torch.cuda.Event
+
+
+def _is_plain_value(value: Any) -> bool:
+    """Return whether a value is the same for all threads at all times, or orders what it brings."""
+    if isinstance(value, tuple):
+        return all(map(_is_plain_value, value))
+    return isinstance(value, (*_PLAIN, *_stream_types(), *FOLLOWED))

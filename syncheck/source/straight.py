@@ -1,0 +1,188 @@
+"""What runs between two positions of a function where one way leads from the first to the second."""
+
+import ast
+from collections.abc import Iterator
+from typing import TypeAlias
+
+Position: TypeAlias = tuple[int, int]
+"""(line, column), both as `ast` counts them."""
+_Step: TypeAlias = tuple[list[ast.stmt], int]
+"""A list of statements, and the index of the one that a position is in."""
+
+_SIMPLE = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Delete, ast.Pass, ast.Global, ast.Nonlocal)
+
+
+class NotStraightError(Exception):
+    """There may be more ways than one."""
+
+
+def between(
+    body: list[ast.stmt], start: Position | None, end: Position | None, *, is_forward: bool = True, is_once: bool = True
+) -> list[ast.AST]:
+    """Return what runs after one position and up to another one: expressions, and statements without others inside.
+
+    A statement that holds one of the positions is taken whole.
+
+    Args:
+        body: a function's statements, or a module's.
+        start: where it begins; None for the beginning of the body.
+        end: where it ends; None for the end of the body.
+        is_forward: within one statement, the start is before the end.
+        is_once: the body has not been left since: where the end is not after the start, a loop of its own led there.
+
+    Raises:
+        NotStraightError: a branch, a loop but over a range of numbers, a jump or a handler may be in between.
+    """
+    first = _steps(body, start) if start is not None else []
+    last = _steps(body, end) if end is not None else []
+    if not first:
+        return list(_up_to(body, last, 0, 0))
+    if not last:
+        return [*_rest(first, 0), *_all(body[first[0][1] + 1 :])]
+    common = _common(first, last)
+    if common == len(first) == len(last):
+        return list(_whole(_at(first[-1])) if is_forward else _around(first, common, is_once=is_once))
+    if common in {len(first), len(last)}:
+        return list(_in_or_out(first, last, common))
+    return list(_across(first, last, common, is_once=is_once))
+
+
+def _in_or_out(first: list[_Step], last: list[_Step], common: int) -> Iterator[ast.AST]:
+    """Yield what runs from the beginning of a statement to a position in its body, or from there to its end."""
+    if common == len(first):
+        yield from _entered(_at(first[-1]))
+        yield from _up_to(last[common][0], last, common, 0)
+    elif isinstance(_at(last[-1]), ast.With):
+        yield from _rest(first, common - 1)
+    else:
+        raise NotStraightError
+
+
+def _across(first: list[_Step], last: list[_Step], common: int, *, is_once: bool) -> Iterator[ast.AST]:
+    """Yield what runs from one statement of a list to another one."""
+    if first[common][0] is not last[common][0]:
+        raise NotStraightError  # two branches of one statement
+    block, index = first[common]
+    if index > last[common][1]:
+        yield from _around(first, common, is_once=is_once)
+        return
+    yield from _rest(first, common)
+    yield from _up_to(block, last, common, index + 1)
+
+
+def _at(step: _Step) -> ast.stmt:
+    return step[0][step[1]]
+
+
+def _common(first: list[_Step], last: list[_Step]) -> int:
+    common = 0
+    for one, other in zip(first, last, strict=False):
+        if one[0] is not other[0] or one[1] != other[1]:
+            break
+        common += 1
+    return common
+
+
+def _steps(body: list[ast.stmt], position: Position) -> list[_Step]:
+    """Return the way to the innermost statement that a position is in, from outside.
+
+    Raises:
+        NotStraightError: it is in none.
+    """
+    steps: list[_Step] = []
+    inner: list[ast.stmt] | None = body
+    while inner is not None:
+        index = next((index for index, statement in enumerate(inner) if _holds(statement, position)), None)
+        if index is None:
+            break
+        steps.append((inner, index))
+        inner = next((part for part in _bodies(inner[index]) if any(_holds(s, position) for s in part)), None)
+    if not steps:
+        raise NotStraightError
+    return steps
+
+
+def _holds(statement: ast.stmt, position: Position) -> bool:
+    start, end = (statement.lineno, statement.col_offset), (statement.end_lineno, statement.end_col_offset)
+    return start <= position < (end[0] or start[0], end[1] or 0)
+
+
+def _bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return
+    for name in ("body", "orelse", "finalbody"):
+        yield getattr(statement, name, None) or []
+    for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+        yield part.body
+
+
+def _all(statements: list[ast.stmt]) -> Iterator[ast.AST]:
+    for statement in statements:
+        yield from _whole(statement)
+
+
+def _whole(statement: ast.stmt) -> Iterator[ast.AST]:
+    """Yield all that runs in a statement."""
+    match statement:
+        case ast.FunctionDef(decorator_list=[], args=arguments):
+            yield from (*arguments.defaults, *filter(None, arguments.kw_defaults))
+        case ast.Return(value=value):
+            yield from () if value is None else (value,)
+        case ast.With() | ast.For():
+            yield from _entered(statement)
+            yield from _all(statement.body)
+        case _ if isinstance(statement, _SIMPLE):
+            yield statement
+        case _:
+            raise NotStraightError
+
+
+def _entered(statement: ast.stmt) -> Iterator[ast.AST]:
+    """Yield what runs before the body of a statement that is sure to run its body."""
+    match statement:
+        case ast.With(items=items):
+            yield from (item.context_expr for item in items)
+        case ast.For(iter=ast.Call(func=ast.Name(id="range"), keywords=[]) as numbers, orelse=[]):
+            yield numbers
+        case ast.While(test=ast.Constant(value=True)) | ast.Try():
+            return
+        case _:
+            raise NotStraightError
+
+
+def _rest(steps: list[_Step], level: int) -> Iterator[ast.AST]:
+    """Yield what runs from a position to the end of the statement that it is in at a level."""
+    yield from _whole(_at(steps[-1]))
+    for deeper in range(len(steps) - 1, level, -1):
+        block, index = steps[deeper]
+        yield from _all(block[index + 1 :])
+        outer = _at(steps[deeper - 1])
+        if isinstance(outer, ast.For):
+            yield from _whole(outer)  # it may go round again
+        elif not (isinstance(outer, ast.With) or (isinstance(outer, ast.If) and block is outer.body)):
+            raise NotStraightError
+
+
+def _up_to(body: list[ast.stmt], steps: list[_Step], level: int, begin: int) -> Iterator[ast.AST]:
+    """Yield what runs from a statement of a body to a position, whose steps begin at a level; all, without steps."""
+    if not steps:
+        yield from _all(body[begin:])
+        return
+    for deeper in range(level, len(steps)):
+        block, index = steps[deeper]
+        yield from _all(block[begin if deeper == level else 0 : index])
+        statement, deepest = _at(steps[deeper]), steps[-1]
+        if isinstance(statement, ast.Try) and (steps[deeper] is deepest or steps[deeper + 1][0] is not statement.body):
+            raise NotStraightError
+        is_simple = isinstance(statement, (*_SIMPLE, ast.Return))
+        yield from _whole(statement) if is_simple else _entered(statement)
+
+
+def _around(steps: list[_Step], level: int, *, is_once: bool) -> Iterator[ast.AST]:
+    """Yield what runs in the innermost loop around a level, all of it: the way leads round."""
+    for outer in reversed(steps[:level] if is_once else []):
+        loop = _at(outer)
+        if isinstance(loop, ast.For | ast.While):
+            yield from (*_entered(loop), *_all(loop.body))
+            return
+    raise NotStraightError
