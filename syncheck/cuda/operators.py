@@ -190,9 +190,9 @@ class Operators:
             if tensor.storage_offset():  # one of several results in one block
                 accesses += memory.begin_inside(tensor, stream, site)
                 continue
-            n_bytes = tensor.nbytes  # a new tensor fills its storage, or begins it
-            entry = memory.begin(storage, address, n_bytes, stream, site)
+            entry = memory.begin(storage, address, storage.nbytes(), stream, site)
             if plan.touches:
+                n_bytes = tensor.nbytes  # a new tensor fills its storage, or begins it
                 view = entry.views.get(n_bytes)
                 if view is None:
                     view = memory.new_view(entry, tensor, n_bytes)

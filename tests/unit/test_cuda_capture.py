@@ -82,6 +82,11 @@ def test_results_that_share_a_block_are_one_allocation_and_end_with_it(gpu):
     assert not {tensor.data_ptr() for tensor in (q, k, v)} & gpu.cuda.memory.live.keys()
 
 
+def test_a_block_that_several_results_share_has_the_size_of_all_of_them(gpu):
+    torch._transform_bias_rescale_qkv(torch.randn(2, 3, 24), torch.randn(24), 2)
+    assert [call[3] for call in gpu.monitor.named("allocate")] == [576, 96, 576]
+
+
 @pytest.mark.filterwarnings("ignore:.*nested tensors:UserWarning")
 def test_sparse_and_nested_tensors_do_not_end_the_check(gpu):
     sparse = torch.eye(3).to_sparse()
