@@ -1,10 +1,7 @@
 """Operators during which torch's GPU trace is suppressed: on torch's own samples they fire no callback."""
 
-import sys
 import threading
-import unittest
 from collections import Counter
-from types import ModuleType
 
 import pytest
 import torch
@@ -13,19 +10,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from syncheck.cuda.dispatch_plan import DispatchPlan
 from syncheck.instrument.plan import plan_of
+from tests.torch_samples import operator_table, run_sample, samples_of
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("ignore")]
 
 KINDS = ("EventRecord", "EventWait", "DeviceSynchronization", "StreamSynchronization", "EventSynchronization")
 MOST_SAMPLES = 1
-
-
-def samples_of_torch(monkeypatch):
-    """Return torch's table of operators, which needs a module for its own tests that users do not have."""
-    stand_in = ModuleType("expecttest")
-    stand_in.TestCase, stand_in.assert_expected_inline = unittest.TestCase, None
-    monkeypatch.setitem(sys.modules, "expecttest", sys.modules.get("expecttest", stand_in))
-    return pytest.importorskip("torch.testing._internal.common_methods_invocations").op_db
 
 
 class Listening(TorchDispatchMode):
@@ -50,26 +40,17 @@ class Listening(TorchDispatchMode):
             self.running.func = None
 
 
-def run_sample(operator, sample):
-    result = operator(sample.input, *sample.args, **sample.kwargs)
-    if isinstance(result, torch.Tensor) and result.requires_grad:
-        result.sum().backward()
-
-
 def test_silent_operators_have_nothing_to_tell(monkeypatch):
     mode = Listening()
-    table = samples_of_torch(monkeypatch)
+    table = operator_table(monkeypatch)
     for kind in KINDS:
         monkeypatch.setattr(getattr(gpu_trace, f"{kind}Callbacks"), "callback_list", [mode.listen])
     torch._C._activate_gpu_trace()
     for entry in table:
-        dtype = next((d for d in (torch.float32, torch.int64) if d in entry.supported_dtypes("cuda")), None)
-        needs_grad = dtype is torch.float32 and entry.supports_autograd
-        samples = entry.sample_inputs("cuda", dtype, requires_grad=needs_grad) if dtype else ()
-        for _, sample in zip(range(MOST_SAMPLES), samples, strict=False):
+        for sample in samples_of(entry, "cuda", MOST_SAMPLES):
             try:
                 with mode:
-                    run_sample(entry.op, sample)
+                    run_sample(entry, sample)
             except (RuntimeError, NotImplementedError, TypeError, ValueError):
                 continue  # what it needs is not installed
     watched = [func for func in mode.ran if not DispatchPlan(func, plan_of(func), None).listens]

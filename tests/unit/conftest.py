@@ -1,6 +1,7 @@
 """A stand-in for a GPU: CPU tensors are those of `cuda:0` for the capture of the CUDA backend."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -42,13 +43,20 @@ class Recorder:
 
 
 @pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
+def on_cpu(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Let CPU tensors be those of `cuda:0`; `handle` of the result is the current stream's."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.Tensor, "is_cuda", property(lambda tensor: tensor.device.type == "cpu"), raising=False)
     monkeypatch.setattr(torch.Tensor, "get_device", lambda tensor: 0)
     current = SimpleNamespace(handle=0)
     monkeypatch.setattr(devices, "raw_stream", lambda device: current.handle)
     monkeypatch.setattr(devices, "is_blocking", lambda handle: False)
+    return current
+
+
+@contextmanager
+def watched_gpu(current: SimpleNamespace) -> Iterator[SimpleNamespace]:
+    """Watch the stand-in with a session of its own for the time of a block."""
     findings = NewFindings()
     session = Session(lambda rule: True, "a stand-in", findings.add)
     monitor = Recorder(session)
@@ -66,3 +74,9 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
         yield SimpleNamespace(cuda=cuda, monitor=monitor, current=current, report=report)
     cuda.flush_calls()
     assert session.report(sites).incomplete == ()
+
+
+@pytest.fixture
+def gpu(on_cpu: SimpleNamespace) -> Iterator[SimpleNamespace]:
+    with watched_gpu(on_cpu) as watched:
+        yield watched
