@@ -2,66 +2,7 @@
 
 import pytest
 
-from syncheck.findings import Frame, Place
-from syncheck.sanitizer.monitor import SourceLine
-from syncheck.sanitizer.session import Session
-
-
-class Program:
-    """A program under test: `site` numbers are its line numbers, allocations are 1024 float32."""
-
-    def __init__(self, streams=2, devices=1):
-        self.session = Session(lambda _: True, "no GPU")
-        self.next_id = 100
-        for index in range(streams):
-            device = index % devices
-            is_default = index < devices
-            self.session.stream(index + 1, device, 0 if is_default else index, 0, legacy=is_default, blocking=False)
-        self.view = self.session.view(0, (1024,), (1,), 4, "float32")
-
-    def new_id(self):
-        self.next_id += 1
-        return self.next_id
-
-    def allocate(self, stream, line=0):
-        ident = self.new_id()
-        self.session.allocate(ident, stream, 4096, 0, line)
-        return ident
-
-    def write(self, stream, allocation, line, **kwargs):
-        self.session.launch(stream, "aten::mul_", [(allocation, self.view, True)], line, **kwargs)
-
-    def read(self, stream, allocation, line, **kwargs):
-        self.session.launch(stream, "aten::sum", [(allocation, self.view, False)], line, **kwargs)
-
-    def host(self, allocation, line, *, is_write=False, **kwargs):
-        self.session.host_access("Tensor.tolist()", [(allocation, self.view, is_write)], line, **kwargs)
-
-    def event(self, *, timing=False):
-        ident = self.new_id()
-        self.session.event(ident, 0, timing=timing)
-        return ident
-
-    def place(self, site):
-        return Place(Frame("program.py", site, source=f"line {site}"))
-
-    def lines_of(self, site):
-        return (SourceLine("program.py", site),)
-
-    def bound(self, site):
-        return ""
-
-    def ignored(self, site, rule):
-        return False
-
-    def ignored_codes(self, site):
-        return []
-
-    def report(self):
-        return self.session.report(self)
-
-    def found(self):
-        return [(f.rule.code, f.place.frame.line) for f in self.report().findings]
+from tests.unit.sanitizer.program import Program
 
 
 def test_a_read_without_a_wait_is_reported_with_both_places():

@@ -1,0 +1,250 @@
+"""The decision table: which rule explains a race, and where the blame goes."""
+
+import pytest
+
+from syncheck.findings import Severity
+from syncheck.hb.clock import HOST
+from syncheck.hb.footprint import dense
+from syncheck.hb.ids import NO_EVENT, LookedUp, NamedKind
+from syncheck.sanitizer import classify
+from syncheck.sanitizer.classify import explain
+from syncheck.sanitizer.labels import Label
+from syncheck.sanitizer.messages import StreamInfo, TensorRef, View
+from syncheck.sanitizer.race_context import UNSEEN_WRITE, RaceContext
+from syncheck.sanitizer.sync_history import NOT_RECORDED, HostSync, LostRecord, SyncHistory, Wait
+from tests.unit.sanitizer.program import Text, new_collector, new_engine
+
+BY_NAME = (LookedUp.BY_NAME, LookedUp.BY_NAME)
+EARLY, LATE = 10, 20
+"""The lines of the two accesses."""
+
+
+class Raced:
+    """Two accesses of one allocation: the early one by stream 2, the late one by stream 3 or by the host."""
+
+    def __init__(self, *, writes=(True, False), late=3, early=2, devices=1, operators=("aten::mul_", "aten::sum")):
+        self.collector = new_collector()
+        self.engine = new_engine(4, self.collector, devices)
+        names = self.collector.names
+        names.views.append(View((4,), 4, "float32"))
+        names.given |= {(NamedKind.STREAM, 2): "early", (NamedKind.STREAM, 3): "late", (NamedKind.ALLOCATION, 9): "x"}
+        self.history = SyncHistory()
+        self.labels = [Label(EARLY, operators[0]), Label(LATE, operators[1])]
+        self.late, self.early, self.writes = late, early, writes
+        self.event = NO_EVENT
+        self.view = self.engine.add_view(dense(0, 16))
+        self.engine.allocate(9, HOST if late == HOST else early, 16, 0, 0)
+        self.engine.launch(early, [(9, self.view, writes[0])], 1)
+        self.epoch = self.engine.now(early)
+
+    def wait(self, site, waiter, **kwargs):
+        defaults = {
+            "target": 0, "event": 0, "acquired": self.engine.clock(self.early), "by_event": False, "looked_up": BY_NAME,
+            "current": HOST, "recorded": NOT_RECORDED,
+        }  # fmt: skip
+        values = {**defaults, **kwargs}
+        self.history.add_wait(Wait(site, waiter, submitted=self.engine.submitted(), **values))
+
+    def finding(self):
+        if self.late == HOST:
+            (race,) = self.engine.host_access(9, self.view, 2, is_write=self.writes[1])
+        else:
+            (race,) = self.engine.launch(self.late, [(9, self.view, self.writes[1])], 2)
+        parts = (self.engine, self.history, self.collector.names, self.event)
+        self.collector.add(explain(RaceContext(race, *self.labels, TensorRef(9, 0), *parts)))
+        (found,) = self.collector.findings(Text("\n" * 40))
+        return found
+
+    def blamed(self):
+        finding = self.finding()
+        return finding.rule.code, finding.place.frame.line
+
+
+# -- the plain rules
+
+
+@pytest.mark.parametrize(
+    ("writes", "code"), [((True, False), "SYN101"), ((False, True), "SYN102"), ((True, True), "SYN103")]
+)
+def test_without_a_better_reason_the_kinds_of_the_accesses_decide(writes, code):
+    raced = Raced(writes=writes)
+    finding = raced.finding()
+    assert (finding.rule.code, finding.place.frame.line) == (code, LATE)
+    assert [place.frame.line for place in finding.related] == [EARLY]
+    assert "`x` (4 float32, 16 bytes)" in finding.message
+    assert "stream `late` (cuda:0)" in finding.message
+    assert "stream `early` (cuda:0)" in finding.message
+
+
+def test_a_use_before_the_allocation_is_ready_is_a_first_use():
+    raced = Raced()
+    raced.engine.allocate(10, 2, 16, 0, 3)
+    (race,) = raced.engine.launch(3, [(10, raced.view, True)], 2)
+    assert race.is_first_use
+    parts = (raced.engine, raced.history, raced.collector.names)
+    pending = explain(RaceContext(race, *raced.labels, TensorRef(10, 0), *parts))
+    assert pending.rule.code == "SYN104"
+    assert pending.allocation == 10
+
+
+def test_the_late_stream_waits_before_its_access_or_the_early_one_is_waited_for_at_once():
+    raced = Raced()
+    (race,) = raced.engine.launch(3, [(9, raced.view, False)], 2)
+    fix = explain(
+        RaceContext(race, *raced.labels, TensorRef(9, 0), raced.engine, raced.history, raced.collector.names)
+    ).fix
+    assert (fix.edits[0].site, fix.after, fix.is_unsafe) == (LATE, EARLY, False)
+    assert (fix.otherwise.edits[0].site, fix.otherwise.is_unsafe) == (EARLY, True)
+
+
+# -- the host
+
+
+@pytest.mark.parametrize(("is_write", "code"), [(False, "SYN301"), (True, "SYN302")])
+def test_the_host_touches_memory_in_flight(is_write, code):
+    raced = Raced(late=HOST, writes=(True, is_write))
+    finding = raced.finding()
+    assert (finding.rule.code, finding.level) == (code, Severity.ERROR)
+    assert "record an event after the copy" in finding.help
+
+
+def test_an_event_that_stands_for_the_copy_is_synchronized():
+    raced = Raced(late=HOST)
+    raced.event = 7
+    raced.collector.names.given[NamedKind.EVENT, 7] = "done"
+    assert raced.finding().fix.edits[0].code.endswith("event>.synchronize()")  # it has no name in an empty file
+
+
+def test_memory_that_the_host_only_got_hold_of_is_a_warning():
+    raced = Raced(late=HOST)
+    raced.labels[1] = Label(LATE, "Tensor.numpy()", is_escape=True)
+    assert raced.finding().level is Severity.WARNING
+
+
+def test_a_change_that_was_noticed_afterwards_has_no_line_to_repair():
+    raced = Raced(late=HOST, writes=(False, True), operators=("aten::copy_", UNSEEN_WRITE))
+    finding = raced.finding()
+    assert finding.fix is None
+    assert "between that copy and line 20" in finding.help
+
+
+# -- the special rows
+
+
+def test_an_event_wait_that_was_meant_for_the_host_is_blamed():
+    raced = Raced(late=HOST)
+    raced.wait(15, 3, by_event=True, event=7)
+    assert raced.blamed() == ("SYN402", 15)
+
+
+def test_a_wait_for_another_device_is_blamed():
+    raced = Raced(devices=2, late=HOST)
+    raced.history.add_sync(HostSync(15, 0, raced.engine.submitted()))
+    assert raced.blamed() == ("SYN502", 15)
+
+
+def test_a_wait_for_the_right_device_explains_nothing():
+    raced = Raced(devices=2, late=HOST)
+    raced.history.add_sync(HostSync(15, 1, raced.engine.submitted()))
+    assert raced.blamed() == ("SYN301", LATE)
+
+
+@pytest.mark.parametrize(
+    ("late_write", "replays", "blamed"),
+    [
+        (True, (True, False), (LATE, "overwrites")),
+        (False, (True, False), (LATE, "reads")),
+        (False, (False, True), (EARLY, "writes")),
+    ],
+)
+def test_beside_a_replay_the_programs_own_access_is_the_culprit(late_write, replays, blamed):
+    raced = Raced(writes=(True, late_write))
+    raced.labels = [label._replace(is_replay=is_replay) for label, is_replay in zip(raced.labels, replays, strict=True)]
+    finding = raced.finding()
+    assert (finding.rule.code, finding.place.frame.line) == ("SYN903", blamed[0])
+    assert blamed[1] in finding.message
+
+
+def test_the_host_beside_a_replay_is_the_plain_case():
+    raced = Raced(late=HOST)
+    raced.labels[0] = raced.labels[0]._replace(is_replay=True)
+    assert raced.blamed() == ("SYN301", LATE)
+
+
+@pytest.mark.parametrize(("is_write", "code"), [(False, "SYN601"), (True, "SYN602")])
+def test_a_collective_on_a_stream_of_torch_was_not_waited_for(is_write, code):
+    raced = Raced(writes=(True, is_write), operators=("c10d::allreduce_", "aten::mul_"))
+    raced.collector.names.streams[2] = StreamInfo(0, 77, 0)
+    finding = raced.finding()
+    assert finding.rule.code == code
+    assert "`all_reduce`" in finding.message
+    assert finding.related[0].frame.line == EARLY
+
+
+def test_a_collective_on_a_stream_of_the_program_is_like_any_other_work():
+    assert Raced(operators=("c10d::allreduce_", "aten::mul_")).blamed() == ("SYN101", LATE)
+
+
+def lose(raced):
+    raced.history.add_lost(LostRecord(7, 2, 11, 12, raced.engine.clock(2)))
+
+
+def test_a_record_that_was_lost_is_blamed_if_the_event_was_waited_for():
+    raced = Raced()
+    lose(raced)
+    assert raced.blamed() == ("SYN101", LATE)
+    for waiter, acquired, expected in (
+        (3, [0], ("SYN405", 12)),
+        (1, [0], ("SYN101", LATE)),
+        (3, None, ("SYN101", LATE)),
+    ):
+        raced = Raced()
+        lose(raced)
+        raced.wait(13, waiter, event=7, acquired=acquired)
+        assert raced.blamed() == expected
+
+
+def test_the_host_may_have_waited_for_the_lost_record_too():
+    raced = Raced(late=HOST)
+    lose(raced)
+    raced.history.add_sync(HostSync(13, 0, raced.engine.submitted(), event=7))
+    assert raced.blamed() == ("SYN405", 12)
+
+
+CURRENT = LookedUp.CURRENT
+
+
+@pytest.mark.parametrize(
+    ("waiter", "wait", "blamed"),
+    [
+        # late.wait_stream(current_stream()) where the stream that had been looked up is no longer the one at work
+        (3, {"target": 1, "looked_up": ("", CURRENT), "current": 2}, ("SYN406", 15)),
+        (3, {"target": 3, "looked_up": ("", CURRENT)}, ("SYN406", 15)),
+        (3, {"target": 1, "looked_up": ("", ""), "current": 2}, ("SYN101", LATE)),  # named by the program
+        (3, {"target": 1, "looked_up": ("", CURRENT), "current": 1}, ("SYN101", LATE)),
+        # the event was recorded on a stream that was looked up
+        (3, {"recorded": (1, 14, CURRENT, 2)}, ("SYN406", 14)),
+        (3, {"recorded": (1, 14, "", 2)}, ("SYN101", LATE)),
+        # another stream waits than the one that is current
+        (1, {"target": 2, "looked_up": (CURRENT, ""), "current": 3}, ("SYN406", 15)),
+        (1, {"target": 2, "looked_up": (CURRENT, ""), "current": 1}, ("SYN101", LATE)),
+        (1, {"target": 2, "looked_up": (CURRENT, ""), "current": 3, "acquired": None}, ("SYN101", LATE)),
+    ],
+)
+def test_a_stream_that_was_looked_up_elsewhere_is_named_by_mistake(waiter, wait, blamed):
+    raced = Raced()
+    raced.wait(15, waiter, **wait)
+    assert raced.blamed() == blamed
+
+
+def test_the_most_specific_row_comes_first():
+    """A collective that was not waited for is that, whatever else was synchronized."""
+    raced = Raced(operators=("c10d::allreduce_", "aten::sum"), devices=2)
+    raced.collector.names.streams[2] = StreamInfo(1, 77, 0)
+    raced.history.add_sync(HostSync(15, 0, raced.engine.submitted()))
+    assert raced.blamed() == ("SYN601", LATE)
+
+
+def test_every_rule_that_a_race_can_become_is_listed():
+    codes = {rule.code for rule in classify.RULES}
+    assert codes >= {f"SYN{number}" for number in (101, 102, 103, 104, 301, 302, 402, 405, 406, 502, 601, 602, 903)}

@@ -1,0 +1,143 @@
+"""Raw findings: one for each cause, worded at the end."""
+
+from syncheck.findings import Frame
+from syncheck.hb.ids import NamedKind
+from syncheck.rules import redundant_wait, unordered_read, useless_record_stream
+from syncheck.rules.model import Severity
+from syncheck.sanitizer.collector import Collector, PendingFinding
+from syncheck.sanitizer.fixes import PendingFix, insertion
+from syncheck.sanitizer.messages import EventCode, EventRef, StreamInfo, StreamRef, TensorRef, View
+from tests.unit.sanitizer.program import Text, found, new_collector
+
+
+def redundant(site, **kwargs):
+    return PendingFinding(redundant_wait.RULE, site, {"reason": ("it is",)}, **kwargs)
+
+
+def useless(site, **kwargs):
+    facts = {"tensor": (TensorRef(9, 0),), "reason": ("so",)}
+    return PendingFinding(useless_record_stream.RULE, site, facts, allocation=9, **kwargs)
+
+
+def test_a_repetition_is_counted_and_another_cause_is_another_finding():
+    collector = new_collector()
+    first = collector.add(redundant(5), 1)
+    assert collector.add(redundant(5), 1) is first
+    other = collector.add(redundant(5, related=[(8, ("there",))]), 2)
+    assert other is not first
+    assert (first.count, other.count) == (2, 1)
+    assert found(collector) == [("SYN802", 5, 2), ("SYN802", 5, 1)]
+
+
+def test_only_new_findings_are_announced():
+    announced = []
+    collector = Collector(lambda rule: True, announced.append)
+    for site in (5, 5, 6):
+        collector.add(redundant(site))
+    assert [pending.site for pending in announced] == [5, 6]
+
+
+def test_a_repetition_brings_further_places_up_to_a_number():
+    pending = redundant(5, related=[(1, ("a",))])
+    pending.mention([(1, ("again",)), *((site, ("b",)) for site in range(2, 20))])
+    assert [site for site, _ in pending.related] == [1, 2, 3, 4, 5]
+    pending.mention([(30, ("c",))])
+    assert len(pending.related) == 5
+
+
+def test_findings_of_rules_that_are_not_selected_are_left_out():
+    collector = Collector(lambda rule: rule.code != "SYN802")
+    collector.add(redundant(5))
+    assert found(collector) == []
+    assert collector.has(5)
+    assert not collector.has(6)
+
+
+def test_a_finding_that_is_superseded_at_the_end_is_dropped():
+    collector, is_superseded = new_collector(), []
+    collector.add(redundant(5, superseded=lambda: bool(is_superseded)))
+    assert found(collector) == [("SYN802", 5, 1)]
+    is_superseded.append(True)
+    assert found(collector) == []
+
+
+def test_what_the_program_ignores_is_left_out():
+    collector, sites = new_collector(), Text()
+    sites.ignored_sites[5] = ["SYN802"]
+    collector.add(redundant(5))
+    collector.add(redundant(6))
+    assert found(collector, sites) == [("SYN802", 6, 1)]
+
+
+def test_a_call_that_torch_makes_is_not_the_users_to_change():
+    collector, sites = new_collector(), Text()
+    sites.stacks[5] = (Frame("torch/distributed/fsdp.py", 1, is_user=False), Frame("program.py", 5))
+    sites.stacks[6] = (Frame("program.py", 6), Frame("torch/nn.py", 1, is_user=False))
+    for site in (5, 6):
+        collector.add(useless(site, is_about_call=True))
+    collector.add(redundant(5))
+    assert found(collector, sites) == [("SYN802", 5, 1), ("SYN202", 6, 1)]
+
+
+def test_since_a_checkpoint_only_what_came_after_it_counts():
+    collector = new_collector()
+    collector.add(redundant(5))
+    collector.add(redundant(6))
+    mark = collector.checkpoint()
+    assert collector.findings(Text(), mark) == ()
+    collector.add(redundant(5))
+    collector.add(redundant(7))
+    assert [(f.place.frame.line, f.count) for f in collector.findings(Text(), mark)] == [(5, 1), (7, 1)]
+    assert [(line, count) for _, line, count in found(collector)] == [(5, 2), (6, 1), (7, 1)]
+
+
+def test_a_finding_is_worded_with_names_that_came_later():
+    collector = new_collector()
+    collector.names.streams |= {1: StreamInfo(0, 0, 0), 2: StreamInfo(0, 7, 3)}
+    collector.names.views.append(View((4,), 4, "float32"))
+    facts = {"reader": (StreamRef(2),), "tensor": (TensorRef(9, 0),), "writer": (StreamRef(1),)}
+    advice = ("; look at {line}",)
+    related = [(4, (StreamRef(1), " wrote it")), (0, ("nowhere",))]
+    fix = PendingFix((insertion(6, EventCode(3), ".synchronize()"),))
+    collector.add(PendingFinding(unordered_read.RULE, 6, facts, related, advice, fix, allocation=9))
+    collector.names.given |= {(NamedKind.STREAM, 2): "side", (NamedKind.ALLOCATION, 9): "x"}
+    (finding,) = collector.findings(Text("\n" * 5 + "y = x.sum()\n"))
+    assert finding.message == (
+        "stream `side` (cuda:0) reads `x` (4 float32, 16 bytes) without waiting for the default stream of cuda:0, "
+        "which wrote it"
+    )
+    assert [(place.frame.line, place.message) for place in finding.related] == [
+        (4, "the default stream of cuda:0 wrote it")
+    ]
+    assert finding.help == "add `<event>.synchronize()` before line 6; look at line 6"
+    assert finding.level is Severity.ERROR
+
+
+def test_a_level_of_its_own_replaces_that_of_the_rule():
+    collector = new_collector()
+    collector.add(redundant(5, level=Severity.ERROR))
+    assert collector.findings(Text())[0].level is Severity.ERROR
+    assert redundant_wait.RULE.severity is not Severity.ERROR
+
+
+def test_a_tensor_that_is_gone_is_called_as_where_it_was_made_or_deleted():
+    for bound, shown in (({10: "x"}, "`x`"), ({10: "xs[...]"}, "a tensor"), ({10: "xs[...]", 11: "y"}, "`y`")):
+        collector = new_collector()
+        collector.names.views.append(View((4,), 4, "float32"))
+        collector.add(useless(5, name_sites=(10, 11)))
+        (finding,) = collector.findings(Text(bound=bound))
+        assert shown in finding.message
+
+
+def test_a_name_that_was_seen_is_not_replaced_by_that_of_its_birth():
+    collector = new_collector()
+    collector.names.views.append(View((4,), 4, "float32"))
+    collector.names.given[NamedKind.ALLOCATION, 9] = "seen"
+    collector.add(useless(5, name_sites=(10,)))
+    assert "`seen`" in collector.findings(Text(bound={10: "x"}))[0].message
+
+
+def test_events_that_a_finding_speaks_of_keep_their_names():
+    collector = new_collector()
+    collector.add(redundant(5, advice=(EventRef(3),), fix=PendingFix((insertion(5, EventCode(4)),))))
+    assert collector.names.kept == {(NamedKind.EVENT, 3), (NamedKind.EVENT, 4)}

@@ -1,0 +1,259 @@
+"""Events: waits that do nothing, lost records, elapsed time."""
+
+import pytest
+
+from syncheck.hb.ids import LookedUp, NamedKind, WaitCall
+from syncheck.sanitizer.events import Events
+from syncheck.sanitizer.sync_history import SyncHistory
+from tests.unit.sanitizer.program import Text, found, new_collector, new_engine
+
+EVENT, STREAM_WAIT = WaitCall.EVENT_WAIT, WaitCall.STREAM_WAIT_EVENT
+BY_NAME = LookedUp.BY_NAME
+
+
+class Watched:
+    """Streams 1 (default), 2 and 3, and events 7 and 8, made at lines 70 and 80."""
+
+    def __init__(self, *, timing=True, devices=1):
+        self.collector = new_collector()
+        self.engine = new_engine(3, self.collector, devices)
+        self.history = SyncHistory()
+        self.events = Events(self.engine, self.history, self.collector)
+        for event in (7, 8):
+            self.events.add(event, 10 * event, timing=timing)
+        self.text = Text()
+
+    def work(self, stream):
+        self.engine.launch(stream, (), 1)
+        return self.engine.now(stream)
+
+    def record(self, event, stream, site=20, current=0):
+        self.events.record(event, stream, site, BY_NAME, current)
+
+    def wait(self, event, stream, site=30, via=STREAM_WAIT):
+        self.events.wait(event, stream, site, via, BY_NAME, 0)
+
+    def found(self):
+        self.events.report_redundant(self.text)
+        return [(code, line) for code, line, _ in found(self.collector, self.text)]
+
+
+@pytest.fixture
+def watched():
+    return Watched()
+
+
+# -- waits
+
+
+def test_a_wait_orders_the_stream_after_the_record(watched):
+    epoch = watched.work(2)
+    watched.record(7, 2)
+    watched.wait(7, 3)
+    assert watched.engine.covers(3, epoch)
+    assert watched.found() == []
+    (wait,) = watched.history.waits_after(epoch)
+    assert (wait.waiter, wait.event, wait.by_event, wait.recorded[:2]) == (3, 7, False, (2, 20))
+
+
+def test_a_wait_before_the_record_does_nothing(watched):
+    watched.wait(7, 3)
+    assert watched.found() == [("SYN401", 30)]
+    (finding,) = watched.collector.findings(watched.text)
+    assert finding.related[0].frame.line == 70
+    assert watched.events.is_reported_as_unrecorded(30)
+
+
+def test_a_call_that_waits_for_something_once_is_right(watched):
+    watched.wait(7, 3)
+    watched.work(2)
+    watched.record(7, 2)
+    watched.wait(7, 3)
+    assert watched.found() == []
+    assert not watched.events.is_reported_as_unrecorded(30)
+
+
+def test_the_host_that_waits_before_the_record_waits_for_nothing(watched):
+    watched.events.sync(7, 30)
+    assert watched.found() == [("SYN401", 30)]
+    assert watched.history.idle_wait(0, 0).site == 30
+
+
+def test_what_torch_waits_for_itself_is_nobodys_mistake(watched):
+    watched.wait(7, 3, via=WaitCall.TORCH)
+    assert watched.found() == []
+    assert list(watched.history.waits_after(0)) == []
+
+
+# -- waits that add nothing
+
+
+def test_a_wait_that_never_adds_order_is_redundant(watched):
+    watched.work(2)
+    watched.record(7, 2)
+    watched.wait(7, 3, 30)
+    watched.wait(7, 3, 31)
+    assert watched.found() == [("SYN802", 31)]
+
+
+def test_one_iteration_that_needs_the_wait_is_enough(watched):
+    for _ in range(2):
+        watched.work(2)
+        watched.record(7, 2)
+        watched.wait(7, 3, 30)
+    watched.wait(7, 3, 30)
+    assert watched.found() == []
+
+
+def test_where_the_host_knows_already_the_wait_is_not_judged(watched):
+    watched.work(2)
+    watched.record(7, 2)
+    watched.engine.sync_device(0)
+    watched.wait(7, 3)
+    assert watched.found() == []
+
+
+def test_after_a_host_wait_for_the_same_record_the_wait_is_redundant(watched):
+    watched.work(2)
+    watched.record(7, 2)
+    watched.events.sync(7, 29)
+    watched.wait(7, 3)
+    assert watched.found() == [("SYN802", 30)]
+
+
+def test_after_a_race_its_missing_edge_makes_no_wait_redundant(watched):
+    watched.work(2)
+    watched.record(7, 2)
+    watched.wait(7, 3, 29)
+    watched.events.assumed_ordered.add(3)
+    watched.wait(7, 3, 31)
+    assert watched.found() == []
+
+
+@pytest.mark.parametrize(("via", "found"), [(STREAM_WAIT, [("SYN802", 30)]), (EVENT, [])])
+def test_a_stream_that_waits_for_itself_by_its_own_method_is_redundant(watched, via, found):
+    watched.work(2)
+    watched.record(7, 2)
+    watched.wait(7, 2, via=via)
+    assert watched.found() == found
+
+
+def test_a_line_that_is_needed_by_one_caller_is_not_redundant(watched):
+    watched.text.place = lambda site, place=watched.text.place: place(30 if site in {30, 31} else site)
+    watched.work(2)
+    watched.record(7, 2)
+    watched.wait(7, 3, 30)
+    watched.wait(7, 3, 31)
+    assert watched.found() == []
+
+
+# -- records
+
+
+def test_a_record_that_was_not_used_is_lost_with_the_next_one_on_another_stream(watched):
+    epoch = watched.work(2)
+    watched.record(7, 2, 20)
+    watched.record(7, 3, 21)
+    (lost,) = watched.history.lost_covering(epoch)
+    assert (lost.event, lost.stream, lost.site, lost.second_site) == (7, 2, 20, 21)
+
+
+@pytest.mark.parametrize("use", ["wait", "sync", "same stream"])
+def test_a_record_that_was_used_is_not_lost(watched, use):
+    epoch = watched.work(2)
+    watched.record(7, 2, 20)
+    if use == "wait":
+        watched.wait(7, 3)
+    elif use == "sync":
+        watched.events.sync(7, 30)
+    watched.record(7, 2 if use == "same stream" else 3, 21)
+    assert list(watched.history.lost_covering(epoch)) == []
+
+
+def test_the_newest_event_that_stands_for_an_op_is_found(watched):
+    epoch = watched.work(2)
+    assert watched.events.covering(epoch) == 0
+    watched.record(7, 2)
+    assert watched.events.covering(epoch) == 7
+    watched.record(8, 2)
+    assert watched.events.covering(epoch) == 8
+    watched.events.drop(8)
+    assert watched.events.covering(epoch) == 7
+
+
+def test_an_event_has_the_device_of_its_last_record():
+    watched = Watched(devices=2)
+    assert watched.events.device(7) is None
+    watched.record(7, 2)
+    assert watched.events.device(7) == 1
+    watched.record(7, 1)
+    assert watched.events.device(7) == 0
+
+
+def test_an_event_that_is_gone_is_forgotten(watched):
+    watched.record(7, 2)
+    watched.events.drop(7)
+    assert watched.engine.snapshot(7) is None
+    assert (NamedKind.EVENT, 7) in watched.collector.names.gone
+
+
+# -- elapsed time
+
+
+def test_events_without_timing_have_no_times():
+    watched = Watched(timing=False)
+    watched.events.elapsed(7, 8, 40)
+    assert watched.found() == [("SYN403", 40)]
+    (finding,) = watched.collector.findings(watched.text)
+    assert (finding.fix.edits[0].line, finding.fix.edits[0].code) == (70, "enable_timing=True")
+
+
+def timed(watched, stream=2, worker=2):
+    watched.record(7, stream, 20)
+    watched.work(worker)
+    watched.record(8, stream, 21)
+
+
+def test_a_time_that_is_read_before_the_work_has_ended(watched):
+    timed(watched)
+    assert watched.events.is_pending(8)
+    watched.events.elapsed(7, 8, 40)
+    assert watched.found() == [("SYN404", 40)]
+
+
+def test_a_time_that_is_read_after_a_synchronization_is_right(watched):
+    timed(watched)
+    watched.events.sync(8, 22)
+    assert not watched.events.is_pending(8)
+    watched.events.elapsed(7, 8, 40)
+    assert watched.found() == []
+
+
+def test_a_wait_for_the_event_by_a_stream_was_meant_for_the_host(watched):
+    timed(watched)
+    watched.wait(8, 3, 30, via=EVENT)
+    watched.events.elapsed(7, 8, 40)
+    assert watched.found() == [("SYN402", 30)]
+
+
+def test_events_on_a_stream_that_did_not_work_measure_nothing(watched):
+    timed(watched, stream=1, worker=2)
+    watched.engine.sync_device(0)
+    watched.events.elapsed(7, 8, 40)
+    assert watched.found() == [("SYN702", 21)]
+
+
+def test_events_around_work_that_was_waited_for_measure_it(watched):
+    watched.record(7, 1, 20)
+    watched.work(2)
+    watched.engine.wait_stream(1, 2)
+    watched.record(8, 1, 21)
+    watched.engine.sync_device(0)
+    watched.events.elapsed(7, 8, 40)
+    assert watched.found() == []
+
+
+def test_events_that_were_never_recorded_are_not_judged(watched):
+    watched.events.elapsed(7, 8, 40)
+    assert watched.found() == []
+    assert not watched.events.is_pending(7)

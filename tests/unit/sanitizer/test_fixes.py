@@ -1,0 +1,104 @@
+"""Repairs: edits and their words, once names can be chosen."""
+
+import pytest
+
+from syncheck.findings import Applicability, EditKind
+from syncheck.hb.ids import NamedKind
+from syncheck.sanitizer.fixes import PendingEdit, PendingFix, insertion, replacement, wait_at_once, word
+from syncheck.sanitizer.messages import EventCode, Names, StreamCode, StreamInfo
+from tests.unit.sanitizer.program import Text
+
+SOURCE = """\
+import torch
+side = torch.cuda.Stream()
+done = torch.cuda.Event()
+done.wait()
+start()
+work = start()
+torch.cuda.synchronize()
+"""
+
+
+@pytest.fixture
+def names():
+    names = Names()
+    names.streams |= {1: StreamInfo(0, 0, 0), 2: StreamInfo(0, 7, 2)}
+    names.given |= {(NamedKind.STREAM, 2): "side", (NamedKind.EVENT, 3): "done"}
+    names.known_at |= {(NamedKind.STREAM, 2): 2, (NamedKind.EVENT, 3): 3}
+    return names
+
+
+class Columns(Text):
+    """Calls begin their lines."""
+
+    def line(self, number):
+        return super().line(number)._replace(column=1)
+
+
+def worded(pending, names, path="program.py", text=SOURCE, **kwargs):
+    return word(pending, names, Columns(text, **kwargs), path)
+
+
+def test_an_insertion_is_usable_and_in_words(names):
+    found = worded(PendingFix((insertion(4, StreamCode(2), ".wait_stream(", StreamCode(1), ")"),)), names)
+    (edit,) = found.fix.edits
+    assert (edit.kind, edit.path, edit.line) == (EditKind.INSERT_BEFORE, "program.py", 4)
+    assert edit.code == "side.wait_stream(torch.cuda.default_stream())"
+    assert found.text == f"add `{edit.code}` before line 4"
+    assert found.fix.applicability is Applicability.SAFE
+
+
+def test_another_file_is_named(names):
+    found = worded(PendingFix((insertion(4, EventCode(3), ".synchronize()"),)), names, path="caller.py")
+    assert found.text == "add `done.synchronize()` before program.py:4"
+
+
+def test_what_makes_the_host_wait_is_unsafe(names):
+    pending = PendingFix((insertion(4, EventCode(3), ".synchronize()"),), is_unsafe=True)
+    assert worded(pending, names).fix.applicability is Applicability.UNSAFE
+
+
+def test_a_replacement_keeps_the_object_of_the_call(names):
+    found = worded(PendingFix((replacement(4, "wait", "synchronize()"),)), names)
+    assert found.fix.edits[0].code == "done.synchronize()"
+    assert found.text == "call `done.synchronize()` instead of `.wait()` at line 4"
+    found = worded(PendingFix((replacement(7, "synchronize", "synchronize(1)"),)), names)
+    assert found.text == "call `torch.cuda.synchronize(1)` at line 7"
+
+
+def test_a_call_that_is_not_there_cannot_be_replaced(names):
+    found = worded(PendingFix((replacement(5, "wait", "synchronize()"),)), names)
+    assert found.fix.applicability is Applicability.EXAMPLE
+
+
+def test_a_missing_name_is_explained_and_makes_an_example(names):
+    names.streams[4] = StreamInfo(1, 9, 0)
+    found = worded(PendingFix((insertion(4, StreamCode(4), ".synchronize()"),)), names)
+    assert found.text == "add `<stream>.synchronize()` before line 4, where `<stream>` is the stream (cuda:1)"
+    assert found.fix.applicability is Applicability.EXAMPLE
+
+
+def test_several_edits_are_one_repair(names):
+    edits = (insertion(4, EventCode(3), ".query()"), PendingEdit(EditKind.ADD_ARGUMENT, 3, ("enable_timing=True",)))
+    found = worded(PendingFix(edits), names)
+    assert [edit.line for edit in found.fix.edits] == [4, 3]
+    assert found.text == "add `done.query()` before line 4, and add `enable_timing=True` to the call at line 3"
+
+
+def test_where_a_repair_cannot_be_made_another_one_is_offered(names):
+    names.streams[4] = StreamInfo(1, 9, 0)
+    first = insertion(4, StreamCode(4), ".synchronize()")
+    after = PendingEdit(EditKind.INSERT_AFTER, 4, (EventCode(3), ".synchronize()"))
+    found = worded(PendingFix((first,), otherwise=PendingFix((after,))), names)
+    assert found.text == "add `done.synchronize()` after line 4"
+    found = worded(PendingFix((first,), otherwise=PendingFix((first,), is_example=True)), names)
+    assert found.text.startswith("add `<stream>.synchronize()` before line 4")
+
+
+def test_a_handle_is_waited_for_where_it_is_made(names):
+    thrown_away = worded(wait_at_once(5), names)
+    assert thrown_away.text == "add `.wait()` to the call at line 5"
+    assert thrown_away.fix.applicability is Applicability.UNSAFE
+    kept = worded(wait_at_once(6), names, bound={6: "work"})
+    assert kept.text == "add `work.wait()` after line 6"
+    assert kept.fix.edits[0].kind is EditKind.INSERT_AFTER

@@ -1,0 +1,171 @@
+"""CUDA graphs: captures, replays, and memory that is gone."""
+
+import pytest
+
+from syncheck.hb.footprint import dense
+from syncheck.sanitizer.graphs import Graphs
+from tests.unit.sanitizer.program import Text, found, new_collector, new_engine
+
+
+class Captured:
+    def __init__(self):
+        self.collector = new_collector()
+        self.engine = new_engine(4, self.collector)
+        self.views = [self.engine.add_view(dense(0, n_bytes)) for n_bytes in (16, 8)]
+        self.graphs = Graphs(self.collector)
+
+    def begin(self, graph=1, stream=2, site=10):
+        self.graphs.begin(graph, stream, site, self.engine)
+
+    def launch(self, accesses=(), operator="aten::add", stream=2):
+        return self.graphs.launch(stream, operator, accesses, 1)
+
+    def found(self):
+        return [(code, line) for code, line, _ in found(self.collector)]
+
+
+@pytest.fixture
+def captured():
+    return Captured()
+
+
+def test_a_capture_takes_the_work_of_its_stream_only(captured):
+    assert not captured.graphs.takes(2)
+    assert not captured.graphs.exist
+    captured.begin()
+    assert captured.graphs.exist
+    assert captured.graphs.takes(2)
+    assert not captured.graphs.takes(3)
+    captured.graphs.end()
+    assert not captured.graphs.takes(2)
+    assert captured.graphs.exist
+
+
+def test_a_replay_does_what_was_captured_each_access_once(captured):
+    captured.begin()
+    for accesses in ([(5, 0, False), (6, 0, True)], [(6, 0, True), (7, 1, False)]):
+        captured.launch(accesses)
+    captured.graphs.end()
+    assert captured.graphs.replay(1, 20) == [(5, 0, False), (6, 0, True), (7, 1, False)]
+    assert captured.graphs.replay(99, 20) == []
+
+
+def test_branches_of_a_graph_race_with_each_other(captured):
+    view = captured.views[0]
+    captured.begin()
+    captured.graphs.capture.streams.add(3)
+    assert captured.launch([(5, view, True)]) == []
+    (race,) = captured.launch([(5, view, False)], stream=3)
+    assert (race.prior.actor, race.current.actor) == (2, 3)
+
+
+def test_streams_that_were_forked_and_not_joined_are_named(captured):
+    captured.begin()
+    capture = captured.graphs.capture
+    for side in (3, 4):
+        capture.engine.wait_stream(side, 2)
+        capture.streams.add(side)
+        captured.launch(stream=side)
+    capture.engine.wait_stream(2, 3)
+    assert captured.graphs.end() == (4,)
+    assert captured.graphs.end() == ()
+
+
+def test_a_forked_stream_without_work_need_not_be_joined(captured):
+    captured.begin()
+    captured.graphs.capture.streams.add(3)
+    assert captured.graphs.end() == ()
+
+
+# -- warm-up
+
+
+def test_a_library_that_sets_itself_up_in_a_capture_needs_a_warm_up(captured):
+    captured.begin()
+    captured.launch(operator="aten::mm")
+    captured.launch(operator="aten::add")
+    assert captured.found() == [("SYN901", 10)]
+    assert "mm" in captured.collector.findings(Text())[0].message
+
+
+def test_what_ran_before_is_warm(captured):
+    captured.graphs.ran("aten::mm")
+    captured.begin()
+    captured.launch(operator="aten::mm")
+    assert captured.found() == []
+
+
+def test_an_operator_is_cold_once(captured):
+    for graph in (1, 2):
+        captured.begin(graph, site=10 * graph)
+        captured.launch(operator="aten::mm")
+        captured.graphs.end()
+    assert captured.found() == [("SYN901", 10)]
+
+
+# -- memory
+
+
+def test_memory_that_was_freed_after_the_capture_is_gone_at_the_replay(captured):
+    captured.begin()
+    captured.launch([(5, 0, False), (6, 0, True)])
+    captured.graphs.end()
+    captured.graphs.freed(5, 15, 5)
+    assert captured.graphs.replay(1, 20) == [(6, 0, True)]
+    assert captured.found() == [("SYN904", 20)]
+    (finding,) = captured.collector.findings(Text(bound={5: "batch"}))
+    assert [place.frame.line for place in finding.related] == [15, 10]
+    assert "`batch`" in finding.message
+
+
+def test_memory_of_the_graphs_own_pool_stays(captured):
+    captured.begin()
+    captured.graphs.allocated(5)
+    captured.launch([(5, 0, True)])
+    captured.graphs.end()
+    captured.graphs.freed(5, 15, 5)
+    assert captured.graphs.replay(1, 20) == [(5, 0, True)]
+    assert captured.found() == []
+
+
+def test_an_intermediate_result_is_no_ones_business(captured):
+    captured.begin()
+    captured.graphs.allocated(5)
+    captured.launch([(5, 0, True), (6, 0, False)])
+    captured.graphs.freed(5, 11, 5)
+    captured.graphs.end()
+    assert captured.graphs.replay(1, 20) == [(6, 0, False)]
+
+
+def test_memory_of_a_pool_that_another_graph_uses_stays(captured):
+    captured.begin(1)
+    captured.graphs.allocated(5)
+    captured.launch([(5, 0, True)])
+    captured.graphs.end()
+    captured.begin(2)
+    captured.launch([(5, 0, False)])
+    captured.graphs.end()
+    captured.graphs.freed(5, 15, 5)
+    assert captured.graphs.replay(2, 20) == [(5, 0, False)]
+    assert captured.found() == []
+
+
+def test_memory_outside_of_a_capture_is_not_the_pools(captured):
+    captured.graphs.allocated(5)
+    captured.begin()
+    captured.launch([(5, 0, True)])
+    captured.graphs.end()
+    captured.graphs.freed(5, 15, 5)
+    captured.graphs.replay(1, 20)
+    assert captured.found() == [("SYN904", 20)]
+
+
+@pytest.mark.parametrize("is_capturing", [True, False])
+def test_a_synchronization_in_a_capture_is_reported_with_the_capture(captured, is_capturing):
+    if is_capturing:
+        captured.begin()
+    captured.graphs.sync_in_capture("aten::_local_scalar_dense", 12)
+    (finding,) = captured.collector.findings(Text())
+    assert (finding.rule.code, finding.place.frame.line) == ("SYN902", 12)
+    assert "`.item()`" in finding.message
+    assert [place.frame.line for place in finding.related] == ([10] if is_capturing else [])

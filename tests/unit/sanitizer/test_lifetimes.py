@@ -1,0 +1,142 @@
+"""The life of allocations."""
+
+import pytest
+
+from syncheck.hb.clock import HOST
+from syncheck.sanitizer import lifetimes
+from tests.unit.sanitizer.program import Program
+
+HOME, SIDE = 1, 2
+
+
+@pytest.fixture
+def program():
+    return Program()
+
+
+def used_on_the_side(program, line=5):
+    """Return memory of stream 1 that stream 2, which has waited for it, is reading."""
+    x = program.allocate(HOME, line)
+    program.write(HOME, x, line + 1)
+    program.session.wait_stream(SIDE, HOME, line + 2)
+    program.read(SIDE, x, line + 3)
+    return x
+
+
+def codes(program, *left_out):
+    return [found for found in program.found() if found[0] not in {"SYN802", *left_out}]
+
+
+def test_memory_in_use_that_another_allocation_may_get_is_reported_with_all_places(program):
+    x = used_on_the_side(program)
+    program.session.free(x, 10)
+    assert codes(program) == []
+    program.allocate(HOME, 12)
+    (finding,) = (f for f in program.report().findings if f.rule.code == "SYN201")
+    assert finding.place.frame.line == 8
+    assert [place.frame.line for place in finding.related] == [10, 5, 12]
+
+
+@pytest.mark.parametrize("end", ["waited", "synchronized", "recorded"])
+def test_memory_that_is_protected_may_be_reused(program, end):
+    x = used_on_the_side(program)
+    if end == "recorded":
+        program.session.record_stream(x, program.view, SIDE, 9)
+    elif end == "waited":
+        program.session.wait_stream(HOME, SIDE, 9)
+    else:
+        program.session.sync_device(0, 9)
+    program.session.free(x, 10)
+    program.allocate(HOME, 12)
+    assert codes(program) == []
+
+
+def test_an_allocation_of_another_stream_or_size_class_gets_other_memory(program):
+    program.session.free(used_on_the_side(program), 10)
+    program.allocate(SIDE, 12)
+    program.session.allocate(program.new_id(), HOME, 2 << 20, 0, 13)
+    assert codes(program) == []
+    program.allocate(HOME, 14)
+    assert codes(program) == [("SYN201", 8)]
+
+
+def test_pinned_memory_waits_by_itself(program):
+    h = program.allocate(HOST, 5)
+    program.read(SIDE, h, 6)
+    program.session.free(h, 7)
+    program.allocate(HOST, 8)
+    assert codes(program) == []
+
+
+def test_memory_of_a_graph_stays_with_the_graph(program):
+    program.session.capture_begin(1, HOME, 4)
+    x = program.allocate(HOME, 5)
+    program.write(HOME, x, 6)
+    program.session.capture_end(1)
+    program.read(SIDE, x, 8)
+    program.session.free(x, 9)
+    program.allocate(HOME, 10)
+    assert codes(program, "SYN101", "SYN104", "SYN903") == []
+
+
+# -- record_stream
+
+
+def test_a_record_for_a_stream_that_is_waited_for_only_delays(program):
+    x = used_on_the_side(program)
+    program.session.record_stream(x, program.view, SIDE, 9)
+    program.session.wait_stream(HOME, SIDE, 10)
+    program.session.free(x, 11)
+    assert codes(program) == [("SYN202", 9)]
+
+
+def test_a_record_that_protects_once_is_not_useless(program):
+    for waits in (True, False):
+        x = used_on_the_side(program)
+        program.session.record_stream(x, program.view, SIDE, 9)
+        if waits:
+            program.session.wait_stream(HOME, SIDE, 10)
+        program.session.free(x, 11)
+    assert codes(program, "SYN102") == []
+
+
+def test_a_record_of_the_own_stream_is_useless(program):
+    x = program.allocate(HOME, 5)
+    program.session.record_stream(x, program.view, HOME, 9)
+    assert codes(program) == [("SYN202", 9)]
+
+
+def test_a_record_of_the_wrong_stream_is_the_reason_for_the_reuse(program):
+    x = used_on_the_side(program)
+    program.session.record_stream(x, program.view, HOME, 9)
+    program.session.free(x, 10)
+    program.allocate(HOME, 12)
+    assert codes(program) == [("SYN201", 8)]
+
+
+def test_what_torch_records_is_not_judged(program):
+    x = used_on_the_side(program)
+    program.session.record_stream(x, program.view, SIDE, 0)
+    program.session.record_stream(x, program.view, HOME, 0)
+    program.session.wait_stream(HOME, SIDE, 10)
+    program.session.free(x, 11)
+    assert codes(program) == []
+
+
+def test_a_record_in_a_capture_protects_nothing_and_is_not_judged(program):
+    x = program.allocate(HOME, 5)
+    program.session.capture_begin(1, HOME, 6)
+    program.session.record_stream(x, program.view, HOME, 9)
+    program.session.capture_end(1)
+    assert codes(program) == []
+
+
+def test_only_the_latest_useless_records_are_remembered(program, monkeypatch):
+    monkeypatch.setattr(lifetimes, "_KEPT_RECORDS", 2)
+    tensors = [used_on_the_side(program) for _ in range(4)]
+    for x in tensors:
+        program.session.record_stream(x, program.view, HOME, 9)
+    for x in tensors:
+        program.session.free(x, 10)
+    program.allocate(HOME, 12)
+    assert [code for code, _ in codes(program)] == ["SYN201"]

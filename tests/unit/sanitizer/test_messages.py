@@ -1,0 +1,102 @@
+"""Streams, tensors and events in words."""
+
+import pytest
+
+from syncheck.hb.ids import NamedKind
+from syncheck.sanitizer import messages
+from syncheck.sanitizer.messages import (
+    BoundCode,
+    DeviceSyncCode,
+    EventCode,
+    EventRef,
+    Names,
+    StreamCode,
+    StreamInfo,
+    StreamRef,
+    TensorCode,
+    TensorRef,
+    View,
+)
+from tests.unit.sanitizer.program import Text
+
+
+@pytest.fixture
+def names():
+    names = Names()
+    names.streams |= {1: StreamInfo(0, 0, 0), 2: StreamInfo(0, 77, 3), 3: StreamInfo(1, 78, 0)}
+    return names
+
+
+def test_a_stream_is_called_by_its_name_its_place_or_its_device(names):
+    assert names.format((StreamRef(0),)) == "the host"
+    assert names.format((StreamRef(1),)) == "the default stream of cuda:0"
+    assert names.format((StreamRef(2),)) == "the stream (cuda:0)"
+    names.sites = Text()
+    assert names.format((StreamRef(2),)) == "the stream made at program.py:3 (cuda:0)"
+    assert names.format((StreamRef(3),)) == "the stream (cuda:1)"
+    names.given[NamedKind.STREAM, 2] = "copy"
+    assert names.format(("on ", StreamRef(2), "!")) == "on stream `copy` (cuda:0)!"
+    assert names.stream_and_origin(2) == "stream `copy` made at program.py:3 (cuda:0)"
+
+
+def test_a_stream_is_torchs_if_it_has_a_handle_and_no_place():
+    assert [info.is_torchs for info in (StreamInfo(0, 0, 0), StreamInfo(0, 7, 3), StreamInfo(0, 7, 0))] == [
+        False,
+        False,
+        True,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("view", "text"),
+    [
+        (View((3, 4), 4, "float32"), "a tensor (3x4 float32, 48 bytes)"),
+        (View((), 8, "int64"), "a tensor (scalar int64, 8 bytes)"),
+        (View((1024,), 2, "float16"), "a tensor (1024 float16, 2 KiB)"),
+        (View((1500,), 1, "uint8"), "a tensor (1500 uint8, 1.46 KiB)"),
+        (View((5 << 20,), 4, "float32"), "a tensor (5242880 float32, 20 MiB)"),
+        (View((3 << 30,), 1, ""), "a tensor (3 GiB)"),
+    ],
+)
+def test_a_tensor_has_its_shape_type_and_size(names, view, text):
+    names.views.append(view)
+    assert names.format((TensorRef(9, 0),)) == text
+
+
+def test_a_tensor_is_described_by_the_view_that_the_backend_gave(names):
+    names.views += [View((48,), 1, ""), View((3, 4), 4, "float32")]
+    names.given[NamedKind.ALLOCATION, 9] = "batch"
+    assert names.format((TensorRef(9, 0),)) == "`batch` (48 bytes)"
+    names.shown[9] = 1
+    assert names.format((TensorRef(9, 0),)) == "`batch` (3x4 float32, 48 bytes)"
+    assert names.format((TensorRef(8, -1),)) == "a tensor"
+
+
+def test_code_has_the_names_that_were_given(names):
+    code = (StreamCode(2), EventCode(4), TensorCode(9), EventRef(4))
+    assert [names.format((part,)) for part in code] == ["stream", "event", "tensor", "an event"]
+    names.given |= {(NamedKind.STREAM, 2): "s", (NamedKind.EVENT, 4): "e", (NamedKind.ALLOCATION, 9): "t"}
+    assert [names.format((part,)) for part in code] == ["s", "e", "t", "`e`"]
+    assert names.format((BoundCode(5),)) == ""
+    names.sites = Text(bound={5: "work"})
+    assert names.format((BoundCode(5),)) == "work"
+
+
+def test_a_device_is_named_where_it_is_not_the_only_one_or_not_the_first(names):
+    names.last_site |= {1: 5, 2: 6}
+    assert names.format((DeviceSyncCode(2),)) == "torch.cuda.synchronize()"
+    assert names.format((DeviceSyncCode(3),)) == "torch.cuda.synchronize(1)"
+    names.last_site[3] = 7
+    assert names.format((DeviceSyncCode(2),)) == "torch.cuda.synchronize(0)"
+
+
+def test_names_of_events_that_are_gone_are_forgotten_unless_a_finding_speaks_of_them(names, monkeypatch):
+    monkeypatch.setattr(messages, "_KEPT_NAMES", 2)
+    for event in range(5):
+        names.given[NamedKind.EVENT, event] = f"e{event}"
+        names.known_at[NamedKind.EVENT, event] = 1
+    names.keep([("wait for ", EventRef(0)), (EventCode(1),)])
+    for event in range(5):
+        names.drop(NamedKind.EVENT, event)
+    assert sorted(ident for _, ident in names.given) == [0, 1, 3, 4]
+    assert sorted(ident for _, ident in names.known_at) == [0, 1, 3, 4]

@@ -1,0 +1,122 @@
+"""Races as findings: one for each missing edge, and those of contexts that do not apply."""
+
+import pytest
+
+from syncheck.hb.ids import Context
+from tests.unit.sanitizer.program import Program
+
+FAR = 2
+"""A stream of another device."""
+
+
+def related(program, code):
+    (finding,) = (found for found in program.report().findings if found.rule.code == code)
+    return finding.place.frame.line, [place.frame.line for place in finding.related], finding.count
+
+
+def test_of_several_races_of_one_op_the_edge_that_orders_most_is_missing():
+    """Stream 2 has seen the work of stream 1: to wait for it is to wait for both."""
+    program = Program(3)
+    x, y = program.allocate(1), program.allocate(1)
+    program.session.sync_device(0, 1)
+    program.write(1, x, 10)
+    program.session.wait_stream(2, 1, 11)
+    program.write(2, y, 12)
+    program.session.launch(3, "aten::add", [(x, program.view, False), (y, program.view, False)], 20)
+    assert related(program, "SYN101") == (20, [12], 1)
+
+
+def test_two_independent_writers_are_two_findings():
+    program = Program(3)
+    x, y = program.allocate(1), program.allocate(1)
+    program.session.sync_device(0, 1)
+    program.write(1, x, 10)
+    program.write(2, y, 12)
+    program.session.launch(3, "aten::add", [(x, program.view, False), (y, program.view, False)], 20)
+    assert program.found() == [("SYN101", 20), ("SYN101", 20)]
+
+
+def test_an_op_that_reads_and_writes_the_same_bytes_writes_them():
+    program = Program()
+    x = program.allocate(1)
+    program.write(1, x, 10)
+    program.session.launch(2, "aten::add_", [(x, program.view, False), (x, program.view, True)], 20)
+    assert program.found() == [("SYN103", 20)]
+
+
+def test_a_race_behind_a_wait_that_waited_for_nothing_is_that_waits_fault():
+    program = Program()
+    x, done = program.allocate(1), program.event()
+    program.write(1, x, 10)
+    program.session.wait(done, 2, 11, "event")
+    program.read(2, x, 20)
+    assert program.found() == [("SYN401", 11)]
+
+
+def test_work_in_a_context_of_another_device_is_blamed_at_the_work():
+    program = Program(streams=2, devices=2)
+    x = program.allocate(1)
+    for _ in range(3):
+        program.write(1, x, 10, context=Context(FAR, 8))
+    assert related(program, "SYN501") == (10, [8], 3)
+
+
+def test_a_race_that_relies_on_such_a_context_is_its_consequence():
+    program = Program(streams=3, devices=2)
+    x = program.allocate(1)
+    program.session.sync_device(0, 1)
+    program.write(1, x, 10, context=Context(FAR, 8))
+    program.read(3, x, 20)
+    program.session.wait_stream(1, 3, 21)
+    assert program.found() == [("SYN501", 10)]
+    assert related(program, "SYN501") == (10, [8, 20], 1)
+
+
+def test_another_line_in_the_same_context_is_the_same_mistake():
+    program = Program(streams=2, devices=2)
+    x = program.allocate(1)
+    program.write(1, x, 10, context=Context(FAR, 8))
+    program.write(1, x, 11, context=Context(FAR, 8))
+    assert related(program, "SYN501") == (10, [8], 1)
+
+
+def test_a_thread_that_lost_its_stream_is_blamed_for_the_race():
+    program = Program(3)
+    x = program.allocate(2)
+    program.write(2, x, 5)
+    program.session.lost_context(1, 2, 10)
+    program.read(1, x, 10, context=Context(2, 0))
+    assert program.found() == [("SYN503", 10)]
+
+
+@pytest.mark.parametrize("lost", [(2, 1), (1, 3)])
+def test_a_stream_that_another_thread_lost_is_no_reason(lost):
+    program = Program(3)
+    x = program.allocate(2)
+    program.write(2, x, 5)
+    program.session.lost_context(*lost, 9)
+    program.read(1, x, 10, context=Context(2, 0))
+    assert ("SYN101", 10) in program.found()
+
+
+def test_branches_inside_a_graph_race_at_the_capture():
+    program = Program(3)
+    x = program.allocate(1)
+    program.session.capture_begin(1, 2, 5)
+    program.session.wait_stream(3, 2, 6)
+    program.write(2, x, 7)
+    program.write(3, x, 8)
+    program.session.wait_stream(2, 3, 9)
+    program.session.capture_end(1)
+    assert program.found() == [("SYN103", 8)]
+
+
+def test_the_edge_that_was_missing_is_there_from_then_on():
+    program = Program()
+    x = program.allocate(1)
+    program.write(1, x, 10)
+    program.read(2, x, 20)
+    program.read(2, x, 21)
+    assert program.found() == [("SYN101", 20)]
+    program.write(1, x, 30)
+    assert program.found() == [("SYN101", 20), ("SYN102", 30)]

@@ -1,0 +1,162 @@
+"""Names as they are at a line of the program, and lines at which an edit can be made."""
+
+import textwrap
+
+import pytest
+
+from syncheck.findings import EditKind
+from syncheck.hb.ids import NamedKind
+from syncheck.sanitizer.messages import (
+    BoundCode,
+    DeviceSyncCode,
+    EventCode,
+    Names,
+    StreamCode,
+    StreamInfo,
+    StreamRef,
+    TensorCode,
+)
+from syncheck.sanitizer.spelling import Spelling
+from tests.unit.sanitizer.program import Text
+
+SOURCE = textwrap.dedent("""\
+    import torch as th
+    side = th.cuda.Stream()
+    done = th.cuda.Event()
+    def use(batch):
+        total = batch.sum()
+        return total
+    x = th.zeros(4)
+    for turn in range(3):
+        y = use(x)
+    done.wait()
+    work = start()
+    if turn: x.neg_()
+    start()
+    result = pool.submit(use).result()
+""")
+
+
+@pytest.fixture
+def names():
+    names = Names()
+    names.streams |= {1: StreamInfo(0, 0, 0), 2: StreamInfo(0, 7, 2)}
+    names.given |= {(NamedKind.STREAM, 2): "side", (NamedKind.EVENT, 3): "done"}
+    names.known_at |= {(NamedKind.STREAM, 2): 2, (NamedKind.EVENT, 3): 3}
+    return names
+
+
+@pytest.fixture
+def sites():
+    return Text(SOURCE, bound={11: "work"}, callers={5: (9,)})
+
+
+@pytest.fixture
+def spelling(names, sites):
+    return Spelling(names, sites)
+
+
+def spelled(spelling, line, *code):
+    found = spelling.spell(code, spelling._sites.line(line))
+    return found.code, found.is_usable
+
+
+def test_names_that_mean_the_same_at_the_line_are_used(spelling):
+    assert spelled(spelling, 10, StreamCode(2), ".wait_event(", EventCode(3), ")") == ("side.wait_event(done)", True)
+    assert spelled(spelling, 5, StreamCode(2)) == ("side", True)  # a global is visible in a function
+
+
+def test_a_name_that_is_not_bound_yet_is_missing(spelling):
+    found = spelling.spell((StreamCode(2), " ", EventCode(3)), spelling._sites.line(2))
+    assert (found.code, found.is_usable) == ("<stream> <event>", False)
+    assert found.missing == {"<stream>": "stream `side` (cuda:0)", "<event>": "`done`"}
+
+
+def test_two_that_are_missing_are_told_apart(spelling, names):
+    names.streams |= {4: StreamInfo(0, 8, 0), 5: StreamInfo(1, 9, 0)}
+    found = spelling.spell((StreamCode(4), " ", StreamCode(5), " ", StreamCode(4)), spelling._sites.line(10))
+    assert found.code == "<stream> <other stream> <stream>"
+    assert found.missing == {"<stream>": "the stream (cuda:0)", "<other stream>": "the stream (cuda:1)"}
+
+
+def test_default_and_current_streams_are_asked_for_by_the_name_of_the_import(spelling):
+    assert spelled(spelling, 10, StreamCode(1)) == ("th.cuda.default_stream()", True)
+    assert spelled(spelling, 10, StreamCode(1, is_current=True)) == ("th.cuda.current_stream()", True)
+    assert spelled(spelling, 10, DeviceSyncCode(1)) == ("th.cuda.synchronize()", True)
+    assert spelled(spelling, 1, DeviceSyncCode(1)) == ("torch.cuda.synchronize()", False)  # not imported there
+
+
+def test_a_current_stream_without_a_name_needs_none(spelling, names):
+    names.streams[4] = StreamInfo(0, 8, 0)
+    assert spelled(spelling, 10, StreamCode(4, is_current=True)) == ("th.cuda.current_stream()", True)
+
+
+def test_a_tensor_is_named_only_where_the_statement_itself_speaks_of_it(spelling, names):
+    names.seen_at[NamedKind.ALLOCATION, 9] = {("program.py", 9): "x"}
+    assert spelled(spelling, 9, TensorCode(9)) == ("x", True)
+    assert spelled(spelling, 10, TensorCode(9)) == ("<tensor>", False)
+
+
+def test_what_was_seen_at_the_line_goes_before_the_name_that_was_given(spelling, names):
+    names.seen_at[NamedKind.STREAM, 2] = {("program.py", 10): "done"}
+    assert spelled(spelling, 10, StreamCode(2)) == ("done", True)
+    assert spelled(spelling, 12, StreamCode(2)) == ("done", True)
+    names.seen_at[NamedKind.STREAM, 2] = {("other.py", 10): "done"}
+    assert spelled(spelling, 10, StreamCode(2)) == ("side", True)
+
+
+def test_a_handle_is_called_as_what_its_call_is_bound_to(spelling):
+    assert spelled(spelling, 12, BoundCode(11), ".wait()") == ("work.wait()", True)
+    assert spelled(spelling, 9, BoundCode(11), ".wait()") == ("<handle>.wait()", False)
+    assert spelled(spelling, 13, BoundCode(13), ".wait()") == ("<handle>.wait()", False)
+
+
+def test_a_phrase_is_no_code(spelling):
+    with pytest.raises(TypeError, match="is a phrase"):
+        spelled(spelling, 10, StreamRef(1))
+
+
+def test_without_the_text_a_name_is_right_in_its_own_function_only(names):
+    spelling = Spelling(names, Text(SOURCE, readable=False))
+    assert spelled(spelling, 10, StreamCode(2), " ", DeviceSyncCode(1)) == ("side torch.cuda.synchronize()", True)
+    assert spelled(spelling, 5, StreamCode(2)) == ("<stream>", False)
+
+
+# -- where an edit is made
+
+
+def target(spelling, kind, site, *code, after=0):
+    found = spelling.target(kind, site, code, after)
+    return found.line.number, found.is_usable
+
+
+def test_a_statement_is_inserted_before_that_of_the_call(spelling):
+    assert target(spelling, EditKind.INSERT_BEFORE, 10, StreamCode(2)) == (10, True)
+    assert target(spelling, EditKind.INSERT_BEFORE, 12, StreamCode(2)) == (12, False)  # it does not begin its line
+
+
+def test_it_is_inserted_at_the_caller_where_the_call_is_no_place_for_it(spelling, names):
+    names.seen_at[NamedKind.ALLOCATION, 9] = {("program.py", 9): "x"}
+    assert target(spelling, EditKind.INSERT_BEFORE, 5, TensorCode(9)) == (9, True)
+    names.seen_at.clear()
+    assert target(spelling, EditKind.INSERT_BEFORE, 5, TensorCode(9)) == (5, False)
+
+
+def test_it_comes_after_the_work_that_it_waits_for(spelling):
+    assert target(spelling, EditKind.INSERT_BEFORE, 10, after=9) == (10, True)
+    assert target(spelling, EditKind.INSERT_BEFORE, 9, after=9) == (9, True)  # that of the iteration before
+    assert target(spelling, EditKind.INSERT_BEFORE, 14, after=6) == (14, False)  # it runs meanwhile
+
+
+def test_other_edits_are_made_at_the_line_of_the_call(spelling):
+    assert target(spelling, EditKind.INSERT_AFTER, 11) == (11, True)
+    assert target(spelling, EditKind.INSERT_AFTER, 6) == (6, False)  # after a return nothing runs
+    assert target(spelling, EditKind.REPLACE_CALL, 10) == (10, True)
+    assert target(spelling, EditKind.ADD_ARGUMENT, 3) == (3, True)
+    assert target(spelling, EditKind.APPEND_CALL, 11) == (11, False)
+
+
+def test_no_edit_can_be_made_in_a_file_that_cannot_be_read(names):
+    spelling = Spelling(names, Text(SOURCE, readable=False))
+    for kind in EditKind:
+        assert target(spelling, kind, 10) == (10, False)

@@ -1,0 +1,71 @@
+"""What a program did to order its work: bounded, newest first."""
+
+import pytest
+
+from syncheck.hb.clock import TICK
+from syncheck.hb.ids import LookedUp
+from syncheck.sanitizer import sync_history
+from syncheck.sanitizer.sync_history import HostSync, LostRecord, SyncHistory, Wait
+
+BY_NAME = (LookedUp.BY_NAME, LookedUp.BY_NAME)
+
+
+def epoch(stream, time):
+    return time * TICK | stream
+
+
+def clock(*times):
+    """Return a clock of streams 1, 2... at some times."""
+    return [0, *(epoch(stream, time) for stream, time in enumerate(times, 1))]
+
+
+def wait(site, waiter, submitted, acquired, **kwargs):
+    return Wait(site, waiter, 0, 5, submitted, acquired, by_event=True, looked_up=BY_NAME, **kwargs)
+
+
+def test_a_wait_follows_what_was_submitted_before_it_and_covers_what_it_waited_for():
+    made = wait(1, 2, clock(3, 1), clock(2, 0))
+    assert made.follows(epoch(1, 3))
+    assert not made.follows(epoch(1, 4))
+    assert made.covers(epoch(1, 2))
+    assert not made.covers(epoch(1, 3))
+
+
+def test_a_wait_that_waited_for_nothing_covers_nothing():
+    assert not wait(1, 2, clock(3, 1), None).covers(epoch(1, 1))
+
+
+def test_a_stream_that_came_later_is_not_in_the_clock():
+    assert not wait(1, 2, clock(3), clock(3)).follows(epoch(2, 1))
+    assert not HostSync(1, 0, clock(3)).follows(epoch(2, 1))
+    assert not LostRecord(5, 1, 1, 2, clock(3)).covers(epoch(2, 1))
+
+
+def test_calls_after_an_op_come_newest_first():
+    history = SyncHistory()
+    for site, time in ((1, 1), (2, 2), (3, 3)):
+        history.add_wait(wait(site, 2, clock(time), clock(time)))
+        history.add_sync(HostSync(site, 0, clock(time)))
+        history.add_lost(LostRecord(5, 1, site, 9, clock(time)))
+    assert [made.site for made in history.waits_after(epoch(1, 2))] == [3, 2]
+    assert [made.site for made in history.syncs_after(epoch(1, 2))] == [3, 2]
+    assert [lost.site for lost in history.lost_covering(epoch(1, 3))] == [3]
+
+
+def test_an_idle_wait_is_one_of_the_same_actor_that_waited_for_nothing():
+    history = SyncHistory()
+    history.add_wait(wait(1, 2, clock(1), None))
+    history.add_wait(wait(2, 2, clock(2), clock(2)))
+    history.add_wait(wait(3, 3, clock(2), None))
+    assert history.idle_wait(2, epoch(1, 1)).site == 1
+    assert history.idle_wait(2, epoch(1, 2)) is None
+    assert history.idle_wait(3, epoch(1, 2)).site == 3
+
+
+@pytest.mark.parametrize("extra", [0, 7])
+def test_the_oldest_calls_are_forgotten(extra):
+    history, kept = SyncHistory(), sync_history._KEPT
+    for site in range(kept + extra):
+        history.add_sync(HostSync(site, 0, clock(1)))
+    sites = [made.site for made in history.syncs_after(epoch(1, 1))]
+    assert (len(sites), sites[0], sites[-1]) == (kept, kept + extra - 1, extra)

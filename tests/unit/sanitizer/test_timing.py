@@ -1,0 +1,136 @@
+"""Host clocks: a difference that spans work still running."""
+
+import pytest
+
+from syncheck.hb.ids import LookedUp, NamedKind
+from syncheck.sanitizer import timing
+from syncheck.sanitizer.sync_history import HostSync, SyncHistory, Wait
+from syncheck.sanitizer.timing import Timing
+from tests.unit.sanitizer.program import Text, found, new_collector, new_engine
+
+BY_NAME = (LookedUp.BY_NAME, LookedUp.BY_NAME)
+
+
+class Clocked:
+    def __init__(self, devices=1):
+        self.collector = new_collector()
+        self.engine = new_engine(3, self.collector, devices)
+        self.history = SyncHistory()
+        self.timing = Timing(self.engine, self.history, self.collector)
+        self.launched_at = {}
+
+    def work(self, stream, site):
+        self.engine.launch(stream, (), 1)
+        self.launched_at[stream] = site
+
+    def read(self, reading, site):
+        self.timing.read(reading, site, self.launched_at)
+
+    def found(self):
+        return [(code, line) for code, line, _ in found(self.collector)]
+
+
+@pytest.fixture
+def clocked():
+    return Clocked()
+
+
+def test_work_that_runs_at_the_second_reading_is_not_in_the_difference(clocked):
+    clocked.read(1, 10)
+    clocked.work(2, 11)
+    clocked.read(2, 12)
+    assert clocked.found() == []
+    clocked.timing.difference(1, 2)
+    assert clocked.found() == [("SYN701", 12)]
+    (finding,) = clocked.collector.findings(Text("\n" * 20))
+    assert [place.frame.line for place in finding.related] == [11, 10]
+    assert len(finding.fix.edits) == 1
+
+
+def test_work_that_ran_at_the_first_reading_too_wants_two_synchronizations(clocked):
+    clocked.work(1, 9)
+    clocked.read(1, 10)
+    clocked.work(2, 11)
+    clocked.read(2, 12)
+    clocked.timing.difference(1, 2)
+    assert len(clocked.collector.findings(Text("\n" * 20))[0].fix.edits) == 2
+
+
+def test_work_from_before_the_first_reading_is_not_what_is_measured(clocked):
+    clocked.work(2, 9)
+    clocked.read(1, 10)
+    clocked.read(2, 12)
+    clocked.timing.difference(1, 2)
+    assert clocked.found() == []
+
+
+def test_after_a_synchronization_the_time_is_right(clocked):
+    clocked.read(1, 10)
+    clocked.work(2, 11)
+    clocked.engine.sync_device(0)
+    clocked.read(2, 12)
+    clocked.timing.difference(1, 2)
+    assert clocked.found() == []
+
+
+@pytest.mark.parametrize(("second_line", "expected"), [(11, []), (13, [("SYN701", 12)])])
+def test_a_loop_that_keeps_the_same_work_in_flight_measures_the_right_time(clocked, second_line, expected):
+    clocked.work(2, 11)
+    clocked.read(1, 12)
+    clocked.engine.sync_stream(2)
+    clocked.work(2, second_line)
+    clocked.read(2, 12)
+    clocked.timing.difference(1, 2)
+    assert clocked.found() == expected
+
+
+def test_a_loop_that_never_waits_is_not_steady(clocked):
+    for reading in (1, 2):
+        clocked.work(2, 11)
+        clocked.read(reading, 12)
+    clocked.timing.difference(1, 2)
+    assert clocked.found() == [("SYN701", 12)]
+
+
+def test_an_event_wait_that_was_taken_for_a_host_wait_is_blamed(clocked):
+    clocked.read(1, 10)
+    clocked.work(2, 11)
+    wait = Wait(15, 1, 0, 7, clocked.engine.submitted(), clocked.engine.clock(2), by_event=True, looked_up=BY_NAME)
+    clocked.history.add_wait(wait)
+    clocked.collector.names.given[NamedKind.EVENT, 7] = "done"
+    clocked.read(2, 12)
+    clocked.timing.difference(1, 2)
+    assert clocked.found() == [("SYN402", 15)]
+
+
+@pytest.mark.parametrize(("device", "expected"), [(0, [("SYN502", 15)]), (1, [("SYN701", 12)])])
+def test_a_wait_for_another_device_is_blamed(device, expected):
+    clocked = Clocked(devices=2)
+    clocked.read(1, 10)
+    clocked.work(2, 11)
+    clocked.history.add_sync(HostSync(15, device, clocked.engine.submitted(), is_device_wide=True))
+    clocked.read(2, 12)
+    clocked.timing.difference(1, 2)
+    assert clocked.found() == expected
+
+
+def test_a_stream_that_came_after_the_first_reading_is_seen(clocked):
+    clocked.read(1, 10)
+    stream = clocked.engine.add_stream(0)
+    clocked.collector.names.streams[stream] = clocked.collector.names.streams[2]
+    clocked.work(stream, 11)
+    clocked.read(2, 12)
+    clocked.timing.difference(1, 2)
+    assert clocked.found() == [("SYN701", 12)]
+
+
+def test_readings_that_are_forgotten_or_unknown_say_nothing(clocked, monkeypatch):
+    monkeypatch.setattr(timing, "_KEPT", 2)
+    clocked.read(1, 10)
+    clocked.work(2, 11)
+    for reading in (2, 3):
+        clocked.read(reading, 12)
+    clocked.timing.difference(1, 3)
+    clocked.timing.difference(99, 3)
+    clocked.timing.difference(3, 99)
+    assert clocked.found() == []

@@ -1,0 +1,54 @@
+"""Views: one footprint for equal bytes, and a shape and type for each."""
+
+from syncheck.hb.engine import Engine, Race
+from syncheck.hb.footprint import dense, strided
+from syncheck.hb.memory import AccessRecord
+from syncheck.sanitizer.messages import View
+from syncheck.sanitizer.views import Views, as_writes
+
+FLOATS, BYTES = View((4,), 4, "float32"), View((16,), 1, "uint8")
+
+
+def access(epoch, footprint, *, is_write):
+    return AccessRecord(epoch % 8, epoch, 1, footprint, is_write)
+
+
+def test_a_view_has_one_id_and_another_shape_of_its_bytes_has_another():
+    described = []
+    views = Views(Engine(), described)
+    floats = views.intern(dense(0, 16), FLOATS)
+    as_bytes = views.intern(dense(0, 16), BYTES)
+    assert views.intern(dense(0, 16), FLOATS) == floats != as_bytes
+    assert described == [FLOATS, BYTES]
+    assert views.of(dense(0, 16)) == floats
+
+
+def test_equal_bytes_share_their_history():
+    engine = Engine()
+    views = Views(engine, [])
+    writer, reader = engine.add_stream(0), engine.add_stream(0)
+    floats = views.intern(strided(0, (4,), (1,), 4), FLOATS)
+    as_bytes = views.intern(strided(0, (16,), (1,), 1), BYTES)
+    engine.allocate(7, writer, 16, 0, 0)
+    engine.launch(writer, [(7, floats, True)], 1)
+    (race,) = engine.launch(reader, [(7, as_bytes, False)], 2)
+    assert views.used(race, [(7, as_bytes, False)]) == as_bytes
+
+
+def test_the_view_of_a_race_is_that_of_its_own_bytes_in_its_own_allocation():
+    views = Views(Engine(), [])
+    whole, half = views.intern(dense(0, 16), FLOATS), views.intern(dense(0, 8), FLOATS)
+    other = views.intern(dense(0, 8), BYTES)
+    race = Race(7, access(9, dense(0, 16), is_write=True), access(10, dense(0, 8), is_write=False))
+    assert views.used(race, [(7, whole, False), (8, half, False), (7, other, False)]) == other
+    assert views.used(race, ()) == half
+
+
+def test_a_write_stands_for_the_read_of_the_same_bytes():
+    prior = access(9, dense(0, 16), is_write=True)
+    read = Race(7, prior, access(10, dense(0, 16), is_write=False))
+    write = Race(7, prior, access(10, dense(0, 16), is_write=True))
+    elsewhere = Race(7, prior, access(10, dense(0, 8), is_write=False))
+    earlier = Race(7, access(17, dense(0, 16), is_write=True), access(10, dense(0, 16), is_write=False))
+    assert as_writes([read, write, elsewhere, earlier]) == [write, elsewhere, earlier]
+    assert as_writes([read, elsewhere]) == [read, elsewhere]
