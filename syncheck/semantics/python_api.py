@@ -75,6 +75,7 @@ _OPERATORS = {
     "linalg.svd": "_linalg_svd",
     "linalg.svdvals": "_linalg_svd",
     "linalg.lstsq": "linalg_lstsq",
+    "linalg.matrix_rank": "_linalg_svd",
     "linalg.matrix_exp": "linalg_matrix_exp",
     "svd_lowrank": "_linalg_svd",
     "pca_lowrank": "_linalg_svd",
