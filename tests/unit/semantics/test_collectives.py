@@ -1,0 +1,82 @@
+"""Collectives: their names, what they read and write, and when the host waits for one."""
+
+import inspect
+
+import pytest
+import torch
+
+from syncheck.semantics import collectives
+from syncheck.semantics.collectives import FUNCTIONS, collective_name, makes_host_wait
+
+distributed = pytest.importorskip("torch.distributed")
+if not distributed.is_available():
+    pytest.skip("this torch has no torch.distributed", allow_module_level=True)
+
+
+@pytest.mark.parametrize(
+    ("operator", "name"),
+    [
+        ("c10d::allreduce_", "all_reduce"),
+        ("c10d::_allgather_base_", "all_gather_into_tensor"),
+        ("c10d::broadcast_", "broadcast"),
+        ("c10d::barrier", "barrier"),
+        ("c10d::send", "isend"),
+        ("c10d::recv_any_source_", "irecv"),
+        ("_c10d_functional::all_reduce", "all_reduce"),
+        ("aten::broadcast_", ""),
+        ("allreduce_", ""),
+        ("", ""),
+    ],
+)
+def test_an_operator_is_called_as_the_function_that_programs_call(operator, name):
+    assert collective_name(operator) == name
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_each_function_is_one_of_torch_with_these_parameters(name):
+    parameters = list(inspect.signature(getattr(distributed, name)).parameters)
+    for position, parameter in (*FUNCTIONS[name].writes, *FUNCTIONS[name].reads):
+        assert parameters[position] == parameter
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_each_function_calls_an_operator_that_torch_has(name):
+    operator = FUNCTIONS[name].operator
+    assert hasattr(torch.ops.c10d, operator.removeprefix("c10d::"))
+    assert collective_name(operator) == name
+
+
+@pytest.mark.parametrize("names", [collectives.WRITING, collectives.READING, collectives.POINT_TO_POINT])
+def test_operators_are_those_of_torch_and_take_tensors(names):
+    for name in names:
+        schema = getattr(torch.ops.c10d, name).default._schema
+        assert "tensors" in [argument.name for argument in schema.arguments]
+
+
+@pytest.mark.parametrize(("operator", "argument"), collectives.EQUAL_ARGUMENTS.items())
+def test_what_must_be_equal_is_an_argument(operator, argument):
+    schema = getattr(torch.ops.c10d, operator).default._schema
+    assert argument in [found.name for found in schema.arguments]
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "waits"),
+    [
+        ((), {}, False),
+        ((None,), {}, False),
+        ((5.0,), {}, True),
+        ((), {"timeout": 5.0}, True),
+        ((), {"timeout": None}, False),
+    ],
+)
+def test_a_time_limit_makes_the_host_wait(monkeypatch, args, kwargs, waits):
+    for name in ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT"):
+        monkeypatch.delenv(name, raising=False)
+    assert makes_host_wait(args, kwargs) is waits
+
+
+@pytest.mark.parametrize("name", ["TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT"])
+@pytest.mark.parametrize(("value", "waits"), [("1", True), ("true", True), ("Yes", True), ("0", False), ("", False)])
+def test_the_environment_may_ask_for_it(monkeypatch, name, value, waits):
+    monkeypatch.setenv(name, value)
+    assert makes_host_wait((), {}) is waits

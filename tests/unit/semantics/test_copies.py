@@ -1,0 +1,40 @@
+"""Copies: which stream runs one, and who waits."""
+
+import pytest
+
+from syncheck.semantics.copies import HOST_DEVICE, CopyEnd, copy_plan
+
+PAGEABLE, PINNED = CopyEnd(HOST_DEVICE), CopyEnd(HOST_DEVICE, is_pinned=True)
+
+
+@pytest.mark.parametrize(
+    ("source", "non_blocking", "waits", "stages", "in_flight"),
+    [
+        (PAGEABLE, False, True, False, False),
+        (PAGEABLE, True, False, True, False),
+        (PINNED, False, True, False, True),
+        (PINNED, True, False, False, True),
+    ],
+)
+def test_to_a_device_the_host_waits_where_it_is_asked_to(source, non_blocking, waits, stages, in_flight):
+    plan = copy_plan(CopyEnd(1), source, non_blocking=non_blocking)
+    assert (plan.device, plan.other, plan.is_peer) == (1, HOST_DEVICE, False)
+    assert (plan.host_waits, plan.overlaps_nothing, plan.uses_host_memory) == (waits, stages, in_flight)
+    assert plan.host_reads_source is (source is PAGEABLE)
+
+
+@pytest.mark.parametrize(
+    ("target", "non_blocking", "waits"),
+    [(PAGEABLE, False, True), (PAGEABLE, True, True), (PINNED, False, True), (PINNED, True, False)],
+)
+def test_from_a_device_only_pinned_memory_is_not_waited_for(target, non_blocking, waits):
+    plan = copy_plan(target, CopyEnd(1), non_blocking=non_blocking)
+    assert (plan.device, plan.other, plan.host_waits) == (1, HOST_DEVICE, waits)
+    assert plan.uses_host_memory is (target is PINNED)
+    assert not plan.overlaps_nothing
+
+
+@pytest.mark.parametrize("non_blocking", [True, False])
+def test_between_devices_the_source_s_stream_runs_it_and_both_streams_are_joined(non_blocking):
+    plan = copy_plan(CopyEnd(2), CopyEnd(1), non_blocking=non_blocking)
+    assert (plan.device, plan.other, plan.is_peer, plan.host_waits) == (1, 2, True, False)
