@@ -14,6 +14,7 @@ from syncheck.lint.interp.values import (
     Tensor,
     Value,
     tensors_in,
+    truth,
 )
 from syncheck.lint.models.tensors import call_torch_function
 
@@ -40,7 +41,7 @@ def _layer(evaluator: Evaluator, path: str, call: Call) -> Value | None:
 def _parameter(evaluator: Evaluator, call: Call) -> Value:
     del evaluator
     data = call.get("data", 0)
-    if isinstance(data, Tensor) and call.flag("requires_grad", 1) is not False:
+    if isinstance(data, Tensor) and truth(call.get("requires_grad", 1) or Constant(True)) is not False:
         data.is_leaf, data.leaves = True, (data,)
     return data or UNKNOWN
 

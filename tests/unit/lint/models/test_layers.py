@@ -1,0 +1,66 @@
+"""Layers, parameters and optimizers."""
+
+import pytest
+
+from tests.unit.lint.program import calls_of, constant, follow
+
+L = "l = torch.nn.Linear(4, 4, device='cuda')\nx = torch.ones(4, device='cuda')\n"
+
+
+def test_a_layer_has_parameters_where_it_is_made():
+    assert calls_of("l = torch.nn.Linear(4, 4, device='cuda')") == ["allocate 1 on cuda:0", "launch cuda:0 uniform_ w1"]
+    assert calls_of("l = torch.nn.Linear(4, 4)") == []
+    assert constant("torch.nn.Linear(4, 4, device=unknown)") == "unknown"
+    assert follow(L).scope.names["l"].weight.is_leaf
+
+
+def test_functions_in_torch_nn_are_functions():
+    assert calls_of("y = torch.nn.functional.relu(x)", L)[-1] == "launch cuda:0 relu r2 w3"
+
+
+@pytest.mark.parametrize("method", ["eval()", "train(False)", "half()", "requires_grad_(False)", "to('cuda')"])
+def test_methods_give_the_layer_itself(method):
+    program = follow(L + f"m = l.{method}")
+    assert program.scope.names["m"] is program.scope.names["l"]
+
+
+def test_a_parameter_is_a_leaf_unless_it_wants_no_gradient():
+    program = follow(
+        "p = torch.nn.Parameter(torch.ones(4))\nq = torch.nn.Parameter(torch.ones(4), requires_grad=False)"
+    )
+    assert [program.scope.names[name].is_leaf for name in "pq"] == [True, False]
+
+
+def test_an_optimizer_reads_gradients_and_writes_parameters():
+    before = L + "o = torch.optim.SGD(l.parameters(), lr=1)\n"
+    assert calls_of("o.step()", before) == []  # there is no gradient
+    trained = before + "l(x).sum().backward()\n"
+    (step,) = calls_of("o.step()", trained)
+    assert step.startswith("launch cuda:0 _foreach_add_ r")
+    assert step.endswith("w1")
+    assert [call.split()[0] for call in calls_of("o.zero_grad()", trained)] == ["free"]
+    assert [call.split()[0] for call in calls_of("l.zero_grad()", trained)] == ["free"]
+
+
+NET = """
+class N(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = torch.nn.Linear(4, 4)
+        self.layers = [torch.nn.Linear(4, 4)]
+        self.register_buffer("b", torch.ones(4))
+n = N()
+"""
+
+
+def test_a_net_of_the_program_is_moved_with_all_its_layers():
+    copies = [call for call in calls_of("n.cuda()", NET) if call.startswith("launch")]
+    assert copies == ["launch cuda:0 copy_ w1", "launch cuda:0 copy_ w2"]
+    assert len(constant("list(n.parameters())", NET)) == 2
+    assert constant("n.b", NET) == "tensor"
+    assert constant("n.eval()", NET) == "instance"
+
+
+def test_other_methods_of_a_net_are_unknown():
+    assert constant("n.state_dict()", NET) == "unknown"
+    assert calls_of("n.synchronize()", NET) == ["all complete"]
