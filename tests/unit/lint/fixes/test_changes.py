@@ -1,0 +1,74 @@
+"""Changes files, each whole or not at all."""
+
+import os
+import stat
+
+import pytest
+
+from syncheck.config.options import Options
+from syncheck.lint.fixes.changes import change
+
+RACE = b"""\
+import torch
+s = torch.cuda.Stream()
+x = torch.ones(4, device="cuda")
+with torch.cuda.stream(s):
+    y = x * 2
+"""
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "a.py"
+    path.write_bytes(RACE)
+    return path
+
+
+def changed(path, kind, **options):
+    return change([str(path)], kind, lambda _: Options(**options), unsafe=False)
+
+
+def test_a_file_is_repaired(file):
+    assert changed(file, "fix") == ""
+    assert b"wait_stream" in file.read_bytes()
+
+
+def test_a_diff_changes_nothing(file):
+    diff = changed(file, "diff")
+    assert diff.startswith("--- a.py\n+++ a.py\n")
+    assert "+    s.wait_stream(torch.cuda.default_stream())\n" in diff
+    assert file.read_bytes() == RACE
+
+
+def test_comments_are_added(file):
+    changed(file, "ignore")
+    assert b"ignore[SYN101]" in file.read_bytes()
+
+
+def test_rules_that_are_not_selected_change_nothing(file):
+    before = file.stat().st_mtime_ns
+    changed(file, "fix", ignore=("SYN101",))
+    assert (file.read_bytes(), file.stat().st_mtime_ns) == (RACE, before)
+
+
+def test_mode_and_line_ends_stay(file):
+    file.write_bytes(RACE.replace(b"\n", b"\r\n"))
+    os.chmod(file, 0o754)
+    changed(file, "fix")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o754
+    assert b"\r\r" not in file.read_bytes()
+    assert file.read_bytes().count(b"\r\n") >= 5
+
+
+@pytest.mark.parametrize(("name", "data"), [("a.ipynb", RACE), ("b.py", b"\xff" + RACE), ("c.py", b"x = 1\n")])
+def test_files_that_cannot_be_changed_are_left_alone(file, name, data):
+    path = file.with_name(name)
+    path.write_bytes(data)
+    changed(path, "fix")
+    assert path.read_bytes() == data
+
+
+def test_a_file_that_is_gone_is_no_error(file):
+    assert changed(file.with_name("gone.py"), "fix") == ""
+    assert list(file.parent.iterdir()) == [file]

@@ -1,0 +1,96 @@
+"""Changes of definitions: comments and formatting stay as they are."""
+
+import textwrap
+
+import pytest
+
+from syncheck.findings import Edit, EditKind
+from syncheck.lint.fixes.codemods import apply, with_comments
+
+
+def edited(source, *edits):
+    made = [Edit(EditKind(kind), "a.py", line, column, code, *old) for kind, line, column, code, *old in edits]
+    text, done = apply(textwrap.dedent(source), made)
+    return text, len(done)
+
+
+def test_a_statement_is_inserted_after_the_comments_of_the_next_one():
+    source = "x = 1\n# why\ny = 2  # what\n"
+    assert edited(source, ("insert-before", 3, 0, "s.wait()")) == ("x = 1\n# why\ns.wait()\ny = 2  # what\n", 1)
+
+
+def test_a_statement_is_inserted_after_another_in_its_block():
+    source = "def f():\n\tif a:\n\t\tx = g(1,\n\t\t      2)\n\treturn x\n"
+    assert edited(source, ("insert-after", 4, 0, "s.wait()"))[0] == source.replace("2)\n", "2)\n\t\ts.wait()\n")
+
+
+@pytest.mark.parametrize(
+    ("source", "edit", "result"),
+    [
+        ("done.wait()  # c\n", ("replace-call", 1, 1, "done.synchronize()", "wait"), "done.synchronize()  # c\n"),
+        ("f(done.wait(1))\n", ("replace-call", 1, 3, "done.synchronize()", "wait"), "f(done.synchronize())\n"),
+        ("a.b.sync()\n", ("replace-call", 1, 1, "a.b.sync(1)", "sync"), "a.b.sync(1)\n"),
+        ("start( )\n", ("append-call", 1, 1, ".wait()"), "start( ).wait()\n"),
+        ("e = Event()\n", ("add-argument", 1, 5, "enable_timing=True"), "e = Event(enable_timing=True)\n"),
+        ("e = Event(a=1)\n", ("add-argument", 1, 5, "enable_timing=True"), "e = Event(enable_timing=True, a=1)\n"),
+        ("e = Event(b=0, a=1)\n", ("add-argument", 1, 5, "b=True"), "e = Event(b=True, a=1)\n"),
+    ],
+)
+def test_calls_are_changed(source, edit, result):
+    assert edited(source, edit) == (result, 1)
+
+
+@pytest.mark.parametrize(
+    ("source", "edit"),
+    [
+        ("done.wait()\n", ("replace-call", 1, 1, "done.synchronize()", "record")),  # no such call
+        ("a.wait(), b.wait()\n", ("replace-call", 1, 0, "a.synchronize()", "wait")),  # which of the two?
+        ("e = Event(True)\n", ("add-argument", 1, 5, "enable_timing=True")),  # it is given by position
+        ("\n\nx = 1\n", ("insert-before", 1, 0, "s.wait()")),  # there is no statement
+    ],
+)
+def test_an_edit_that_cannot_be_made_is_not_made(source, edit):
+    assert edited(source, edit) == (source, 0)
+
+
+def test_of_two_calls_the_one_at_the_column_is_meant():
+    edit = ("replace-call", 1, 11, "b.synchronize()", "wait")
+    assert edited("a.wait(), b.wait()\n", edit)[0] == "a.wait(), b.synchronize()\n"
+    chain = "(a\n  .wait())\n"
+    assert edited(chain, ("replace-call", 2, 4, "a.synchronize()", "wait"))[0] == chain.replace("wait", "synchronize")
+
+
+def test_several_edits_and_equal_ones_once():
+    source = "def f():\n    x = 1\n\ny = 2\n"
+    edit = ("insert-before", 2, 0, "s.wait()")
+    text, done = edited(source, edit, edit, ("insert-after", 4, 0, "t.wait()"))
+    assert (text, done) == ("def f():\n    s.wait()\n    x = 1\n\ny = 2\nt.wait()\n", 2)
+
+
+def test_line_ends_and_the_rest_of_the_file_stay_as_they_are():
+    source = "a  =  1\r\n\r\n\r\ny = 2\r\nz=(3 , )\r\n"
+    text, _ = apply(source, [Edit(EditKind.INSERT_BEFORE, "a.py", 4, 0, "s.wait()")])
+    assert text.replace("s.wait()\r\n", "").replace("s.wait()\n", "") == source
+
+
+def test_what_is_no_python_is_refused():
+    with pytest.raises(SyntaxError):
+        apply("def (", [])
+
+
+# -- comments
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "result"),
+    [
+        ("x = 1\n", 1, "x = 1  # ok\n"),
+        ("x = 1  # why\n", 1, "x = 1  # why  # ok\n"),
+        ("x = f(1,\n      2)\n", 1, "x = f(1,\n      2)  # ok\n"),
+        ("with a:\n    x = 1\n", 1, "with a:  # ok\n    x = 1\n"),
+        ("if a: x = 1\n", 1, "if a: x = 1  # ok\n"),
+        ("\nx = 1\n", 1, "\nx = 1\n"),
+    ],
+)
+def test_a_comment_is_put_at_the_end_of_a_statement(source, line, result):
+    assert with_comments(source, {line: "# ok"}) == result

@@ -1,0 +1,84 @@
+"""What operators make of values that are known."""
+
+import ast
+
+import pytest
+
+from syncheck.lint.interp.arithmetic import compared, computed, is_same, repeated, subscript
+from syncheck.lint.interp.values import NONE, UNKNOWN, Attribute, Constant, Sequence, Stream, Symbol
+
+
+@pytest.mark.parametrize(
+    ("kind", "left", "right", "result"),
+    [
+        (ast.Add, 2, 3, 5), (ast.Sub, 2, 3, -1), (ast.Mult, 2, 3, 6), (ast.FloorDiv, 7, 2, 3), (ast.Mod, 7, 2, 1),
+        (ast.Div, 1, 2, 0.5), (ast.Add, "a", "b", "ab"),
+    ],
+)  # fmt: skip
+def test_numbers_and_texts_are_computed(kind, left, right, result):
+    assert computed(kind(), left, right).value == result
+
+
+@pytest.mark.parametrize(
+    ("kind", "left", "right"),
+    [
+        (ast.Div, 1, 0), (ast.Add, 1, "a"), (ast.Pow, 2, 3), (ast.Mult, "a", 1000), (ast.Mod, "%s", 1),
+        (ast.Mult, 1 << 50, 1 << 50), (ast.Add, None, 1),
+    ],
+)  # fmt: skip
+def test_what_raises_or_grows_without_bound_is_unknown(kind, left, right):
+    assert computed(kind(), left, right) is UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("kind", "left", "right", "result"),
+    [(ast.Eq, 1, 1, True), (ast.NotEq, 1, 1, False), (ast.Lt, 1, 2, True), (ast.LtE, 2, 2, True), (ast.Gt, 1, 2, False),
+     (ast.GtE, 1, 2, False)],
+)  # fmt: skip
+def test_constants_are_compared(kind, left, right, result):
+    assert compared(kind(), left, right).value is result
+
+
+def test_what_cannot_be_compared_is_unknown():
+    assert compared(ast.Lt(), 1, "a") is UNKNOWN
+    assert compared(ast.In(), 1, (1,)) is UNKNOWN
+
+
+def test_lists_are_repeated_up_to_a_length():
+    made = repeated(Sequence([NONE, UNKNOWN], is_open=True), Constant(2))
+    assert (made.items, made.is_open) == ([NONE, UNKNOWN] * 2, True)
+    assert len(repeated(Sequence([NONE] * 3), Constant(10**9)).items) <= 64
+    assert repeated(Sequence([NONE]), Constant(-1)).items == []
+    assert repeated(Sequence([NONE]), UNKNOWN) is UNKNOWN
+    assert repeated(Constant(2), Constant(2)) is UNKNOWN
+
+
+def test_identity_is_known_of_constants_and_of_one_and_the_same_value():
+    stream = Stream(1, 0)
+    assert is_same(Constant(None), Constant(None)) is True
+    assert is_same(Constant(1), Constant(None)) is False
+    assert is_same(stream, stream) is True
+    assert is_same(stream, Constant(None)) is False
+    assert is_same(Constant(None), stream) is False
+
+
+@pytest.mark.parametrize("other", [UNKNOWN, Symbol("a.b"), Attribute(UNKNOWN, "a")])
+def test_what_is_not_known_may_be_none(other):
+    assert is_same(other, Constant(None)) is None
+    assert is_same(Stream(1, 0), other) is None
+
+
+def test_items_of_lists():
+    owner = Sequence([Constant(number) for number in range(3)])
+    assert [subscript(owner, index).value for index in (0, -1)] == [0, 2]
+    assert [item.value for item in subscript(owner, slice(1, None)).items] == [1, 2]
+    assert subscript(owner, 3) is UNKNOWN
+    assert subscript(owner, "a") is UNKNOWN
+    assert subscript(owner, slice("a", None)) is UNKNOWN
+
+
+def test_the_end_of_a_list_that_may_go_on_is_unknown():
+    owner = Sequence([Constant(0), Constant(1)], is_open=True)
+    assert subscript(owner, -1) is UNKNOWN
+    assert subscript(owner, 1).value == 1
+    assert subscript(owner, slice(None)).is_open

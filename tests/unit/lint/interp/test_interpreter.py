@@ -1,0 +1,161 @@
+"""Statements, in the order in which they would run."""
+
+import pytest
+
+from syncheck.lint.interp.control_flow import Raised
+from tests.unit.lint.program import calls_of, constant, follow
+
+X = "x = torch.ones(4, device='cuda')\n"
+
+
+def sin(name="sin"):
+    return f"launch cuda:0 {name}_ w1"
+
+
+# -- branches
+
+
+@pytest.mark.parametrize(
+    ("test", "calls"), [("True", [sin()]), ("0", [sin("cos")]), ("not []", [sin()]), ("'a' == 'b'", [sin("cos")])]
+)
+def test_a_condition_that_is_known_decides(test, calls):
+    assert calls_of(f"if {test}:\n    x.sin_()\nelse:\n    x.cos_()", X) == calls
+
+
+@pytest.mark.parametrize(("decisions", "calls"), [((), [sin()]), ((False,), [sin("cos")])])
+def test_an_open_condition_is_decided(decisions, calls):
+    assert calls_of("if unknown:\n    x.sin_()\nelse:\n    x.cos_()", X, decisions=decisions) == calls
+
+
+def test_a_branch_that_is_not_taken_still_orders():
+    source = "if unknown:\n    x.sin_()\nelse:\n    x.cos_()\n    torch.cuda.synchronize()\n"
+    assert calls_of(source, X) == ["sync device 0", sin()]
+
+
+def test_a_branch_that_is_not_taken_leaves_no_stream_current():
+    source = "if unknown:\n    pass\nelse:\n    torch.cuda.set_stream(torch.cuda.Stream())\nx.sin_()\n"
+    assert calls_of(source, X) == [sin()]
+
+
+def test_a_tensor_as_a_condition_makes_the_host_wait():
+    assert calls_of("if x:\n    pass", X) == ["launch cuda:0 item r1", "sync cuda:0"]
+    assert calls_of("assert x", X) == ["launch cuda:0 item r1", "sync cuda:0"]
+    assert calls_of("while x:\n    break", X) == ["launch cuda:0 item r1", "sync cuda:0"]
+
+
+def test_a_question_whether_work_is_complete_counts_as_answered():
+    before = "e = torch.cuda.Event()\n"
+    assert calls_of("if e.query():\n    pass", before) == ["all complete"]
+
+
+def test_a_match_may_run_any_of_its_cases():
+    assert calls_of("match unknown:\n    case 1:\n        x.sin_()\n        torch.cuda.synchronize()", X) == [
+        "sync device 0"
+    ]
+
+
+# -- loops
+
+
+def test_loops_run_their_body_and_else():
+    assert calls_of("for _ in range(2):\n    x.sin_()\nelse:\n    x.cos_()", X) == [sin(), sin(), sin("cos")]
+    assert calls_of("for _ in range(2):\n    x.sin_()\n    break\nelse:\n    x.cos_()", X) == [sin()]
+
+
+def test_a_loop_whose_end_is_not_known_has_waited_for_anything():
+    assert calls_of("while unknown:\n    x.sin_()", X) == [sin()] * 3 + ["all complete"]
+    assert calls_of("while True:\n    x.sin_()", X) == [sin()] * 3 + ["all complete"]
+    assert calls_of("n = 2\nwhile n:\n    x.sin_()\n    n -= 1", X) == [sin()] * 2
+
+
+# -- errors
+
+
+def test_an_error_goes_to_its_handler_and_runs_what_is_final():
+    source = "try:\n    x.sin_()\n    raise E\n    x.cos_()\nexcept E:\n    x.tan_()\nfinally:\n    x.exp_()"
+    assert calls_of(source, X) == [sin(), sin("tan"), sin("exp")]
+
+
+def test_without_an_error_handlers_only_order():
+    source = "try:\n    x.sin_()\nexcept E:\n    x.cos_()\n    torch.cuda.synchronize()\nelse:\n    x.tan_()"
+    assert calls_of(source, X) == [sin(), sin("tan"), "sync device 0"]
+
+
+def test_an_error_without_a_handler_goes_on():
+    with pytest.raises(Raised):
+        follow("try:\n    raise E\nfinally:\n    pass")
+
+
+# -- contexts
+
+
+def test_a_with_block_enters_in_order_and_leaves_in_reverse():
+    before = """
+log = []
+class C:
+    def __init__(self, name): self.name = name
+    def __enter__(self):
+        log.append(self.name)
+        return self.name
+    def __exit__(self, *_): log.append(self.name + "!")
+"""
+    assert constant("[log, a]", before + "with C('a') as a, C('b'):\n    log.append('in')") == [
+        ["a", "b", "in", "b!", "a!"], "a",
+    ]  # fmt: skip
+    assert constant("log", before + "try:\n    with C('a'):\n        raise E\nexcept E: pass") == ["a", "a!"]
+
+
+# -- definitions
+
+
+def test_names_are_imported():
+    source = "import torch.cuda as c\nfrom torch.cuda import Stream as S, Event\nimport os.path\nfrom . import z"
+    assert [follow(source).scope.names[name].path for name in ("c", "S", "Event", "os", "z")] == [
+        "torch.cuda", "torch.cuda.Stream", "torch.cuda.Event", "os", "..z",
+    ]  # fmt: skip
+
+
+def test_functions_see_the_names_around_them_and_change_those_that_they_declare():
+    source = """
+a = 1
+b = 1
+def f():
+    global a
+    a = 2
+    b = 2
+    def g():
+        nonlocal b
+        b = 3
+    g()
+    return b
+r = f()
+"""
+    assert constant("[a, b, r]", source) == [2, 1, 3]
+
+
+def test_methods_do_not_see_the_names_of_their_class():
+    assert constant("A().f()", "n = 1\nclass A:\n    n = 2\n    def f(self): return n") == 1
+
+
+def test_a_class_whose_making_is_not_known_is_not_known():
+    assert constant("A", "class A(metaclass=Meta):\n    pass") == "unknown"
+    assert constant("A", "class A:\n    def __del__(self): pass") == "unknown"
+    assert constant("A", "from abc import ABCMeta\nclass A(metaclass=ABCMeta):\n    pass") == "class"
+
+
+def test_a_base_takes_its_subclasses_in():
+    source = "found = []\nclass B:\n    def __init_subclass__(cls): found.append(1)\nclass C(B): pass"
+    assert constant("found", source) == [1]
+
+
+def test_a_return_gives_its_value_and_the_end_none():
+    assert constant("[f(1), f(0)]", "def f(a):\n    if a:\n        return a") == [1, None]
+
+
+def test_values_of_yields_are_not_known():
+    assert constant("list(f())", "def f():\n    a = yield 1\n    yield a\n    yield from [2, 3]") == [
+        1,
+        "unknown",
+        2,
+        3,
+    ]

@@ -1,0 +1,131 @@
+"""What operators read, write and return."""
+
+import pytest
+
+from syncheck.lint.interp.values import UNKNOWN, WHOLE, Constant, Device, Sequence
+from tests.unit.lint.program import call, calls_of, constant, follow, value_of
+
+X = "x = torch.ones(4, device='cuda')\n"
+H = "h = torch.ones(4, pin_memory=True)\n"
+
+
+@pytest.mark.parametrize(
+    ("device", "index"),
+    [
+        ("'cuda'", 0), ("'cuda:1'", 1), ("'cpu'", None), ("2", 2), ("torch.device('cuda', 1)", 1), ("'xpu:1'", 1),
+        ("'cuda:9'", UNKNOWN), ("'meta'", UNKNOWN), ("unknown", UNKNOWN), ("True", UNKNOWN),
+    ],
+)  # fmt: skip
+def test_a_device_is_named_in_several_ways(device, index):
+    assert follow("").interpreter.operators.device_in(value_of(device)) == index
+
+
+@pytest.mark.parametrize(
+    ("source", "calls"),
+    [
+        ("x = torch.ones(4, device='cuda')", ["allocate 1 on cuda:0", "launch cuda:0 ones w1"]),
+        ("x = torch.empty(4, device=1)", ["allocate 1 on cuda:1"]),
+        ("x = torch.ones(4)", []),
+        ("x = torch.ones(4, device=None)", []),
+        ("x = torch.ones(4, pin_memory=True)", ["allocate 1 on host"]),
+        ("x = torch.ones(4, device=unknown)", []),
+        ("x = torch.ones(4, pin_memory=unknown)", []),
+    ],
+)
+def test_factories_make_tensors(source, calls):
+    assert calls_of(source) == calls
+
+
+def test_what_is_made_like_a_tensor_lies_beside_it():
+    assert calls_of("y = torch.zeros_like(x)", X) == ["allocate 2 on cuda:0", "launch cuda:0 zeros_like w2"]
+    assert calls_of("y = x.new_empty(3)", X) == ["allocate 2 on cuda:0"]
+    assert calls_of("y = torch.zeros_like(x, device='cpu')", X) == []
+
+
+def test_an_operator_fills_what_it_is_given_as_out():
+    assert calls_of("torch.add(x, x, out=x)", X) == ["launch cuda:0 add w1"]
+    assert calls_of("y = torch.empty(4, device='cuda')\ntorch.add(x, 1, out=y)", X)[1:] == ["launch cuda:0 add r1 w2"]
+
+
+def test_methods_that_look_at_sizes_touch_no_memory():
+    assert calls_of("x.size(); x.numel(); x.shape; x.data_ptr(); x.is_pinned()", X) == []
+    assert calls_of("y = x.view(2, 2).t(); z = x.chunk(2)", X) == []
+
+
+def test_methods_that_overwrite_do_not_read():
+    program = follow(X + H)
+    operators, machine = program.interpreter.operators, program.machine
+    seen = []
+    machine.launch = lambda stream, operator, touched, node: seen.append([is_write for _, is_write in touched])
+    for name in ("zero_", "add_"):
+        operators.in_place(name, program.scope.names["x"], [], call())
+    assert seen == [[True], [False, True]]
+
+
+@pytest.mark.parametrize(
+    ("call", "calls"),
+    [
+        ("x.item()", ["launch cuda:0 item r1", "sync cuda:0"]),
+        ("x.tolist()", ["launch cuda:0 tolist r1", "sync cuda:0"]),
+        ("h.item()", ["host item r2"]),
+        ("h.sum()", ["host sum r2"]),
+        ("h.add_(1)", ["host add_ w2"]),
+    ],
+)
+def test_the_host_reads_values(call, calls):
+    assert calls_of(call, X + H) == calls
+
+
+@pytest.mark.parametrize(
+    ("call", "order"),
+    [
+        ("x.nonzero()", ["sync", "allocate", "launch", "free"]),
+        ("torch.linalg.inv(x)", ["allocate", "launch", "sync", "free"]),
+        ("x.masked_fill(x, x)", ["sync", "allocate", "launch", "free"]),
+        ("x.masked_fill(x, 0.0)", ["allocate", "launch", "free"]),
+        ("x.repeat_interleave(2)", ["allocate", "launch", "free"]),
+    ],
+)  # fmt: skip
+def test_the_host_waits_before_or_after_the_kernel(call, order):
+    assert [made.split()[0] for made in calls_of(call, X)] == order
+
+
+def test_a_tensor_of_another_place_is_not_changed_in_place():
+    assert calls_of("h.add_(x)\nh.item()", X + H) == []
+
+
+def test_leaves_are_passed_on_with_gradients():
+    program = follow(
+        "w = torch.ones(4, device='cuda', requires_grad=True)\ny = (w * 2).sum()\nwith torch.no_grad():\n    z = w * 2"
+    )
+    w, y, z = (program.scope.names[name] for name in "wyz")
+    assert w.is_leaf
+    assert y.leaves == (w,)
+    assert z.leaves == ()
+    assert program.interpreter.operators.alias(y, None).leaves == (w,)
+
+
+def test_masks_are_known_by_what_makes_them():
+    program = follow(X + "a = x > 0\nb = a & a\nc = x.isnan()\nd = x + 1\ne = a.clone()\nf = (x & x)\ng = a[0]")
+    assert [program.scope.names[name].is_mask for name in "abcdefg"] == [True, True, True, False, True, False, True]
+
+
+SLICES = [
+    (Constant(0), (0, 1)), (Constant(slice(1, 3)), (1, 3)), (Constant(slice(2, None)), (2, WHOLE[1])),
+    (Constant(slice(None)), WHOLE), (Constant(...), WHOLE), (Constant(-1), None), (Constant(slice(-1, None)), None),
+    (Constant(slice(0, 4, 2)), None), (UNKNOWN, None), (Sequence([Constant(0), Constant(1)]), None),
+    (Sequence([Constant(slice(None)), Constant(1)]), None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("index", "part"), SLICES)
+def test_rows_of_a_whole_tensor_are_known(index, part):
+    program = follow(X)
+    operators, tensor = program.interpreter.operators, program.scope.names["x"]
+    assert operators.part_of(tensor, index) == part
+    assert operators.part_of(operators.alias(tensor, (0, 1)), index) is None
+
+
+def test_a_layer_or_a_tensor_of_an_unknown_device_is_unknown():
+    assert constant("torch.zeros(3, device=unknown)") == "unknown"
+    assert isinstance(value_of("torch.device('cpu')"), Device)

@@ -1,0 +1,88 @@
+"""Copies between host and devices."""
+
+import pytest
+
+from tests.unit.lint.program import calls_of, constant, follow
+
+X = "x = torch.ones(4, device='cuda')\n"
+H = "h = torch.ones(4, pin_memory=True)\n"
+P = "p = torch.ones(4)\n"
+
+
+@pytest.mark.parametrize(
+    ("call", "calls"),
+    [
+        ("y = h.to('cuda')", ["allocate 2 on cuda:0", "launch cuda:0 copy_ r1 w2", "sync cuda:0"]),
+        ("y = h.cuda(non_blocking=True)", ["allocate 2 on cuda:0", "launch cuda:0 copy_ r1 w2"]),
+        ("y = h.to('cuda', non_blocking=True)", ["allocate 2 on cuda:0", "launch cuda:0 copy_ r1 w2"]),
+        (
+            "y = h.to(torch.device('cuda', 1), torch.float16)",
+            ["allocate 2 on cuda:1", "launch cuda:1 copy_ r1 w2", "sync cuda:1"],
+        ),
+        ("y = p.to('cuda', non_blocking=True)", ["allocate 2 on cuda:0", "pageable_copy", "launch cuda:0 copy_ w2"]),
+        ("y = p.to('cuda')", ["allocate 2 on cuda:0", "launch cuda:0 copy_ w2", "sync cuda:0"]),
+        ("y = p.pin_memory()", ["allocate 2 on host"]),
+        ("y = p.to('cpu')", []),
+        ("y = p.to(torch.float16)", []),
+        ("y = p.to(unknown)", []),
+    ],
+)
+def test_copies_to_a_device(call, calls):
+    assert calls_of(call, H + P) == calls
+
+
+@pytest.mark.parametrize(
+    ("call", "calls"),
+    [
+        ("y = x.cpu()", ["launch cuda:0 copy_ r1", "sync cuda:0"]),
+        ("y = x.to('cpu', non_blocking=True)", ["allocate 2 on host", "launch cuda:0 copy_ r1 w2"]),
+        ("y = x.to('cuda')", []),
+        ("y = x.to('cuda', copy=True)", ["allocate 2 on cuda:0", "launch cuda:0 copy_ r1 w2"]),
+        ("y = x.to('cuda', torch.half)", ["allocate 2 on cuda:0", "launch cuda:0 _to_copy r1 w2"]),
+        ("y = x.to(torch.half)", ["allocate 2 on cuda:0", "launch cuda:0 _to_copy r1 w2"]),
+        ("x.copy_(x)", ["launch cuda:0 copy_ w1"]),
+        ("x.copy_(1)", ["launch cuda:0 copy_ w1"]),
+    ],
+)
+def test_copies_from_a_device_and_on_it(call, calls):
+    assert calls_of(call, X) == calls
+
+
+@pytest.mark.parametrize("args", ["h, non_blocking=True", "h, True"])
+def test_a_tensor_is_filled_from_another_place(args):
+    assert calls_of(f"x.copy_({args})", X + H) == ["launch cuda:0 copy_ r2 w1"]
+    assert calls_of("h.copy_(x)", X + H) == ["launch cuda:0 copy_ r1 w2", "sync cuda:0"]
+
+
+def test_between_devices_both_streams_wait():
+    assert calls_of("y = x.to('cuda:1')", X) == [
+        "allocate 2 on cuda:1", "wait cuda:0 for cuda:1 (torch)", "launch cuda:0 copy_ r1 w2",
+        "wait cuda:1 for cuda:0 (torch)",
+    ]  # fmt: skip
+
+
+def test_peer_copies_behind_compute_are_reported_when_they_are_made_again_and_again():
+    source = "for _ in range({}):\n    y = x.to('cuda:1')"
+    for turns, expected in ((2, []), (3, ["SYN804"]), (5, ["SYN804"])):
+        program = follow(X + source.format(turns))
+        assert [finding.rule.code for finding in program.machine.findings if finding.rule.code == "SYN804"] == expected
+    program = follow("x = torch.empty(4, device='cuda')\n" + source.format(5))
+    assert [f for f in program.machine.findings if f.rule.code == "SYN804"] == []
+
+
+def test_an_unknown_value_that_goes_to_a_device_is_a_tensor_there():
+    assert calls_of("y = f().cuda()") == ["allocate 1 on cuda:0", "launch cuda:0 _to_copy w1", "sync cuda:0"]
+    assert calls_of("y = f().to('cuda', non_blocking=True)") == ["allocate 1 on cuda:0", "launch cuda:0 _to_copy w1"]
+    assert constant("y", "y = f().to('cuda')") == "unknown"
+
+
+def test_a_layer_is_moved_with_its_parameters():
+    before = "l = torch.nn.Linear(4, 4)\n"
+    assert calls_of("l.cuda()", before) == ["allocate 1 on cuda:0", "launch cuda:0 copy_ w1", "sync cuda:0"]
+    assert calls_of("l.to('cpu')", before) == []
+    assert follow(before + "l.cuda()").scope.names["l"].weight.is_leaf
+
+
+def test_a_copy_keeps_what_a_backward_pass_needs():
+    program = follow("w = torch.ones(4, requires_grad=True)\ny = w.cuda()")
+    assert program.scope.names["y"].leaves == (program.scope.names["w"],)

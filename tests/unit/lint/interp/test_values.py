@@ -1,0 +1,109 @@
+"""What names may stand for."""
+
+import ast
+
+import pytest
+
+from syncheck.lint.interp.values import (
+    NONE,
+    UNKNOWN,
+    WHOLE,
+    Attribute,
+    Block,
+    Call,
+    Class,
+    Constant,
+    Device,
+    Instance,
+    Life,
+    Mapping,
+    Query,
+    Sequence,
+    Stream,
+    Symbol,
+    Tensor,
+    is_key,
+    tensors_in,
+    truth,
+)
+
+
+def tensor():
+    return Tensor(Block(1, 0, is_pinned=False, died=lambda _: None))
+
+
+def kind(name="A", bases=(), **members):
+    return Class(ast.parse(f"class {name}: pass").body[0], None, list(bases), members)
+
+
+@pytest.mark.parametrize(
+    ("value", "known"),
+    [
+        (Constant(0), False), (Constant("a"), True), (NONE, False),
+        (Sequence([]), False), (Sequence([UNKNOWN]), True), (Sequence([], is_open=True), None),
+        (Mapping({}), False), (Mapping({}, is_open=True), None), (Mapping({"a": NONE}, is_open=True), True),
+        (UNKNOWN, None), (Symbol("torch.x"), None), (tensor(), None), (Instance(kind()), None),
+        (Attribute(UNKNOWN, "a"), None), (Query(None), None), (Stream(1, 0), True), (Device(None), True),
+        (kind(), True),
+    ],
+)  # fmt: skip
+def test_whether_a_value_is_true_is_known_or_not(value, known):
+    assert truth(value) is known
+
+
+def test_tensors_are_found_in_containers_some_levels_deep():
+    x, y = tensor(), tensor()
+    assert tensors_in(Sequence([x, Mapping({"a": Sequence([y])}), UNKNOWN])) == [x, y]
+    deep = Sequence([Sequence([Sequence([Sequence([x])])])])
+    assert tensors_in(deep) == []
+    assert tensors_in(None) == []
+
+
+def test_arguments_are_found_by_name_or_position():
+    made = Call(ast.Pass(), [Constant(1), Constant(2)], {"b": Constant(True)})
+    assert made.get("a", 1).value == 2
+    assert made.get("b", 0).value is True
+    assert made.get("c", 5) is None
+    assert made.get("c") is None
+    assert [made.flag("b"), made.flag("c"), made.flag("", 0)] == [True, False, True]
+    assert Call(ast.Pass(), [UNKNOWN]).flag("", 0) is None
+    assert [value.value for value in made.values()] == [1, 2, True]
+
+
+def test_members_are_those_of_the_class_and_its_bases():
+    base = kind("Base", a=Constant(1), b=Constant(2))
+    derived = kind("Derived", [UNKNOWN, base], b=Constant(3))
+    assert [derived.find(name).value for name in "ab"] == [1, 3]
+    assert derived.find("c") is None
+    assert not derived.is_known
+    assert kind("Derived", [base]).is_known
+
+
+def test_a_net_is_a_subclass_of_torchs_module_by_any_way():
+    assert kind(bases=[Symbol("torch.nn.Module")]).is_net
+    assert kind(bases=[kind(bases=[Symbol("torch.nn.Sequential")])]).is_net
+    assert not kind(bases=[Symbol("abc.ABC")]).is_net
+
+
+def test_memory_dies_with_the_last_tensor_in_it():
+    died = []
+    x = Tensor(Block(7, 0, is_pinned=False, died=died.append))
+    part = Tensor(x.block, (0, 1))
+    del x
+    assert died == []
+    assert part.part != WHOLE
+    del part
+    assert died == [7]
+
+
+def test_a_life_ends_with_what_holds_it():
+    ended = []
+    stream = Stream(1, 0, life=Life(lambda: ended.append(1)))
+    assert ended == []
+    del stream
+    assert ended == [1]
+
+
+@pytest.mark.parametrize(("value", "can"), [(1, True), ("a", True), (None, True), ((1, 2), True), (slice(3), False)])
+def test_what_can_be_a_key(value, can):
+    assert is_key(value) is can

@@ -1,0 +1,72 @@
+"""Built-in functions, and those that are like them."""
+
+import pytest
+
+from syncheck.lint.interp.control_flow import Raised
+from syncheck.lint.models import builtins as model
+from tests.unit.lint.program import calls_of, constant, follow
+
+X = "x = torch.ones(4, device='cuda')\n"
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("len([1, 2])", 2), ("len({})", 0), ("len([*unknown])", "unknown"), ("len(f())", "unknown"),
+        ("range(3)", [0, 1, 2]), ("range(1, 6, 2)", [1, 3, 5]), ("range(n)", ["..."]), ("range(1, 2, 0)", "unknown"),
+        ("list(zip([1, 2], [3]))", [[1, 3]]), ("list(enumerate([5, 6]))", [[0, 5], [1, 6]]),
+        ("list(reversed([1, 2]))", [2, 1]), ("reversed(n)", "unknown"), ("list(map(lambda i: i + 1, [1, 2]))", [2, 3]),
+        ("dict(a=1)", {"a": 1}), ("dict([(1, 2)])", {"...": "..."}), ("int(3)", 3), ("int('3')", "unknown"),
+        ("tuple([1])", [1]), ("list()", []), ("getattr(a, 'b')", 7), ("getattr(a, name)", "unknown"),
+        ("next(iter([1]))", 1), ("next(iter([]), 5)", 5), ("isinstance(a, A)", "unknown"), ("set([1, 2])", [1, 2]),
+    ],
+)  # fmt: skip
+def test_what_can_be_known_is(expression, value):
+    assert constant(expression, "class A: pass\na = A()\na.b = 7\n") == value
+
+
+def test_long_ranges_are_cut():
+    assert len(constant("range(1000)")) == model._MOST_NUMBERS
+
+
+def test_an_iterator_that_is_empty_ends_the_path():
+    with pytest.raises(Raised):
+        follow("next(iter([]))")
+
+
+@pytest.mark.parametrize("name", ["print", "str", "float", "bool", "int", "repr"])
+def test_the_host_reads_what_it_prints_or_converts(name):
+    assert calls_of(f"{name}(x)", X) == ["launch cuda:0 item r1", "sync cuda:0"]
+    assert calls_of(f"{name}([x])", X) == ["launch cuda:0 item r1", "sync cuda:0"]
+
+
+@pytest.mark.parametrize("name", ["any", "all"])
+def test_the_host_asks_each_item(name):
+    assert calls_of(f"{name}([x, x])", X) == ["launch cuda:0 item r1", "sync cuda:0"] * 2
+
+
+def test_tensors_are_summed_one_by_one():
+    assert [made for made in calls_of("y = sum([x, x, x])", X) if made.startswith("launch")] == [
+        "launch cuda:0 add r1 w2", "launch cuda:0 add r2 r1 w3", "launch cuda:0 add r3 r1 w4",
+    ]  # fmt: skip
+
+
+def test_attributes_are_set_on_objects_of_the_program():
+    assert constant("a.b", "class A: pass\na = A()\nsetattr(a, 'b', 3)") == 3
+
+
+def test_generators_that_never_end_are_taken_from_as_needed():
+    assert constant("[next(c), next(c), next(c)]", "import itertools\nc = itertools.cycle([1, 2])") == [1, 2, 1]
+    assert constant("[next(c), next(c)]", "import itertools\nc = itertools.count()") == [0, 1]
+    assert constant("c", "import itertools\nc = itertools.cycle(f())") == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("made", "value"),
+    [
+        ("queue.Queue()", []), ("collections.deque([1])", [1]), ("collections.OrderedDict()", {}),
+        ("collections.defaultdict(list)", {"...": "..."}),
+    ],
+)  # fmt: skip
+def test_containers_of_the_standard_library(made, value):
+    assert constant(made, "import queue, collections") == value

@@ -1,0 +1,51 @@
+"""Lists, queues, dictionaries and generators."""
+
+import pytest
+
+from tests.unit.lint.program import constant, follow
+
+
+@pytest.mark.parametrize(
+    ("call", "items"),
+    [
+        ("l.append(3)", [1, 2, 3]), ("l.put(3)", [1, 2, 3]), ("l.appendleft(0)", [0, 1, 2]),
+        ("l.extend([3, 4])", [1, 2, 3, 4]),
+        ("l.pop()", [1]), ("l.pop(0)", [2]), ("l.popleft()", [2]), ("l.get()", [2]), ("l.pop(5)", [1, 2]),
+        ("l.clear()", []), ("l.sort()", ["..."]), ("l.insert(0, 5)", ["..."]), ("l.extend(f())", ["..."]),
+        ("l.index(1)", [1, 2]), ("l.qsize()", [1, 2]), ("l.copy().append(3)", [1, 2]), ("l.unknown()", [1, 2]),
+    ],
+)  # fmt: skip
+def test_lists_and_queues_change(call, items):
+    assert constant("l", f"l = [1, 2]\n{call}") == items
+
+
+@pytest.mark.parametrize(
+    ("call", "value"),
+    [
+        ("[1, 2].pop()", 2), ("[1, 2].popleft()", 1), ("[1, 2].pop(-2)", 1), ("[].pop()", "unknown"),
+        ("[1, *unknown].pop()", "unknown"), ("[1, 2].pop(unknown)", "unknown"), ("[1].copy()", [1]),
+        ("{'a': 1}.get('a')", 1), ("{'a': 1}.get('b')", None), ("{'a': 1}.get('b', 5)", 5), ("{'a': 1}.pop('a')", 1),
+        ("{**unknown}.get('a')", "unknown"), ("{'a': 1}.setdefault('a', 2)", 1), ("{'a': 1}.values()", [1]),
+        ("{'a': 1}.keys()", ["a"]), ("{'a': 1}.items()", [["a", 1]]), ("{'a': 1}.clear()", None),
+        ("{'a': 1}.get(unknown)", "unknown"),
+    ],
+)  # fmt: skip
+def test_items_are_taken(call, value):
+    assert constant(call) == value
+
+
+def test_an_entry_that_is_popped_is_gone():
+    assert constant("d", "d = {'a': 1, 'b': 2}\nd.pop('a')") == {"b": 2}
+
+
+def test_a_generator_is_asked_for_its_next_value():
+    assert constant("[g.send(None), g.__next__(), g.close()]", "def f():\n    yield 1\n    yield 2\ng = f()") == [
+        1, 2, "unknown",
+    ]  # fmt: skip
+
+
+def test_in_a_branch_that_only_orders_nothing_changes():
+    source = "if unknown:\n    pass\nelse:\n    l.append(2)\n    l.pop()\n    d.pop('a')\n    d.clear()"
+    program = follow("l, d = [1], {'a': 1}\n" + source)
+    assert len(program.scope.names["l"].items) == 1
+    assert "a" in program.scope.names["d"].items

@@ -1,0 +1,70 @@
+"""Functions of the standard library that call others."""
+
+import pytest
+
+from tests.unit.lint.program import calls_of, constant, follow
+
+X = "x = torch.ones(4, device='cuda')\n"
+T = "import time, timeit, functools, contextlib\n"
+
+
+@pytest.mark.parametrize("clock", ["time.time", "time.perf_counter", "time.monotonic_ns", "timeit.default_timer"])
+def test_clocks_are_read(clock):
+    assert calls_of(f"a = {clock}()\nb = {clock}() - a", T) == ["clock", "clock", "clock_difference"]
+
+
+def test_timeit_reads_a_clock_around_its_call():
+    assert calls_of("timeit.timeit(lambda: x.sin_())", T + X) == [
+        "clock",
+        "launch cuda:0 sin_ w1",
+        "clock",
+        "clock_difference",
+    ]
+    assert calls_of("timeit.timeit('text')", T + X) == ["clock", "clock", "clock_difference"]
+
+
+def test_functions_are_made_of_functions():
+    assert constant("functools.partial(f, 1)(2)", T + "def f(a, b): return [a, b]") == [1, 2]
+    assert constant("functools.wraps(g)(f)(2)", T + "def f(a): return a") == 2
+
+
+def test_cached_functions_run_once_for_equal_arguments():
+    source = T + X + "@functools.lru_cache\ndef f(n):\n    x.sin_()\n    return n\n"
+    assert calls_of("a = [f(1), f(1), f(2)]", source) == ["launch cuda:0 sin_ w1"] * 2
+    source = source.replace("lru_cache", "lru_cache(maxsize=None)")
+    assert calls_of("a = [f(1), f(1), f(2)]", source) == ["launch cuda:0 sin_ w1"] * 2
+
+
+def test_contexts_that_do_nothing_and_that_close():
+    assert constant("a", T + "with contextlib.nullcontext(3) as a: pass") == 3
+    source = (
+        T + "class C:\n    closed = 0\n    def close(self): self.closed = 1\nc = C()\nwith contextlib.closing(c): pass"
+    )
+    assert constant("c.closed", source) == 1
+
+
+def test_an_exit_stack_is_left_in_reverse():
+    before = T + X + "s = torch.cuda.Stream()\n"
+    source = """
+with contextlib.ExitStack() as stack:
+    stack.callback(x.tan_)
+    stack.enter_context(torch.cuda.stream(s))
+    x.sin_()
+x.cos_()
+"""
+    assert calls_of(source, before) == ["launch s1 sin_ w1", "launch cuda:0 tan_ w1", "launch cuda:0 cos_ w1"]
+    assert calls_of("st = contextlib.ExitStack()\nwith st as q:\n    q.push(f)", before) == ["all complete"]
+
+
+def test_in_a_block_that_ignores_rules_call_sites_are_others():
+    program = follow(
+        T + X + "import syncheck\nwith syncheck.ignore('SYN101', 'unordered-write'):\n    x.sin_()\nx.cos_()"
+    )
+    codes = [program.places.ignored_codes(site) for site in range(1, len(program.places.nodes) + 1)]
+    assert ["SYN101", "SYN103"] in codes
+    assert program.places.ignored_now == frozenset()
+    assert codes[-1] == []
+
+
+def test_a_rule_that_there_is_not_is_the_programs_mistake():
+    assert follow("import syncheck\nwith syncheck.ignore('SYN9999'):\n    pass").places.ignored_now == frozenset()

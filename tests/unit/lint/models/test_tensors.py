@@ -1,0 +1,113 @@
+"""Methods of tensors, and torch's functions of tensors."""
+
+import pytest
+
+from tests.unit.lint.program import calls_of, constant, follow
+
+X = "x = torch.ones(4, device='cuda')\ny = torch.ones(4, device='cuda')\n"
+S = "s = torch.cuda.Stream()\n"
+W = "w = torch.ones(4, device='cuda', requires_grad=True)\n"
+
+
+@pytest.mark.parametrize(
+    ("call", "launched"),
+    [
+        ("z = torch.add(x, y)", "add r1 r2 w3"),
+        ("z = torch.linalg.norm(x)", "norm r1 w3"),
+        ("z = torch.nn.functional.relu(x)", "relu r1 w3"),
+        ("z = torch.cat([x, y])", "cat r1 r2 w3"),
+        ("torch.Tensor.add_(x, y)", "add_ r2 w1"),
+        ("torch.add(x, 1, out=y)", "add r1 w2"),
+        ("z = torch.ops.aten.add(x, y)", "add r1 r2 w3"),
+    ],
+)
+def test_functions_of_torch_run_operators(call, launched):
+    assert [made for made in calls_of(call, X) if made.startswith("launch")] == [f"launch cuda:0 {launched}"]
+
+
+def test_lists_are_changed_in_place():
+    assert calls_of("torch._foreach_mul_([x, y], 2)", X) == ["launch cuda:0 fill_ w1", "launch cuda:0 fill_ w2"]
+
+
+@pytest.mark.parametrize(
+    "call", ["torch.manual_seed(1)", "torch.cuda.empty_cache()", "torch.utils.data.f()", "torch.compile(f)"]
+)
+def test_functions_that_are_no_operators_touch_nothing(call):
+    assert calls_of(call, X) == []
+
+
+def test_an_unknown_function_with_a_stream_may_wait():
+    assert calls_of("torch.cuda.unknown(s)", S) == ["all complete"]
+    assert calls_of("torch.some.module.f(x)", X) == ["all complete"]
+
+
+def test_values_go_to_the_host():
+    assert calls_of("torch.save(x, 'f')", X) == ["launch cuda:0 save r1", "sync cuda:0"]
+    assert calls_of("n = h.numpy()", "h = torch.ones(4, pin_memory=True)\n") == ["escape Tensor.numpy() r1"]
+    assert constant("torch.from_numpy(a)") == "tensor"
+
+
+def test_record_stream_names_tensor_and_stream():
+    assert calls_of("x.record_stream(s)", X + S) == ["record_stream 1 s1"]
+    assert calls_of("x.record_stream(unknown)\nx.sin_()", X) == ["launch cuda:0 sin_"]
+
+
+def test_memory_is_given_back_by_resizing():
+    assert calls_of("x.resize_(0)", X) == ["free 1"]
+    assert calls_of("x.resize_(5)", X) == []
+
+
+# -- backward
+
+
+def test_a_backward_pass_reads_the_loss_and_writes_gradients():
+    calls = calls_of("l.backward()", W + "l = (w * 2).sum()\n")
+    gradient = calls[0].split()[1]
+    assert calls[0] == f"allocate {gradient} on cuda:0"
+    assert calls[1].endswith(f"w{gradient}")
+    assert calls[1].startswith("launch cuda:0 backward r")
+    assert calls_of("l.backward()", "l = torch.ones(1, device='cuda')\n") == []
+
+
+def test_it_runs_on_the_stream_of_the_forward_pass_and_the_current_one_waits():
+    before = W + S + "with torch.cuda.stream(s):\n    l = (w * 2).sum()\n"
+    calls = [call for call in calls_of("l.backward()", before) if not call.startswith(("allocate", "free"))]
+    assert calls[0] == "wait s1 for cuda:0 (torch)"
+    assert calls[1].startswith("launch s1 backward")
+    assert calls[2] == "wait cuda:0 for s1 (torch)"
+
+
+def test_what_the_graph_keeps_is_freed_after_it():
+    before = W + "l = (w * 2).sin().sum()\n"
+    assert sum(call.startswith("free") for call in calls_of("l.backward()", before)) == 2
+
+
+def test_without_gradients_there_is_no_graph():
+    source = "with torch.no_grad():\n    l = (w * 2).sum()\nl.backward()"
+    assert not any("backward" in call for call in calls_of(source, W))
+
+
+def test_hooks_are_called_on_the_stream_of_the_forward_pass():
+    before = (
+        W + X + S + "w.register_hook(lambda g: x.sin_())\nw.register_post_accumulate_grad_hook(lambda p: p.cos_())\n"
+    )
+    before += "with torch.cuda.stream(s):\n    l = (w * 2).sum()\n"
+    calls = calls_of("l.backward()", before)
+    assert "launch s1 sin_ w2" in calls
+    assert "launch s1 cos_ w1" in calls
+
+
+def test_gradients_of_another_device_are_written_there():
+    before = "w = torch.ones(4, device='cuda:1', requires_grad=True)\nl = w.to('cuda:0').sum()\n"
+    calls = calls_of("l.backward()", before)
+    assert any(call.startswith("launch cuda:1 backward w") for call in calls)
+    assert "wait cuda:1 for cuda:0 (torch)" in calls
+
+
+def test_a_function_that_a_tensor_is_given_is_unknown_code():
+    assert calls_of("x.map_(y, lambda a, b: a)", X) == ["all complete"]
+
+
+def test_a_gradient_stays_with_its_leaf():
+    program = follow(W + "(w * 2).sum().backward()\n(w * 3).sum().backward()")
+    assert program.scope.names["w"].grad is not None

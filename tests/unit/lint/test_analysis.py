@@ -1,0 +1,120 @@
+"""Finds what is wrong in one file: as a script, then function by function."""
+
+import textwrap
+
+import pytest
+
+from syncheck.lint.analysis import RULES, Analysis
+
+
+def found(source):
+    return [
+        (f.rule.code, f.place.frame.line) for f in Analysis("program.py", textwrap.dedent(source).lstrip()).findings()
+    ]
+
+
+RACE = """
+    s = torch.cuda.Stream()
+    x = torch.ones(4, device="cuda")
+    with torch.cuda.stream(s):
+        y = x * 2
+"""
+FUNCTION = "import torch\ndef f():" + RACE
+
+
+def test_a_script_is_followed():
+    assert found("import torch" + textwrap.dedent(RACE)) == [("SYN101", 5)]
+
+
+def test_a_function_is_followed_by_itself_unless_the_script_reaches_it():
+    assert found(FUNCTION) == [("SYN101", 6)]
+    assert found(FUNCTION + "f()\n") == [("SYN101", 6)]
+
+
+def test_findings_are_of_the_linter_and_counted_once():
+    findings = Analysis("program.py", FUNCTION + "for _ in range(3):\n    f()\n").findings()
+    (finding,) = (finding for finding in findings if finding.rule.code == "SYN101")
+    assert (finding.source, finding.count) == ("lint", 1)
+
+
+def test_what_is_no_python_is_refused():
+    with pytest.raises(SyntaxError):
+        Analysis("program.py", "def (")
+
+
+def test_methods_are_followed_on_an_object_of_which_any_method_may_have_been_called():
+    source = """
+    import torch
+    class Loader:
+        def __init__(self, data):
+            self.stream = torch.cuda.Stream()
+            self.data = data
+        def next(self):
+            with torch.cuda.stream(self.stream):
+                batch = self.data.cuda(non_blocking=True)
+            {wait}
+            batch.add_(1)
+    """
+    assert ("SYN103", 10) in found(source.format(wait="pass"))
+    assert ("SYN103", 10) not in found(source.format(wait="torch.cuda.current_stream().wait_stream(self.stream)"))
+
+
+def test_a_stream_that_is_made_later_is_a_stream_of_the_object():
+    source = """
+    import torch
+    class A:
+        def setup(self):
+            self.s = torch.cuda.Stream()
+        def work(self):
+            x = torch.ones(4, device="cuda")
+            with torch.cuda.stream(self.s):
+                y = x * 2
+    """
+    assert found(source) == [("SYN101", 8)]
+
+
+def test_open_conditions_are_decided_both_ways():
+    source = """
+    import torch
+    def f(flag, x):
+        s = torch.cuda.Stream()
+        x = torch.ones(4, device="cuda")
+        if flag:
+            pass
+        else:
+            with torch.cuda.stream(s):
+                y = x * 2
+    """
+    assert found(source) == [("SYN101", 9)]
+
+
+def test_rules_about_what_ran_before_hold_in_scripts_only():
+    loop = "for _ in range(4):\n    s = torch.cuda.Stream()\n"
+    assert ("SYN805", 3) in found("import torch\n" + loop)
+    assert found("import torch\ndef f():\n" + textwrap.indent(loop, "    ")) == []
+
+
+def test_a_program_of_definitions_is_no_script():
+    assert found("import torch\nx = 1\nclass A:\n    pass\n") == []
+
+
+def test_a_stream_context_that_does_not_apply_is_blamed_where_it_begins():
+    source = """
+    import torch
+    s = torch.cuda.Stream(device=1)
+    x = torch.ones(4, device="cuda:0")
+    with torch.cuda.stream(s):
+        y = x * 2
+    """
+    (finding,) = Analysis("program.py", textwrap.dedent(source).lstrip()).findings()
+    assert (finding.rule.code, finding.place.frame.line, finding.related[0].frame.line) == ("SYN501", 4, 5)
+
+
+def test_a_program_that_never_ends_is_followed_for_a_while():
+    assert found("import torch\ndef f(s=torch.cuda.Stream()):\n    while True:\n        f()\nf()\n") == []
+
+
+def test_the_rules_are_those_of_the_session_and_of_the_source():
+    codes = {rule.code for rule in RULES}
+    assert {"SYN101", "SYN801", "SYN804"} <= codes
+    assert not {"SYN802", "SYN904"} & codes

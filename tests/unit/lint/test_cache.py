@@ -1,0 +1,87 @@
+"""What is known of files that were linted before."""
+
+import os
+
+import pytest
+
+from syncheck.findings import Finding, Frame, Place
+from syncheck.lint.cache import Cache, digest_of
+from syncheck.lint.result import Result
+from syncheck.rules import redundant_wait
+
+FINDING = Finding(redundant_wait.RULE, Place(Frame("a.py", 3)), "a wait", help="remove it")
+RESULT = Result((FINDING,), ((4, "# syncheck: ignore[SYN101]"),), "")
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "a.py"
+    path.write_bytes(b"x = 1\n")
+    return path
+
+
+def kept(folder, path, result=RESULT, key=""):
+    cache = Cache(folder, key)
+    cache.keep(str(path), digest_of(path.read_bytes()), result)
+    cache.save()
+
+
+def test_a_result_is_known_to_the_next_run(tmp_path, file):
+    kept(tmp_path / "cache", file)
+    found = Cache(tmp_path / "cache").find(str(file))
+    assert found.findings == (FINDING,)
+    assert found.unused == RESULT.unused
+    assert (tmp_path / "cache" / ".gitignore").read_text() == "*\n"
+
+
+def test_another_content_is_not_known(tmp_path, file):
+    kept(tmp_path / "cache", file)
+    file.write_bytes(b"x = 2\n")
+    os.utime(file, ns=(1, 1))
+    assert Cache(tmp_path / "cache").find(str(file)) is None
+    file.write_bytes(b"longer = 2\n")
+    assert Cache(tmp_path / "cache").find(str(file)) is None
+
+
+def test_a_file_that_was_only_touched_is_known(tmp_path, file):
+    kept(tmp_path / "cache", file)
+    os.utime(file, ns=(1, 1))
+    assert Cache(tmp_path / "cache").find(str(file)).findings == (FINDING,)
+
+
+def test_results_depend_on_the_key(tmp_path, file):
+    kept(tmp_path / "cache", file, key="a")
+    assert Cache(tmp_path / "cache", "b").find(str(file)) is None
+    assert Cache(tmp_path / "cache", "a").find(str(file)) is not None
+
+
+def test_a_file_that_is_gone_is_not_known(tmp_path, file):
+    kept(tmp_path / "cache", file)
+    file.unlink()
+    assert Cache(tmp_path / "cache").find(str(file)) is None
+
+
+@pytest.mark.parametrize("text", ["", "no json", "[1]", '{"%s": {"time": 1}}', '{"%s": 3}'])
+def test_a_cache_that_is_broken_is_as_good_as_none(tmp_path, file, text):
+    kept(tmp_path / "cache", file)
+    (stored,) = (tmp_path / "cache").glob("*.json")
+    stored.write_text(text.replace("%s", str(file)))
+    assert Cache(tmp_path / "cache").find(str(file)) is None
+
+
+def test_without_a_folder_nothing_is_kept(tmp_path, file):
+    kept(None, file)
+    assert Cache(None).find(str(file)) is None
+
+
+def test_a_file_that_could_not_be_read_has_no_result(tmp_path, file):
+    cache = Cache(tmp_path / "cache")
+    cache.keep(str(file), "", RESULT)
+    cache.keep(str(tmp_path / "gone.py"), "abc", RESULT)
+    cache.save()
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(tmp_path, file):
+    (tmp_path / "cache").write_text("a file")
+    kept(tmp_path / "cache", file)

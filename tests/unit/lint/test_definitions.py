@@ -1,0 +1,58 @@
+"""The definitions of a file as libcst trees."""
+
+import ast
+
+import libcst as cst
+
+from syncheck.lint.definitions import Definitions
+from syncheck.lint.files import lines_of
+
+SOURCE = """\
+import torch
+
+@decorated
+def f(x):
+    # a comment
+    if x:
+        y = g(x,
+              1)
+    return y
+
+a = 1; b = 2
+"""
+
+
+def definitions(source=SOURCE):
+    return Definitions(ast.parse(source), lines_of(source))
+
+
+def test_a_line_belongs_to_a_statement_at_the_top_level():
+    found = definitions()
+    assert [(found.at(line).lines.first, found.at(line).lines.last) for line in (1, 3, 8, 11)] == [
+        (1, 1), (3, 9), (3, 9), (11, 11),
+    ]  # fmt: skip
+    assert found.at(2) is None
+    assert found.at(99) is None
+    assert found.at(4) is found.at(9)
+
+
+def test_statements_that_share_a_line_are_one_definition():
+    assert definitions().at(11).text == "a = 1; b = 2\n"
+    source = "a = (1,\n2); b = (3,\n4)\nc = 5\n"
+    assert (definitions(source).at(3).lines.first, definitions(source).at(3).lines.last) == (1, 3)
+
+
+def test_the_innermost_statement_of_a_line_is_found():
+    function = definitions().at(4)
+    assert isinstance(function.statement_at(4), cst.FunctionDef)
+    assert isinstance(function.statement_at(6), cst.If)
+    assert isinstance(function.statement_at(8), cst.SimpleStatementLine)
+    assert function.statement_at(99) is None
+
+
+def test_positions_are_those_of_the_file():
+    function = definitions().at(4)
+    call = function.node_at(7, 12, 8, 16)
+    assert isinstance(call, cst.Call)
+    assert (function.position(call).start.line, function.position(call).start.column) == (7, 12)
+    assert function.node_at(7, 12, 8, 15) is None

@@ -1,0 +1,112 @@
+"""Lints files, and says what could not be read."""
+
+import json
+
+import pytest
+
+from syncheck.config.options import Options
+from syncheck.lint import analysis, engine, files
+from syncheck.lint.cache import Cache
+from syncheck.lint.engine import lint, lint_data, lint_source, report_of
+
+RACE = """\
+import torch
+s = torch.cuda.Stream()
+x = torch.ones(4, device="cuda")
+with torch.cuda.stream(s):
+    y = x * 2
+"""
+
+
+def codes(result):
+    return [(finding.rule.code, finding.place.frame.line) for finding in result.findings]
+
+
+def test_a_text_is_linted():
+    assert codes(lint_source("a.py", files.Text(RACE))) == [("SYN101", 5)]
+
+
+@pytest.mark.parametrize(
+    ("source", "problem"),
+    [("def (", "line 1: invalid syntax"), ("x = " + "(" * 5000 + ")" * 5000, "too")],
+)
+def test_what_cannot_be_parsed_is_a_problem(source, problem):
+    assert problem in lint_source("a.py", files.Text(source)).problem
+
+
+def test_a_failure_of_the_linter_is_no_failure_of_the_run(monkeypatch):
+    monkeypatch.setattr(analysis.Analysis, "findings", lambda self: 1 / 0)
+    assert "please report it: ZeroDivisionError" in lint_source("a.py", files.Text(RACE)).problem
+
+
+def test_comments_silence_and_are_noted_where_they_do_not():
+    silenced = RACE.replace("x * 2", "x * 2  # syncheck: ignore[SYN101]")
+    assert lint_source("a.py", files.Text(silenced)) == engine.Result()
+    unused = lint_source("a.py", files.Text(silenced.replace("SYN101", "SYN102")))
+    assert codes(unused) == [("SYN101", 5)]
+    assert unused.unused[0][0] == 5
+
+
+def test_a_file_that_cannot_matter_is_not_looked_at():
+    assert lint_data("a.py", b"def (") == engine.Result()
+    assert lint_data("a.py", b"import torch\nStream(\n").problem.startswith("line 2")
+    assert "utf-8" in lint_data("a.py", b"# torch Stream(\n\n# \xff").problem
+
+
+def notebook(*cells):
+    return json.dumps({"cells": [{"cell_type": "code", "source": cell} for cell in cells]}).encode()
+
+
+def test_places_in_a_notebook_are_cells_and_lines():
+    first, second = RACE.split("with")
+    result = lint_data("a.ipynb", notebook(first, "with" + second))
+    (finding,) = result.findings
+    assert (finding.place.frame.path, finding.place.frame.line) == ("a.ipynb:cell 2", 2)
+    assert [number for number, _ in finding.place.excerpt] == [1, 2]
+    assert {edit.path for edit in finding.fix.edits} <= {"a.ipynb:cell 1", "a.ipynb:cell 2"}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "bad.py").write_text(RACE)
+    (tmp_path / "good.py").write_text("x = 1\n")
+    (tmp_path / "broken.py").write_text("import torch\nStream(\n")
+    return tmp_path
+
+
+def test_files_are_linted_and_kept(folder):
+    paths = sorted(map(str, folder.glob("*.py")))
+    progress = []
+    outcome = lint(paths, Cache(folder / "cache"), lambda *done: progress.append(done))
+    assert outcome.n_files == 3
+    assert sorted(outcome.results) == [str(folder / "bad.py"), str(folder / "broken.py")]
+    assert progress[-1] == (3, 3)
+    again = lint(paths, Cache(folder / "cache"), lambda *done: progress.append("again"))
+    assert again.results.keys() == outcome.results.keys()
+    assert "again" not in progress
+
+
+def test_a_path_that_cannot_be_read_is_a_problem(tmp_path):
+    outcome = lint([str(tmp_path), str(tmp_path / "gone.py")], Cache(None), lambda *_: None)
+    assert [result.problem for result in outcome.results.values()] == [
+        "the folder cannot be read", "No such file or directory",
+    ]  # fmt: skip
+
+
+def test_many_files_are_linted_by_several_processes(tmp_path, monkeypatch):
+    monkeypatch.setattr(engine, "_FEW", 1)
+    for number in range(3):
+        (tmp_path / f"{number}.py").write_text(RACE)
+    outcome = lint(sorted(map(str, tmp_path.glob("*.py"))), Cache(None), lambda *_: None)
+    assert [codes(result) for result in outcome.results.values()] == [[("SYN101", 5)]] * 3
+
+
+def test_a_report_has_what_the_options_of_each_file_select(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    outcome = lint(sorted(map(str, folder.glob("*.py"))), Cache(None), lambda *_: None)
+    report = report_of(outcome, lambda path: Options())
+    assert [(f.place.frame.path, f.rule.code) for f in report.findings] == [("bad.py", "SYN101")]
+    assert len(report.incomplete) == 1
+    assert report.incomplete[0].startswith("broken.py: line 2")
+    assert report.summary.files == 3
+    assert report_of(outcome, lambda path: Options(ignore=("SYN101",))).findings == ()

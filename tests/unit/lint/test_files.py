@@ -1,0 +1,116 @@
+"""Which files to lint, and their text."""
+
+import json
+import os
+
+import pytest
+
+from syncheck.config.options import Options
+from syncheck.errors import ConfigError
+from syncheck.lint.files import decode, discover, lines_of
+
+
+def tree(root, **files):
+    for name, text in files.items():
+        path = root / name.replace("__", "/").replace("_py", ".py").replace("_nb", ".ipynb")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    tree(tmp_path, a_py="", pkg__b_py="", pkg__deep__c_py="", note_nb="", build__d_py="", readme="")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def found(*paths, **options):
+    return [os.path.relpath(path) for path in discover(paths, lambda path: Options(**options))]
+
+
+def test_a_folder_is_searched_in_order_for_python_files_and_notebooks(folder):
+    assert found(".") == ["a.py", "note.ipynb", "pkg/b.py", "pkg/deep/c.py"]
+
+
+def test_a_file_that_is_named_is_linted_whatever_it_is_called_and_once(folder):
+    assert found("readme", "build/d.py", ".", "a.py") == [
+        "readme", "build/d.py", "a.py", "note.ipynb", "pkg/b.py", "pkg/deep/c.py",
+    ]  # fmt: skip
+
+
+def test_a_path_that_does_not_exist_is_an_error(folder):
+    with pytest.raises(ConfigError, match="there is no file or folder 'gone'"):
+        found("gone")
+
+
+def test_what_git_ignores_is_left_out(folder):
+    (folder / ".gitignore").write_text("*.ipynb\n/pkg/deep/\n")
+    (folder / "pkg" / ".gitignore").write_text("b.py\n")
+    assert found(".") == ["a.py"]
+    assert found(".", respect_gitignore=False) == ["a.py", "note.ipynb", "pkg/b.py", "pkg/deep/c.py"]
+
+
+def test_ignore_files_above_count_up_to_the_repository(folder):
+    (folder / ".gitignore").write_text("c.py\n")
+    assert found("pkg") == ["pkg/b.py", "pkg/deep/c.py"]  # there is no repository
+    (folder / ".git").mkdir()
+    assert found("pkg") == ["pkg/b.py"]
+
+
+def test_settings_leave_files_out(folder):
+    assert found(".", exclude=("pkg/",)) == ["a.py", "note.ipynb"]
+    assert found(".", exclude=("*.ipynb", "deep")) == ["a.py", "pkg/b.py"]
+    assert found("pkg/b.py", exclude=("pkg/",)) == ["pkg/b.py"]
+    assert found("pkg/b.py", exclude=("pkg/",), force_exclude=True) == []
+    assert found("build/d.py", force_exclude=True) == []
+    assert found("a.py", force_exclude=True) == ["a.py"]
+
+
+def test_links_to_a_file_are_one_file(folder):
+    (folder / "link.py").symlink_to(folder / "a.py")
+    assert found("a.py", "link.py") == ["a.py"]
+
+
+# -- text
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"x = 1\n", "x = 1\n"), (b"x = 1\r\ny = 2\r", "x = 1\ny = 2\n"), (b"\xef\xbb\xbfx = 1", "x = 1"),
+        ("# coding: latin-1\nx = 'ä'".encode("latin-1"), "# coding: latin-1\nx = 'ä'"),
+    ],
+)  # fmt: skip
+def test_a_text_has_the_encoding_that_it_names_and_plain_line_ends(data, text):
+    assert decode(data, "a.py").source == text
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [(b"\n\nx = '\xff'", "it is not utf-8"), (b"# coding: no-such\n", "unknown encoding"), (b"x\0", "NUL")],
+)
+def test_what_is_no_text_is_refused(data, problem):
+    with pytest.raises(SyntaxError, match=problem):
+        decode(data, "a.py")
+
+
+def test_the_code_cells_of_a_notebook_are_one_text():
+    cells = [
+        {"cell_type": "markdown", "source": "text"},
+        {"cell_type": "code", "source": ["x = 1\n", "  !ls\n", "%time y"]},
+        {"cell_type": "code", "source": ""},
+        {"cell_type": "code", "source": "z = 2"},
+    ]
+    text = decode(json.dumps({"cells": cells}).encode(), "a.ipynb")
+    assert text.source == "x = 1\n  pass\npass\n\nz = 2\n"
+    assert text.cells == ((1, 2), (4, 3), (5, 4))
+
+
+@pytest.mark.parametrize("data", [b"{", b"[]", b'{"cells": 3}', b'{"cells": [{}]}'])
+def test_what_is_no_notebook_is_refused(data):
+    with pytest.raises(SyntaxError, match="it is no notebook"):
+        decode(data, "a.ipynb")
+
+
+def test_lines_end_where_pythons_do():
+    assert lines_of("a\x0cb\nc\r\nd") == ["a\x0cb\n", "c\r\n", "d"]

@@ -1,0 +1,47 @@
+"""Decides what can matter."""
+
+import ast
+
+import pytest
+
+from syncheck.lint.prefilter import anchor_lines, can_matter, has_anchor
+
+
+@pytest.mark.parametrize(
+    ("data", "matters"),
+    [
+        (b"import torch\ns = torch.cuda.Stream()", True),
+        (b"from deepspeed.accelerator import get_accelerator\nx.to(d, non_blocking=True)", True),
+        (b"import torch\nx = torch.ones(3)", False),
+        (b"s = Stream()", False),  # without torch
+        (b"import torch\nt = time.perf_counter()", False),
+        (b"import torch\nt = time.perf_counter()\nx.cuda()", True),
+        (b"import torch\nloss.backward()\nloss.item()", True),
+        (b"import torch\nloss.backward()", False),
+        (b"import torch.distributed\nif rank == 0: f()", True),
+        (b"import torch\nif rank == 0: f()", False),
+        (b"", False),
+    ],
+)
+def test_a_file_matters_by_the_words_in_it(data, matters):
+    assert can_matter(data) is matters
+
+
+def test_lines_with_words_that_a_rule_begins_with():
+    source = "import torch\ns = Stream()\n\ne = torch.cuda.Event(); x.wait_stream(s)\ny = 1\nt = time()\n"
+    assert sorted(set(anchor_lines(source))) == [2, 4, 6]
+    assert anchor_lines("x = 1") == []
+
+
+@pytest.mark.parametrize(
+    ("body", "anchored"),
+    [
+        ("s = torch.cuda.Stream()", True), ("with torch.cuda.stream(s): pass", True),
+        ("x.to(d, non_blocking=True)", True),
+        ("stream(x)", False), ("t = time.time()", False), ("t = time.time(); x.cuda()", True),
+        ("t = perf_counter(); x.to('cuda:0')", True), ("x = 'Stream'", False),
+        ("threading.Thread(); torch.cuda.f()", True),
+    ],
+)  # fmt: skip
+def test_a_function_matters_by_the_names_in_it(body, anchored):
+    assert has_anchor(ast.parse(f"def f():\n    {body}")) is anchored
