@@ -2,6 +2,8 @@
 
 import pytest
 
+from syncheck.findings import Frame, Place
+from syncheck.sanitizer.session import Session
 from tests.unit.sanitizer.program import Program
 
 
