@@ -24,6 +24,17 @@ POINT_TO_POINT = frozenset("send recv_ recv_any_source_".split())
 Source: ProcessGroupNCCL.cpp, `pointToPoint`, `recordStream`.
 """
 
+FLAT = {
+    "_allgather_base_": "output tensor size must be equal to world_size times input tensor size",
+    "allgather_into_tensor_coalesced_": "output tensor size must be equal to world_size times input tensor size",
+    "_reduce_scatter_base_": "input tensor must be the same size as output size times world size",
+    "reduce_scatter_tensor_coalesced_": "input tensor must be the same size as output size times world size",
+}
+"""Operators that look at the number of elements alone, whatever the shapes, and their error for a wrong one.
+
+Source: ProcessGroupNCCL.cpp, `_allgather_base` and `_reduce_scatter_base`.
+"""
+
 EQUAL_ARGUMENTS = {
     "allgather_": "output_tensors", "allgather_coalesced_": "output_lists", "scatter_": "output_tensors",
     "_allgather_base_": "input_tensor", "_reduce_scatter_base_": "input_tensor", "reduce_scatter_": "input_tensors",

@@ -28,13 +28,14 @@ from syncheck.hb.ids import (
     StreamId,
     WaitCall,
 )
-from syncheck.instrument.collectives import argument, calls, issue, plan_of
+from syncheck.instrument.collectives import calls, issue, plan_of
 from syncheck.instrument.plan import Plan, tensors_in, tensors_of
 from syncheck.instrument.torch_internals import schema_of
 from syncheck.ranks import watchdog
-from syncheck.semantics.collectives import POINT_TO_POINT, collective_name
+from syncheck.semantics.collectives import FLAT, POINT_TO_POINT, collective_name
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim.autograd import Backward
+from syncheck.sim.collective_arguments import asks_for_handle, for_gloo_of, group_name, work_in
 from syncheck.sim.futures import Futures
 from syncheck.sim.launches import Launches
 from syncheck.sim.runtime import Runtime
@@ -95,14 +96,15 @@ class Distributed:
             return func(*args, **kwargs)
         device = min(devices)  # torch refuses tensors of several
         current = self._gpus.current_stream(device)
-        is_async = _is_async(func, args, kwargs)
-        stream = self._stream(_group_name(args), device) if is_async else current
+        is_async = asks_for_handle(func, args, kwargs)
+        stream = self._stream(group_name(args), device) if is_async else current
         if stream != current:
             self._gpus.monitor.wait_stream(stream, current, UNKNOWN_SITE, BY_TORCH)
-        if is_async and calls.depth:
-            args, kwargs = _with_own_inputs(plan, args, kwargs)
-        result = func(*args, **kwargs)
-        work = _work_in(result)
+        for_gloo, named = for_gloo_of(plan, args, kwargs, keeps_inputs=is_async and bool(calls.depth))
+        result = func(*for_gloo, **named)
+        work = work_in(result)
+        if plan.base in FLAT and isinstance(result, tuple):
+            result = (args[0], *result[1:])
         if self._coalesced is not None:
             self._coalesced.append(work)
         if plan.base not in POINT_TO_POINT:
@@ -181,15 +183,15 @@ class Distributed:
             torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, `WorkNCCL::synchronizeInternal`, `isBarrierOp_`.
         """
         result = func(*args, **kwargs)
-        work = _work_in(result)
+        work = work_in(result)
         work.wait()
-        if _group_name(args) not in self.nccl_groups:
+        if group_name(args) not in self.nccl_groups:
             return result
         current = self._gpus.current_stream(self._gpus.thread.device)
-        if not (calls.depth and _is_async(func, args, kwargs)):
+        if not (calls.depth and asks_for_handle(func, args, kwargs)):
             self._gpus.monitor.sync_stream(current, self._gpus.site(), explicit=True)
             return result
-        stream = self._stream(_group_name(args), self._gpus.thread.device)
+        stream = self._stream(group_name(args), self._gpus.thread.device)
         self._gpus.monitor.wait_stream(stream, current, UNKNOWN_SITE, BY_TORCH)
         self._gpus.monitor.launch(stream, plan.name, (), self._gpus.site())
         self._gpus.monitor.collective(stream, plan.name, self._gpus.site())
@@ -329,49 +331,3 @@ class Distributed:
             return False
         self._gpus.monitor.sync_event(started.event, self._gpus.site())
         return True
-
-
-def _with_own_inputs(
-    plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return arguments with copies of what is only read: a handle of gloo keeps its tensors, one of NCCL does not."""
-    changed = list(args)
-    for taken in plan.tensors:
-        if taken.is_write:
-            continue
-        if taken.position < len(changed):
-            changed[taken.position] = _copied(changed[taken.position])
-        elif taken.name in kwargs:
-            kwargs = {**kwargs, taken.name: _copied(kwargs[taken.name])}
-    return tuple(changed), kwargs
-
-
-def _copied(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return value.clone()
-    return [_copied(entry) for entry in value] if isinstance(value, list | tuple) else value
-
-
-def _is_async(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Return whether a collective was asked for with `async_op`; sending and receiving always are."""
-    asked = (argument(func, name, args, kwargs) for name in ("async_op", "asyncOp"))
-    return bool(next((value for value in asked if value is not None), True))
-
-
-def _group_name(args: tuple[Any, ...]) -> str:
-    from torch._C._distributed_c10d import ProcessGroup  # noqa: PLC0415  not in every build
-
-    for value in args:
-        if isinstance(value, torch.ScriptObject):
-            try:
-                return str(ProcessGroup.unbox(value).group_name)
-            except (TypeError, RuntimeError):
-                continue
-    return ""
-
-
-def _work_in(result: Any) -> Any:
-    from torch._C._distributed_c10d import Work  # noqa: PLC0415  not in every build
-
-    boxed = result if isinstance(result, torch.ScriptObject) else result[-1]
-    return Work.unbox(boxed)
