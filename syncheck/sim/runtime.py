@@ -18,6 +18,7 @@ from syncheck.sanitizer.monitor import Monitor
 from syncheck.sanitizer.race_context import UNSEEN_WRITE
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim.errors import cuda_error
+from syncheck.sim.guarded_monitor import GuardedMonitor
 from syncheck.sim.memory import Memory
 from syncheck.sim.null_monitor import NullMonitor
 from syncheck.sim.sync_debug import SyncDebug
@@ -149,7 +150,7 @@ class Runtime:
     def name_findings(self) -> None:
         """After a call that may have completed findings: name their tensors while the frames are alive."""
         if self._findings.new:
-            with self.gpus.lock:
+            with self.gpus.lock, self.gpus.guarded.guard():
                 self._namer.name_findings(self._findings.take())
 
     @contextmanager
@@ -164,7 +165,7 @@ class Runtime:
         """This process is a forked child: stop watching, answer questions about devices and streams as before."""
         self.is_checking = False
         self.is_forked = True
-        self.gpus.become_child(NullMonitor())
+        self.gpus.become_child(GuardedMonitor(NullMonitor()))
         self.memory.forget_frees()
 
     def check_process(self) -> None:
@@ -208,7 +209,7 @@ class Runtime:
 
     def name_new(self, kind: NamedKind, ident: int, site: SiteId) -> None:
         """Give a new object the name that the program binds it to."""
-        with self.gpus.lock:
+        with self.gpus.lock, self.gpus.guarded.guard():
             self._namer.name_new(kind, ident, site)
 
     def allocation_of(self, tensor: torch.Tensor) -> AllocationId:

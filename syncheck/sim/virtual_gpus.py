@@ -11,6 +11,7 @@ from syncheck.hb.ids import UNKNOWN_SITE, AllocationId, Context, EventId, GraphI
 from syncheck.instrument.locked_monitor import LockedMonitor
 from syncheck.sanitizer.monitor import Monitor, Sites
 from syncheck.semantics.threads import ThreadState, context_of, take_lost_stream
+from syncheck.sim.guarded_monitor import GuardedMonitor
 
 POOL_SIZE = 32
 """Streams a priority class and device; further ones are handed out round-robin.
@@ -62,6 +63,7 @@ class VirtualGpus:
         lock: guards the monitor, and what all threads share here and in the memory; re-entrant.
         monitor: receives what happens, one call at a time.
         locked_monitor: the same; in a forked child, the parent's.
+        guarded: what `monitor` passes the calls on to; lets no error through.
 
     Args:
         n_devices: how many.
@@ -71,7 +73,8 @@ class VirtualGpus:
 
     def __init__(self, n_devices: int, monitor: Monitor, sites: CallSites) -> None:
         self.lock = threading.RLock()
-        self.locked_monitor = LockedMonitor(monitor, self.lock)
+        self.guarded = GuardedMonitor(monitor)
+        self.locked_monitor = LockedMonitor(self.guarded, self.lock)
         self.monitor: Monitor = self.locked_monitor
         self.sites = sites
         self._n_streams = 0
@@ -118,7 +121,9 @@ class VirtualGpus:
 
     def site(self) -> SiteId:
         """Return the call site of the program's innermost frame."""
-        return self.sites.here()
+        with self.guarded.guard():
+            return self.sites.here()
+        return UNKNOWN_SITE
 
     # -- streams
 

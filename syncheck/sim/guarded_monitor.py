@@ -1,0 +1,102 @@
+"""The border between the simulator and what checks: an error there ends the check, and not the user's program."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from syncheck.hb.ids import EventId, StreamId
+from syncheck.sanitizer.monitor import Monitor
+from syncheck.sim.null_monitor import NullMonitor
+
+
+class CapturedStreams:
+    """Knows which streams are being captured: the simulator records their work, checked or not.
+
+    Source:
+        CUDA C++ Programming Guide, "Cross-stream Dependencies and Events": a stream that waits for captured work joins
+        the capture.
+    """
+
+    def __init__(self) -> None:
+        self._streams: set[StreamId] = set()
+        self._events: set[EventId] = set()
+
+    def __contains__(self, stream: StreamId) -> bool:
+        return stream in self._streams
+
+    def follow(self, name: str, args: tuple[Any, ...]) -> None:
+        """Follow a call of the monitor."""
+        match name:
+            case "capture_begin":
+                self._streams, self._events = {args[1]}, set()
+            case "capture_end":
+                self._streams, self._events = set(), set()
+            case "record" if args[1] in self._streams:
+                self._events.add(args[0])
+            case "wait" if args[0] in self._events:
+                self._streams.add(args[1])
+            case "wait_stream" if args[1] in self._streams:
+                self._streams.add(args[0])
+
+
+_FOLLOWED = frozenset("capture_begin capture_end record wait wait_stream".split())
+
+
+class GuardedMonitor:
+    """Passes calls on to a monitor; after an error in it they are ignored, and the report says so.
+
+    Args:
+        monitor: receives what the program does.
+    """
+
+    def __init__(self, monitor: Monitor) -> None:
+        self._monitor: Any = monitor
+        self._captured = CapturedStreams()
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("_") or not hasattr(Monitor, name):
+            raise AttributeError(name)
+        call = self._followed(name) if name in _FOLLOWED else self._guarded(name)
+        setattr(self, name, call)
+        return call
+
+    def _guarded(self, name: str) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return getattr(self._monitor, name)(*args, **kwargs)
+            except Exception as error:  # noqa: BLE001  the border to the user's program
+                self.fail(error)
+                return getattr(self._monitor, name)(*args, **kwargs)
+
+        return call
+
+    def _followed(self, name: str) -> Callable[..., Any]:
+        guarded = self._guarded(name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self._captured.follow(name, args)
+            return guarded(*args, **kwargs)
+
+        return call
+
+    def capturing(self, stream: StreamId) -> bool:
+        """Return whether a stream is being captured."""
+        return stream in self._captured
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """Stop checking if a block fails, and let the program run on."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  as above
+            self.fail(error)
+
+    def fail(self, error: BaseException) -> None:
+        """Syncheck itself failed: stop checking, and let the program run on."""
+        failed, self._monitor = self._monitor, NullMonitor()
+        where = error.__traceback__
+        while where is not None and where.tb_next is not None:
+            where = where.tb_next
+        place = f" at {os.path.basename(where.tb_frame.f_code.co_filename)}:{where.tb_lineno}" if where else ""
+        failed.incomplete(f"syncheck itself failed, and stopped checking: {type(error).__name__}: {error}{place}")
