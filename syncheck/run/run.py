@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NoReturn, Protocol
 
-from syncheck import paths
+from syncheck import paths, signals
 from syncheck.config.options import Options
 from syncheck.descriptors import Reserve
 from syncheck.errors import BackendError
@@ -118,7 +118,7 @@ class Run:
             paths.start_here()
         _active.append(self)
         try:
-            with self._window():
+            with signals.held(), self._window():
                 yield
                 self.backend.finish()
         finally:

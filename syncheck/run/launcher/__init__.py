@@ -9,8 +9,8 @@ What differs from `python` and cannot be helped:
   with a `stacklevel` beyond it names us and not `sys:1`, a built-in function that raises as an `atexit`
   callback is shown with our frame, and the recursion limit is reached a few calls earlier.
 - `sys.orig_argv` is the command line of this process.
-- A SIGTERM is answered when the main thread next runs Python code, not in the middle of a long call into C. A
-  program that sets SIGTERM back to its default disposition dies of it at once, without `at_exit`.
+- A SIGTERM or SIGHUP is answered when the main thread next runs Python code, not in the middle of a long call into C. A
+  program that sets it back to its default disposition dies of it at once, without `at_exit`.
 - `os.exec*`, `os.abort`, SIGKILL and a crash in C end the process without `at_exit`.
 - The end of the program is not the end of the process: daemon threads run on after it, and objects that are
   alive until then are finalized after `execute` has returned.

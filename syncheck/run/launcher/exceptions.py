@@ -12,6 +12,8 @@ from contextlib import suppress
 from types import SimpleNamespace, TracebackType
 from typing import Any
 
+from syncheck import signals
+
 _INTERRUPTED = 128 + signal.SIGINT  # what a shell makes of [exit_sigint]
 
 
@@ -69,7 +71,12 @@ def attempt(act: Callable[[], object], where: object, moment: str) -> bool:
 def _beyond_us(trace: TracebackType | None) -> TracebackType | None:
     while trace is not None and trace.tb_frame.f_globals.get("__package__") == __package__:
         trace = trace.tb_next
-    return trace
+    first = trace
+    while trace is not None:
+        while trace.tb_next is not None and trace.tb_next.tb_frame.f_globals.get("__name__") == signals.__name__:
+            trace.tb_next = trace.tb_next.tb_next
+        trace = trace.tb_next
+    return first
 
 
 def _status_of(error: SystemExit) -> int:

@@ -1,4 +1,4 @@
-"""Call `at_exit` before the two ends of a process that run no Python code: `os._exit` and SIGTERM."""
+"""Call `at_exit` before the ends of a process that run no Python code: `os._exit`, SIGTERM and SIGHUP."""
 
 import _signal  # type: ignore[import-not-found]  # not in typeshed; `signal` converts our handler to an int
 import operator
@@ -8,33 +8,39 @@ import threading
 import traceback
 import weakref
 from collections.abc import Callable
+from types import FrameType
 from typing import NoReturn, Self
+
+from syncheck import signals
 
 from .state import in_main_thread
 
+_ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""The signals that ask a process to end: SIGHUP comes when the terminal, or the connection to it, is gone."""
+
 
 class _Terminate(int):
-    """A handler of SIGTERM that equals SIG_DFL (0).
+    """A handler that equals SIG_DFL (0).
 
     `signal.getsignal` and `signal.signal` look a handler up among the values of `signal.Handlers`, so for
     this one they answer SIG_DFL, as they would without us.
     """
 
-    _act: Callable[[], None]
+    _act: Callable[[int], None]
 
     @classmethod
-    def calling(cls, act: Callable[[], None]) -> Self:
+    def calling(cls, act: Callable[[int], None]) -> Self:
         """A handler that calls `act`."""
         handler = cls(signal.SIG_DFL)
         handler._act = act
         return handler
 
-    def __call__(self, *_signal_and_frame: object) -> None:
-        self._act()
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        signals.arrive(number, frame, lambda number, _: self._act(number))
 
 
 class ExitHook:
-    """While it is entered, `at_exit` is called once before this process ends by `os._exit` or SIGTERM.
+    """While it is entered, `at_exit` is called once before this process ends by `os._exit` or a signal that asks it to.
 
     A forked child is left as if there were none.
     """
@@ -46,12 +52,13 @@ class ExitHook:
         self._lock = threading.RLock()  # a second thread that exits waits for the report of the first
         self._pid = os.getpid()
         self._real_exit = os._exit
-        self._handler = _Terminate.calling(self._on_sigterm)
+        self._handler = _Terminate.calling(self._on_signal)
 
     def __enter__(self) -> Self:
         os._exit = self._speaking_exit()  # type: ignore[assignment]  # a Callable does not name its parameter
-        if in_main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
-            _signal.signal(signal.SIGTERM, self._handler)
+        for number in _ENDING if in_main_thread() else ():
+            if signal.getsignal(number) == signal.SIG_DFL:
+                _signal.signal(number, self._handler)
         self._leave_children()
         return self
 
@@ -60,11 +67,12 @@ class ExitHook:
 
     def _remove(self) -> None:
         os._exit = self._real_exit
-        if _signal.getsignal(signal.SIGTERM) is self._handler:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in _ENDING:
+            if _signal.getsignal(number) is self._handler:
+                signal.signal(number, signal.SIG_DFL)
 
     def _leave_children(self) -> None:
-        """Remove us from a child at once: SIGTERM must end it even inside a call into C."""
+        """Remove us from a child at once: a signal must end it even inside a call into C."""
         remove = weakref.WeakMethod(self._remove)  # python keeps the callback for ever
 
         def after_fork() -> None:
@@ -84,15 +92,15 @@ class ExitHook:
         _exit.__doc__ = self._real_exit.__doc__
         return _exit
 
-    def _on_sigterm(self) -> None:
+    def _on_signal(self, number: int) -> None:
         if self._is_speaking:
             return  # a second one must not cut the words off: the process is about to end
-        self.speak(128 + signal.SIGTERM)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGTERM)
+        self.speak(128 + number)
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
 
     def speak(self, status: int) -> int:
-        """Call `at_exit` unless that was done; the status to end with. SIGTERM does not cut it off."""
+        """Call `at_exit` unless that was done; the status to end with. No signal that asks to end cuts it off."""
         if os.getpid() != self._pid:
             return status
         with self._lock:

@@ -5,8 +5,12 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+
+_UNCHANGEABLE = {getattr(signal, name, None) for name in ("SIGKILL", "SIGSTOP")}
+_SOON = 1e-3
 
 
 def working_directory() -> str | None:
@@ -37,9 +41,9 @@ def search_path(entry: str | None) -> Iterator[None]:
 
 @contextmanager
 def restored() -> Iterator[None]:
-    """Put back `sys.argv`, `__main__`, `sys.excepthook`, the working directory and the signal handlers."""
+    """Put back `sys.argv`, `__main__`, `sys.excepthook`, the working directory, timers and signal handlers."""
     argv, main, hook = sys.argv, sys.modules["__main__"], sys.excepthook
-    folder, handlers = working_directory(), _handlers()
+    folder, handlers, timers = working_directory(), _handlers(), _timers()
     try:
         yield
     finally:
@@ -47,16 +51,33 @@ def restored() -> Iterator[None]:
         if folder is not None:
             with suppress(OSError):
                 os.chdir(folder)
+        _restart(timers)
         for number, handler in handlers.items():
-            _signal.signal(number, handler)
+            if _signal.getsignal(number) is not handler:
+                _signal.signal(number, handler)
 
 
 def _handlers() -> dict[signal.Signals, object]:
     """The handlers that can be put back, so none that C code installed."""
     if not in_main_thread():
         return {}
-    handlers = {number: _signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    handlers = {number: _signal.getsignal(number) for number in signal.valid_signals() - _UNCHANGEABLE}
     return {number: handler for number, handler in handlers.items() if handler is not None}
+
+
+def _timers() -> dict[int, tuple[float, float, float]]:
+    """The timers that send signals: when they were asked, the seconds that are left, and the interval."""
+    if not in_main_thread() or not hasattr(signal, "getitimer"):
+        return {}
+    kinds = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
+    return {kind: (time.monotonic(), *signal.getitimer(kind)) for kind in kinds}
+
+
+def _restart(timers: dict[int, tuple[float, float, float]]) -> None:
+    """Stop the timers that a program has left behind, which would have ended with it; let others run on."""
+    for kind, (asked, left, interval) in timers.items():
+        rest = max(left - (time.monotonic() - asked), _SOON) if left else 0
+        signal.setitimer(kind, rest, interval)
 
 
 def _own_entry() -> str | None:

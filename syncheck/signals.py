@@ -1,0 +1,188 @@
+"""Signals that arrive while our own code runs wait until the program's code runs again.
+
+Python calls a handler between any two instructions of the main thread, so also inside of our hooks: what a handler does
+on a GPU would go unseen there, what it raises would be lost in a callback, or leave our books half written. So the
+handlers of a program are called by ones of ours, which put them off for as long as a hook runs: until the program calls
+something, or something returns to it, and now and then the signal is sent once more.
+
+Source:
+    Python library reference, `signal`, section "Execution of Python signal handlers"; `sys.setprofile`.
+"""
+
+import _signal  # type: ignore[import-not-found]  # not in typeshed; `signal` converts what it is given
+import _thread
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from types import FrameType
+from typing import Any
+
+Handler = Callable[[int, FrameType | None], Any]
+
+_HOOKS = (
+    "syncheck.cuda", "syncheck.hb", "syncheck.instrument", "syncheck.sanitizer", "syncheck.sim", "syncheck.run.trace",
+    "torch._library", "torch._ops", "torch.utils._python_dispatch",
+)  # fmt: skip
+"""The modules whose code runs in the middle of what the program does: ours, and what torch calls around a mode."""
+_TRANSPARENT = ("syncheck", "torch")
+_PAUSE = 0.05
+_PATIENCE = 6
+"""How often a handler is put off at one and the same instruction, where the main thread does not compute: it is blocked
+there, in a call that a handler may have to end."""
+_IDLE = 0.2
+"""Of the time, what a thread that is blocked computes at most: our own handlers do."""
+
+_sleep, _start_thread = time.sleep, _thread.start_new_thread
+_monotonic, _thread_time = time.monotonic, time.thread_time
+
+
+class _Waiting:
+    """The signals that have arrived inside of hooks, and wait for the program's code to run again."""
+
+    def __init__(self) -> None:
+        self._handlers: dict[int, Handler] = {}
+        self._sent: set[int] = set()  # once more, and not yet arrived
+        self._senders: set[int] = set()  # the signals that a thread looks after
+        self._position = (0, 0)
+        self._times = 0
+        self._since = (0.0, 0.0)  # on the wall, and computed by this thread
+        self._pid = os.getpid()
+
+    def arrive(self, number: int, frame: FrameType | None, handler: Handler) -> None:
+        """A signal has arrived in a frame of the main thread: call its handler, or let it wait."""
+        is_again = number in self._sent
+        self._sent.discard(number)
+        if is_again and number not in self._handlers:
+            return  # it has been handled in the meantime
+        if frame is None or os.getpid() != self._pid or not is_in_hook(frame) or self._is_blocked(frame):
+            self._handlers.pop(number, None)
+            handler(number, frame)
+            return
+        self._handlers[number] = handler
+        if sys.getprofile() is None:
+            sys.setprofile(self._look)
+        if number not in self._senders:
+            self._senders.add(number)
+            try:
+                _start_thread(self._send, (number,))
+            except RuntimeError:  # there can be no more threads
+                self._senders.discard(number)
+
+    def _is_blocked(self, frame: FrameType) -> bool:
+        now, position = (_monotonic(), _thread_time()), (id(frame), frame.f_lasti)
+        if position != self._position:
+            self._position, self._times, self._since = position, 0, now
+        self._times += 1
+        passed, computed = (later - earlier for later, earlier in zip(now, self._since, strict=True))
+        return self._times > _PATIENCE and computed < _IDLE * passed
+
+    def _look(self, frame: FrameType, _event: str, _argument: Any) -> None:
+        """Handle what waits: a function is called, or returns, in a frame."""
+        if os.getpid() == self._pid and is_in_hook(frame):
+            return
+        sys.setprofile(None)
+        for number in list(self._handlers) if os.getpid() == self._pid else ():
+            if number not in self._sent:
+                self._handlers.pop(number)(number, frame)
+
+    def _send(self, number: int) -> None:
+        """Send a signal once more, now and then, until it has been handled."""
+        _sleep(_PAUSE)
+        while number in self._handlers:
+            self._sent.add(number)
+            signal.pthread_kill(threading.main_thread().ident or 0, number)
+            _sleep(_PAUSE)
+        self._senders.discard(number)
+
+
+def is_in_hook(frame: FrameType | None) -> bool:
+    """Return whether a frame runs for a hook: called by it, without code of the program in between."""
+    while frame is not None and frame.f_globals.get("__name__") == __name__:
+        frame = frame.f_back
+    if frame is not None and frame.f_globals.get("__name__") == "weakref":
+        return True  # a callback, whose exceptions are lost
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__", ""))
+        if name.startswith(_HOOKS):
+            return True
+        top = name.partition(".")[0]
+        is_generated = frame.f_code.co_filename.startswith("<")  # as the methods of named tuples are
+        if top not in _TRANSPARENT and top not in sys.stdlib_module_names and not is_generated:
+            return False
+        frame = frame.f_back
+    return False
+
+
+_waiting = _Waiting()
+arrive = _waiting.arrive
+
+
+class _Held:
+    """Calls a handler of the program as soon as no hook runs.
+
+    Attributes:
+        handler: the program's.
+    """
+
+    def __init__(self, handler: Handler) -> None:
+        self.handler = handler
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        arrive(number, frame, self.handler)
+
+
+_is_held: list[bool] = []
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Put the program's handlers off while a hook runs, for the time of a block; for the program, nothing changes.
+
+    Only the main thread can do so: in any other, and inside another such block, this does nothing.
+    """
+    if _is_held or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    _is_held.append(True)
+    original = signal.signal, signal.getsignal
+    signal.signal, signal.getsignal = _replacements(*original)
+    for number in signal.valid_signals():
+        _exchange(number, lambda handler: _Held(handler) if type(handler) is not int and callable(handler) else None)
+    try:
+        yield
+    finally:
+        _is_held.clear()
+        signal.signal, signal.getsignal = original
+        if threading.current_thread() is threading.main_thread():
+            for number in signal.valid_signals():
+                _exchange(number, lambda handler: handler.handler if isinstance(handler, _Held) else None)
+
+
+def _exchange(number: int, replaced: Callable[[Any], Any]) -> None:
+    """Replace a signal's handler, unless there is nothing to replace it with."""
+    new = replaced(_signal.getsignal(number))
+    if new is not None:
+        _signal.signal(number, new)
+
+
+def _replacements(set_handler: Any, get_handler: Any) -> tuple[Any, Any]:
+    @wraps(set_handler)
+    def set_held(signalnum: Any, handler: Any) -> Any:
+        is_function = callable(handler) and not isinstance(handler, signal.Handlers | int)
+        return _own(set_handler(signalnum, _Held(handler) if is_function else handler))
+
+    @wraps(get_handler)
+    def get_held(signalnum: Any) -> Any:
+        return _own(get_handler(signalnum))
+
+    return set_held, get_held
+
+
+def _own(handler: Any) -> Any:
+    """Return the program's own handler."""
+    return handler.handler if isinstance(handler, _Held) else handler

@@ -1,0 +1,155 @@
+"""Signals in a program that is checked: its handlers work on GPUs, and raise where the program can catch it."""
+
+import signal
+
+import pytest
+
+from syncheck import signals
+from tests.unit.test_cli import RACE, syncheck
+
+WORKING = """
+import signal, time, torch
+
+model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1)).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+data = torch.ones(4, 8, device="cuda")
+
+def work():
+    optimizer.zero_grad()
+    model(data).sum().backward()
+    optimizer.step()
+
+work()
+"""
+
+
+def run(tmp_path, source, *options):
+    (tmp_path / "train.py").write_text(source)
+    return syncheck("run", "--backend", "sim", *options, "train.py", cwd=tmp_path)
+
+
+def test_a_handler_can_use_the_gpu(tmp_path):
+    source = f"""{WORKING}
+import io
+saved = []
+
+def checkpoint(number, frame):
+    norm = sum(p.square().sum() for p in model.parameters()).sqrt()
+    torch.save(model.state_dict(), io.BytesIO())
+    saved.append((norm.device, norm.item()))
+    signal.setitimer(signal.ITIMER_REAL, 0.003 + len(saved) % 7 * 0.001)
+
+signal.signal(signal.SIGALRM, checkpoint)
+signal.setitimer(signal.ITIMER_REAL, 0.003)
+deadline = time.monotonic() + 200
+while len(saved) < 60 and time.monotonic() < deadline:
+    work()
+signal.setitimer(signal.ITIMER_REAL, 0)
+print(len(saved) >= 60, {{str(device) for device, _ in saved}}, all(value > 0 for _, value in saved))
+"""
+    done = run(tmp_path, source)
+    assert done.stdout == "True {'cuda:0'} True\n", done.stderr
+    assert done.returncode == 0
+    assert "no findings" in done.stderr
+
+
+def test_no_interrupt_is_lost_and_none_leaves_half_of_anything(tmp_path):
+    source = f"""{WORKING}
+def interrupt(number, frame):
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGALRM, interrupt)
+caught = lost = 0
+for turn in range(150):
+    deadline = time.monotonic() + 20
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.001 + turn % 17 * 0.0005)
+        while time.monotonic() < deadline:
+            kept = [torch.ones(4, device="cuda") for _ in range(20)]
+            event = torch.cuda.Event()
+            event.record()
+            del kept, event
+        lost += 1
+    except KeyboardInterrupt:
+        caught += 1
+work()
+print(caught, lost)
+"""
+    done = run(tmp_path, source)
+    assert done.stdout == "150 0\n", done.stderr
+    assert "Exception ignored" not in done.stderr
+    assert "no findings" in done.stderr
+
+
+def test_a_call_that_waits_can_be_interrupted(tmp_path):
+    source = f"""{WORKING}
+import threading
+def interrupt(number, frame):
+    raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, interrupt)
+for wait in (threading.Event().wait, lambda: time.sleep(100), lambda: torch.futures.Future().wait):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        wait()
+        time.sleep(10)
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+    assert run(tmp_path, source).stdout == "interrupted\n" * 3
+
+
+def test_a_program_sees_its_own_handlers(tmp_path):
+    source = f"""{WORKING}
+def own(number, frame):
+    print("own", frame.f_code.co_name)
+
+print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+print(signal.signal(signal.SIGALRM, own) is signal.SIG_DFL, signal.getsignal(signal.SIGALRM) is own)
+signal.raise_signal(signal.SIGALRM)
+print(signal.signal(signal.SIGALRM, signal.SIG_IGN) is own, signal.getsignal(signal.SIGALRM) is signal.SIG_IGN)
+print(signal.signal(signal.SIGINT, signal.default_int_handler) is signal.default_int_handler)
+"""
+    expected = "True\nTrue True\nown <module>\nTrue True\nTrue\n"
+    assert run(tmp_path, source).stdout == expected
+
+
+def test_an_interrupted_program_shows_pythons_own_traceback(tmp_path):
+    done = run(tmp_path, f"{WORKING}signal.raise_signal(signal.SIGINT)\n")
+    assert done.returncode == -signal.SIGINT
+    assert "KeyboardInterrupt" in done.stderr
+    assert "signals.py" not in done.stderr
+
+
+def test_handlers_are_as_before_when_the_block_has_ended():
+    before = {number: signal.getsignal(number) for number in signal.valid_signals()}
+    functions = signal.signal, signal.getsignal
+    with signals.held(), signals.held():
+        signal.signal(signal.SIGUSR1, print)
+        assert {n: signal.getsignal(n) for n in before} == before | {signal.SIGUSR1: print}
+    assert signal.getsignal(signal.SIGUSR1) is print
+    signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+    assert (signal.signal, signal.getsignal) == functions
+    assert {number: signal.getsignal(number) for number in before} == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_a_program_that_is_asked_to_end_leaves_its_report(tmp_path, number):
+    source = f"import os, signal, time\n{RACE}\nos.kill(os.getpid(), {int(number)})\ntime.sleep(60)\n"
+    done = run(tmp_path, source, "--trace", "run.trace")
+    assert done.returncode == -number
+    assert "SYN101" in done.stderr
+    assert "SYN101" in syncheck("replay", "run.trace", cwd=tmp_path).stdout
+
+
+def test_a_program_that_ignores_a_hangup_runs_on(tmp_path):
+    ending = "signal.signal(1, signal.SIG_IGN)\nos.kill(os.getpid(), 1)\nprint('on')\n"
+    assert run(tmp_path, f"import os, signal\n{WORKING}{ending}").stdout == "on\n"
+
+
+@pytest.mark.parametrize("handler", ["SIG_DFL", "default_int_handler"])
+def test_a_timer_that_is_still_armed_ends_with_its_program(tmp_path, handler):
+    armed = f"signal.signal(signal.SIGALRM, signal.{handler})\nsignal.setitimer(signal.ITIMER_REAL, 0.05, 0.01)\n"
+    done = run(tmp_path, f"import signal\n{RACE}{armed}")
+    assert done.returncode == 1
+    assert "SYN101" in done.stderr
+    assert "Traceback" not in done.stderr
