@@ -1,7 +1,7 @@
 """Findings as plain data and back: for traces, the linter's cache, and what one process sends to another."""
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
 
 from syncheck.findings import Applicability, Edit, EditKind, Finding, Fix, Frame, Place, Summary
 from syncheck.rules import catalogue
@@ -19,9 +19,16 @@ def to_place(data: dict[str, Any]) -> Place:
     Raises:
         KeyError, TypeError, ValueError: the data is damaged.
     """
-    stack = tuple(Frame(**frame) for frame in data["stack"])
+    stack = tuple(map(_to_frame, data["stack"]))
     excerpt = tuple((int(number), str(text)) for number, text in data["excerpt"])
-    return Place(Frame(**data["frame"]), str(data["message"]), excerpt, stack)
+    return Place(_to_frame(data["frame"]), str(data["message"]), excerpt, stack)
+
+
+def _to_frame(data: dict[str, Any]) -> Frame:
+    column, end_line, end_column = (int(data.get(name, 0)) for name in ("column", "end_line", "end_column"))
+    function, source = (str(data.get(name, "")) for name in ("function", "source"))
+    is_user = bool(data.get("is_user", True))
+    return Frame(str(data["path"]), int(data["line"]), column, end_line, end_column, function, source, is_user)
 
 
 def of_finding(finding: Finding) -> dict[str, Any]:
@@ -47,12 +54,18 @@ def to_finding(data: dict[str, Any]) -> Finding:
         help=str(data["help"]),
         related=tuple(map(to_place, data["related"])),
         count=int(data["count"]),
-        source=data["half"],
+        source=_half(data["half"]),
         rank=int(data["rank"]),
         level=Severity(data["level"]),
         ranks=tuple(int(rank) for rank in data.get("ranks", ())),
         fix=to_fix(data["fix"]) if data.get("fix") is not None else None,
     )
+
+
+def _half(word: Any) -> Literal["run", "lint"]:
+    if word not in ("run", "lint"):
+        raise ValueError(f"there is no half {word!r}")
+    return word  # type: ignore[no-any-return]  # one of the two
 
 
 def of_fix(fix: Fix) -> dict[str, Any]:
@@ -69,8 +82,12 @@ def to_fix(data: dict[str, Any]) -> Fix:
     Raises:
         KeyError, TypeError, ValueError: the data is damaged.
     """
-    edits = tuple(Edit(**(edit | {"kind": EditKind(edit["kind"])})) for edit in data["edits"])
-    return Fix(edits, Applicability(data["applicability"]))
+    return Fix(tuple(map(_to_edit, data["edits"])), Applicability(data["applicability"]))
+
+
+def _to_edit(data: dict[str, Any]) -> Edit:
+    line, column = int(data["line"]), int(data["column"])
+    return Edit(EditKind(data["kind"]), str(data["path"]), line, column, str(data["code"]), str(data["old"]))
 
 
 def of_summary(summary: Summary) -> dict[str, Any]:
@@ -82,6 +99,10 @@ def to_summary(data: dict[str, Any]) -> Summary:
     """Return the summary that `of_summary` gave as data.
 
     Raises:
-        TypeError: the data is damaged.
+        KeyError, TypeError, ValueError: the data is damaged.
     """
-    return Summary(**data)
+    operators, streams, devices, files, ranks = (int(data.get(name, 0)) for name in _NUMBERS)
+    return Summary(str(data["backend"]), operators, streams, devices, float(data["seconds"]), files, ranks)
+
+
+_NUMBERS = ("operators", "streams", "devices", "files", "ranks")

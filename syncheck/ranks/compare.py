@@ -83,8 +83,8 @@ class Comparison:
 
     def add(self, part: Part) -> None:
         """Look at the digests of a rank."""
-        hung = part.hung or {}
-        rank = Rank(part.path, part.is_done, hung.get("group") or "", hung.get("what") or "", part.stuck())
+        waited_in, what = (part.hung.group, part.hung.what) if part.hung is not None else ("", "")
+        rank = Rank(part.path, part.is_done, waited_in, what, part.stuck())
         self.ranks[part.process.rank] = rank
         for group, blocks in part.blocks.items():
             seen = self._seen.setdefault(group, [])

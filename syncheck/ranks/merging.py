@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from syncheck import serialization
 from syncheck.errors import RecordError
 from syncheck.findings import Finding, Report, Summary, merge_equal, named_ranks
 from syncheck.ranks.compare import Comparison
@@ -139,10 +138,10 @@ class _Merger:
             self._merged.is_whole = False
             self._reasons.setdefault(_CUT, []).append(rank)
             return
-        self._merged.ran.update(ending["ran"])
-        self._unused.update(ending["unused"])
-        self._summaries.append(serialization.to_summary(ending["summary"]))
-        for texts, kept in ((ending["incomplete"], self._reasons), (ending["notes"], self._notes)):
+        self._merged.ran.update(ending.ran)
+        self._unused.update(ending.unused)
+        self._summaries.append(ending.summary)
+        for texts, kept in ((ending.incomplete, self._reasons), (ending.notes, self._notes)):
             for text in texts:
                 kept.setdefault(text, []).append(rank)
 
@@ -162,7 +161,7 @@ class _Merger:
             self._problems.append(
                 f"{named_ranks(missing)} of {self._size} left nothing: not checked, or ended too early"
             )
-        mismatches = self._comparison.findings(self._load)
+        mismatches = self._mismatches()
         findings = merge_equal([*self._findings, *mismatches])
         unused = [text for text, number in self._unused.items() if number == self._n_read]
         reasons = [*self._problems, *(_of(text, who, len(ranks)) for text, who in self._reasons.items())]
@@ -170,6 +169,15 @@ class _Merger:
         summary = _summed(self._summaries, len(ranks))
         self._merged.report = Report(findings, tuple(reasons), tuple(notes), summary)
         return self._merged
+
+    def _mismatches(self) -> list[Finding]:
+        """Return where the ranks disagree; numbers that are damaged fit together in no way that could be foreseen."""
+        try:
+            return self._comparison.findings(self._load)
+        except Exception as error:  # noqa: BLE001  what the ranks found is shown all the same
+            self._problems.append(f"the ranks' collectives are not compared: {type(error).__name__}: {error}")
+            self._merged.is_whole = False
+            return []
 
 
 _CUT = "no end is there, so that findings may be lost: crashed, killed, or still running"

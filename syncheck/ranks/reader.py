@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from syncheck import serialization
-from syncheck.errors import ConfigError, RecordError
-from syncheck.findings import Finding, Place
+from syncheck.errors import RecordError
+from syncheck.findings import Finding, Place, Summary
 from syncheck.ranks.signature import Digest, Group, Signature
 from syncheck.ranks.stacks import main_thread
 from syncheck.ranks.writer import BLOCK, ENTRY, FORMAT, Process
 
 _CHUNK = 4096 * ENTRY.size
+_MOST_RANKS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +30,47 @@ class Block:
     digest: Digest
 
 
+@dataclass(frozen=True, slots=True)
+class Hung:
+    """What a process waited for when its job hung.
+
+    Attributes:
+        group: the group of the collective; "" if it waited in none.
+        what: the name of the collective.
+        place: where.
+    """
+
+    group: str
+    what: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a process ended.
+
+    Attributes:
+        status: the program's own exit status.
+        incomplete, notes: as in `Report`.
+        ran: the files of the program's call sites.
+        unused: comments that silenced nothing.
+        summary: what was checked.
+    """
+
+    status: int
+    incomplete: tuple[str, ...]
+    notes: tuple[str, ...]
+    ran: tuple[str, ...]
+    unused: tuple[str, ...]
+    summary: Summary
+
+
 @dataclass(slots=True)
 class Part:
     """What one process has written.
 
     Attributes:
         path: the text file.
-        header: as it is in the file.
         process: who it was.
         numbers: group -> its number in this part.
         blocks: of each group, in order; only the last one may be shorter than `BLOCK`.
@@ -44,29 +79,28 @@ class Part:
     """
 
     path: Path
-    header: dict[str, Any]
     process: Process
     numbers: dict[Group, int] = field(default_factory=dict)
     blocks: dict[Group, list[Block]] = field(default_factory=dict)
-    hung: dict[str, Any] | None = None
-    ending: dict[str, Any] | None = None
+    hung: Hung | None = None
+    ending: Ending | None = None
     _signatures: list[Signature] = field(default_factory=list)
-    _sites: list[Any] = field(default_factory=list)
+    _sites: list[Place] = field(default_factory=list)
     _tails: list[list[int]] = field(default_factory=list)
 
     @property
     def is_done(self) -> bool:
         """Return whether the program ran to its end without an error."""
-        return self.ending is not None and self.ending["status"] == 0
+        return self.ending is not None and self.ending.status == 0
 
-    def place(self, number: int) -> Place:
-        """Return the place of a call site."""
-        return serialization.to_place(self._sites[number])
+    def place(self, number: int) -> Place | None:
+        """Return the place of a call site; None where the part ends before it."""
+        return self._sites[number] if number < len(self._sites) else None
 
     def stuck(self) -> Place | None:
         """Return where the process was when the job hung, or was killed while native code kept Python from running."""
         if self.hung is not None:
-            return serialization.to_place(self.hung["place"])
+            return self.hung.place
         return main_thread(self.path.with_suffix(".stack")) if self.ending is None else None
 
     def entries(self, group: Group, block: int) -> Iterator[tuple[Signature, int]]:
@@ -85,7 +119,7 @@ class Part:
                 return None
             file.seek((whole - 1) * ENTRY.size)
             _, _, site = ENTRY.unpack(file.read(ENTRY.size))
-        return self.place(site) if site < len(self._sites) else None
+        return self.place(site)
 
     def _from(self, group: Group, start: int) -> Iterator[tuple[int, int]]:
         number = self.numbers[group]
@@ -108,7 +142,7 @@ class Part:
         if self.ending is not None:
             groups = {number: group for group, number in self.numbers.items()}
             for number, start, *digest in self._tails:
-                self.blocks[groups[number]].append(Block(start, Digest(*digest)))
+                self.blocks[groups[number]].append(_block(start, *digest))
             return
         for group in self.numbers:
             self._work_out_tail(group)
@@ -158,25 +192,50 @@ class Part:
 
     def _take_site(self, number: int, data: dict[str, Any]) -> None:
         del number  # as above
-        self._sites.append(data)
+        self._sites.append(serialization.to_place(data))
 
     def _take_block(self, number: int, index: int, start: int, same: int, balance: int) -> None:
         group = next(group for group, known in self.numbers.items() if known == number)
         if index != len(self.blocks[group]):
             raise ValueError(f"block {index} of group {group.name} is out of order")
-        self.blocks[group].append(Block(start, Digest(BLOCK, same, balance)))
+        self.blocks[group].append(_block(start, BLOCK, same, balance))
 
     def _take_tails(self, tails: list[list[int]]) -> None:
-        self._tails = tails
+        self._tails = [[int(number) for number in tail] for tail in tails]
 
     def _take_rank(self, process: list[int]) -> None:
-        self.process = Process(*process)
+        self.process = _process(*process)
 
     def _take_hung(self, data: dict[str, Any]) -> None:
-        self.hung = data
+        self.hung = Hung(str(data["group"] or ""), str(data["what"] or ""), serialization.to_place(data["place"]))
 
     def _take_end(self, data: dict[str, Any]) -> None:
-        self.ending = data
+        incomplete, notes, ran, unused = (_words(data[name]) for name in ("incomplete", "notes", "ran", "unused"))
+        summary = serialization.to_summary(data["summary"])
+        self.ending = Ending(int(data["status"]), incomplete, notes, ran, unused, summary)
+
+
+def _words(data: Any) -> tuple[str, ...]:
+    if not isinstance(data, list):
+        raise TypeError(f"{type(data).__name__} in place of a list")
+    return tuple(str(word) for word in data)
+
+
+def _block(start: int, count: int, same: int, balance: int) -> Block:
+    if start < 0 or count < 0:
+        raise ValueError("a block before the first collective")
+    return Block(int(start), Digest(int(count), int(same), int(balance)))
+
+
+def _process(rank: int, size: int, attempt: int) -> Process:
+    """Return who wrote a part.
+
+    Raises:
+        ValueError: there is no such rank.
+    """
+    if not (-1 <= rank < max(size, _MOST_RANKS) and 0 <= size <= _MOST_RANKS and attempt >= 0):
+        raise ValueError(f"rank {rank} of {size}")
+    return Process(int(rank), int(size), int(attempt))
 
 
 _COPY = "copy the whole folder of the job, and merge again"
@@ -200,16 +259,7 @@ def read(path: Path) -> tuple[Part, list[Finding]]:
         part.complete()
     except RecordError:
         raise
-    except (
-        ValueError,
-        TypeError,
-        KeyError,
-        IndexError,
-        StopIteration,
-        AssertionError,
-        AttributeError,
-        ConfigError,
-    ) as error:
+    except Exception as error:  # what is damaged can break anything
         raise RecordError(f"{path} is damaged: {type(error).__name__}: {error}", "run the job again") from error
     return part, found
 
@@ -223,7 +273,7 @@ def _begun(path: Path, header: Any) -> Part:
     if data["format"] != FORMAT:
         hint = "use one version of syncheck in all ranks"
         raise RecordError(f"{path} was written by syncheck {data['version']}, whose format this one cannot read", hint)
-    return Part(path, data, Process(int(data["rank"]), int(data["size"]), int(data["attempt"])))
+    return Part(path, _process(data["rank"], data["size"], data["attempt"]))
 
 
 def paths(folder: Path) -> list[Path]:
