@@ -107,20 +107,43 @@ class Membership:
             watchdog.arm()
 
     def _agreed(self, store: Any) -> Path | None:
-        wanted = (self._wanted or Path(".syncheck")).absolute()
-        own = f"{wanted / 'job'}-{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:8]}"
-        mine = json.dumps([own, socket.gethostname()])
+        mine = json.dumps([uuid.uuid4().hex, socket.gethostname()])
         value = bytes(store.compare_set(_KEY, "", mine)).decode()
-        path, host = json.loads(value)
-        folder = Path(path)
         if value == mine:
-            folder.mkdir(parents=True)
-            if self._wanted is None:
-                with contextlib.suppress(OSError):
-                    (wanted / ".gitignore").write_text("*\n", encoding="ascii")
-            store.set(_READY, "1")
-            return folder
+            made, problem = self._made()
+            store.set(_READY, json.dumps([str(made or ""), problem]))
+            self.alone = problem
+            return made
+        _, host = json.loads(value)
         store.wait([_READY], _END_TIMEOUT)
+        path, self.alone = json.loads(bytes(store.get(_READY)).decode())
+        if self.alone:
+            return None
+        return self._seen(Path(path), host)
+
+    def _made(self) -> tuple[Path | None, str]:
+        """Make the folder of the job: where the user wants it, else here, else where all of this machine can write.
+
+        Returns:
+            The folder, or None and the reason.
+        """
+        name = f"job-{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:8]}"
+        here = Path(".syncheck").absolute()
+        problem = ""
+        for folder in [self._wanted / name] if self._wanted else [here / name, Path(tempfile.gettempdir(), name)]:
+            try:
+                folder.mkdir(parents=True)
+            except OSError as error:
+                problem = f"cannot write into {folder.parent}: {error.strerror}; name a folder with --ranks-dir"
+                continue
+            if folder.parent == here:
+                with contextlib.suppress(OSError):
+                    (here / ".gitignore").write_text("*\n", encoding="ascii")
+            return folder.absolute(), ""
+        return None, problem
+
+    def _seen(self, folder: Path, host: str) -> Path | None:
+        """Return a folder that another machine may have made; None where it cannot be seen."""
         deadline = time.monotonic() + _VISIBILITY_TIMEOUT
         while not folder.is_dir():
             if time.monotonic() > deadline:

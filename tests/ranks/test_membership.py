@@ -1,6 +1,7 @@
 """How ranks find each other's records, and what they say where they cannot."""
 
 import json
+import tempfile
 
 import pytest
 
@@ -19,7 +20,10 @@ class Store:
         return self.values.setdefault(key, desired.encode())
 
     def set(self, key, value):
-        self.values[key] = value
+        self.values[key] = value.encode()
+
+    def get(self, key):
+        return self.values[key]
 
     def wait(self, keys, timeout):
         del keys, timeout
@@ -48,7 +52,9 @@ def test_the_first_rank_makes_the_folder_and_the_others_find_it(tmp_path, monkey
 def test_a_rank_that_does_not_see_the_folder_says_so(monkeypatch, tmp_path):
     monkeypatch.setattr(rendezvous, "_VISIBILITY_TIMEOUT", 0.2)
     member = Membership(None)
-    member.join(Store(json.dumps([str(tmp_path / "elsewhere"), "other-machine"]).encode()), 1, 2)
+    store = Store(json.dumps(["a job", "other-machine"]).encode())
+    store.set("syncheck/ready", json.dumps([str(tmp_path / "elsewhere"), ""]))
+    member.join(store, 1, 2)
     assert writer.current() is None
     assert "which other-machine has made: there is no shared file system" in member.alone
     assert "--ranks-dir" in member.alone
@@ -60,11 +66,29 @@ def test_a_store_that_cannot_be_used_leaves_the_rank_alone(tmp_path):
     assert member.alone.startswith("the ranks could not agree on a folder: AttributeError")
 
 
-def test_a_folder_that_cannot_be_written_leaves_the_rank_alone(tmp_path):
+def test_a_folder_that_cannot_be_written_leaves_all_ranks_alone_at_once(tmp_path):
     (tmp_path / "file").touch()
-    member = Membership(tmp_path / "file")
-    member.join(Store(), 0, 2)
-    assert "could not agree on a folder: NotADirectoryError" in member.alone
+    store = Store()
+    for rank in range(3):
+        member = Membership(tmp_path / "file")
+        member.join(store, rank, 3)
+        assert member.alone == f"cannot write into {tmp_path / 'file'}: Not a directory; name a folder with --ranks-dir"
+        assert writer.current() is None
+
+
+def test_ranks_in_a_read_only_folder_write_where_all_can(tmp_path, monkeypatch):
+    (tmp_path / ".syncheck").touch()  # root writes everywhere, but not into a file
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    store = Store()
+    for rank in range(2):
+        monkeypatch.setattr(writer, "active", None)
+        member = Membership(None)
+        member.join(store, rank, 2)
+        assert member.alone == ""
+        assert writer.current().folder.parent == tmp_path / "temporary"
+    assert [path.name[:4] for path in (tmp_path / "temporary").iterdir()] == ["job-"]
 
 
 def test_one_process_is_no_job(tmp_path):
