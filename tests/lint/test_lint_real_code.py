@@ -765,3 +765,26 @@ def test_a_loader_may_leave_its_streams_to_a_helper():
     """
     assert "SYN201" in [code for code, _ in found(source.format("pass"))]
     assert not found(source.format("self.helper.fork()"))
+
+
+def test_a_branch_that_warns_is_not_the_usual_one():
+    tests = "\n".join(f"        if options.a{n}:\n            self.b{n} = 1" for n in range(9))
+    assert found(
+        f"""
+import torch
+import warnings
+
+class Scaler:
+    def __init__(self, options):
+        self.device = "cuda"
+        if options.wrong:
+            warnings.warn("there is none")
+            self.device = "cpu"
+{tests}
+
+    def scale(self, x):
+        x = torch.ones(4, device=self.device)
+        with torch.cuda.stream(torch.cuda.Stream()):
+            return x * 3
+"""
+    )[0] == ("SYN101", 33)

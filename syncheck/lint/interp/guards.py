@@ -2,6 +2,7 @@
 
 import ast
 
+_WARNING = frozenset({"warn", "warning", "warn_once", "warning_once"})
 _LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
@@ -11,8 +12,18 @@ def leaves(body: list[ast.stmt]) -> bool:
 
 
 def usual(node: ast.If) -> bool:
-    """Return how a condition that is not known is decided first: a guard is passed by, any other branch is taken."""
+    """Return how a condition that is not known is decided first: a guard is passed by, any other branch is taken.
+
+    A branch that warns is none that most calls take, either.
+    """
+    if not node.orelse and any(_warns(statement) for statement in node.body):
+        return False
     return not leaves(node.body) or leaves(node.orelse)
+
+
+def _warns(statement: ast.stmt) -> bool:
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _WARNING
 
 
 def is_over(body: list[ast.stmt], *, in_callee: bool) -> bool:
