@@ -84,11 +84,11 @@ def enter(variant: str, stack: ExitStack) -> None:
     if variant == "empty mode":
         stack.enter_context(EmptyMode())
     elif variant == "syncheck":
-        import syncheck  # noqa: PLC0415
+        import syncheck
 
         stack.enter_context(syncheck.check(backend="cuda"))
     elif variant == "torch's sanitizer":
-        from torch.cuda import _sanitizer  # noqa: PLC0415
+        from torch.cuda import _sanitizer
 
         _sanitizer.enable_cuda_sanitizer()
 
@@ -117,8 +117,8 @@ def measure(variants: list[str], workload: str, *, profile: bool) -> list[float]
 
 
 def _profile(step: Callable[[], None], steps: int) -> None:
-    import cProfile  # noqa: PLC0415
-    import pstats  # noqa: PLC0415
+    import cProfile
+    import pstats
 
     with cProfile.Profile() as profile:
         for _ in range(steps):

@@ -74,8 +74,8 @@ class _Warm:
 
 
 def _serve() -> None:
-    import torch  # noqa: PLC0415  only in the warm process
-    import torch._dynamo  # noqa: PLC0415  every dispatch mode imports it
+    import torch  # only in the warm process
+    import torch._dynamo  # every dispatch mode imports it
 
     torch.set_num_threads(1)
     for line in sys.stdin:

@@ -15,6 +15,7 @@ from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import Streams
 from syncheck.hb.ids import NO_EVENT, UNKNOWN_SITE, Access, EventId, NamedKind, StreamId
 from syncheck.instrument import collectives
+from syncheck.instrument.c10d import Work
 from syncheck.instrument.collectives import calls, install_calls, install_joining
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import new_plain_event
@@ -99,8 +100,6 @@ class Handles:
 
     def install(self, patches: Patches) -> None:
         """Follow `Work.is_completed`, which lets the host know where it says yes, and waits that block the host."""
-        from torch._C._distributed_c10d import Work  # noqa: PLC0415  not in every build
-
         install_calls(patches, self.add)
         install_joining(patches)
         original_completed, original_wait = Work.is_completed, Work.wait

@@ -156,7 +156,7 @@ def _trace_switch() -> Any:
 
 def start_trace() -> Any:
     """Let torch call its GPU trace callbacks; return the switch, off, or one without effect where others listen."""
-    _c._activate_gpu_trace()  # noqa: SLF001
+    _c._activate_gpu_trace()
     switch = _trace_switch()
     if switch is None or any(getattr(gpu_trace, f"{name}Callbacks").callback_list for name in REGISTRIES):
         return NoSwitch()

@@ -24,7 +24,7 @@ class DispatchPlan:
         self.plan = plan
         self.evaluating = None if plan.evaluating is None else DispatchPlan(func, plan.evaluating, special)
         self.special = special
-        self.call = func._op  # noqa: SLF001  what OpOverload.__call__ calls, one Python frame deeper
+        self.call = func._op  # what OpOverload.__call__ calls, one Python frame deeper
         kept = [a for a in plan.tensors if plan.touches and (a.is_read or a.is_write)]
         self.arguments = tuple((a.position, a.name, a.is_list, a.is_write) for a in kept)
         returns = schema_of(func).returns

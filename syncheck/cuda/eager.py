@@ -36,7 +36,7 @@ def _be_eager(patches: Patches) -> None:
         torch/_dynamo/eval_frame.py, `_callback_from_stance`. The stance is one for all threads.
     """
     frames = import_module("torch._dynamo.eval_frame")
-    set_stance = frames._set_stance  # noqa: SLF001  all of torch's own ways to set it end there
+    set_stance = frames._set_stance  # all of torch's own ways to set it end there
     try:
         wanted = set_stance(frames.DynamoStance("force_eager"))
     except RuntimeError:  # inside of a compiled function, which runs compiled to its end

@@ -269,9 +269,9 @@ class Hooks:
             torch.accelerator.current_stream: self._accelerator_stream(torch.accelerator.current_stream),
             torch.cuda.set_stream: self._chosen(torch.cuda.set_stream),
             torch.cuda.set_device: self._chosen(torch.cuda.set_device),
-            torch.cuda._exchange_device: self._chosen(torch.cuda._exchange_device),  # noqa: SLF001
+            torch.cuda._exchange_device: self._chosen(torch.cuda._exchange_device),
             torch.cuda.current_device: self._asked(torch.cuda.current_device),
-            torch.cuda._sleep: self._sleep(torch.cuda._sleep),  # noqa: SLF001
+            torch.cuda._sleep: self._sleep(torch.cuda._sleep),
         }
         if hasattr(torch.cuda, "use_mem_pool"):
             replacements[torch.cuda.use_mem_pool] = self._use_mem_pool(torch.cuda.use_mem_pool)
@@ -353,7 +353,7 @@ class Hooks:
     def _use_mem_pool(self, original: Any) -> Any:
         @contextlib.contextmanager
         def use_mem_pool(pool: Any, device: Any = None) -> Iterator[None]:
-            index = devices.current_device() if device is None else torch.cuda._utils._get_device_index(device)  # noqa: SLF001
+            index = devices.current_device() if device is None else torch.cuda._utils._get_device_index(device)
             pools = self._threads.state.pools
             before = pools.get(index, 0)
             number = int(pool.id[0] << 20 | pool.id[1]) + 1

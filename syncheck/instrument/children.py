@@ -116,4 +116,4 @@ def _install_spawn(patches: Patches, incomplete: Callable[[str], None], spawned:
 
 
 def _is_loader(child: Any) -> bool:
-    return getattr(child, "_target", None) is _utils.worker._worker_loop  # noqa: SLF001  what DataLoader starts
+    return getattr(child, "_target", None) is _utils.worker._worker_loop  # what DataLoader starts

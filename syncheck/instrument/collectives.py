@@ -11,6 +11,7 @@ import torch
 
 from syncheck.findings import Place
 from syncheck.hb.ids import NO_EVENT, EventId, SiteId
+from syncheck.instrument.c10d import ProcessGroup, c10d
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.plan import Argument, Plan, dtype_name, tensors_in
 from syncheck.instrument.plan import plan_of as plan_of_schema
@@ -80,8 +81,6 @@ def install_calls(patches: Patches, handed_out: Callable[[Any, EventId], None] =
         patches: what to replace.
         handed_out: called with each handle and the event at the end of its collective.
     """
-    from torch._C._distributed_c10d import ProcessGroup  # noqa: PLC0415  not in every build
-
     for name in GROUP_METHODS:
         if hasattr(ProcessGroup, name):
             patches.set(ProcessGroup, name, _followed(getattr(ProcessGroup, name), handed_out))
@@ -116,17 +115,13 @@ def _reduce_name(value: Any) -> str:
 
 def joined() -> None:
     """A process group has just been made: find the records of the other ranks."""
-    from torch.distributed import distributed_c10d as c10d  # noqa: PLC0415  not in every build
-
     member = rendezvous.active
     if member is not None and c10d.get_backend() not in _NO_PROCESSES:
-        member.join(c10d._get_default_store(), c10d.get_rank(), c10d.get_world_size())  # noqa: SLF001
+        member.join(c10d._get_default_store(), c10d.get_rank(), c10d.get_world_size())
 
 
 def install_joining(patches: Patches) -> None:
     """Call `joined` whenever a process group has been made."""
-    from torch.distributed import distributed_c10d as c10d  # noqa: PLC0415  not in every build
-
     original = c10d.init_process_group
 
     @wraps(original)
@@ -250,9 +245,6 @@ def _pairs(me: int, sent: list[int], got: list[int]) -> tuple[tuple[int, int, in
 
 def _group(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Group | None, int]:
     """Return a collective's group, and this rank's place in it."""
-    from torch._C._distributed_c10d import ProcessGroup  # noqa: PLC0415  not in every build
-    from torch.distributed import distributed_c10d as c10d  # noqa: PLC0415  not in every build
-
     found = argument(func, "process_group", args, kwargs)
     found = argument(func, "group_name", args, kwargs) if found is None else found
     if isinstance(found, str):
@@ -262,7 +254,7 @@ def _group(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Gr
         found = ProcessGroup.unbox(found)
     if found is None:
         return None, -1
-    members = c10d._world.pg_group_ranks.get(found)  # noqa: SLF001
+    members = c10d._world.pg_group_ranks.get(found)
     if members is None:
         return None, -1
     known = _groups.get(found.group_name)

@@ -1,6 +1,5 @@
 """Torch's private names, each in one place: what a new version of torch may change."""
 # Here and nowhere else private names of torch are used without a reason of their own:
-# ruff: noqa: SLF001
 
 from collections.abc import Callable
 from operator import attrgetter
@@ -12,6 +11,8 @@ import torch.utils.data._utils.worker
 from torch.utils._python_dispatch import _disable_current_modes as disable_dispatch_modes
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack as current_dispatch_modes
 from torch.utils._python_dispatch import _pop_mode as pop_dispatch_mode
+
+from syncheck.instrument.c10d import c10d
 
 __all__ = ["current_dispatch_modes", "disable_dispatch_modes", "pop_dispatch_mode"]
 
@@ -73,15 +74,11 @@ def engine() -> Any:
 
 def default_store() -> Any:
     """Return the store of the default process group."""
-    from torch.distributed import distributed_c10d as c10d  # noqa: PLC0415  not in every build
-
     return c10d._get_default_store()
 
 
 def process_group_ranks(group: Any) -> Any:
     """Return rank -> rank in the group of a process group's members; None if it is not known."""
-    from torch.distributed import distributed_c10d as c10d  # noqa: PLC0415  not in every build
-
     return c10d._world.pg_group_ranks.get(group)
 
 

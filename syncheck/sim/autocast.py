@@ -98,7 +98,7 @@ class Autocast:
 
     def _unregister(self) -> None:
         if self._library is not None:
-            self._library._destroy()  # noqa: SLF001  torch has no public name
+            self._library._destroy()  # torch has no public name
             self._library = None
 
     def _kernels(self) -> dict[str, Kernel]:
@@ -201,7 +201,7 @@ class Autocast:
 
 def _is_weight(tensor: torch.Tensor) -> bool:
     is_leaf = tensor.requires_grad and tensor.is_leaf
-    return is_leaf and tensor.dtype == torch.float32 and not tensor._is_view()  # noqa: SLF001  torch has no public name
+    return is_leaf and tensor.dtype == torch.float32 and not tensor._is_view()  # torch has no public name
 
 
 def _pass_on(operator: Any) -> Kernel:

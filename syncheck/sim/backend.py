@@ -168,7 +168,7 @@ class Simulator:
 
         patches.everywhere({original: run})
         variable: Any = torch.autograd.Variable
-        patches.set(variable, "_execution_engine", Engine(variable._execution_engine, backward))  # noqa: SLF001  no public name
+        patches.set(variable, "_execution_engine", Engine(variable._execution_engine, backward))  # no public name
         apply = torch.autograd.Function.apply.__func__  # type: ignore[attr-defined]  # a class method
         device = self.runtime.memory.device
 

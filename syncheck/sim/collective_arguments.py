@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 
+from syncheck.instrument.c10d import ProcessGroup, Work
 from syncheck.instrument.collectives import argument
 from syncheck.instrument.plan import Plan
 from syncheck.semantics.collectives import FLAT
@@ -56,8 +57,6 @@ def _flat(base: str, args: tuple[Any, ...]) -> list[Any]:
 
 
 def _group_size(args: tuple[Any, ...]) -> int:
-    from torch._C._distributed_c10d import ProcessGroup  # noqa: PLC0415  not in every build
-
     return int(ProcessGroup.unbox(args[2]).size())
 
 
@@ -75,8 +74,6 @@ def asks_for_handle(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 def group_name(args: tuple[Any, ...]) -> str:
     """Return the name of the group among a collective's arguments; "" if there is none."""
-    from torch._C._distributed_c10d import ProcessGroup  # noqa: PLC0415  not in every build
-
     for value in args:
         if isinstance(value, torch.ScriptObject):
             try:
@@ -88,7 +85,5 @@ def group_name(args: tuple[Any, ...]) -> str:
 
 def work_in(result: Any) -> Any:
     """Return the handle in a collective's result."""
-    from torch._C._distributed_c10d import Work  # noqa: PLC0415  not in every build
-
     boxed = result if isinstance(result, torch.ScriptObject) else result[-1]
     return Work.unbox(boxed)

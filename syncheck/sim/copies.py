@@ -165,7 +165,7 @@ class Copies:
         # a conversion runs on the device it starts from, for a copy to the host after it: values are the same
         recorder = self._recorder(here, target)
         with self._runtime.unmonitored():
-            result: torch.Tensor = _ops._to_copy.default(source.detach(), **kwargs)  # noqa: SLF001  torch's own name
+            result: torch.Tensor = _ops._to_copy.default(source.detach(), **kwargs)  # torch's own name
         storage = result.untyped_storage()
         if target != HOST_DEVICE:
             self._backward.enter_node(target)

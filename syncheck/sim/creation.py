@@ -56,7 +56,7 @@ class Creation:
             torch/jit/_builtins.py.
         """
         self._patches.set(torch, name, function)
-        table: Any = torch.jit._builtins._get_builtin_table()  # type: ignore[no-untyped-call]  # noqa: SLF001  no public name
+        table: Any = torch.jit._builtins._get_builtin_table()  # type: ignore[no-untyped-call]  # no public name
         table[id(function)] = f"aten::{name}"
         self._patches.finally_do(lambda: table.pop(id(function), None) and None)
 

@@ -217,7 +217,7 @@ class Distributed:
             result = func(*args, **kwargs)
         outputs = tensors_in(result)
         for tensor in outputs:
-            torch.ops._c10d_functional.wait_tensor(tensor)  # noqa: SLF001  the values are there at once
+            torch.ops._c10d_functional.wait_tensor(tensor)  # the values are there at once
             if self._memory.of(tensor) is None:
                 self._memory.tag(tensor.untyped_storage(), device, self._gpus.site())
         memory = self._memory

@@ -115,9 +115,9 @@ class SimulatedEvent(ProgramObject):
         runtime = self._runtime
         runtime.enter()
         runtime.gpus.monitor.elapsed(self._ident, end_event.ident, runtime.gpus.site())
-        if not (self._timing and end_event._timing):  # noqa: SLF001  same class
+        if not (self._timing and end_event._timing):  # same class
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
-        began, ended = self._recorded_at, end_event._recorded_at  # noqa: SLF001
+        began, ended = self._recorded_at, end_event._recorded_at
         if began is None or ended is None:
             raise ValueError("Both events must be recorded before calculating elapsed time.")
         return (ended - began) * 1000

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from syncheck.instrument.c10d import ProcessGroup, Work, c10d
 from syncheck.instrument.collectives import install_calls, joined
 from syncheck.instrument.patching import Patches
 from syncheck.ranks import watchdog
@@ -17,9 +18,6 @@ def install_distributed(distributed: Distributed, patches: Patches) -> None:
     """Let "nccl" be a backend."""
     if not torch.distributed.is_available():
         return
-    from torch._C._distributed_c10d import ProcessGroup, Work  # noqa: PLC0415  not in every build
-    from torch.distributed import distributed_c10d as c10d  # noqa: PLC0415
-
     install_calls(patches)
     patches.set(ProcessGroup, "_start_coalescing", lambda *_: distributed.start_coalescing())
     patches.set(ProcessGroup, "_end_coalescing", lambda *_: distributed.end_coalescing())
@@ -99,7 +97,7 @@ def _install_groups(distributed: Distributed, c10d: Any, patches: Patches) -> No
 
     patches.everywhere({original_init: init_process_group, original_new: new_group, original_backend: get_backend})
     patches.everywhere({c10d.is_nccl_available: lambda: True})
-    original_device = c10d._get_object_coll_device  # noqa: SLF001  torch offers no public name
+    original_device = c10d._get_object_coll_device  # torch offers no public name
     patches.everywhere({original_device: _object_device(get_backend, original_device)})
 
 

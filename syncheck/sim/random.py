@@ -96,7 +96,7 @@ class DeviceGenerator(RawGenerator):
 
     def take_over(self, other: "DeviceGenerator") -> None:
         """Take over the state of another generator."""
-        self._own_seed, self._offset = other._own_seed, other._offset  # noqa: SLF001  same class
+        self._own_seed, self._offset = other._own_seed, other._offset  # same class
 
     @contextmanager
     def drawing(self, n_numbers: int) -> Iterator[RawGenerator]:

@@ -71,7 +71,7 @@ class TensorShim:
         patches.set(torch.Tensor, "is_cuda", property(lambda t: device(t).type == "cuda"))
         patches.set(torch.Tensor, "is_cpu", property(lambda t: device(t).type == "cpu"))
 
-        make = torch.Tensor._make_wrapper_subclass  # noqa: SLF001  what tensors that hold others are made by
+        make = torch.Tensor._make_wrapper_subclass  # what tensors that hold others are made by
 
         def make_wrapper(*args: Any, **kwargs: Any) -> Any:
             if torch.device(kwargs.get("device") or "cpu").type == "cuda":
@@ -141,7 +141,7 @@ class TensorShim:
         for name, make in replacements.items():
             replace_method(self._patches, name, make)
         lazy: Any = torch.nn.parameter.UninitializedTensorMixin  # type: ignore[attr-defined]  # torch does not export it
-        allowed = [getattr(torch.Tensor, method.__name__, method) for method in lazy._allowed_methods]  # noqa: SLF001
+        allowed = [getattr(torch.Tensor, method.__name__, method) for method in lazy._allowed_methods]
         self._patches.set(lazy, "_allowed_methods", allowed)
 
     def copy_(self, original: Any, target: torch.Tensor, src: Any, non_blocking: bool = False) -> torch.Tensor:
@@ -232,7 +232,7 @@ def install_module_moves(patches: Patches) -> None:
         torch/nn/modules/module.py, `Module.to`, parses its arguments in C++.
     """
     functions: Any = nn_module
-    parse = functions._parse_to  # noqa: SLF001
+    parse = functions._parse_to
 
     def parse_to(*args: Any, **kwargs: Any) -> Any:
         if args and isinstance(args[0], int) and not isinstance(args[0], bool):

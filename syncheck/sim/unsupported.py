@@ -114,7 +114,7 @@ def _install_compile(note: Callable[[str], None], patches: Patches) -> None:
 def _install_profiler(patches: Patches) -> None:
     """Accept CUDA activities and leave them out: there is no GPU to profile."""
     cuda = torch.profiler.ProfilerActivity.CUDA
-    profile = torch.profiler.profiler._KinetoProfile  # noqa: SLF001  the base of torch.profiler.profile
+    profile = torch.profiler.profiler._KinetoProfile  # the base of torch.profiler.profile
     original = profile.__init__
 
     @wraps(original)

@@ -21,7 +21,7 @@ def programs() -> list[str]:
 @pytest.mark.parametrize("n_devices", [1, 2])
 @pytest.mark.parametrize("name", programs())
 def test_a_correct_program_has_no_findings(name: str, n_devices: int, tmp_path: Path) -> None:
-    import torch  # noqa: PLC0415  only where there are GPUs
+    import torch  # only where there are GPUs
 
     if n_devices > torch.cuda.device_count():
         pytest.skip("it needs two GPUs")

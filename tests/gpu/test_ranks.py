@@ -24,7 +24,7 @@ ON_NCCL = {
 
 @pytest.fixture(autouse=True)
 def two_gpus():
-    import torch  # noqa: PLC0415  only where there are GPUs
+    import torch  # only where there are GPUs
 
     if torch.cuda.device_count() < 2:
         pytest.skip("it needs two GPUs")

@@ -156,7 +156,7 @@ def test_a_new_tensor_where_an_old_block_was_ends_the_old_one(gpu):
 
 
 def test_waiting_for_a_functional_collective_touches_nothing(gpu):
-    import torch.distributed._functional_collectives  # noqa: PLC0415  defines the operators
+    import torch.distributed._functional_collectives  # defines the operators
 
     a = torch.ones(4)
     torch.ops._c10d_functional.wait_tensor(a)
