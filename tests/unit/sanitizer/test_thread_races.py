@@ -7,7 +7,7 @@ import pytest
 
 from syncheck.run.trace import codec
 from syncheck.sanitizer.session import Session
-from tests.unit.test_session import Program
+from tests.unit.sanitizer.program import Program
 
 MAIN, LOADER, WRITER = 1, 2, 3
 NAMES = {0: "", MAIN: "MainThread", LOADER: "loader", WRITER: "writer"}
