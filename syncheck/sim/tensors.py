@@ -13,6 +13,9 @@ from syncheck.sim.copies import Copies
 from syncheck.sim.placement import raw_device
 from syncheck.sim.runtime import Runtime
 
+_WRAPPED = "_syncheck_device"
+"""Where a tensor that holds others keeps the virtual device that it was made for."""
+
 
 class _DeviceCopy(torch.autograd.Function):
     """A copy to another device; its gradient goes back the same way."""
@@ -63,7 +66,10 @@ class TensorShim:
         if found.type != "cpu":
             return found
         index = self.memory.device(tensor)
-        return found if index == HOST_DEVICE else self.runtime.torch_devices[index]
+        if index == HOST_DEVICE:
+            wrapped: torch.device = tensor.__dict__.get(_WRAPPED, found)
+            return wrapped
+        return self.runtime.torch_devices[index]
 
     def _install_properties(self) -> None:
         patches, device = self._patches, self.device
@@ -74,9 +80,12 @@ class TensorShim:
         make = torch.Tensor._make_wrapper_subclass  # what tensors that hold others are made by
 
         def make_wrapper(*args: Any, **kwargs: Any) -> Any:
-            if torch.device(kwargs.get("device") or "cpu").type == "cuda":
-                kwargs["device"] = "cpu"  # there is no other; the property looks at the tensors inside
-            return make(*args, **kwargs)
+            wanted = torch.device(kwargs.get("device") or "cpu")
+            if wanted.type != "cuda":
+                return make(*args, **kwargs)
+            made = make(*args, **{**kwargs, "device": "cpu"})  # there is no other
+            made.__dict__[_WRAPPED] = self.runtime.torch_devices[self.runtime.index_of(wanted)]
+            return made
 
         patches.set(torch.Tensor, "_make_wrapper_subclass", staticmethod(make_wrapper))
 

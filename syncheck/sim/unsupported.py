@@ -8,11 +8,13 @@ from typing import Any
 import torch
 import torch.cuda.nccl
 import torch.cuda.nvtx
+import torch.export
 import torch.profiler
+from torch._subclasses.fake_tensor import FakeTensor
 
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import C
-from syncheck.sim.errors import refuse
+from syncheck.sim.errors import NotSimulatedError, refuse
 from syncheck.sim.tuning import WITHOUT_EFFECT, install_tuning
 
 _CUDA_ONLY = ("_cuda_", "_gds_")
@@ -27,6 +29,7 @@ def install_unsupported(note: Callable[[str], None], patches: Patches) -> None:
     _install_nvtx(patches)
     _install_ctc_loss(patches)
     _install_one_hot(patches)
+    _install_fake_gradients(patches)
     install_tuning(patches)
     patches.set(C, "__getattr__", _missing_function)
 
@@ -76,6 +79,56 @@ def _install_one_hot(patches: Patches) -> None:
         return hot.scatter_(-1, tensor.unsqueeze(-1), 1)
 
     patches.set(torch.nn.functional, "one_hot", one_hot)
+
+
+def _install_fake_gradients(patches: Patches) -> None:
+    """Refuse fake tensors of a GPU that need a gradient: the CPU build of torch ends the process at their first use.
+
+    Source:
+        torch/csrc/autograd/input_metadata.cpp asks for the stream of their device;
+        c10/core/impl/DeviceGuardImplInterface.h, `getDeviceGuardImpl`, raises where no error can be raised.
+    """
+    getset: Any = C.TensorBase.requires_grad
+    original_new, original_set = FakeTensor.__new__, torch.Tensor.requires_grad_
+
+    def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        made = original_new(cls, *args, **kwargs)
+        _check_fake(made, needs_gradient=getset.__get__(made))
+        return made
+
+    def set_requires_grad(tensor: Any, value: bool) -> None:
+        _check_fake(tensor, needs_gradient=value)
+        getset.__set__(tensor, value)
+
+    def requires_grad_(tensor: Any, requires_grad: bool = True) -> Any:
+        _check_fake(tensor, needs_gradient=requires_grad)
+        return original_set(tensor, requires_grad)
+
+    export = torch.export.export
+
+    @wraps(export)
+    def refuse_or_export(mod: Any, *args: Any, **kwargs: Any) -> Any:
+        for parameter in mod.parameters():  # here, as the compiler would take the error for its own
+            if parameter.is_cuda and parameter.requires_grad:
+                raise _unsupported_gradient()
+        return export(mod, *args, **kwargs)
+
+    patches.set(torch.export, "export", refuse_or_export)
+    patches.set(FakeTensor, "__new__", staticmethod(new))
+    patches.set(FakeTensor, "requires_grad", property(getset.__get__, set_requires_grad))
+    patches.set(FakeTensor, "requires_grad_", requires_grad_)
+
+
+def _check_fake(tensor: FakeTensor, *, needs_gradient: bool) -> None:
+    if needs_gradient and tensor.fake_device.type == "cuda":
+        raise _unsupported_gradient()
+
+
+def _unsupported_gradient() -> NotSimulatedError:
+    return NotSimulatedError(
+        "a fake tensor of a GPU that needs a gradient (torch.export and AOTAutograd make such)",
+        "export, or trace, the model while it is on the CPU",
+    )
 
 
 def _as_numbers(lengths: Any) -> Any:

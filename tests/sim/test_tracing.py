@@ -1,0 +1,80 @@
+"""What looks at a program in place of running it: right on simulated GPUs, or refused by name; the process lives on."""
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+
+import syncheck
+from tests.sim.conftest import run_program
+
+TRACED = """
+import torch
+from functorch.compile import aot_function, nop
+from torch._subclasses.fake_tensor import FakeTensorMode
+model, x = torch.nn.Linear(4, 4).cuda(), torch.ones(2, 4, device="cuda")
+try:
+    {call}
+except Exception as error:
+    assert "is not simulated" in str(error), error
+    assert "on the CPU" in str(error)
+    print("refused")
+assert model(x).is_cuda
+"""
+CALLS = {
+    "export": "torch.export.export(model, (x,))",
+    "strict export": "torch.export.export(model, (x,), strict=True)",
+    "ahead of time": "aot_function(torch.sin, fw_compiler=nop)(model.weight)",
+    "fake tensors": "FakeTensorMode().from_tensor(model.weight) * 2",
+}
+
+
+@pytest.fixture
+def checked():
+    with syncheck.check(backend="sim") as report:
+        yield report
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_tracing_with_gradients_is_refused_and_the_process_lives_on(call, tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(TRACED.format(call=call))
+    status, report, log = run_program(path, tmp_path)
+    assert status == 0, log
+    assert "refused" in log
+    assert report["findings"] == []
+
+
+def test_programs_are_traced_where_that_runs_them(checked):
+    model, x = torch.nn.Linear(4, 4).cuda(), torch.ones(2, 4, device="cuda")
+    assert make_fx(model)(x)(x).is_cuda
+    assert torch.fx.symbolic_trace(model)(x).is_cuda
+    assert torch.vmap(lambda row: row.sum())(x).is_cuda
+    assert torch.func.jacrev(lambda row: row * 2)(x).is_cuda
+    assert torch.func.functionalize(lambda value: value.add_(1))(x).is_cuda
+
+
+def test_the_fake_of_a_tensor_says_which_gpu_that_is_on(checked):
+    fake = FakeTensorMode().from_tensor(torch.ones(3, device="cuda:1"))
+    assert (fake * 2).device == torch.device("cuda", 1)
+
+
+def test_a_tensor_that_holds_others_says_which_gpu_it_was_made_for(checked):
+    class Wrapper(torch.Tensor):
+        @staticmethod
+        def __new__(cls, inner):
+            return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype, device=inner.device)
+
+        def __init__(self, inner):
+            self.inner = inner
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            opened = [value.inner if isinstance(value, Wrapper) else value for value in args]
+            return Wrapper(func(*opened, **(kwargs or {})))
+
+    wrapped = Wrapper(torch.ones(3, device="cuda:1"))
+    assert (wrapped * 2).device == torch.device("cuda", 1)
+    assert wrapped.is_cuda
+    assert wrapped.get_device() == 1
+    assert Wrapper(torch.ones(3)).device.type == "cpu"
