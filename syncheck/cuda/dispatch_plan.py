@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from syncheck.instrument.plan import Plan
-from syncheck.instrument.torch_internals import C, schema_of
+from syncheck.instrument.torch_internals import is_composite, schema_of
 from syncheck.semantics.operators import ALLOCATING, SILENT
 from syncheck.semantics.waits import WANTS_NUMBER
 
@@ -20,7 +20,7 @@ class DispatchPlan:
 
     def __init__(self, func: Any, plan: Plan, special: Any) -> None:
         self.func = func  # keeps it alive: plans are found by its id
-        self.is_composite = _is_composite(func)
+        self.is_composite = is_composite(func)
         self.plan = plan
         self.evaluating = None if plan.evaluating is None else DispatchPlan(func, plan.evaluating, special)
         self.special = special
@@ -59,13 +59,3 @@ def is_silent(func: Any) -> bool:
     if func.namespace != "aten" or f"{base}.{schema.overload_name}" in WANTS_NUMBER:
         return False
     return torch.Tag.pointwise in func.tags or base in SILENT or base.startswith("_foreach_")
-
-
-def _is_composite(func: Any) -> bool:
-    """Return whether an operator is made of others, which the mode sees only if it takes it apart: in inference mode.
-
-    Source:
-        torch/_ops.py, `OpOverload.decompose`; with autograd such operators are taken apart before they get here.
-    """
-    key = C.DispatchKey.CompositeImplicitAutograd
-    return bool(func.has_kernel_for_dispatch_key(key)) if hasattr(func, "has_kernel_for_dispatch_key") else False

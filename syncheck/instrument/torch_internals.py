@@ -2,6 +2,7 @@
 # Here and nowhere else private names of torch are used without a reason of their own:
 
 from collections.abc import Callable
+from functools import cache
 from operator import attrgetter
 from typing import Any
 
@@ -45,6 +46,17 @@ next_sequence_number: Callable[[], int] = C._autograd._get_sequence_nr
 def schema_of(func: Any) -> Any:
     """Return the schema of an operator."""
     return func._schema
+
+
+@cache
+def is_composite(func: Any) -> bool:
+    """Return whether an operator is made of others, which a mode sees only if it takes it apart: in inference mode.
+
+    Source:
+        torch/_ops.py, `OpOverload.decompose`; with autograd such operators are taken apart before they get to a mode.
+    """
+    key = C.DispatchKey.CompositeImplicitAutograd
+    return bool(func.has_kernel_for_dispatch_key(key)) if hasattr(func, "has_kernel_for_dispatch_key") else False
 
 
 def sequence_number(node: Any) -> int:

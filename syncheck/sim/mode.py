@@ -6,7 +6,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from syncheck.instrument.torch_internals import C, HigherOrderOperator
+from syncheck.instrument.torch_internals import C, HigherOrderOperator, is_composite
 from syncheck.sim.dispatch import Dispatcher
 from syncheck.sim.errors import NotSimulatedError
 
@@ -61,8 +61,7 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
         """
         known = self._composite.get(func)
         if known is None:
-            has_parts = func.has_kernel_for_dispatch_key(C.DispatchKey.CompositeImplicitAutograd)
-            known = self._composite[func] = has_parts and not self._dispatcher.is_special(func)
+            known = self._composite[func] = is_composite(func) and not self._dispatcher.is_special(func)
         return known
 
     def _take_apart(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -111,6 +111,7 @@ def test_memory_that_is_released_is_free_though_tensors_name_it(machine, program
 def test_a_write_stands_for_the_read_of_the_same_part(machine):
     x = tensor(machine)
     assert [write for *_, write in machine.accesses([(x, False), (x, True)])] == [True]
+    assert [write for *_, write in machine.accesses([(x, True), (x, False)])] == [True]
     row = Tensor(x.block, (0, 1))
     assert len(machine.accesses([(x, False), (row, True)])) == 2
 

@@ -1,0 +1,68 @@
+"""Virtual GPUs, and the calls that they make of a monitor."""
+
+from contextlib import contextmanager
+
+import pytest
+
+from syncheck.instrument.findings import NewFindings
+from syncheck.instrument.sites import SiteTable
+from syncheck.sanitizer.session import Session
+from syncheck.sim.backend import Simulator
+from tests.unit.recording import Recording
+
+
+class Gpus:
+    """Virtual GPUs that a block of a test sees.
+
+    Attributes:
+        calls: the calls so far, as text.
+    """
+
+    def __init__(self, n_devices):
+        findings = NewFindings()
+        self.session = Session(lambda rule: True, "virtual GPUs", findings.add)
+        self.monitor = Recording(self.session, n_devices)
+        self.sites, self.notes = SiteTable(), []
+        self.simulator = Simulator(n_devices, self.monitor, self.sites, self.notes.append, findings, lambda: None)
+        self.runtime = self.simulator.runtime
+
+    @property
+    def calls(self):
+        return self.monitor.calls
+
+    @contextmanager
+    def calling(self):
+        """Give the list of the calls that a block makes."""
+        start, made = len(self.calls), []
+        yield made
+        self.simulator.flush_calls()
+        made += self.calls[start:]
+
+    def calls_of(self, function):
+        """Return the calls that a function makes, and what comes of it when its result is gone."""
+        with self.calling() as made:
+            result = function()
+            del result
+        return made
+
+    def codes(self):
+        self.simulator.flush_calls()
+        return [finding.rule.code for finding in self.session.report(self.sites).findings]
+
+
+def watched(n_devices):
+    gpus = Gpus(n_devices)
+    with gpus.simulator.watching():
+        yield gpus
+
+
+@pytest.fixture
+def gpu():
+    """One virtual GPU."""
+    yield from watched(1)
+
+
+@pytest.fixture
+def gpus():
+    """Two virtual GPUs."""
+    yield from watched(2)

@@ -1,0 +1,62 @@
+"""The dispatch mode."""
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+
+def test_operators_of_the_program_are_seen(gpu):
+    with torch.library._scoped_library("mode_test", "FRAGMENT") as library:
+        library.define("twice(Tensor x) -> Tensor")
+        library.impl("twice", lambda x: x * 2, "CompositeExplicitAutograd")
+        x = torch.ones(2, device="cuda")
+        made = gpu.calls_of(lambda: torch.ops.mode_test.twice(x))
+    assert any("mode_test::twice" in call for call in made)
+
+
+def test_fake_tensors_have_no_memory(gpu):
+    with FakeTensorMode():
+        torch.ones(2) + 1
+        assert gpu.calls_of(lambda: torch.ones(2) + 1) == []
+
+
+def test_a_tensor_that_holds_others_is_taken_apart(gpu):
+    class Doubled(torch.Tensor):
+        @staticmethod
+        def __new__(cls, inner):
+            made = torch.Tensor._make_wrapper_subclass(cls, inner.shape)
+            made.inner = inner
+            return made
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            return func(*(arg.inner if isinstance(arg, Doubled) else arg for arg in args), **(kwargs or {}))
+
+    x = torch.ones(3, device="cuda")
+    assert "launch cuda:0 mul r1 w2" in gpu.calls_of(lambda: Doubled(x).mul(2))
+
+
+def test_a_plain_subclass_is_a_tensor_like_any_other(gpu):
+    class Named(torch.Tensor):
+        pass
+
+    x = torch.ones(3, device="cuda").as_subclass(Named)
+    assert "launch cuda:0 mul r1 w2" in gpu.calls_of(lambda: x.mul(2))
+
+
+def test_the_host_reads_the_condition_of_a_branch(gpu):
+    x = torch.ones(3, device="cuda")
+    made = gpu.calls_of(lambda: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)))
+    assert "sync cuda:0" in made
+    assert any("launch cuda:0 sin" in call for call in made)
+
+
+@pytest.mark.parametrize("ask", [bool, float, torch.Tensor.item], ids=["bool", "float", "item"])
+def test_the_host_waits_in_inference_mode_too(gpu, ask):
+    """Without a gradient, operators that are made of others come here whole."""
+    x = torch.ones(1, device="cuda")
+    with torch.inference_mode():
+        assert gpu.calls_of(lambda: ask(x)) == ["launch cuda:0 _local_scalar_dense r1", "sync cuda:0"]
+        layer = torch.nn.Linear(4, 4, device="cuda")
+        made = gpu.calls_of(lambda: layer(torch.ones(2, 4, device="cuda")))
+    assert any(call.startswith("launch cuda:0 addmm") for call in made)
