@@ -1,0 +1,56 @@
+"""`torch.autocast("cuda")` follows CUDA's lists of operators."""
+
+import pytest
+import torch
+
+
+@pytest.fixture
+def x(gpu):
+    return torch.ones(2, 2, device="cuda")
+
+
+@pytest.mark.parametrize(
+    ("work", "dtype"),
+    [
+        (lambda x: x @ x, torch.float16), (lambda x: x + x, torch.float32), (lambda x: x.half().exp(), torch.float32),
+        (lambda x: x.half().sum(), torch.float32), (lambda x: x.half().sum(dtype=torch.float16), torch.float16),
+        (lambda x: torch.addcmul(x.half(), x, x.half()), torch.float32),
+        (lambda x: x.double() @ x.double(), torch.float64),
+        (lambda x: x.half() + x.half(), torch.float16),
+    ],
+    ids=["mm", "add", "exp", "sum", "sum to half", "the widest", "double", "no list"],
+)  # fmt: skip
+def test_each_list_has_its_precision(x, work, dtype):
+    with torch.autocast("cuda"):
+        assert work(x).dtype == dtype
+
+
+def test_the_lower_precision_may_be_chosen(x):
+    with torch.autocast("cuda", dtype=torch.bfloat16):
+        assert (x @ x).dtype == torch.bfloat16
+    with torch.autocast("cuda", enabled=False):
+        assert (x @ x).dtype == torch.float32
+
+
+def test_tensors_of_the_cpu_are_left_alone(x):
+    with torch.autocast("cuda"):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
+
+
+def test_blocks_are_nested(x):
+    with torch.autocast("cuda"):
+        with torch.autocast("cuda", enabled=False):
+            assert (x @ x).dtype == torch.float32
+        assert (x @ x).dtype == torch.float16
+    assert (x @ x).dtype == torch.float32
+    assert not torch.is_autocast_enabled("cpu")
+
+
+def test_binary_cross_entropy_is_banned_as_on_cuda(x):
+    probability = torch.full((2, 2), 0.5)
+    with torch.autocast("cuda"):
+        assert torch.nn.functional.binary_cross_entropy(probability, probability) > 0  # on the CPU
+    with torch.autocast("cuda"), pytest.raises(RuntimeError, match="unsafe to autocast"):
+        torch.nn.functional.binary_cross_entropy(x.half(), x.half())
