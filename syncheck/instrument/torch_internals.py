@@ -34,6 +34,8 @@ nn_module = C._nn
 """The part of the extension module that `nn.Module.to` calls."""
 BelowAutograd = C._AutoDispatchBelowAutograd
 DisableAutocast = C._DisableAutocast
+DisableTorchFunction = C.DisableTorchFunction
+"""Switches off what the program puts around functions of torch, such as a default device."""
 SetExcludeDispatchKeyGuard = C._SetExcludeDispatchKeyGuard
 registrations_for_key: Callable[[str], list[str]] = C._dispatch_get_registrations_for_dispatch_key
 storage_key: Callable[[torch.UntypedStorage], int] = attrgetter("_cdata")

@@ -13,7 +13,7 @@ from syncheck.hb.ids import NO_EVENT, AllocationId, EventId, LookedUp, NamedKind
 from syncheck.instrument.findings import NewFindings
 from syncheck.instrument.locked_monitor import LockedMonitor
 from syncheck.instrument.namer import Namer
-from syncheck.instrument.torch_internals import disable_dispatch_modes
+from syncheck.instrument.torch_internals import DisableTorchFunction, disable_dispatch_modes
 from syncheck.sanitizer.monitor import Monitor
 from syncheck.sanitizer.race_context import UNSEEN_WRITE
 from syncheck.semantics.copies import HOST_DEVICE
@@ -155,8 +155,8 @@ class Runtime:
 
     @contextmanager
     def unmonitored(self) -> Iterator[None]:
-        """Run torch operators without being seen."""
-        with disable_dispatch_modes(), torch.no_grad():
+        """Run torch operators without being seen, whatever device the program has made the default one."""
+        with disable_dispatch_modes(), torch.no_grad(), DisableTorchFunction():
             yield
 
     # -- processes

@@ -1,0 +1,70 @@
+"""What is made is on the virtual device that the program names."""
+
+import pytest
+import torch
+
+MAKERS = {
+    "tensor": lambda device: torch.tensor([1.0, 2.0], device=device),
+    "as_tensor": lambda device: torch.as_tensor([1.0, 2.0], device=device),
+    "zeros": lambda device: torch.zeros(2, device=device),
+    "arange": lambda device: torch.arange(2.0, device=device),
+    "zeros_like": lambda device: torch.zeros_like(torch.ones(2), device=device),
+    "new_zeros": lambda device: torch.ones(2).new_zeros(2, device=device),
+    "new_tensor": lambda device: torch.ones(2).new_tensor([1.0, 2.0], device=device),
+    "new": lambda device: torch.ones(2, device=device).new(2),
+}
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("device", [1, "cuda:1", torch.device("cuda", 1)], ids=["number", "name", "device"])
+def test_a_device_is_named_in_several_ways(gpus, name, device):
+    assert MAKERS[name](device).device == torch.device("cuda", 1)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_inside_of_a_block_of_a_device_it_need_not_be_named(gpus, name):
+    with torch.device("cuda:1"):
+        assert MAKERS[name](None).device.type == "cuda"
+
+
+def test_values_are_copied_to_the_device_and_the_host_waits(gpu):
+    assert gpu.calls_of(lambda: torch.tensor([1.0], device="cuda"))[-2:] == ["sync cuda:0", "free 1"]
+    assert torch.tensor([[1, 2]], device="cuda").tolist() == [[1, 2]]
+
+
+def test_options_are_kept(gpu):
+    x = torch.tensor([1.0], device="cuda", dtype=torch.float16, requires_grad=True)
+    assert (x.dtype, x.requires_grad) == (torch.float16, True)
+    assert torch.tensor([1.0], pin_memory=True).is_pinned()
+    assert torch.zeros(2, pin_memory=True).is_pinned()
+
+
+def test_tensors_inside_of_lists_are_read_by_the_host(gpu):
+    x = torch.ones(1, device="cuda")
+    assert torch.tensor([x, 2.0]).tolist() == [1, 2]
+    assert torch.as_tensor(x) is x
+    assert torch.as_tensor(x, device="cpu").device.type == "cpu"
+
+
+def test_like_a_gpu_tensor_on_the_cpu(gpu):
+    x = torch.ones(2, 3, device="cuda", dtype=torch.float16)
+    made = torch.zeros_like(x, device="cpu")
+    assert (made.device.type, made.shape, made.dtype) == ("cpu", (2, 3), torch.float16)
+    assert x.new_ones(2, device="cpu").dtype == torch.float16
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_sparse_tensors_lie_where_they_are_wanted(gpu):
+    sparse = torch.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (3,), device="cuda")
+    assert sparse.is_cuda
+    assert sparse.to_dense().tolist() == [1, 2, 0]
+
+
+def test_a_generator_must_be_of_the_same_kind(gpu):
+    with pytest.raises(RuntimeError, match="Expected a 'cuda' device type for generator but found 'cpu'"):
+        torch.rand(2, device="cuda", generator=torch.Generator())
+    torch.rand(2, device="cuda", generator=torch.Generator("cuda"))
+
+
+def test_scripts_still_know_the_functions(gpu):
+    assert torch.jit._builtins._find_builtin(torch.zeros) == "aten::zeros"
