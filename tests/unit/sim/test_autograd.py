@@ -1,0 +1,92 @@
+"""Backward on the streams of the forward, with the waits that the engine makes by itself."""
+
+import pytest
+import torch
+
+
+@pytest.fixture
+def side(gpu):
+    return torch.cuda.Stream()
+
+
+def launches(calls):
+    return {call.split()[1] for call in calls if call.startswith("launch")}
+
+
+def waits(calls):
+    return [call for call in calls if call.startswith("wait")]
+
+
+def test_nodes_run_on_the_streams_of_their_forward(gpu, side):
+    w = torch.ones(3, device="cuda", requires_grad=True)
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        loss = w.sin().sum()
+    with gpu.calling() as calls:
+        loss.backward()
+    assert launches(calls) >= {"s1"}
+    assert waits(calls)[0] == "wait s1 for cuda:0 (torch)"
+    assert waits(calls)[-1] == "wait cuda:0 for s1 (torch)"  # the caller's stream has the gradients
+    assert gpu.codes() == []
+
+
+def test_on_one_stream_nothing_waits(gpu):
+    w = torch.ones(3, device="cuda", requires_grad=True)
+    loss = w.sin().sum()
+    with gpu.calling() as calls:
+        loss.backward()
+    assert waits(calls) == []
+    assert w.grad is not None
+
+
+def test_a_node_waits_for_the_streams_of_its_gradients(gpu, side):
+    w = torch.ones(3, device="cuda", requires_grad=True)
+    x = w.exp()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        y = x.sin()
+    torch.cuda.current_stream().wait_stream(side)
+    loss = (x.cos() + y).sum()
+    with gpu.calling() as calls:
+        loss.backward()
+    assert "wait s1 for cuda:0 (torch)" in waits(calls)
+    assert "wait cuda:0 for s1 (torch)" in waits(calls)
+    assert gpu.codes() == []
+
+
+def test_the_current_stream_is_the_callers_again_afterwards(gpu, side):
+    w = torch.ones(3, device="cuda", requires_grad=True)
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        loss = w.sin().sum()
+    backward = gpu.simulator.backward
+    assert not backward.is_running
+    seen = []
+    w.register_hook(lambda gradient: seen.append(backward.is_running))
+    loss.backward()
+    assert seen == [True]
+    assert torch.cuda.current_stream() == torch.cuda.default_stream()
+
+
+def test_an_error_ends_the_pass(gpu):
+    w = torch.ones(3, device="cuda", requires_grad=True)
+
+    def fail(gradient):
+        raise ZeroDivisionError
+
+    w.register_hook(fail)
+    with pytest.raises(ZeroDivisionError):
+        w.sin().sum().backward()
+    assert not gpu.simulator.backward.is_running
+
+
+def test_gradients_that_cross_between_streams_are_protected(gpu, side):
+    w = torch.ones(3, device="cuda", requires_grad=True)
+    x = w.exp()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        loss = x.sin().sum()
+    torch.cuda.current_stream().wait_stream(side)
+    with gpu.calling() as calls:
+        loss.backward()
+    assert any(call.startswith("record_stream") for call in calls)

@@ -1,0 +1,52 @@
+"""The simulator as a whole."""
+
+import pytest
+import torch
+
+
+def test_the_parts_share_one_runtime(gpus):
+    simulator = gpus.simulator
+    assert simulator.thread_state() is gpus.runtime.gpus.thread
+    assert simulator.is_checking
+    simulator.is_checking = False
+    assert not gpus.runtime.is_checking
+
+
+def test_a_block_sees_gpus_and_everything_is_as_before_afterwards(gpu):
+    before = torch.Tensor.to
+    assert torch.cuda.device_count() == 1
+    assert torch.ones(2, device="cuda").is_cuda
+    assert torch.Tensor.to is before
+
+
+def test_a_custom_function_goes_back_on_its_device(gpus):
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * 2
+
+    x = torch.ones(3, device="cuda:1", requires_grad=True)
+    Double.apply(x).sum().backward()
+    assert x.grad.device == torch.device("cuda", 1)
+    assert x.grad.tolist() == [2, 2, 2]
+
+
+def test_the_end_looks_at_what_is_left(gpu):
+    h = torch.ones(4).pin_memory()
+    view = h.numpy()
+    torch.empty(4, device="cuda").copy_(h, non_blocking=True)
+    view[0] = 9
+    gpu.simulator.finish()
+    assert not gpu.simulator.is_checking
+    assert gpu.codes() == ["SYN302"]
+    gpu.simulator.finish()
+
+
+def test_after_an_error_of_the_program_nothing_stays_replaced(gpu):
+    with pytest.raises(ZeroDivisionError), gpu.runtime.unmonitored():
+        raise ZeroDivisionError
+    assert torch.ones(1, device="cuda").is_cuda

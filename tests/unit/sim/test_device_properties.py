@@ -1,0 +1,19 @@
+"""What `torch.cuda` says of a virtual device."""
+
+import torch
+
+from syncheck.sim.device_properties import NAME, DeviceProperties
+from syncheck.sim.virtual_gpus import TOTAL_MEMORY
+
+
+def test_each_device_has_its_own_identity():
+    assert DeviceProperties(0).uuid != DeviceProperties(1).uuid
+    assert DeviceProperties(1).pci_bus_id == 1
+    assert f"total_memory={TOTAL_MEMORY >> 20}MB" in repr(DeviceProperties(0))
+
+
+def test_programs_get_it_from_torch(gpus):
+    properties = torch.cuda.get_device_properties(1)
+    assert (properties.name, properties.uuid) == (NAME, DeviceProperties(1).uuid)
+    assert (properties.major, properties.minor) == torch.cuda.get_device_capability()
+    assert torch.cuda.get_device_name() == NAME

@@ -1,0 +1,30 @@
+"""`torch.device` that knows a virtual GPU by its number alone."""
+
+import pickle
+
+import torch
+
+REAL = torch.device
+
+
+def test_a_number_is_a_gpu(gpus):
+    assert torch.device(1) == REAL("cuda", 1)
+    assert torch.device("cuda:1") == REAL("cuda", 1)
+    assert torch.device("cuda", 1) == torch.device(type="cuda", index=1)
+    assert torch.device("cpu").type == "cpu"
+
+
+def test_its_objects_are_torchs_own(gpu):
+    assert isinstance(torch.device("cpu"), torch.device)
+    assert isinstance(REAL("cpu"), torch.device)
+    assert torch.device == REAL
+    assert hash(torch.device) == hash(REAL)
+    assert not isinstance("cpu", torch.device)
+
+
+def test_devices_are_pickled(gpu):
+    assert pickle.loads(pickle.dumps(torch.device("cuda", 0))) == REAL("cuda", 0)
+
+
+def test_afterwards_it_is_torchs():
+    assert torch.device is REAL

@@ -1,0 +1,90 @@
+"""NCCL's process groups without NCCL: the streams are NCCL's."""
+
+from datetime import timedelta
+
+import pytest
+import torch
+import torch.distributed as dist
+
+pytestmark = pytest.mark.skipif(not dist.is_available(), reason="this torch has no torch.distributed")
+
+
+@pytest.fixture
+def job(gpu):
+    dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
+    yield gpu
+    dist.destroy_process_group()
+
+
+@pytest.fixture
+def x(job):
+    return torch.ones(4, device="cuda")
+
+
+def shown(calls):
+    return [call for call in calls if not call.startswith(("allocate", "free"))]
+
+
+def test_a_synchronous_collective_runs_on_the_current_stream(job, x):
+    assert shown(job.calls_of(lambda: dist.all_reduce(x))) == ["launch cuda:0 c10d::allreduce_ w1"]
+    assert x.tolist() == [1] * 4
+
+
+def test_an_asynchronous_one_runs_on_a_stream_of_its_group(job, x):
+    with job.calling() as calls:
+        work = dist.all_reduce(x, async_op=True)
+    assert shown(calls) == [
+        "wait s1 for cuda:0 (torch)", "launch s1 c10d::allreduce_ w1", "handle of c10d::allreduce_", "record e1 on s1",
+    ]  # fmt: skip
+    assert shown(job.calls_of(work.wait)) == ["wait cuda:0 for e1 (torch)"]
+    assert job.monitor.names["stream", 2] == "nccl"
+
+
+def test_the_stream_that_is_current_at_the_wait_waits(job, x):
+    work, side = dist.all_reduce(x, async_op=True), torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        assert shown(job.calls_of(work.wait)) == ["wait s2 for e1 (torch)"]
+    assert shown(job.calls_of(work.wait)) == ["wait cuda:0 for e1 (torch)"]  # another stream may have to wait, too
+
+
+def test_a_handle_that_is_dropped_is_reported(job, x):
+    dist.all_reduce(x, async_op=True)
+    job.session.ended()
+    assert job.codes() == ["SYN603"]
+
+
+def test_pending_work_is_not_completed_at_the_first_question(job, x):
+    work = dist.all_reduce(x, async_op=True)
+    assert [work.is_completed(), work.is_completed()] == [False, True]
+    assert job.calls[-1] == "sync e1"
+
+
+def test_a_time_limit_makes_the_host_wait(job, x):
+    work = dist.all_reduce(x, async_op=True)
+    assert shown(job.calls_of(lambda: work.wait(timedelta(seconds=5)))) == ["wait cuda:0 for e1 (torch)", "sync e1"]
+
+
+def test_a_barrier_makes_the_host_wait(job):
+    assert "sync cuda:0 (asked for)" in job.calls_of(lambda: dist.barrier(device_ids=[0]))
+
+
+def test_tensors_of_the_host_are_gloos_own(job):
+    h = torch.ones(4)
+    assert job.calls_of(lambda: dist.all_reduce(h)) == []
+
+
+def test_each_group_has_its_stream(job, x):
+    group = dist.new_group([0])
+    works = [dist.all_reduce(x, async_op=True), dist.all_reduce(x, group=group, async_op=True)]
+    launched = [call.split()[1] for call in job.calls if call.startswith("launch s")]
+    assert launched == ["s1", "s2"]
+    for work in works:
+        work.wait()
+
+
+def test_functional_collectives_wait_where_their_result_is_used(job, x):
+    pytest.importorskip("torch.distributed._functional_collectives")  # defines the operators
+    with job.calling() as calls:
+        y = torch.ops._c10d_functional.all_reduce(x, "sum", dist.group.WORLD.group_name)
+        torch.ops._c10d_functional.wait_tensor(y)
+    assert [call.split()[0] for call in shown(calls)] == ["wait", "launch", "handle", "record", "wait"]

@@ -1,0 +1,40 @@
+"""What the simulator raises inside the user's program."""
+
+import pytest
+import torch
+
+from syncheck.sim.errors import NotSimulatedError, cuda_error, misplaced_index, mixed_devices, out_of_memory, refuse
+
+
+def test_what_is_not_simulated_says_so_and_what_to_do():
+    error = NotSimulatedError("an interprocess event", "there is one process")
+    assert str(error).startswith("an interprocess event is not simulated: there is one process. Leave it out under")
+    assert isinstance(error, NotImplementedError)
+    assert "simulated. Leave" in str(NotSimulatedError("x"))
+
+
+def test_a_refused_function_takes_any_arguments_and_keeps_its_name():
+    function = refuse("torch.cuda.nccl.all_reduce()")
+    assert function.__name__ == "all_reduce()"
+    with pytest.raises(NotSimulatedError, match=r"torch.cuda.nccl.all_reduce\(\) is not simulated"):
+        function(1, a=2)
+
+
+@pytest.mark.parametrize(
+    ("devices", "text"),
+    [
+        (("cuda:1", "cuda:0"), "cuda:0 and cuda:1!"),
+        (("cpu", "cuda:0"), "cpu and cuda:0!"),
+        (("cuda:0", "cpu"), "cuda:0 and cpu!"),
+    ],
+)
+def test_mixed_devices_are_named_in_torchs_order(devices, text):
+    assert str(mixed_devices(*devices)).endswith(text)
+
+
+def test_errors_are_of_torchs_kinds():
+    assert isinstance(out_of_memory(1, 5), torch.OutOfMemoryError)
+    assert "GPU 1" in str(out_of_memory(1, 5))
+    assert isinstance(cuda_error("invalid device ordinal"), RuntimeError)
+    assert "CUDA error: invalid device ordinal" in str(cuda_error("invalid device ordinal"))
+    assert "(cuda:0)" in str(misplaced_index("cuda:0"))

@@ -1,0 +1,54 @@
+"""`torch.cuda.Event` and `torch.Event` for virtual devices."""
+
+import pytest
+import torch
+
+from syncheck.sim.errors import NotSimulatedError
+
+
+def test_an_event_belongs_to_the_device_of_its_first_record(gpus):
+    e = torch.cuda.Event()
+    assert (e.device, e.cuda_event) == (None, 0)
+    e.record(torch.cuda.Stream(device=1))
+    assert e.device == torch.device("cuda", 1)
+    assert e.cuda_event != 0
+    with pytest.raises(RuntimeError, match="does not match recording stream's device"):
+        e.record(torch.cuda.Stream(device=0))
+
+
+def test_records_waits_and_synchronizations_are_reported(gpu):
+    s, e = torch.cuda.Stream(), torch.cuda.Event()
+    with gpu.calling() as calls:
+        e.record()
+        e.wait(s)
+        e.wait()
+        e.synchronize()
+    assert calls == ["record e1 on cuda:0", "wait s1 for e1 (event)", "wait cuda:0 for e1 (event)", "sync e1"]
+
+
+def test_times_are_those_of_the_host(gpu):
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    with pytest.raises(ValueError, match="must be recorded"):
+        start.elapsed_time(end)
+    start.record()
+    end.record()
+    assert start.elapsed_time(end) >= 0
+    with pytest.raises(ValueError, match="enable_timing=True"):
+        torch.cuda.Event().elapsed_time(end)
+
+
+def test_arguments_go_by_position_or_name(gpu):
+    assert torch.cuda.Event(True)._timing
+    assert torch.cuda.Event(enable_timing=True)._timing
+    assert not torch.cuda.Event()._timing
+    assert "uninitialized" in repr(torch.cuda.Event())
+
+
+def test_events_between_processes_are_not_simulated(gpu):
+    for use in (
+        lambda: torch.cuda.Event(interprocess=True),
+        torch.cuda.Event().ipc_handle,
+        lambda: torch.cuda.Event.from_ipc_handle(0, b""),
+    ):
+        with pytest.raises(NotSimulatedError):
+            use()

@@ -1,0 +1,73 @@
+"""A capture records operators and undoes their effect; a replay runs them again."""
+
+import pytest
+import torch
+
+from syncheck.sim.graph_recorder import Tape
+
+
+@pytest.fixture
+def side(gpu):
+    with torch.cuda.stream(torch.cuda.Stream()):
+        yield gpu
+
+
+def captured(work):
+    graph = torch.cuda.CUDAGraph()
+    graph.capture_begin()
+    result = work()
+    graph.capture_end()
+    return graph, result
+
+
+def test_what_a_capture_wrote_is_undone_and_a_replay_does_it(side):
+    x = torch.ones(3, device="cuda")
+    graph, _ = captured(lambda: x.add_(1).mul_(3))
+    assert x.tolist() == [1, 1, 1]
+    graph.replay()
+    assert x.tolist() == [6, 6, 6]
+    graph.replay()
+    assert x.tolist() == [21, 21, 21]
+
+
+def test_a_replay_reads_the_inputs_of_now_into_its_own_results(side):
+    x = torch.ones(3, device="cuda")
+    graph, y = captured(lambda: (x * 2) + 1)
+    x.fill_(5)
+    graph.replay()
+    assert y.tolist() == [11, 11, 11]
+
+
+def test_memory_that_is_gone_holds_anything(side):
+    inputs = [torch.ones(3, device="cuda")]
+    graph, y = captured(lambda: inputs[0] * 2)
+    inputs.clear()
+    graph.replay()
+    assert y.tolist() == [0, 0, 0]
+    assert "SYN904" in side.codes()
+
+
+def test_a_copy_from_pinned_memory_is_run_again(side):
+    h = torch.ones(3).pin_memory()
+    graph, x = captured(lambda: h.to("cuda", non_blocking=True))
+    h.fill_(4)
+    graph.replay()
+    assert x.tolist() == [4, 4, 4]
+
+
+def test_one_capture_runs_at_a_time(side):
+    recorder = side.simulator.recorder
+    recorder.begin(Tape(1, 2))
+    with pytest.raises(RuntimeError, match="not permitted when stream is capturing"):
+        recorder.begin(Tape(2, 2))
+    assert side.runtime.is_capturing
+    recorder.end()
+    assert not side.runtime.is_capturing
+
+
+def test_views_are_not_steps(side):
+    x = torch.ones(4, device="cuda")
+    graph, _ = captured(lambda: x.view(2, 2)[0].add_(1))
+    assert len(graph._tape.steps) == 1
+    graph.replay()
+    assert x.tolist() == [2, 2, 1, 1]

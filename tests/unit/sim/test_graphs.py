@@ -1,0 +1,75 @@
+"""`torch.cuda.CUDAGraph` for virtual devices."""
+
+import pytest
+import torch
+
+from syncheck.sim.errors import NotSimulatedError
+
+
+def test_the_context_captures_and_a_replay_is_one_call(gpu):
+    x, graph = torch.ones(3, device="cuda"), torch.cuda.CUDAGraph()
+    with gpu.calling() as calls, torch.cuda.graph(graph):
+        x.add_(1)
+    assert [call for call in calls if call.startswith(("capture", "launch"))] == [
+        "capture on s1", "launch s1 add_ w1", "capture_end",
+    ]  # fmt: skip
+    assert gpu.calls_of(graph.replay) == ["replay on cuda:0"]
+
+
+def test_a_default_stream_cannot_be_captured(gpu):
+    with pytest.raises(RuntimeError, match="must be captured on a non-default stream"):
+        torch.cuda.CUDAGraph().capture_begin()
+
+
+def test_without_a_capture_there_is_nothing_to_replay_or_end(gpu):
+    graph = torch.cuda.CUDAGraph()
+    with pytest.raises(RuntimeError, match="without a preceding successful capture"):
+        graph.replay()
+    with pytest.raises(RuntimeError, match="operation not permitted"):
+        graph.capture_end()
+
+
+def test_a_stream_that_was_forked_must_be_joined(gpu):
+    graph, s, t, x = torch.cuda.CUDAGraph(), torch.cuda.Stream(), torch.cuda.Stream(), torch.ones(3, device="cuda")
+    with torch.cuda.stream(s):
+        graph.capture_begin()
+        t.wait_stream(s)
+        with torch.cuda.stream(t):
+            x.add_(1)
+        with pytest.raises(RuntimeError, match="unjoined work"):
+            graph.capture_end()
+
+
+def test_a_graph_that_was_reset_is_gone(gpu):
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        torch.ones(1, device="cuda")
+    graph.reset()
+    with pytest.raises(RuntimeError, match="without a preceding"):
+        graph.replay()
+
+
+def test_graphs_may_share_a_pool(gpu):
+    first, second = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
+    assert first.pool() != second.pool()
+    with torch.cuda.graph(first, pool=second.pool()):
+        pass
+    assert first.pool() == second.pool()
+
+
+@pytest.mark.parametrize("method", ["raw_cuda_graph", "raw_cuda_graph_exec", "get_graph_data"])
+def test_there_is_no_cuda_graph_to_look_at(gpu, method):
+    with pytest.raises(NotSimulatedError):
+        getattr(torch.cuda.CUDAGraph(), method)()
+    with pytest.raises(NotSimulatedError, match=r"to write to a\.dot"):
+        torch.cuda.CUDAGraph().debug_dump("a.dot")
+
+
+@pytest.mark.skipif(not hasattr(torch.accelerator, "Graph"), reason="new in torch 2.13")
+def test_the_accelerators_graph_is_a_block(gpu):
+    x = torch.ones(3, device="cuda")
+    with torch.cuda.stream(torch.cuda.Stream()):
+        with torch.accelerator.Graph() as graph:
+            x.add_(1)
+        graph.replay()
+    assert x.tolist() == [2, 2, 2]

@@ -1,0 +1,57 @@
+"""Where the host looks at a tensor."""
+
+import pickle
+
+import pytest
+import torch
+
+from syncheck.sim.errors import NotSimulatedError
+
+
+@pytest.fixture
+def pinned(gpu):
+    return torch.ones(3).pin_memory()
+
+
+@pytest.mark.parametrize(
+    ("read", "call"),
+    [
+        (lambda h: h.tolist(), "host Tensor.tolist() r1"),
+        (lambda h: h.numpy(), "escape Tensor.numpy() r1"),
+        (repr, "host printing r1"),
+        (pickle.dumps, "host pickling r1"),
+        (lambda h: h.__dlpack__(), "escape Tensor.__dlpack__() r1"),
+    ],
+    ids=["tolist", "numpy", "repr", "pickle", "dlpack"],
+)
+def test_memory_that_a_stream_may_be_using_is_read(gpu, pinned, read, call):
+    assert call in gpu.calls_of(lambda: read(pinned))
+
+
+def test_plain_memory_is_the_hosts_own(gpu):
+    x = torch.ones(3)
+    assert gpu.calls_of(lambda: (x.tolist(), x.numpy(), repr(x), x.data_ptr())) == []
+
+
+def test_values_of_a_gpu_are_copied_first(gpu):
+    x = torch.ones(3, device="cuda")
+    for read in (x.tolist, lambda: repr(x), lambda: x.numpy(force=True)):
+        assert "sync cuda:0" in gpu.calls_of(read)
+    with pytest.raises(TypeError, match="can't convert cuda:0 device type tensor to numpy"):
+        x.numpy()
+    with pytest.raises(NotSimulatedError, match="DLPack"):
+        x.__dlpack__()
+
+
+def test_an_address_that_was_handed_out_is_remembered(gpu, pinned):
+    assert gpu.calls_of(pinned.data_ptr) == []
+    assert gpu.runtime.memory.of(pinned).exported
+
+
+def test_subclasses_that_override_a_method_are_asked_first(gpu):
+    class Mine(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return "mine" if func.__name__ == "tolist" else super().__torch_function__(func, types, args, kwargs or {})
+
+    assert torch.ones(3).as_subclass(Mine).tolist() == "mine"

@@ -1,0 +1,142 @@
+"""Which storages are on which virtual device, and their lives."""
+
+import pytest
+import torch
+
+from syncheck.semantics.copies import HOST_DEVICE
+from syncheck.sim.errors import NotSimulatedError
+from syncheck.sim.memory import Memory, dense_parts
+from syncheck.sim.null_monitor import NoSites, NullMonitor
+from syncheck.sim.virtual_gpus import TOTAL_MEMORY, VirtualGpus
+
+
+class Monitor(NullMonitor):
+    def __init__(self):
+        self.calls, self.views = [], []
+
+    def allocate(self, allocation, home, n_bytes, pool, site):
+        self.calls.append(("allocate", allocation, home, n_bytes, pool))
+
+    def free(self, allocation, site):
+        self.calls.append(("free", allocation))
+
+    def view(self, *shape):
+        self.views.append(shape)
+        return len(self.views)
+
+
+@pytest.fixture
+def monitor():
+    return Monitor()
+
+
+@pytest.fixture
+def memory(monitor):
+    return Memory(VirtualGpus(2, monitor, NoSites()))
+
+
+def test_a_storage_lives_from_its_tag_to_its_last_tensor(memory, monitor):
+    x = torch.ones(4)
+    tag = memory.tag(x.untyped_storage(), 1, 0)
+    assert (memory.device(x), memory.device(x[1:]), memory.allocation_of(x)) == (1, 1, tag.ident)
+    part = x[1:]
+    del x
+    memory.flush()
+    assert monitor.calls == [("allocate", 1, 2, 16, 0)]
+    del part
+    memory.flush()
+    assert monitor.calls[1:] == [("free", 1)]
+
+
+def test_plain_host_memory_has_no_tag(memory):
+    assert memory.of(torch.ones(4)) is None
+    assert memory.device(torch.ones(4)) == HOST_DEVICE
+    assert memory.allocation_of(torch.ones(4)) == 0
+
+
+def test_pinned_memory_is_the_hosts(memory, monitor):
+    x = torch.ones(4)
+    memory.tag_pinned(x.untyped_storage())
+    assert memory.of(x).pinned
+    assert monitor.calls == [("allocate", 1, 0, 16, 0)]
+
+
+def test_memory_is_counted_by_device(memory):
+    device = memory._gpus.devices[0]
+    x, y = torch.ones(4), torch.ones(8)
+    memory.tag(x.untyped_storage(), 0, 0)
+    memory.tag(y.untyped_storage(), 0, 0)
+    assert (device.allocated, device.peak, device.allocations) == (48, 48, 2)
+    del y
+    assert (device.allocated, device.peak) == (16, 48)
+
+
+def test_a_device_may_be_full(memory):
+    memory._gpus.devices[0].allocated = TOTAL_MEMORY
+    with pytest.raises(torch.OutOfMemoryError, match="Tried to allocate 16 bytes"):
+        memory.tag(torch.ones(4).untyped_storage(), 0, 0)
+
+
+def test_memory_of_another_size_is_another_allocation(memory, monitor):
+    x = torch.ones(4)
+    storage = x.untyped_storage()
+    memory.tag(storage, 0, 0)
+    memory.resized(storage, 0)
+    assert len(monitor.calls) == 1
+    storage.resize_(64)
+    memory.resized(storage, 0)
+    assert monitor.calls[1:] == [("free", 1), ("allocate", 2, 1, 64, 0)]
+
+
+def test_a_tensor_is_placed_where_it_turns_out_to_belong(memory, monitor):
+    x = torch.ones(4)
+    memory.place(x, HOST_DEVICE, 0)
+    memory.place(x, 0, 0)
+    memory.place(x, 0, 0)
+    memory.place(x, 1, 0)
+    memory.place(x, HOST_DEVICE, 0)
+    assert memory.of(x) is None
+    assert [call[:3] for call in monitor.calls] == [("allocate", 1, 1), ("free", 1), ("allocate", 2, 2), ("free", 2)]
+
+
+def test_equal_bytes_have_one_view(memory, monitor):
+    x = torch.ones(4, 4)
+    memory.tag(x.untyped_storage(), 0, 0)
+    assert memory.view(x) == memory.view(x.detach()) != memory.view(x.t()[1])
+    assert monitor.views == [(0, (4, 4), (4, 1), 4, "float32"), (4, (4,), (4,), 4, "float32")]
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_accesses_to_a_sparse_tensor_are_those_to_its_parts(memory):
+    sparse = torch.eye(3).to_sparse()
+    for part in dense_parts(sparse):
+        memory.tag(part.untyped_storage(), 0, 0)
+    accesses = []
+    memory.add_access(accesses, sparse, is_write=True)
+    memory.add_access(accesses, torch.ones(3), is_write=True)
+    assert [(allocation, write) for allocation, _, write in accesses] == [(1, True), (2, True)]
+    assert memory.device(sparse) == 0
+    with pytest.raises(NotSimulatedError, match="layout"):
+        dense_parts(torch.eye(3).to_sparse_csr())
+
+
+def test_exported_buffers_are_remembered_while_they_live(memory):
+    x = torch.ones(4)
+    assert memory.mark_exported(x) is None
+    tag = memory.tag(x.untyped_storage(), HOST_DEVICE, 0, pinned=True)
+    assert memory.mark_exported(x) is tag
+    before = memory.checksum(x.untyped_storage())
+    x[0] = 5
+    assert memory.checksum(x.untyped_storage()) != before
+    assert [tag for tag, _ in memory.exported()] == [tag]
+    del x
+    assert memory.exported() == []
+
+
+def test_a_forked_child_reports_nothing(memory, monitor):
+    x = torch.ones(4)
+    memory.tag(x.untyped_storage(), 0, 0)
+    memory.forget_frees()
+    del x
+    memory.flush()
+    assert len(monitor.calls) == 1

@@ -1,0 +1,41 @@
+"""Where an operator runs."""
+
+import pytest
+import torch
+
+
+def test_the_device_of_its_tensors_decides(gpus):
+    assert (torch.ones(2, device="cuda:1") + 1).device.index == 1
+    assert (torch.ones(2, device="cuda:1") + torch.tensor(2.0)).device.index == 1  # a scalar may lie on the CPU
+
+
+@pytest.mark.parametrize(
+    ("work", "message"),
+    [
+        (lambda: torch.ones(2, device="cuda:0") + torch.ones(2, device="cuda:1"), "cuda:0 and cuda:1!"),
+        (lambda: torch.ones(2, device="cuda:0") + torch.ones(2), "cuda:0 and cpu!"),
+        (lambda: torch.ones(2)[torch.tensor([0], device="cuda:0")], "indices should be either on cpu"),
+        (lambda: torch.ones(2, device="cuda:0")[torch.tensor([0], device="cuda:1")], r"\(cuda:0\)"),
+    ],
+    ids=["two GPUs", "a GPU and the CPU", "an index", "an index of another GPU"],
+)
+def test_tensors_of_several_devices_raise_torchs_error(gpus, work, message):
+    with pytest.raises(RuntimeError, match=message):
+        work()
+
+
+def test_indices_may_lie_on_the_cpu(gpu):
+    assert torch.arange(3.0, device="cuda")[torch.tensor([2, 0])].tolist() == [2, 0]
+
+
+def test_a_device_that_is_named_goes_before_that_of_the_tensors(gpus):
+    assert torch.zeros_like(torch.ones(2, device="cuda:0"), device="cuda:1").device.index == 1
+
+
+def test_what_the_engine_makes_in_a_backward_pass_lies_with_its_node(gpus):
+    w = torch.ones(3, device="cuda:1", requires_grad=True)
+    used, unused = w.unbind()[:2]
+    (used * 2).backward()
+    assert w.grad.device.index == 1
+    assert w.grad.tolist() == [2, 0, 0]
+    assert unused.device.index == 1

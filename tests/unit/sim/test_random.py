@@ -1,0 +1,52 @@
+"""Each virtual device has a generator of its own."""
+
+import pickle
+
+import pytest
+import torch
+
+from syncheck.sim.random import Random, make_generator
+
+
+def test_each_device_draws_its_own_numbers(gpus):
+    torch.manual_seed(1)
+    a = torch.rand(3, device="cuda:0").tolist()
+    b = torch.rand(3, device="cuda:1").tolist()
+    assert a == b
+    assert torch.rand(3, device="cuda:0").tolist() != a
+    torch.cuda.manual_seed(1)
+    assert torch.rand(3, device="cuda:0").tolist() == a
+
+
+def test_the_numbers_of_the_cpu_are_its_own(gpu):
+    torch.manual_seed(1)
+    expected = torch.rand(3).tolist()
+    torch.manual_seed(1)
+    torch.rand(7, device="cuda")
+    torch.nn.functional.dropout(torch.ones(4, device="cuda"))
+    assert torch.rand(3).tolist() == expected
+
+
+def test_operators_without_a_generator_draw_from_the_devices(gpu):
+    random = Random(1)
+    torch.default_generator.manual_seed(5)
+    before = torch.default_generator.get_state()
+    with random.drawing_from(0):
+        torch.default_generator.manual_seed(9)
+    assert torch.equal(torch.default_generator.get_state(), before)
+    assert random.generator(0).initial_seed() == 9
+
+
+def test_a_generator_is_made_for_a_device(gpus):
+    assert torch.Generator("cuda:1").device == torch.device("cuda", 1)
+    assert torch.Generator().device.type == "cpu"
+    assert isinstance(torch.Generator("cuda"), torch.Generator)
+    with pytest.raises(TypeError, match="cannot pickle"):
+        pickle.dumps(make_generator(0))
+
+
+def test_states_are_kept_and_put_back(gpu):
+    state = torch.cuda.get_rng_state()
+    first = torch.rand(3, device="cuda").tolist()
+    torch.cuda.set_rng_state(state)
+    assert torch.rand(3, device="cuda").tolist() == first

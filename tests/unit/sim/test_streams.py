@@ -1,0 +1,72 @@
+"""`torch.cuda.Stream` and `torch.Stream` for virtual devices."""
+
+import pickle
+
+import pytest
+import torch
+
+
+def test_streams_of_one_handle_are_equal(gpus):
+    s = torch.cuda.Stream(device=1)
+    same = torch.cuda.ExternalStream(s.cuda_stream, device=1)
+    assert s == same
+    assert hash(s) == hash(same)
+    assert s != torch.cuda.Stream(device=1)
+    assert s.device == torch.device("cuda", 1)
+    assert torch.Stream(stream_id=s.stream_id, device_index=1, device_type=s.device_type) == s
+    assert f"{s.cuda_stream:#x}" in repr(s)
+    with pytest.raises(TypeError):
+        pickle.dumps(s)
+
+
+def test_a_priority_has_streams_of_its_own(gpu):
+    assert torch.cuda.Stream(priority=-1).priority == -1
+    assert torch.cuda.Stream().priority == 0
+    assert torch.cuda.Stream.priority_range() == (0, -5)
+
+
+def test_waits_say_how_the_streams_were_got(gpu):
+    s, e = torch.cuda.Stream(), torch.cuda.Event()
+    with gpu.calling() as calls:
+        s.wait_stream(torch.cuda.current_stream())
+        torch.cuda.default_stream().wait_stream(s)
+        s.record_event(e)
+        s.wait_event(e)
+    assert calls == [
+        "wait s1 for cuda:0 (current_stream)", "wait cuda:0 for s1 (default_stream)", "record e1 on s1",
+        "wait s1 for e1 (stream)",
+    ]  # fmt: skip
+
+
+def test_the_host_waits_for_a_stream(gpu):
+    s = torch.cuda.Stream()
+    assert gpu.calls_of(s.synchronize) == ["sync s1 (asked for)"]
+
+
+def test_a_block_makes_a_stream_current(gpus):
+    s = torch.cuda.Stream(device=1)
+    for context in (torch.cuda.stream(s), s):
+        with context:
+            assert torch.cuda.current_stream(1) == s
+            assert torch.cuda.current_device() == 1
+        assert torch.cuda.current_stream(1) == torch.cuda.default_stream(1)
+        assert torch.cuda.current_device() == 0
+    with torch.cuda.stream(None):
+        assert torch.cuda.current_device() == 0
+
+
+def test_a_block_may_be_entered_again_inside_of_itself(gpu):
+    s, t = torch.cuda.Stream(), torch.cuda.Stream()
+    with s, t, s:
+        assert torch.cuda.current_stream() == s
+    assert torch.cuda.current_stream() == torch.cuda.default_stream()
+
+
+def test_a_new_event_is_of_the_streams_kind(gpu):
+    assert type(torch.cuda.Stream().record_event()) is torch.cuda.Event
+    assert type(torch.Stream(device="cuda").record_event()) is torch.Event
+
+
+def test_a_stream_is_named_by_its_variable(gpu):
+    side = torch.cuda.Stream()
+    assert gpu.monitor.names["stream", side.ident] == "side"

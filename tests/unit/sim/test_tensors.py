@@ -1,0 +1,82 @@
+"""`torch.Tensor` with virtual devices: where a tensor is, and how it moves."""
+
+import pytest
+import torch
+
+from syncheck.sim.tensors import _parse_to, as_device
+
+CUDA = torch.device("cuda", 1)
+
+
+def test_a_tensor_knows_its_device(gpus):
+    x = torch.ones(3, device="cuda:1")
+    assert (x.device, x.is_cuda, x.is_cpu, x.get_device()) == (CUDA, True, False, 1)
+    assert torch.ones(3).is_cpu
+    assert torch.ones(3, device="meta").device.type == "meta"
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "device", "options"),
+    [
+        (("cuda:1",), {}, CUDA, {}), ((CUDA, torch.half), {}, CUDA, {"dtype": torch.half}),
+        ((torch.half,), {}, None, {"dtype": torch.half}), ((1,), {"non_blocking": True}, CUDA, {"non_blocking": True}),
+        ((CUDA, None, True), {}, CUDA, {"non_blocking": True}), ((None,), {"device": CUDA}, CUDA, {}),
+        ((torch.half, True, True), {}, None, {"dtype": torch.half, "non_blocking": True, "copy": True}),
+        ((torch.ones(1).half(),), {}, torch.device("cpu"), {"dtype": torch.half}),
+        ((True,), {"dtype": torch.half}, None, {"dtype": torch.half, "non_blocking": True}),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_move_is_asked_for_in_three_forms(args, kwargs, device, options):
+    assert _parse_to(args, kwargs) == (device, options)
+
+
+def test_devices_are_given_as_torch_takes_them():
+    assert as_device(None) is None
+    assert as_device(1) == as_device("cuda:1") == as_device(CUDA) == CUDA
+
+
+def test_a_tensor_that_is_there_stays_itself(gpus):
+    x = torch.ones(3, device="cuda:1")
+    assert x.to("cuda:1") is x.cuda(1) is x.to(CUDA, torch.float32) is x
+    assert x.to("cuda:1", copy=True) is not x
+    assert x.to(torch.half).device == CUDA
+    assert x.type_as(torch.ones(1).half()).device.type == "cpu"
+
+
+def test_gradients_go_back_the_same_way(gpus):
+    w = torch.ones(3, requires_grad=True)
+    (w.to("cuda:0").half().to("cuda:1") * 2).sum().backward()
+    assert (w.grad.device.type, w.grad.tolist()) == ("cpu", [2, 2, 2])
+    target = torch.zeros(3, device="cuda:1")
+    (target.copy_(w) * 3).sum().backward()
+    assert w.grad.tolist() == [5, 5, 5]
+
+
+def test_other_devices_are_torchs_own_business(gpu):
+    assert torch.ones(3, device="cuda").to("meta").device.type == "meta"
+    with pytest.raises(NotImplementedError, match="meta"):
+        torch.ones(3, device="meta").to("cuda")
+
+
+def test_record_stream_is_for_gpus(gpu):
+    x, s = torch.ones(3, device="cuda"), torch.cuda.Stream()
+    assert gpu.calls_of(lambda: x.record_stream(s)) == ["record_stream 1 s1"]
+    with pytest.raises(NotImplementedError, match="'aten::record_stream'"):
+        torch.ones(3).record_stream(s)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_a_sparse_tensor_moves_with_its_parts(gpu):
+    sparse = torch.eye(3).to_sparse().to("cuda")
+    assert sparse.values().is_cuda
+    assert sparse.is_coalesced()
+    assert sparse.cpu().to_dense().tolist() == torch.eye(3).tolist()
+
+
+def test_a_module_moves_to_where_a_tensor_is(gpus):
+    net = torch.nn.Linear(2, 2)
+    assert net.to(torch.ones(1, device="cuda:1")).weight.device == CUDA
+    assert net.to(0).weight.device.index == 0
+    assert net.to(device=1).weight.device == CUDA
+    assert net.to(tensor=torch.ones(1).half()).weight.dtype == torch.half

@@ -1,0 +1,63 @@
+"""What surrounds CUDA in torch."""
+
+import pytest
+import torch
+
+from syncheck.sim.errors import NotSimulatedError
+from syncheck.sim.unsupported import EAGER
+
+
+def test_compiled_functions_run_eagerly_and_it_is_noted(gpu):
+    double = torch.compile(lambda x: x * 2, fullgraph=True)
+    assert double(torch.ones(1, device="cuda")).tolist() == [2]
+
+    @torch.compile(mode="reduce-overhead")
+    def triple(x):
+        return x * 3
+
+    assert triple(torch.ones(1)).tolist() == [3]
+    net = torch.compile(torch.nn.Linear(1, 1))
+    assert "_orig_mod.weight" in net.state_dict()
+    torch.nn.Linear(1, 1).compile()
+    assert set(gpu.notes) == {EAGER}
+
+
+def test_functions_that_only_a_cuda_build_has_are_refused(gpu):
+    with pytest.raises(NotSimulatedError, match=r"torch._C._cuda_unknown\(\)"):
+        torch._C._cuda_unknown()
+    with pytest.raises(AttributeError, match="has no attribute 'unknown'"):
+        torch._C.unknown  # noqa: B018  it raises
+
+
+def test_the_profiler_leaves_gpus_out(gpu):
+    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+    with torch.profiler.profile(activities=activities) as profile:
+        torch.ones(1, device="cuda").add_(1)
+    assert torch.profiler.ProfilerActivity.CUDA not in profile.activities
+    torch.cuda.profiler.start()
+    torch.cuda.profiler.stop()
+    assert torch.cuda.cudart().cudaProfilerStart() == 0
+    with pytest.raises(NotSimulatedError, match="cudaMalloc"):
+        torch.cuda.cudart().cudaMalloc(4)
+
+
+def test_ranges_have_no_effect(gpu):
+    torch.cuda.nvtx.range_push("a")
+    torch.cuda.nvtx.range_pop()
+    with torch.cuda.nvtx.range("b"):
+        assert gpu.calls_of(lambda: torch.cuda.nvtx.mark("c")) == []
+
+
+def test_classes_are_counted_by_the_host_only_where_their_number_is_not_given(gpu):
+    labels = torch.tensor([0, 2], device="cuda")
+    given = gpu.calls_of(lambda: torch.nn.functional.one_hot(labels, 3))
+    assert not any(call.startswith("sync") for call in given)
+    assert any(call.startswith("sync") for call in gpu.calls_of(lambda: torch.nn.functional.one_hot(labels)))
+    assert torch.nn.functional.one_hot(labels, 3).tolist() == [[1, 0, 0], [0, 0, 1]]
+
+
+def test_lengths_on_the_cpu_are_numbers(gpu):
+    log_probs = torch.randn(5, 1, 4, device="cuda").log_softmax(2)
+    lengths = torch.tensor([5]), torch.tensor([2])
+    loss = torch.nn.functional.ctc_loss(log_probs, torch.tensor([[1, 2]], device="cuda"), *lengths)
+    assert loss.is_cuda

@@ -1,0 +1,79 @@
+"""Virtual GPUs: devices, streams and what is current. Integers only."""
+
+import threading
+
+import pytest
+
+from syncheck.hb.ids import Context
+from syncheck.sim.null_monitor import NoSites, NullMonitor
+from syncheck.sim.virtual_gpus import POOL_SIZE, VirtualGpus
+
+
+@pytest.fixture
+def gpus():
+    return VirtualGpus(2, NullMonitor(), NoSites())
+
+
+def test_each_device_has_a_default_stream(gpus):
+    assert [gpus.device_of(gpus.default_stream(device)) for device in (0, 1)] == [0, 1]
+    assert gpus.handle_of(gpus.default_stream(1)) == 0
+    assert gpus.current_stream(1) == gpus.default_stream(1)
+
+
+def test_streams_of_a_pool_come_round_again(gpus):
+    made = [gpus.new_stream(0, 0, high_priority=False) for _ in range(POOL_SIZE + 2)]
+    assert len(set(made)) == POOL_SIZE
+    assert made[POOL_SIZE:] == made[:2]
+    other = gpus.new_stream(0, 0, high_priority=True)
+    assert other not in made
+    assert gpus.handle_of(other) & 0x8000
+
+
+def test_streams_from_outside_are_known_by_their_handle(gpus):
+    made = gpus.new_stream(1, 0, high_priority=False)
+    assert gpus.external_stream(1, gpus.handle_of(made), 0) == made
+    assert gpus.external_stream(1, 1, 0) == gpus.default_stream(1)  # the legacy default stream
+    assert gpus.external_stream(1, 0x99, 0) == gpus.external_stream(1, 0x99, 0) != gpus.external_stream(0, 0x99, 0)
+
+
+def test_a_stream_is_made_current_with_its_device(gpus):
+    changes = []
+    gpus.on_change = lambda: changes.append(gpus.current_stream(1))
+    side = gpus.new_stream(1, 0, high_priority=False)
+    gpus.set_stream(side)
+    assert (gpus.thread.device, gpus.current_stream(1), changes) == (1, side, [side])
+    assert gpus.thread.set_explicitly
+
+
+def test_a_block_puts_back_device_and_stream(gpus):
+    side = gpus.new_stream(1, 0, high_priority=False)
+    with gpus.entered(side, 50):
+        assert gpus.context(0, 0) == Context(side, 50)
+        assert gpus.context(1, 1) is None
+        assert gpus.context(0, 1) is None
+    assert (gpus.thread.device, gpus.current_stream(1)) == (0, gpus.default_stream(1))
+    assert gpus.thread.contexts == []
+
+
+def test_each_thread_has_its_own_streams(gpus):
+    gpus.set_stream(gpus.new_stream(0, 0, high_priority=False))
+    seen = []
+    thread = threading.Thread(target=lambda: seen.append(gpus.current_stream(0)))
+    thread.start()
+    thread.join()
+    assert seen == [gpus.default_stream(0)]
+
+
+def test_a_thread_that_lost_its_stream_is_reported_once(gpus):
+    lost = []
+    gpus.monitor = type("M", (), {"lost_context": lambda self, *call: lost.append(call)})()
+    gpus.thread.inherited = (0, {0: 9})
+    gpus.check_inherited(gpus.default_stream(0), 7)
+    gpus.check_inherited(gpus.default_stream(0), 7)
+    assert lost == [(gpus.default_stream(0), 9, 7)]
+    assert gpus.lost_context() == Context(9, 0)
+
+
+def test_numbers_count_from_1(gpus):
+    counters = (gpus.next_allocation, gpus.next_event, gpus.next_graph, gpus.next_reading, gpus.next_pool)
+    assert [(count(), count()) for count in counters] == [(1, 2)] * 5
