@@ -1,17 +1,20 @@
 """Shadow memory: what is remembered of each allocation, and of the memory that was freed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from syncheck.hb.clock import ACTOR_MASK, HOST, Epoch, VectorClock, covers
 from syncheck.hb.footprint import Footprint, contains, overlap
 from syncheck.hb.ids import AllocationId, SiteId, StreamId, ViewId
+from syncheck.hb.intervals import Intervals
 
 # torch serves requests up to this size from another pool than larger ones, and never moves memory between the two.
 # Source: kSmallSize in c10/core/AllocatorConfig.h (c10/cuda/CUDACachingAllocator.cpp before torch 2.9).
 SMALL_BYTES = 1 << 20
 _FIRST_PRUNE = 64
+_FEW = 32
+"""Cells that are faster looked at one after the other."""
 Stamp = tuple[Epoch, int]
 """(epoch, label) of an access."""
 
@@ -77,8 +80,8 @@ class Block:
     """
 
     __slots__ = (
-        "born", "cells", "home", "label", "limit", "log", "n_bytes", "pool", "private", "read", "recorded", "view",
-        "written",
+        "born", "cells", "home", "index", "label", "limit", "log", "n_bytes", "pool", "private", "read", "recorded",
+        "view", "written",
     )  # fmt: skip
 
     def __init__(self, home: StreamId, born: Epoch, n_bytes: int, pool: int, label: int) -> None:
@@ -88,6 +91,7 @@ class Block:
         self.pool = pool
         self.label = label
         self.cells: dict[int, Cell] = {} if home == HOST else _NO_CELLS  # footprint id -> cell, once it is shared
+        self.index: Intervals[Cell] | None = None  # the cells by their bytes, once they are many
         self.recorded: dict[StreamId, Note] | None = None  # stream given to record_stream -> the caller's note
         self.limit = _FIRST_PRUNE
         self.private = -1 if home == HOST else home  # the only stream that has touched it; -1 once it is shared
@@ -100,7 +104,7 @@ class Block:
         """Make the cell of a footprint that was not seen before in this allocation."""
         cell = Cell(footprint)
         cell.write, cell.write_label = self.born, ALLOCATION
-        for other in self.cells.values():
+        for other in self._near(footprint):
             if overlap(footprint, other.footprint):
                 cell.overlaps.append(other)
                 other.overlaps.append(cell)
@@ -109,7 +113,19 @@ class Block:
         if self.cells is _NO_CELLS:
             self.cells = {}
         self.cells[key] = cell
+        if self.index is not None:
+            self.index.add(footprint.start, footprint.stop, cell)
         return cell
+
+    def _near(self, footprint: Footprint) -> Iterable[Cell]:
+        """Return the cells that may share a byte with a footprint, in the order in which they were made."""
+        if self.index is None:
+            if len(self.cells) < _FEW:
+                return self.cells.values()
+            self.index = Intervals()
+            for cell in self.cells.values():
+                self.index.add(cell.footprint.start, cell.footprint.stop, cell)
+        return self.index.meeting(footprint.start, footprint.stop)
 
     def touch_further(self, view: ViewId, stamp: Stamp, *, is_write: bool) -> None:
         """Log an access through a view other than the first."""
@@ -161,7 +177,7 @@ class Block:
         alive = {id(cell) for cell in kept.values()}
         for cell in kept.values():
             cell.overlaps = [other for other in cell.overlaps if id(other) in alive]
-        self.cells = kept
+        self.cells, self.index = kept, None
         self.limit = max(_FIRST_PRUNE, 2 * len(kept))
 
     def uses(self) -> Iterator[tuple[Epoch, int, Footprint, bool]]:

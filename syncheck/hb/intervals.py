@@ -1,0 +1,46 @@
+"""Things that each take up a range of bytes, found by the bytes: among thousands, without a look at each."""
+
+from collections.abc import Iterator
+from typing import Generic, TypeVar
+
+Thing = TypeVar("Thing")
+_Entry = tuple[int, int, int, Thing]
+
+
+class Intervals(Generic[Thing]):
+    """Half-open ranges, each with a thing, in buckets by length and start.
+
+    A range of at most 2**k bytes lies in the bucket of size 2**k where it starts, and reaches no farther than the next.
+    """
+
+    __slots__ = ("_levels", "_number")
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._levels: dict[int, dict[int, list[_Entry[Thing]]]] = {}  # k -> start >> k -> entries
+
+    def add(self, start: int, stop: int, thing: Thing) -> None:
+        """Add a thing that takes up `[start, stop)`."""
+        level = max(stop - start - 1, 0).bit_length()
+        buckets = self._levels.setdefault(level, {})
+        buckets.setdefault(start >> level, []).append((self._number, start, stop, thing))
+        self._number += 1
+
+    def meeting(self, start: int, stop: int) -> list[Thing]:
+        """Return what takes up any byte of `[start, stop)`, in the order in which it was added."""
+        found: list[_Entry[Thing]] = []
+        for level, buckets in self._levels.items():
+            for bucket in self._near(buckets, (start >> level) - 1, (stop - 1) >> level):
+                found += [entry for entry in bucket if entry[1] < stop and start < entry[2]]
+        found.sort(key=lambda entry: entry[0])
+        return [entry[3] for entry in found]
+
+    @staticmethod
+    def _near(buckets: dict[int, list[_Entry[Thing]]], first: int, last: int) -> Iterator[list[_Entry[Thing]]]:
+        if last - first >= len(buckets):
+            yield from buckets.values()
+            return
+        for number in range(first, last + 1):
+            bucket = buckets.get(number)
+            if bucket is not None:
+                yield bucket

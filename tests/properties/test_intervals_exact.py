@@ -1,0 +1,44 @@
+"""The index of cells finds exactly the ranges that meet a range, and makes the engine look at no others."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from syncheck.hb import memory
+from syncheck.hb.engine import Engine
+from syncheck.hb.footprint import dense
+from syncheck.hb.intervals import Intervals
+
+_STARTS = st.one_of(st.integers(0, 80), st.integers(0, 1 << 40))
+_LENGTHS = st.one_of(st.integers(0, 20), st.integers(0, 1 << 38))
+
+
+@settings(max_examples=300, deadline=None)
+@given(ranges=st.lists(st.tuples(_STARTS, _LENGTHS), max_size=60), wanted=st.tuples(_STARTS, st.integers(1, 1 << 38)))
+def test_exactly_the_ranges_that_meet_are_found_in_order(ranges, wanted):
+    index = Intervals()
+    for number, (start, length) in enumerate(ranges):
+        index.add(start, start + length, number)
+    for begin, length in [wanted, *((start, max(length, 1)) for start, length in ranges)]:
+        end = begin + length
+        meeting = [n for n, (start, size) in enumerate(ranges) if start < end and begin < start + size]
+        assert index.meeting(begin, end) == meeting
+
+
+def test_rows_of_one_buffer_are_compared_with_their_neighbours_only(monkeypatch):
+    compared = []
+    real = memory.overlap
+    monkeypatch.setattr(memory, "overlap", lambda one, other: compared.append(1) or real(one, other))
+    rows = 3000
+    engine = Engine()
+    streams = [engine.add_stream(0, is_legacy=True), engine.add_stream(0)]
+    engine.allocate(1, streams[0], rows * 64, 0, 0)
+    for row in range(rows):
+        view = engine.add_view(dense(row * 64, row * 64 + 64))
+        for stream in streams:
+            engine.launch(stream, [(1, view, False)], row)
+    assert len(compared) < 100 * rows
+    whole = engine.add_view(dense(0, rows * 64))
+    engine.record(1, streams[0])
+    engine.wait(1, streams[1])
+    assert engine.launch(streams[1], [(1, whole, True)], rows) == []
+    assert len({race.prior.label for race in engine.launch(streams[0], [(1, whole, False)], rows)}) == 1
