@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from syncheck.findings import Finding, merge_equal
-from syncheck.lint import models
+from syncheck.lint import models, side_streams
 from syncheck.lint.callers import consume
 from syncheck.lint.certainty import judged, one_for_each_clock
 from syncheck.lint.interp import transfers
@@ -41,6 +41,7 @@ from syncheck.sanitizer.session import RULES as SESSION_RULES
 RULES: tuple[Rule, ...] = (
     *(rule for rule in SESSION_RULES if rule not in {redundant_wait.RULE, graph_uses_freed_memory.RULE}),
     *transfers.RULES,
+    *side_streams.RULES,
 )
 """The rules of meaning: those that need the program to be followed."""
 _CODES = frozenset(rule.code for rule in RULES)
@@ -97,6 +98,8 @@ class Analysis:
             known = {(finding.rule, finding.place.frame.line) for finding in found}
             alone = self._paths(partial(self._run_function, function, kind), is_script=False)
             found += [f for f in alone if not was_followed or (f.rule, f.place.frame.line) not in known]
+        if side_streams.WORD in self._source.text:
+            found += side_streams.findings(self._tree, Places(self._source))
         return tuple(replace(finding, count=1, source="lint") for finding in merge_equal(one_for_each_clock(found)))
 
     def _can_matter(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

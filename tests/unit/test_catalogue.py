@@ -21,6 +21,7 @@ SYN101 unordered-read error
 SYN102 unordered-overwrite error
 SYN103 unordered-write error
 SYN104 unordered-first-use error
+SYN105 unordered-side-stream warning
 SYN201 missing-record-stream error
 SYN202 useless-record-stream advice
 SYN301 host-read-in-flight error
@@ -190,7 +191,7 @@ def test_find_takes_no_prefix():
 
 
 def test_a_prefix_matches_its_family_in_the_order_of_the_codes():
-    assert [rule.code for rule in matching("SYN1")] == ["SYN101", "SYN102", "SYN103", "SYN104"]
+    assert [rule.code for rule in matching("SYN1")] == ["SYN101", "SYN102", "SYN103", "SYN104", "SYN105"]
     assert matching("syn20") == (find("SYN201"), find("SYN202"))
 
 

@@ -1,0 +1,169 @@
+"""Streams that an object keeps, and that no method orders against the streams of its callers (SYN105)."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from syncheck.findings import Finding
+from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.interp.sites import Places
+from syncheck.rules import unordered_side_stream
+
+RULES = (unordered_side_stream.RULE,)
+WORD = "Stream("
+"""What stands in a file where this can be found."""
+_WAITS = frozenset({"wait_stream", "wait_event"})
+_JOINS = frozenset({"record_event", "synchronize", "query"})
+_HOST_WAITS = frozenset({"synchronize", "item", "cpu", "tolist", "wait"})
+_MOVES = frozenset({"to", "cuda", "copy_"})
+_KNOWN_BASES = frozenset(
+    {"object", "nn.Module", "torch.nn.Module", "Module", "ABC", "abc.ABC", "torch.autograd.Function"}
+)
+
+
+@dataclass(slots=True)
+class _Use:
+    """What a file does with a stream that an object keeps.
+
+    Attributes:
+        blocks: the `with` statements that make it current, each with its function.
+        waits: it waits for something.
+        is_awaited: something waits for it.
+        is_shared: it goes where its use cannot be seen.
+    """
+
+    blocks: list[tuple[ast.With, str]] = field(default_factory=list)
+    waits: bool = False
+    is_awaited: bool = False
+    is_shared: bool = False
+
+
+def findings(tree: ast.Module, places: Places) -> Iterator[Finding]:
+    """Yield the streams of a file's classes that only one side waits for, or none."""
+    attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
+    if any(node.attr == "synchronize" for node in attributes):
+        return  # the host may order all of it
+    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    for kind in tree.body:
+        if isinstance(kind, ast.ClassDef):
+            for name in sorted(_streams_of(kind)):
+                use = _use_of(name, attributes, parents)
+                yield from _judge(kind, name, use, places)
+
+
+def _judge(kind: ast.ClassDef, name: str, use: _Use, places: Places) -> Iterator[Finding]:
+    if use.is_shared or use.waits or not use.blocks:
+        return
+    has_known_bases = all(ast.unparse(base) in _KNOWN_BASES for base in kind.bases)
+    own = [block for block in use.blocks if kind.lineno <= block[0].lineno <= (kind.end_lineno or kind.lineno)]
+    for block, function in own:
+        if use.is_awaited and _copies_from_outside(block):
+            flaw = f"stream `self.{name}` never waits for the stream that makes what it copies here"
+        elif not use.is_awaited and has_known_bases and _called(block) & _MOVES:
+            flaw = f"nothing ever waits for stream `self.{name}`, nor does it wait for others"
+        else:
+            continue
+        place = places.place(places.id_of(block.items[-1].context_expr, function))
+        yield Finding.of(unordered_side_stream.RULE, place, flaw=flaw)
+
+
+def _streams_of(kind: ast.ClassDef) -> set[str]:
+    """Return the attributes that a class sets to new streams, and to nothing else."""
+    made: set[str] = set()
+    other: set[str] = set()
+    for node in ast.walk(kind):
+        if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+            continue
+        is_stream = isinstance(node.value, ast.Call) and ast.unparse(node.value.func).rpartition(".")[2] == "Stream"
+        is_none = isinstance(node.value, ast.Constant) and node.value.value is None
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            if isinstance(target, ast.Attribute) and not is_none:
+                (made if is_stream else other).add(target.attr)
+    return made - other
+
+
+def _use_of(name: str, attributes: list[ast.Attribute], parents: dict[ast.AST, ast.AST]) -> _Use:
+    use = _Use()
+    for node in attributes:
+        parent = parents[node]
+        is_called = isinstance(parent, ast.Call) and parent.func is node  # `torch.cuda.stream(...)`
+        if node.attr == name and isinstance(node.ctx, ast.Load) and not is_called:
+            _note(node, parents, use)
+    return use
+
+
+def _note(node: ast.Attribute, parents: dict[ast.AST, ast.AST], use: _Use) -> None:
+    """Note one use of a stream."""
+    parent = parents[node]
+    if isinstance(parent, ast.keyword):
+        parent = parents[parent]
+    if isinstance(parent, ast.Attribute):
+        use.waits |= parent.attr in _WAITS
+        use.is_awaited |= parent.attr in _JOINS
+        use.is_shared |= parent.attr not in _WAITS | _JOINS | {"device"}
+    elif isinstance(parent, ast.withitem):
+        _note_block(parent, parents, use)
+    elif isinstance(parent, ast.Call):
+        _note_call(parent, parents, use)
+    else:
+        use.is_shared |= not isinstance(parent, ast.Compare | ast.BoolOp | ast.If | ast.UnaryOp)
+
+
+def _note_call(call: ast.Call, parents: dict[ast.AST, ast.AST], use: _Use) -> None:
+    """Note a call with a stream as an argument."""
+    called = ast.unparse(call.func).rpartition(".")[2]
+    item = parents[call]
+    if called in {"stream", "StreamContext"} and isinstance(item, ast.withitem):
+        _note_block(item, parents, use)
+    elif called in {"wait_stream", "record"}:
+        use.is_awaited = True
+    elif called == "wait":
+        use.waits = True
+    else:
+        use.is_shared |= called != "record_stream"
+
+
+def _note_block(item: ast.withitem, parents: dict[ast.AST, ast.AST], use: _Use) -> None:
+    """Note a block in which a stream is current."""
+    block = parents[item]
+    if not isinstance(block, ast.With):
+        use.is_shared = True
+        return
+    function = block
+    around: ast.AST = block
+    while around in parents and not isinstance(around, ast.FunctionDef | ast.AsyncFunctionDef):
+        around = parents[around]
+    use.blocks.append((function, getattr(around, "name", "")))
+    called = _called(block)
+    use.waits |= bool(called & (_WAITS | {"wait"}))
+    use.is_awaited |= bool(called & (_HOST_WAITS | _JOINS | {"record"}))
+
+
+def _called(block: ast.With) -> set[str]:
+    """Return the last names of all calls in a block."""
+    nodes = (node for statement in block.body for node in (statement, *own_nodes(statement)))
+    return {ast.unparse(node.func).rpartition(".")[2] for node in nodes if isinstance(node, ast.Call)}
+
+
+def _copies_from_outside(block: ast.With) -> bool:
+    """Return whether a block copies into a tensor, and from one, that were both there before it."""
+    nodes = [node for statement in block.body for node in (statement, *own_nodes(statement))]
+    made = {
+        target.id
+        for node in nodes
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    copies = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
+    for call in copies:
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "copy_" and call.args:
+            names = {
+                node.id
+                for part in (call.func.value, *call.args)
+                for node in ast.walk(part)
+                if isinstance(node, ast.Name)
+            }
+            if not names & made:
+                return True
+    return False

@@ -1,0 +1,27 @@
+"""Work on a stream of a class is never ordered against the streams of its callers, whatever methods are called.
+
+## Why it matters
+A stream that never waits starts its copies while other streams may still write what they read, or use the memory
+that they fill. A stream that nothing waits for leaves results behind that may not be there when they are used. One
+of the two waits alone is not enough. This rule looks at a class as a whole, where no single path shows both ends.
+
+## Fix
+Around the work: `side.wait_stream(torch.cuda.current_stream())` before the block, and after it, or where the
+results are used, `torch.cuda.current_stream().wait_stream(side)`.
+
+## Source
+PyTorch notes, "CUDA semantics", section "CUDA streams".
+Seen in <https://github.com/huggingface/transformers> (version 4.56.2, `cache_utils.py`: the prefetch stream of an
+offloaded cache did not wait, until version 5 added the second wait) and in <https://github.com/facebookresearch/fairscale>
+(`experimental/nn/offload.py`: nothing waits for the streams that load and drop a shard).
+"""
+
+from syncheck.rules.model import Rule, Severity
+
+RULE = Rule(
+    code="SYN105",
+    name="unordered-side-stream",
+    severity=Severity.WARNING,
+    message="{flaw}",
+    doc=__doc__,
+)

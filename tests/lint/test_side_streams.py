@@ -1,0 +1,69 @@
+"""Streams that an object keeps, and that its methods do not order against those of their callers."""
+
+import textwrap
+
+import pytest
+
+from syncheck.lint.engine import lint_source
+from syncheck.lint.files import Text
+
+CLASS = """
+import torch
+
+
+class Service{base}:
+    def __init__(self):
+        self.stream = torch.cuda.Stream()
+        self.pairs = []
+
+    def submit(self, source, target):
+        self.pairs.append((source, target))
+
+    def run(self):
+        {fork}
+        with torch.cuda.stream(self.stream):
+            {work}
+        {join}
+"""
+COPY = "for source, target in self.pairs: target.copy_(source, non_blocking=True)"
+LOAD = "self.shard.to(self.device, non_blocking=True)"
+FORK = "self.stream.wait_stream(torch.cuda.current_stream())"
+JOIN = "torch.cuda.current_stream().wait_stream(self.stream)"
+
+
+def found(source):
+    result = lint_source("m.py", Text(textwrap.dedent(source)))
+    assert not result.problem, result.problem
+    return [(f.rule.code, f.level, f.place.frame.line) for f in result.findings]
+
+
+@pytest.mark.parametrize(("work", "join"), [(COPY, JOIN), (LOAD, "pass")])
+def test_a_stream_that_one_side_never_waits_for_is_found(work, join):
+    source = CLASS.format(base="(torch.nn.Module)", fork="pass", work=work, join=join)
+    assert found(source) == [("SYN105", "warning", 15)]
+
+
+@pytest.mark.parametrize(
+    ("base", "fork", "work", "join"),
+    [
+        ("", FORK, COPY, JOIN),
+        ("", "pass", LOAD, JOIN),  # the source comes from the host, or from a loader
+        ("", "pass", COPY + "\n            torch.cuda.current_stream().wait_event(self.ready)", JOIN),
+        ("", "pass", COPY, "torch.cuda.synchronize()"),
+        ("", "pass", LOAD, "self.hand_over(self.stream)"),
+        ("", "pass", LOAD, "return self.stream"),
+        ("", "pass", LOAD, "self.done = self.stream.record_event()"),
+        ("", "pass", LOAD + "\n            self.done.record()", "pass"),
+        ("", "pass", "x = self.loss.to('cpu').item()", "pass"),
+        ("(Base)", "pass", LOAD, "pass"),  # what the base does is not known
+        ("", "pass", "print(self.shard)", "pass"),
+    ],
+)
+def test_a_stream_that_is_ordered_or_goes_elsewhere_is_not_found(base, fork, work, join):
+    assert not found(CLASS.format(base=base, fork=fork, work=work, join=join))
+
+
+def test_a_stream_of_the_callers_is_theirs():
+    source = CLASS.format(base="", fork="pass", work=LOAD, join="pass")
+    assert not found(source.replace("torch.cuda.Stream()", "get_stream()"))
+    assert not found(source.replace("        self.pairs = []", "        self.stream = self.stream or other"))
