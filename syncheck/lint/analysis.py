@@ -34,7 +34,12 @@ from syncheck.lint.interp.values import (
 from syncheck.lint.lifetimes import by_reference_count
 from syncheck.lint.prefilter import anchor_lines, has_anchor
 from syncheck.lint.source_file import SourceFile
-from syncheck.rules import graph_uses_freed_memory, redundant_wait
+from syncheck.rules import (
+    event_waits_for_itself,
+    graph_uses_freed_memory,
+    record_stream_in_capture,
+    redundant_wait,
+)
 from syncheck.rules.model import Rule
 from syncheck.sanitizer.session import RULES as SESSION_RULES
 
@@ -42,6 +47,8 @@ RULES: tuple[Rule, ...] = (
     *(rule for rule in SESSION_RULES if rule not in {redundant_wait.RULE, graph_uses_freed_memory.RULE}),
     *transfers.RULES,
     *side_streams.RULES,
+    event_waits_for_itself.RULE,
+    record_stream_in_capture.RULE,
 )
 """The rules of meaning: those that need the program to be followed."""
 _CODES = frozenset(rule.code for rule in RULES)
@@ -99,7 +106,7 @@ class Analysis:
             alone = self._paths(partial(self._run_function, function, kind), is_script=False)
             found += [f for f in alone if not was_followed or (f.rule, f.place.frame.line) not in known]
         if side_streams.WORD in self._source.text:
-            found += side_streams.findings(self._tree, Places(self._source))
+            found += list(side_streams.findings(self._tree, Places(self._source), found))
         return tuple(replace(finding, count=1, source="lint") for finding in merge_equal(one_for_each_clock(found)))
 
     def _can_matter(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

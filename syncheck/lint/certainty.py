@@ -27,7 +27,12 @@ def judged(
         copies: where something is copied from a GPU, if it lies on one.
         tree: the file.
     """
+    findings = list(findings)
     for finding in findings:
+        if finding.rule.code == "SYN407" and any(
+            f.place.frame == finding.place.frame and f.rule != finding.rule for f in findings
+        ):
+            continue  # the other one says what goes wrong
         if finding.rule.code == "SYN701" and (
             any(place.frame in copies for place in finding.related) or not _is_measured(finding.place.frame, tree)
         ):

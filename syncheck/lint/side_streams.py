@@ -1,13 +1,14 @@
 """Streams that an object keeps, and that no method orders against the streams of its callers (SYN105)."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import Places
 from syncheck.rules import unordered_side_stream
+from syncheck.rules.model import Family
 
 RULES = (unordered_side_stream.RULE,)
 WORD = "Stream("
@@ -38,8 +39,16 @@ class _Use:
     is_shared: bool = False
 
 
-def findings(tree: ast.Module, places: Places) -> Iterator[Finding]:
-    """Yield the streams of a file's classes that only one side waits for, or none."""
+def findings(tree: ast.Module, places: Places, known: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the streams of a file's classes that only one side waits for, or none.
+
+    Args:
+        tree: the file.
+        places: its call sites.
+        known: what was found on paths through it: a race there says more.
+    """
+    races = [finding for finding in known if finding.rule.family in {Family.RACE, Family.LIFETIME}]
+    lines = [place.frame.line for finding in races for place in (finding.place, *finding.related)]
     attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
     if any(node.attr == "synchronize" for node in attributes):
         return  # the host may order all of it
@@ -48,6 +57,7 @@ def findings(tree: ast.Module, places: Places) -> Iterator[Finding]:
         if isinstance(kind, ast.ClassDef):
             for name in sorted(_streams_of(kind)):
                 use = _use_of(name, attributes, parents)
+                use.blocks = [(block, function) for block, function in use.blocks if _is_news(block, kind, lines)]
                 yield from _judge(kind, name, use, places)
 
 
@@ -55,8 +65,7 @@ def _judge(kind: ast.ClassDef, name: str, use: _Use, places: Places) -> Iterator
     if use.is_shared or use.waits or not use.blocks:
         return
     has_known_bases = all(ast.unparse(base) in _KNOWN_BASES for base in kind.bases)
-    own = [block for block in use.blocks if kind.lineno <= block[0].lineno <= (kind.end_lineno or kind.lineno)]
-    for block, function in own:
+    for block, function in use.blocks:
         if use.is_awaited and _copies_from_outside(block):
             flaw = f"stream `self.{name}` never waits for the stream that makes what it copies here"
         elif not use.is_awaited and has_known_bases and _called(block) & _MOVES:
@@ -65,6 +74,14 @@ def _judge(kind: ast.ClassDef, name: str, use: _Use, places: Places) -> Iterator
             continue
         place = places.place(places.id_of(block.items[-1].context_expr, function))
         yield Finding.of(unordered_side_stream.RULE, place, flaw=flaw)
+
+
+def _is_news(block: ast.With, kind: ast.ClassDef, lines: list[int]) -> bool:
+    """Return whether a block is in a class, and nothing in it was found otherwise."""
+    last = block.end_lineno or block.lineno
+    return kind.lineno <= block.lineno <= (kind.end_lineno or last) and not any(
+        block.lineno <= line <= last for line in lines
+    )
 
 
 def _streams_of(kind: ast.ClassDef) -> set[str]:

@@ -788,3 +788,64 @@ class Scaler:
             return x * 3
 """
     )[0] == ("SYN101", 33)
+
+
+# -- events
+
+
+SELF = """
+import torch
+
+def fetch(x, stream):
+    x = torch.ones(4, device="cuda")
+    host = torch.empty(4, pin_memory=True)
+    host.copy_(x, non_blocking=True)
+    done = torch.cuda.Event()
+    done.record()
+    {}
+    return host
+"""
+
+
+@pytest.mark.parametrize("wait", ["done.wait()", "torch.cuda.current_stream().wait_event(done)"])
+def test_a_stream_need_not_wait_for_its_own_event(wait):
+    assert found(SELF.format(wait)) == [("SYN407", 10)]
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "done.synchronize()",
+        "done.wait()\n    done.synchronize()",
+        "done.wait()\n    torch.cuda.Stream().wait_event(done)",
+        "done.wait(stream)",
+        "done.wait()\n    self.done = done",
+        "done.wait()\n    while not done.query():\n        pass",
+        "with torch.cuda.stream(torch.cuda.Stream()):\n        done.wait()",
+        "if stream:\n        torch.cuda.Stream().wait_event(done)\n    done.wait()",
+    ],
+)
+def test_an_event_that_something_else_waits_for_is_right(wait):
+    assert "SYN407" not in [code for code, _ in found(SELF.format(wait))]
+
+
+def test_a_helper_may_be_given_one_stream_twice():
+    assert not found(
+        """
+        import torch
+
+        def chain(event, stream):
+            event.wait(stream)
+
+        def run():
+            main = torch.cuda.current_stream()
+            done = main.record_event()
+            chain(done, main)
+        """
+    )
+
+
+def test_an_event_behind_a_copy_to_the_gpu_is_no_host_wait():
+    assert "SYN407" not in [
+        code for code, _ in found(SELF.replace("host.copy_(x", "x.copy_(host").format("done.wait()"))
+    ]

@@ -24,6 +24,7 @@ SYN104 unordered-first-use error
 SYN105 unordered-side-stream warning
 SYN201 missing-record-stream error
 SYN202 useless-record-stream advice
+SYN203 record-stream-in-capture advice
 SYN301 host-read-in-flight error
 SYN302 host-write-in-flight error
 SYN303 pageable-non-blocking advice
@@ -33,6 +34,7 @@ SYN403 event-without-timing error
 SYN404 elapsed-time-before-sync error
 SYN405 lost-event-record warning
 SYN406 stale-stream-handle warning
+SYN407 event-waits-for-itself warning
 SYN501 stream-device-mismatch warning
 SYN502 wrong-device-sync error
 SYN503 thread-loses-device warning
@@ -192,7 +194,7 @@ def test_find_takes_no_prefix():
 
 def test_a_prefix_matches_its_family_in_the_order_of_the_codes():
     assert [rule.code for rule in matching("SYN1")] == ["SYN101", "SYN102", "SYN103", "SYN104", "SYN105"]
-    assert matching("syn20") == (find("SYN201"), find("SYN202"))
+    assert matching("syn20") == (find("SYN201"), find("SYN202"), find("SYN203"))
 
 
 def test_a_whole_code_and_a_name_match_one_rule():

@@ -36,7 +36,9 @@ from syncheck.lint.interp.values import (
     Stream,
     Tensor,
 )
+from syncheck.rules import event_waits_for_itself
 from syncheck.sanitizer.collector import PendingFinding
+from syncheck.sanitizer.messages import EventCode, EventRef, StreamRef, Text
 from syncheck.sanitizer.session import Session
 from syncheck.semantics.threads import ThreadState, context_of, take_lost_stream
 
@@ -96,6 +98,7 @@ class Machine:
         self.n_relevant = 0
         self.unsure: set[SiteId] = set()
         self.assumed_copies: set[SiteId] = set()
+        self.fetching: set[StreamId] = set()  # streams that have copied to the host without blocking it
         self._unknown_devices: set[str] = set()
         self.guesses: dict[SiteId, bool] = {}
         self._recent: dict[StreamId, list[bool]] | None = None  # stream -> of what may run there, what takes no time
@@ -209,7 +212,9 @@ class Machine:
         if event.escaped or not target.ident:
             event.escaped = True
             return
-        self.session.record(event.ident, target.ident, self.site(node), target.looked_up, self.current(target.device))
+        site = self.site(node)
+        event.recorded = (target.ident, site, self.function)
+        self.session.record(event.ident, target.ident, site, target.looked_up, self.current(target.device))
 
     def wait(self, event: Event, stream: Stream | None, via: WaitCall, node: ast.AST) -> None:
         """Make a stream wait for an event."""
@@ -219,7 +224,25 @@ class Machine:
             self.assume_synchronized()
             return
         current = self.current(target.device)
+        self._note_waiter(event, target, node)
         self.session.wait(event.ident, target.ident, self.site(node), via, target.looked_up, current)
+
+    def _note_waiter(self, event: Event, waiter: Stream, node: ast.AST) -> None:
+        """Report a stream that waits for its own event, if in the end nothing else has waited for that."""
+        if event.recorded is None or event.has_timing is not False or self.is_capturing():
+            return
+        stream, recorded, function = event.recorded
+        if stream not in self.fetching:
+            return  # no host was meant to wait for that
+        if stream != waiter.ident or function != self.function:
+            event.is_useful = True
+        elif not self.ordering_only:
+            facts: dict[str, Text] = {"stream": (StreamRef(stream),), "event": (EventRef(event.ident),)}
+            related: list[tuple[SiteId, Text]] = [(recorded, ("it is recorded here",))]
+            advice: Text = ("if the host is to wait, call `", EventCode(event.ident), ".synchronize()`")
+            pending = PendingFinding(event_waits_for_itself.RULE, self.site(node), facts, related, advice)
+            pending.superseded = lambda: event.is_useful or event.escaped
+            self.session.collector.add(pending)
 
     def _current_stream(self) -> Stream:
         device = self.device
@@ -234,6 +257,7 @@ class Machine:
 
     def sync_event(self, event: Event, node: ast.AST) -> None:
         """Make the host wait for an event."""
+        event.is_useful = True
         if self._refused("Event.synchronize()", node):
             return
         if event.escaped:

@@ -124,6 +124,7 @@ class Transfers:
         made = Tensor(machine.allocate(None, call.node, is_pinned=True))
         made.block.is_assumed = True
         machine.assumed_copies.add(machine.site(call.node))
+        machine.fetching.add(machine.current(machine.thread.device))
         machine.launch(machine.current(machine.thread.device), "aten::copy_", [(made, True)], call.node)
         return made
 
@@ -173,6 +174,8 @@ class Transfers:
         if not plan.uses_host_memory:
             touched = [(tensor, is_write) for tensor, is_write in touched if tensor.block.device is not None]
         machine.launch(stream, "aten::copy_", touched, node)
+        if target.block.device is None and not plan.host_waits:
+            machine.fetching.add(stream)
         if plan.host_waits:
             machine.sync_stream(stream, node, explicit=False)
         if plan.host_writes_target:

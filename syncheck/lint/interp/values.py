@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from syncheck.hb.ids import AllocationId, EventId, GraphId, LookedUp, ReadingId, StreamId
+from syncheck.hb.ids import AllocationId, EventId, GraphId, LookedUp, ReadingId, SiteId, StreamId
 
 
 class Value:
@@ -106,11 +106,15 @@ class Event(Value):
     Attributes:
         escaped: others may have recorded it, or waited for it.
         has_timing: None where that is not known.
+        recorded: the stream, the call and the function of the last record.
+        is_useful: something but the stream that recorded it has waited for it.
     """
 
     ident: EventId
     escaped: bool = False
     has_timing: bool | None = None
+    recorded: tuple[StreamId, SiteId, str] | None = None
+    is_useful: bool = False
     life: Life | None = None
 
 

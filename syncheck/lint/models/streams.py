@@ -224,6 +224,7 @@ def _event_methods(evaluator: Evaluator, owner: Event, name: str, call: Call) ->
     elif name == "synchronize":
         machine.sync_event(owner, call.node)
     elif name == "query":
+        owner.is_useful = True
         return Query(owner)
     elif name == "elapsed_time":
         other = call.get("end_event", 0)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from syncheck.hb.ids import StreamId
+from syncheck.hb.ids import NO_VIEW, StreamId
 from syncheck.lint.interp.contexts import restoring
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.registry import models, models_below, models_methods
@@ -23,6 +23,9 @@ from syncheck.lint.interp.values import (
     tensors_in,
     truth,
 )
+from syncheck.rules import record_stream_in_capture
+from syncheck.sanitizer.collector import PendingFinding
+from syncheck.sanitizer.messages import StreamRef, TensorRef, Text
 from syncheck.semantics.python_api import FACTORIES, LIKE
 
 _NOT_OPERATORS = frozenset(
@@ -116,6 +119,13 @@ def _tensor(evaluator: Evaluator, owner: Tensor, name: str, call: Call) -> Value
 
 def _record_stream(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:
     stream, block, machine = call.get("s", 0), owner.block, evaluator.machine
+    if isinstance(stream, Stream) and stream.ident and machine.is_capturing() and not machine.ordering_only:
+        facts: dict[str, Text] = {
+            "tensor": (TensorRef(block.ident, NO_VIEW) if block.ident else "a tensor",),
+            "stream": (StreamRef(stream.ident),),
+        }
+        machine.session.collector.add(PendingFinding(record_stream_in_capture.RULE, machine.site(call.node), facts))
+        return NONE
     if isinstance(stream, Stream) and stream.ident and block.ident and not machine.ordering_only:
         if block.device is not None and not block.escaped:
             view = machine.view(owner.part, is_write=False)
