@@ -2,16 +2,19 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from syncheck.cli.parameters import with_settings
-from syncheck.cli.terminal import OutputStreams, deliver
+from syncheck.cli.terminal import OutputStreams, deliver, deliver_overlap
 from syncheck.config.options import Options
 from syncheck.config.settings import Layer, as_arguments, options_in
 from syncheck.filters.policy import is_distributed, rank
 from syncheck.findings import Report
+
+if TYPE_CHECKING:
+    from syncheck.overlap.report import OverlapReport
 
 _RUN_EXAMPLES = """Examples:
 
@@ -30,11 +33,22 @@ _MERGE_EXAMPLES = """Examples:
 `syncheck merge node0/ node1/ --output-format sarif` merges folders of several machines."""
 
 
+_OVERLAP_EXAMPLES = """Examples:
+
+`syncheck overlap train.py` runs a script and says what keeps its work from overlapping.
+
+`syncheck overlap run.trace` says it of a run that `syncheck run --trace run.trace --times train.py` recorded."""
+
+
 def add_to(cli: typer.Typer) -> None:
     """Add the commands."""
     cli.command(context_settings={"allow_interspersed_args": False}, epilog=_RUN_EXAMPLES)(run)
     cli.command(epilog=_REPLAY_EXAMPLES)(replay)
+    cli.command(context_settings={"allow_interspersed_args": False}, epilog=_OVERLAP_EXAMPLES)(overlap)
     cli.command(epilog=_MERGE_EXAMPLES)(merge)
+
+
+_OF_EACH_RANK = frozenset({"trace", "perfetto", "html"})
 
 
 @with_settings("run")
@@ -58,7 +72,7 @@ def run(
     from syncheck.commands import run as commands
     from syncheck.run.launcher import Program
 
-    layer = tuple((name, _own(value) if name == "trace" else value) for name, value in layer)
+    layer = tuple((name, _own(value) if name in _OF_EACH_RANK else value) for name, value in layer)
     options = options_in("", layer, command="run")
     streams = OutputStreams(is_for_data=False)
     program = Program(script, tuple(args or ()), bool(module))
@@ -92,6 +106,37 @@ def replay(
     options = options_in("", layer, command="replay")
     streams = OutputStreams(is_for_data=True)
     raise typer.Exit(deliver(commands.replay(trace, options), options, streams))
+
+
+@with_settings("overlap")
+def overlap(
+    script: Annotated[
+        str,
+        typer.Argument(metavar="SCRIPT", help="The script, with -m the module, or a trace.", show_default=False),
+    ],
+    args: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ARGS]...", help="The program's own arguments.", show_default=False),
+    ] = None,
+    module: Annotated[bool | None, typer.Option("-m", help="SCRIPT is a module, as in `python -m`.")] = None,
+    *,
+    layer: Layer,
+) -> None:
+    """Say why the work of a program does not overlap, and what each wait costs."""
+    from syncheck.commands import overlap as commands
+    from syncheck.run.launcher import Program
+
+    layer = tuple((name, _own(value) if name in _OF_EACH_RANK else value) for name, value in layer)
+    options = options_in("", layer, command="overlap")
+    streams = OutputStreams(sys.stdout.fileno(), sys.stdout.fileno())
+
+    def show(words: "OverlapReport", report: Report) -> None:
+        deliver_overlap(words, report, options, streams)
+
+    if not module and commands.is_trace(Path(script)):
+        commands.replay(Path(script), options, show)
+        raise typer.Exit(0)
+    raise typer.Exit(commands.run(Program(script, tuple(args or ()), bool(module)), options, show))
 
 
 @with_settings("merge")

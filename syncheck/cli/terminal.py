@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, TextIO
 from syncheck import files
 from syncheck.config.options import Options
 from syncheck.descriptors import Descriptor
+from syncheck.errors import BackendError
 from syncheck.findings import Report
 
 if TYPE_CHECKING:
     from rich.progress import Progress
+
+    from syncheck.overlap.report import OverlapReport
 
 _PROGRESS_TIMEOUT = 2.0
 """Seconds until a progress bar is shown."""
@@ -103,6 +106,30 @@ def deliver(report: Report, options: Options, streams: OutputStreams) -> int:
         streams.write_anywhere(render(report, options, color=False))
         return 3
     return status_of(report, options)
+
+
+def deliver_overlap(words: "OverlapReport", report: Report, options: Options, streams: OutputStreams) -> None:
+    """Print why work does not overlap, and how many findings there are beside.
+
+    Raises:
+        BackendError: the file cannot be written.
+    """
+    from syncheck.report import overlap_table
+
+    def rendered(*, color: bool) -> str:
+        text = overlap_table.render(words, color=color)
+        if report.findings:
+            found = "one finding" if len(report.findings) == 1 else f"{len(report.findings)} findings"
+            text += f"note: syncheck has {found} on this program: `syncheck run` shows what is wrong\n"
+        return text
+
+    if options.output is None:
+        streams.write(rendered(color=streams.is_colored(options.color, is_data=False)), is_data=False)
+        return
+    try:
+        options.output.write_text(rendered(color=False), encoding="utf-8")
+    except OSError as error:
+        raise BackendError(f"cannot write the report to {options.output}: {error.strerror or error}") from error
 
 
 def error_text(message: str, hint: str = "") -> str:

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from syncheck import files
+from syncheck.commands.overlap import recorded
+from syncheck.commands.timeline import draw_run
 from syncheck.config.options import Options
 from syncheck.filters.policy import Policy, is_distributed
 from syncheck.findings import Report
@@ -44,7 +46,7 @@ def run(
         return run_ranks(options, policy, deliver)
     member = rendezvous.begin(options.ranks_dir)
     member.arguments, member.for_spawned = arguments, sender(member, options)
-    checked = make_run(options, deliver, policy)
+    checked = make_run(options, deliver, policy, lambda run, report: draw_run(run.recorder, run.sites, report, options))
     if options.hang_timeout and is_distributed():
         member.on_join()  # already the first call, which makes the process group, may hang
     return checked.run(prepared)
@@ -77,4 +79,7 @@ def replay(path: Path, options: Options) -> Report:
         ConfigError: a rule name that does not exist.
     """
     policy = Policy(options)
-    return policy.finalize(policy.filter(codec.replay(path, lambda backend: new_session(options, backend))))
+    if not options.wants_times:
+        return policy.finalize(policy.filter(codec.replay(path, lambda backend: new_session(options, backend))))
+    recorder, sites, report = recorded(path, options)
+    return policy.finalize(draw_run(recorder, sites, policy.filter(report), options))

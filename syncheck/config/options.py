@@ -17,7 +17,8 @@ from syncheck.rules.model import Severity
 
 _ALL = ("run", "replay", "merge", "lint", "pytest")
 _REPORTING = ("run", "replay", "merge", "lint")
-_RUNNING = ("run", "pytest")
+_RUNNING = ("run", "overlap", "pytest")
+_DRAWING = ("run", "replay", "overlap")
 
 
 @dataclass(frozen=True)
@@ -125,10 +126,12 @@ class Options:
         0, kinds.integer(0, 1 << 31), "Show at most this many findings; 0 for all.", commands=_REPORTING, example="20"
     )
     output_format: str = _setting("text", kinds.choice(*FORMATS), "Format of the report.", example='"concise"')
-    output: Path | None = _setting(None, kinds.PATH, "Write the report to this file.", commands=_REPORTING)
+    output: Path | None = _setting(
+        None, kinds.PATH, "Write the report to this file.", commands=(*_REPORTING, "overlap")
+    )
     color: str = _setting(
         "auto", kinds.choice("auto", "always", "never"), "Colours in the report; auto: on a terminal.",
-        commands=_REPORTING,
+        commands=(*_REPORTING, "overlap"),
     )  # fmt: skip
     quiet: bool = _setting(
         False, kinds.FLAG, "Print findings and errors only.", commands=_REPORTING, flags=("--quiet", "-q")
@@ -160,10 +163,19 @@ class Options:
         example="true", panel="Run",
     )  # fmt: skip
     trace: Path | None = _setting(
-        None, kinds.PATH, "Record the run in this file, for `syncheck replay`.", commands=("run",), panel="Run"
+        None, kinds.PATH, "Record the run in this file, for `syncheck replay`.", commands=("run", "overlap"),
+        panel="Run",
+    )  # fmt: skip
+    times: bool = _setting(
+        False, kinds.FLAG, "Measure how long each operator takes, for `syncheck overlap` of the trace.",
+        commands=("run",), example="true", panel="Run",
+    )  # fmt: skip
+    perfetto: Path | None = _setting(
+        None, kinds.PATH, "Write a timeline to this file, for ui.perfetto.dev.", commands=_DRAWING, panel="Timeline"
     )
     steps: tuple[int, int | None] | None = _setting(
-        None, kinds.STEPS, "Check only these optimizer steps: 100:120, or 100: to the end.", commands=("run",),
+        None, kinds.STEPS, "Check only these optimizer steps: 100:120, or 100: to the end.",
+        commands=("run", "overlap"),
         panel="Run",
     )  # fmt: skip
     nproc: int = _setting(
@@ -189,13 +201,19 @@ class Options:
         True, kinds.FLAG, "Leave out what git ignores.", commands=("lint",), example="false", panel="Files"
     )
     config: Path | None = _setting(
-        None, kinds.PATH, "Read the settings from this TOML file.", commands=_REPORTING, panel="Settings"
+        None, kinds.PATH, "Read the settings from this TOML file.", commands=(*_REPORTING, "overlap"), panel="Settings"
     )
     isolated: bool = _setting(
-        False, kinds.FLAG, "Ignore all settings files.", commands=_REPORTING, flags=("--isolated",), panel="Settings"
-    )
+        False, kinds.FLAG, "Ignore all settings files.", commands=(*_REPORTING, "overlap"), flags=("--isolated",),
+        panel="Settings",
+    )  # fmt: skip
     root: str = ""
     """The folder of the pyproject.toml that the settings come from; "" if there is none."""
+
+    @property
+    def wants_times(self) -> bool:
+        """Return whether operators and their times are kept for a timeline."""
+        return self.times or self.perfetto is not None
 
     def selected(self) -> frozenset[str]:
         """Return the codes of the rules to report.

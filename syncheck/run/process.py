@@ -31,8 +31,19 @@ def new_session(options: Options, backend: str, on_finding: OnFinding = lambda _
     return Session(lambda rule: rule.code in codes, backend, on_finding)
 
 
-def make_run(options: Options, deliver: Callable[[Report], int], policy: Policy | None = None) -> "Run":
+def make_run(
+    options: Options,
+    deliver: Callable[[Report], int],
+    policy: Policy | None = None,
+    at_end: "Callable[[Run, Report], Report]" = lambda _, report: report,
+) -> "Run":
     """Return the job that checks this process, a member of those that `membership` knows.
+
+    Args:
+        options: how.
+        deliver: prints a report and returns the exit status that it calls for.
+        policy: what becomes of findings.
+        at_end: called with the job and its report before this is delivered; returns what to deliver.
 
     Raises:
         ConfigError: a rule name that does not exist, or models that cannot be loaded.
@@ -51,7 +62,7 @@ def make_run(options: Options, deliver: Callable[[Report], int], policy: Policy 
         ) from error
 
     def ended(report: Report, status: int) -> int:
-        return conclude(report, status, run.sites.lines(), policy, deliver)
+        return conclude(at_end(run, report), status, run.sites.lines(), policy, deliver)
 
     import_all(options.models, options.root, "models")
     run = Run(

@@ -18,6 +18,7 @@ from syncheck.filters.policy import Policy
 from syncheck.findings import Report
 from syncheck.instrument.findings import NewFindings
 from syncheck.instrument.sites import SiteTable
+from syncheck.overlap.recorder import Recorder
 from syncheck.run.launcher import PreparedProgram, execute
 from syncheck.run.trace.codec import TraceWriter
 from syncheck.sanitizer.collector import Checkpoint, OnFinding
@@ -68,6 +69,11 @@ class Run:
         backend_name: the backend in words.
         make_backend: makes it.
 
+    Attributes:
+        session: checks the program.
+        sites: its call sites.
+        recorder: keeps what it does with its GPUs, where that is wanted.
+
     Raises:
         BackendError: the trace cannot be written.
     """
@@ -87,16 +93,18 @@ class Run:
         findings = NewFindings()
         self.session = make_session(backend_name, findings.add)
         self.sites = SiteTable()
+        self.recorder = Recorder(self.session) if options.wants_times else None
+        checked: Any = self.recorder or self.session
         self._trace = None
         if options.trace is not None:
             try:
-                self._trace = TraceWriter(self.session, options.trace, self.sites, backend_name)
+                self._trace = TraceWriter(checked, options.trace, self.sites, backend_name)
             except OSError as error:
                 raise BackendError(f"cannot write the trace {options.trace}: {error.strerror}") from error
         self._delivering = threading.RLock()
         self._reserve = Reserve()
         self._status: int | None = None  # of the report, once it has been delivered
-        self._monitor: Monitor = self._trace or self.session
+        self._monitor: Monitor = self._trace or checked
         self.backend = make_backend(self._monitor, self.sites, self.session.note, findings, self._after_finding)
 
     def run(self, prepared: PreparedProgram) -> int:

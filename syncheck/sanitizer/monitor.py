@@ -1,5 +1,6 @@
 """The calls that a backend makes: plain integers and strings, so that a trace is a recording of them."""
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from syncheck.findings import Place
@@ -141,6 +142,12 @@ class Monitor(Protocol):
             site: the call.
             context: an entered stream context that does not apply to it, or the stream that its thread lost.
         """
+
+    def timed(self, interval: int, stream: StreamId, operator: str) -> None:
+        """The latest launch of an operator on a stream took an interval, whose times `times` says later."""
+
+    def times(self, intervals: Sequence[tuple[int, int, int]]) -> None:
+        """Some intervals were measured: number, when it began, how long it took; nanoseconds from the start."""
 
     def launches_elided(self, stream: StreamId, count: int, site: SiteId) -> None:
         """Operators ran on a stream, the last at `site`, whose accesses nothing can depend on any more."""

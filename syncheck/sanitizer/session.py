@@ -1,7 +1,7 @@
 """The monitor that checks: feeds the engine, keeps the sync_history, collects the findings."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from syncheck.findings import Report, Summary
 from syncheck.hb.clock import HOST, TICK
@@ -165,6 +165,12 @@ class Session:
         found = self._engine.launch(stream, accesses, label)
         if found:
             self._races.explain(found, accesses)
+
+    def timed(self, interval: int, stream: StreamId, operator: str) -> None:
+        """See `Monitor`: no finding depends on times."""
+
+    def times(self, intervals: Sequence[tuple[int, int, int]]) -> None:
+        """See `Monitor`."""
 
     def launches_elided(self, stream: StreamId, count: int, site: SiteId) -> None:
         """See `Monitor`."""

@@ -32,6 +32,8 @@ SAMPLES = {
     "devices": ("4", "4", 4),
     "fail_fast": ("true", True, True),
     "trace": (None, "run.trace", Path.cwd() / "run.trace"),
+    "times": ("true", True, True),
+    "perfetto": (None, "timeline.json", Path.cwd() / "timeline.json"),
     "steps": (None, "3:5", (3, 5)),
     "nproc": (None, "2", 2),
     "ranks_dir": ('"/shared"', "/shared", Path("/shared")),

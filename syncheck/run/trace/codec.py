@@ -6,6 +6,7 @@ is `["end"]`: without it the program was cut off, and the replay says so.
 
 Formats 1 and 2 are still read: they know no threads. In format 1 some calls have other names, and a launch's context
 is a number.
+A trace of real GPUs may say how long operators took (`timed`, `times`): without these it is a trace without times.
 """
 
 import gzip
@@ -143,8 +144,13 @@ def _line_of(frame: Frame) -> SourceLine:
     return SourceLine(frame.path, frame.line, frame.column, frame.function, scopes)
 
 
-def replay(path: Path, make_session: Callable[[str], Session]) -> Report:
+def replay(path: Path, make_session: Callable[[str], Session], sites: StoredSites | None = None) -> Report:
     """Make the calls of a trace on a new session, which `make_session` makes from the backend's description.
+
+    Args:
+        path: the trace.
+        make_session: makes it; it may pass the calls on to one.
+        sites: gets the call sites.
 
     Raises:
         TraceError: the file cannot be read, is no trace, is damaged, or is of a newer format.
@@ -155,7 +161,8 @@ def replay(path: Path, make_session: Callable[[str], Session]) -> Report:
         header = _header(path, next(lines, None))
     except _CutOffError as error:
         raise _UnreadableError(f"{path}: the trace is cut off before its first line", _HINT) from error
-    session, sites = make_session(f"a trace of {header.get('backend', 'unknown GPUs')}"), StoredSites()
+    session = make_session(f"a trace of {header.get('backend', 'unknown GPUs')}")
+    sites = sites if sites is not None else StoredSites()
     is_whole = False
     number = 1  # of the line that was read last
     try:

@@ -1,0 +1,97 @@
+"""Say why the work of a program does not overlap, from a run or a trace."""
+
+import gzip
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from syncheck.commands.timeline import draw
+from syncheck.config.options import Options
+from syncheck.errors import BackendError
+from syncheck.filters.policy import Policy
+from syncheck.findings import NOTHING_SEEN, Report
+from syncheck.overlap import wording
+from syncheck.overlap.analysis import Analysis, analyze
+from syncheck.overlap.recorder import Recorder
+from syncheck.overlap.report import OverlapReport
+from syncheck.run import launcher
+from syncheck.run.process import make_run, new_session
+from syncheck.run.trace import codec
+
+if TYPE_CHECKING:
+    from syncheck.run.run import Run
+
+Show = Callable[[OverlapReport, Report], None]
+"""Prints why work does not overlap, given that and the findings of the same run."""
+
+
+def is_trace(path: Path) -> bool:
+    """Return whether a file is a trace, and not a program."""
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            return "syncheck-trace" in file.read(64)
+    except (OSError, EOFError, UnicodeDecodeError):
+        return False
+
+
+def run(program: launcher.Program, options: Options, show: Show) -> int:
+    """Run a program and say why its work does not overlap; return its own exit status.
+
+    Raises:
+        ScriptError: the program cannot be read or compiled.
+        BackendError: there is no torch, or no backend for it, or no operator was seen.
+    """
+    options = replace(options, times=True)
+    prepared = launcher.load(program)
+    seen: list[Report] = []
+
+    def at_end(run: "Run", report: Report) -> Report:
+        assert run.recorder is not None, "times are wanted"
+        seen.append(report)
+        if report.completed().summary.operators:
+            _explain(run.recorder, run.sites, report, options, show)
+        return report
+
+    status = make_run(options, lambda _: 0, Policy(options), at_end).run(prepared)
+    if not status and seen and NOTHING_SEEN in seen[0].completed().incomplete:
+        raise BackendError(NOTHING_SEEN, "the program must use a GPU, or a simulated one: --backend sim")
+    return status
+
+
+def replay(path: Path, options: Options, show: Show) -> None:
+    """Say why the work of a recorded run does not overlap.
+
+    Raises:
+        TraceError: the trace cannot be used.
+        BackendError: it has no operator.
+    """
+    recorder, sites, report = recorded(path, options)
+    report = Policy(options).filter(report)
+    if not report.completed().summary.operators:
+        raise BackendError(NOTHING_SEEN, "record a program that uses a GPU")
+    _explain(recorder, sites, report, options, show)
+
+
+def recorded(path: Path, options: Options) -> tuple[Recorder, codec.StoredSites, Report]:
+    """Replay a trace; return what it did, its places and its findings.
+
+    Raises:
+        TraceError: the trace cannot be used.
+    """
+    made: list[Recorder] = []
+    sites = codec.StoredSites()
+
+    def make_session(backend: str) -> Any:
+        made.append(Recorder(new_session(options, backend)))
+        return made[0]
+
+    report = codec.replay(path, make_session, sites)
+    return made[0], sites, report
+
+
+def _explain(recorder: Recorder, sites: Any, report: Report, options: Options, show: Show) -> None:
+    analysis: Analysis = analyze(recorder.graph())
+    words = wording.report(analysis, recorder.names, sites, report.summary.backend)
+    draw(analysis, words, wording.Wording(analysis.graph, recorder.names, sites), report, options)
+    show(words, report)

@@ -1,0 +1,95 @@
+"""What an operation would take on a model GPU, from its bytes and floating point operations.
+
+It is no promise for any real GPU. Its purpose is that long work counts more than short work, so that a critical path
+can be drawn without a GPU.
+"""
+
+from collections.abc import Sequence
+from math import isqrt, prod
+from typing import NamedTuple
+
+from syncheck.overlap.model import View
+
+FLOPS_PER_SECOND = 50e12
+BYTES_PER_SECOND = 2e12
+HOST_LINK_BYTES_PER_SECOND = 25e9
+PEER_LINK_BYTES_PER_SECOND = 100e9
+LEAST_NANOSECONDS = 2_000
+"""What the smallest kernel or copy takes."""
+LAUNCH_NANOSECONDS = 5_000
+"""What the host needs to submit one operation."""
+
+IN_WORDS = (
+    "a model GPU: 50 Tflop/s, 2 TB/s of memory, 25 GB/s to the host, 100 GB/s between GPUs, at least 2 us an "
+    "operation, and 5 us of the host to launch it"
+)
+
+_PRODUCTS = frozenset("mm addmm bmm baddbmm matmul linear _scaled_mm addbmm mv addmv dot vdot".split())
+_CONVOLUTIONS = {"convolution": 1, "cudnn_convolution": 1, "_convolution": 1, "convolution_backward": 2}
+_ATTENTION = "_scaled_dot_product_"
+
+
+class Touched(NamedTuple):
+    """A view that an operation reads or writes.
+
+    Attributes:
+        device: the device that it lies on; -1 for host memory.
+    """
+
+    view: View
+    is_write: bool
+    device: int
+
+    @property
+    def n_bytes(self) -> int:
+        """How many bytes it has."""
+        return prod(self.view.sizes) * self.view.item_size
+
+
+def n_bytes(touched: Sequence[Touched]) -> int:
+    """Return how many bytes an operation moves."""
+    return sum(one.n_bytes for one in touched)
+
+
+def nanoseconds(operator: str, touched: Sequence[Touched], flops: int) -> int:
+    """Return what an operation would take."""
+    seconds = max(flops / FLOPS_PER_SECOND, n_bytes(touched) / _bandwidth(operator, touched))
+    return LEAST_NANOSECONDS + int(seconds * 1e9)
+
+
+def _bandwidth(operator: str, touched: Sequence[Touched]) -> float:
+    devices = {one.device for one in touched}
+    is_copy = operator in {"aten::copy_", "aten::_to_copy"}
+    if is_copy and (len(touched) < 2 or -1 in devices):  # of host memory that is not pinned nothing is reported
+        return HOST_LINK_BYTES_PER_SECOND
+    if len(devices) > 1:
+        return 2 * PEER_LINK_BYTES_PER_SECOND  # both ends are counted
+    if operator.startswith(("c10d::", "_c10d_functional::")):
+        return PEER_LINK_BYTES_PER_SECOND
+    return BYTES_PER_SECOND
+
+
+def flops(operator: str, touched: Sequence[Touched]) -> int:
+    """Return the floating point operations of an operator, as far as the shapes of what it touches say."""
+    base = operator.partition("::")[2].partition(".")[0]
+    reads = [one.view.sizes for one in touched if not one.is_write]
+    writes = [one.view.sizes for one in touched if one.is_write]
+    if not reads or not writes:
+        return 0
+    if base in _PRODUCTS:
+        return _of_product(reads[:2] if base == "linear" else reads[-2:], writes[-1])
+    if base in _CONVOLUTIONS and len(reads) > 1 and reads[1][:1]:
+        return 2 * prod(writes[0]) * prod(reads[1]) // max(reads[1][0], 1) * _CONVOLUTIONS[base]
+    if base.startswith(_ATTENTION) and len(reads) > 1 and len(reads[1]) > 1:
+        return 4 * prod(reads[0]) * reads[1][-2]
+    return max(map(prod, writes))
+
+
+def _of_product(factors: list[tuple[int, ...]], result: tuple[int, ...]) -> int:
+    """Return the operations of a product: of (m, k) and (k, n) with the result (m, n), k follows from the sizes."""
+    elements = prod(result)
+    if not elements:
+        return 0
+    batch = result[0] if len(result) > 2 else 1
+    inner = isqrt(prod(factors[0]) * prod(factors[-1]) // (elements * batch) or 1)
+    return 2 * elements * inner

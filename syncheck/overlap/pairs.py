@@ -1,0 +1,124 @@
+"""What two streams, or two devices, could do at the same time, what they do, and which edges forbid it."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate, combinations
+
+from syncheck.hb.ids import StreamId
+from syncheck.overlap.ids import EdgeId, OpId
+from syncheck.overlap.model import Graph
+from syncheck.overlap.schedule import Schedule
+from syncheck.overlap.usage import Interval, common, ops_of_streams, ran, union
+
+_MOST_STREAMS = 12
+"""Of more streams only those with the most work are compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two streams, or two devices; times in nanoseconds.
+
+    Attributes:
+        first, second: streams; of devices, their numbers.
+        free: how long both have work of which no part must wait for the other's, at most.
+        overlapped: how long both run, as the schedule has it.
+        measured: how long both ran, as it was measured; -1 where it was not.
+        forbidding: where nothing is free, the edges that put the longest operation in order with the other stream.
+    """
+
+    first: int
+    second: int
+    free: int
+    overlapped: int
+    measured: int = -1
+    forbidding: tuple[EdgeId, ...] = ()
+
+
+class _Work:
+    """The operations of a stream, and how long the first n of them take."""
+
+    def __init__(self, graph: Graph, stream: StreamId, ops: list[OpId]) -> None:
+        self.stream = stream
+        self.ops = ops
+        self.taken = list(accumulate((graph.ops[op].nanoseconds for op in ops), initial=0))
+
+
+def of_streams(graph: Graph, schedule: Schedule) -> tuple[Pair, ...]:
+    """Return what each two streams could do, and do, at the same time."""
+    works = [_Work(graph, stream, ops) for stream, ops in ops_of_streams(graph).items()]
+    works = sorted(sorted(works, key=lambda work: -work.taken[-1])[:_MOST_STREAMS], key=lambda work: work.stream)
+    planned = {work.stream: union((schedule.starts[op], schedule.ends[op]) for op in work.ops) for work in works}
+    measured = {work.stream: _measured(graph, schedule, work.ops) for work in works}
+    return tuple(
+        Pair(
+            one.stream,
+            other.stream,
+            free := min(_free(graph, one, other), _free(graph, other, one)),
+            common(planned[one.stream], planned[other.stream]),
+            _common_measured(measured[one.stream], measured[other.stream]),
+            () if free else tuple(dict.fromkeys(_forbidding(graph, one, other))),
+        )
+        for one, other in combinations(works, 2)
+    )
+
+
+def _measured(graph: Graph, schedule: Schedule, ops: list[OpId]) -> list[Interval]:
+    return union(ran(graph, schedule, op) for op in ops if graph.ops[op].began >= 0)
+
+
+def _common_measured(first: list[Interval], second: list[Interval]) -> int:
+    return common(first, second) if first and second else -1
+
+
+def _unordered(graph: Graph, op: OpId, stream: StreamId, other: _Work) -> tuple[int, int]:
+    """Return which operations of another stream are in no order with one, as positions from and to."""
+    known = graph.order.known_at(stream, other.stream, op)
+    since = graph.order.known_since(other.stream, stream, op)
+    return bisect_right(other.ops, known), bisect_left(other.ops, since)
+
+
+def _free(graph: Graph, one: _Work, other: _Work) -> int:
+    """Return how long the operations of a stream take that are in no order with some of the other."""
+    total = 0
+    for op in one.ops:
+        begin, end = _unordered(graph, op, one.stream, other)
+        if end > begin and other.taken[end] > other.taken[begin]:
+            total += graph.ops[op].nanoseconds
+    return total
+
+
+def _forbidding(graph: Graph, one: _Work, other: _Work) -> Iterator[EdgeId]:
+    """Yield the edges between the longest operation of either stream, and what is around it on the other."""
+    longest = max([*one.ops, *other.ops], key=lambda op: graph.ops[op].nanoseconds)
+    mine, theirs = (one, other) if graph.ops[longest].stream == one.stream else (other, one)
+    begin, end = _unordered(graph, longest, mine.stream, theirs)
+    if end < len(theirs.ops):
+        yield from graph.order.chain(theirs.stream, mine.stream, longest)
+    if begin > 0:
+        yield from graph.order.chain(mine.stream, theirs.stream, theirs.ops[begin - 1])
+
+
+# -- devices
+
+
+def of_devices(graph: Graph, schedule: Schedule) -> tuple[Pair, ...]:
+    """Return what each two devices could do, and do, at the same time."""
+    by_device: dict[int, list[OpId]] = {}
+    for op, operation in enumerate(graph.ops):
+        by_device.setdefault(graph.streams[operation.stream].device, []).append(op)
+    planned = {d: union((schedule.starts[op], schedule.ends[op]) for op in ops) for d, ops in by_device.items()}
+    measured = {device: _measured(graph, schedule, ops) for device, ops in by_device.items()}
+    free = {(p.first, p.second): p.free for p in of_streams(graph, schedule)}
+    found = []
+    for one, other in combinations(sorted(by_device), 2):
+        is_between = {
+            pair: n
+            for pair, n in free.items()
+            if {graph.streams[StreamId(s)].device for s in pair} == {one, other}
+        }  # fmt: skip
+        overlapped = common(planned[one], planned[other])
+        found.append(
+            Pair(one, other, sum(is_between.values()), overlapped, _common_measured(measured[one], measured[other]))
+        )
+    return tuple(found)

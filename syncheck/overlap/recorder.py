@@ -1,0 +1,129 @@
+"""Keeps the calls of a run that make work and order, for the graph that is made of them at the end."""
+
+import inspect
+import os
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+from syncheck.hb.ids import StreamId, ViewId
+from syncheck.overlap.builder import NO_OP, Builder
+from syncheck.overlap.model import Graph
+from syncheck.sanitizer.messages import Names
+from syncheck.sanitizer.session import Session
+
+MOST_CALLS = 4_000_000
+"""Calls that are kept: some hundred bytes each."""
+
+_LOGGED = frozenset(name for name, _ in inspect.getmembers(Builder, inspect.isfunction) if not name.startswith("_")) - {
+    "view"
+}
+_WORK = frozenset({"launch", "replay"})
+
+Interval = tuple[int, int, int]
+"""(number of a measured interval, when it began, how long it took), in nanoseconds since the start of the run."""
+
+
+class Recorder:
+    """A monitor that keeps what it passes on.
+
+    Args:
+        session: the monitor that checks.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+        self._n_views = 0
+        self._n_launches = 0
+        self._left_out = 0
+        self._latest: dict[StreamId, tuple[int, str]] = {}  # stream -> its last launch, and the operator
+        self._interval_of: dict[int, int] = {}  # launch -> interval
+        self._intervals: dict[int, tuple[int, int]] = {}
+        self._pid = os.getpid()
+
+    @property
+    def names(self) -> Names:
+        """What the program calls its things."""
+        return self._session.collector.names
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        method: Callable[..., Any] = getattr(self._session, name)
+        kept = self._kept(name, method) if name in _LOGGED else method
+        setattr(self, name, kept)
+        return kept
+
+    def _kept(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        calls = self._calls
+        is_work = name in _WORK
+
+        @wraps(method)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if len(calls) < MOST_CALLS:
+                calls.append((name, args, kwargs))
+                if is_work:
+                    self._note_launch(name, args)
+            elif is_work:
+                self._left_out += 1
+            return method(*args, **kwargs)
+
+        return call
+
+    def _note_launch(self, name: str, args: tuple[Any, ...]) -> None:
+        stream, operator = (args[0], args[1]) if name == "launch" else (args[1], name)
+        self._latest[stream] = (self._n_launches, operator)
+        self._n_launches += 1
+
+    def view(self, start: int, sizes: Sequence[int], strides: Sequence[int], item_size: int, dtype: str) -> ViewId:
+        """See `Monitor`."""
+        view = self._session.view(start, tuple(sizes), tuple(strides), item_size, dtype)
+        if view == self._n_views:
+            self._n_views += 1
+            self._calls.append(("view", (start, sizes, strides, item_size, dtype), {}))
+        return view
+
+    # -- times
+
+    def timed(self, interval: int, stream: StreamId, operator: str) -> None:
+        """See `Monitor`."""
+        self._session.timed(interval, stream, operator)
+        latest = self._latest.get(stream)
+        if latest is not None and latest[1] == operator and latest[0] not in self._interval_of:
+            self._interval_of[latest[0]] = interval
+
+    def times(self, intervals: Sequence[Interval]) -> None:
+        """See `Monitor`."""
+        self._session.times(intervals)
+        for interval, began, taken in intervals:
+            self._intervals[interval] = (began, taken)
+
+    # -- the graph
+
+    def graph(self) -> Graph:
+        """Return the order graph of all calls so far."""
+        builder = Builder()
+        for name, args, kwargs in self._calls:
+            getattr(builder, name)(*args, **kwargs)
+        graph = builder.graph
+        graph.left_out = self._left_out
+        self._add_times(graph, builder.launches)
+        return graph
+
+    def _add_times(self, graph: Graph, launches: list[int]) -> None:
+        """Put measured times in place of those of the cost model."""
+        jumps = 0
+        for launch, interval in self._interval_of.items():
+            measured = self._intervals.get(interval)
+            op = launches[launch] if launch < len(launches) else NO_OP
+            if measured is None or op == NO_OP:
+                continue
+            began, taken = measured
+            if began < 0 or taken < 0:
+                jumps += 1
+                continue
+            graph.ops[op] = graph.ops[op]._replace(nanoseconds=taken, began=began)
+            graph.measured += 1
+        if jumps:
+            graph.notes[f"{jumps} measured times went backwards and were not used: the clock jumped"] = None

@@ -1,0 +1,100 @@
+"""The answer in a few sentences."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from syncheck.overlap.analysis import Analysis, Cost
+from syncheck.overlap.model import BETWEEN_DEVICES, Need
+from syncheck.overlap.report import STREAM_ORDER, EdgeLine, PairLine
+
+_LITTLE = 0.25
+"""Of the shorter one's work: two devices that overlap for less than this work in turn."""
+_HALF = 0.5
+_GAIN = 1.05
+_MOST_PAIRS = 6
+
+
+def verdicts(
+    analysis: Analysis,
+    pairs: Sequence[PairLine],
+    edges: Sequence[EdgeLine],
+    need_in_words: Callable[[Need | None], str],
+) -> tuple[str, ...]:
+    """Return why the work does not overlap, or that it does."""
+    return tuple(
+        dict.fromkeys(
+            [
+                *_one_stream(analysis, edges),
+                *_of_pairs(pairs),
+                *_in_turn(analysis, need_in_words),
+                *_of_host(analysis),
+            ]
+        )
+    )
+
+
+def _one_stream(analysis: Analysis, edges: Sequence[EdgeLine]) -> Iterator[str]:
+    if len(analysis.streams) == 1:
+        order = next((edge for edge in edges if edge.kind == STREAM_ORDER), None)
+        found = "all work is on one stream, which runs one operation after the other"
+        yield f"{found}, also where nothing needs that" if order is not None else f"{found}: each needs the one before"
+
+
+def _of_pairs(pairs: Sequence[PairLine]) -> Iterator[str]:
+    shown = sorted((pair for pair in pairs if not pair.is_devices), key=lambda pair: -pair.free)
+    return map(_of_pair, shown[:_MOST_PAIRS])
+
+
+def _of_pair(pair: PairLine) -> str:
+    names = f"{pair.first} and {pair.second}"
+    if pair.free:
+        measured = f" (measured: {duration(pair.measured)})" if pair.measured >= 0 else ""
+        return (
+            f"{names} have {duration(pair.free)} of work that is free to overlap, "
+            f"and {duration(pair.overlapped)} does{measured}"
+        )
+    forbidden = "; ".join(f"{text} ({place.frame.path}:{place.frame.line})" for text, place in pair.forbidden)
+    return f"nothing on {names} is free to overlap" + (f": {forbidden}" if forbidden else "")
+
+
+def _in_turn(analysis: Analysis, need_in_words: Callable[[Need | None], str]) -> Iterator[str]:
+    """Say where two devices work in turn because one needs the result of the other."""
+    work = {use.device: use.work for use in analysis.devices}
+    for pair in analysis.device_pairs:
+        less = min(work[pair.first], work[pair.second])
+        between = _needed_between(analysis, pair.first, pair.second)
+        is_in_turn = pair.overlapped < _LITTLE * less and pair.free < _HALF * less
+        if between and is_in_turn and all(cost.makespan * _GAIN > analysis.makespan for cost in between):
+            yield (
+                f"cuda:{pair.first} and cuda:{pair.second} work in turn: the copy between them is "
+                f"{need_in_words(between[0].need)}. No other order helps: split the batch into micro-batches, so that "
+                "one GPU works on a part while the other works on the next"
+            )
+
+
+def _needed_between(analysis: Analysis, first: int, second: int) -> list[Cost]:
+    """Return the copies between two devices that something needs, the first one first."""
+    streams = analysis.graph.streams
+    return [
+        cost
+        for cost in sorted(analysis.costs, key=lambda cost: cost.need.op if cost.need else 0)
+        if cost.kind in BETWEEN_DEVICES and cost.need is not None
+        if {streams[cost.waiter].device, streams[cost.source].device} == {first, second}
+    ]
+
+
+def _of_host(analysis: Analysis) -> Iterator[str]:
+    if analysis.launching > _HALF * analysis.makespan:
+        yield (
+            f"for {duration(analysis.launching)} of {duration(analysis.makespan)} the GPUs wait for the host to launch "
+            "work: its operators are too short to overlap. Give each more work, or capture them in a CUDA graph"
+        )
+
+
+def duration(nanoseconds: float) -> str:
+    """Return a time for people."""
+    value, units = nanoseconds / 1e3, ("us", "ms")
+    for unit in units:
+        if value < 1000:
+            return f"{value:.3g} {unit}"
+        value /= 1000
+    return f"{value:.3g} s"

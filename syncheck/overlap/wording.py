@@ -1,0 +1,240 @@
+"""Puts an analysis into words."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+from syncheck.findings import Place
+from syncheck.hb.ids import NO_ALLOCATION, NO_EVENT, NO_VIEW, AllocationId, EventId, NamedKind, SiteId, StreamId, ViewId
+from syncheck.overlap import cost as model
+from syncheck.overlap.analysis import Analysis, Cost
+from syncheck.overlap.ids import EdgeId
+from syncheck.overlap.model import Edge, EdgeKind, Graph, Need
+from syncheck.overlap.pairs import Pair
+from syncheck.overlap.report import STREAM_ORDER, EdgeLine, OverlapReport, PairLine, UseLine, WorkLine
+from syncheck.overlap.verdicts import verdicts
+from syncheck.sanitizer.messages import Names
+from syncheck.sanitizer.monitor import Sites
+
+_MOST_WORK = 12
+
+_TEXTS = {
+    EdgeKind.PEER_BEFORE: "before a copy between GPUs, {waiter} waits for {source}",
+    EdgeKind.PEER_AFTER: "after a copy between GPUs, {waiter} waits for {source}",
+    EdgeKind.NULL_STREAM: "a copy between GPUs on the default stream runs alone: {waiter} waits for {source}",
+    EdgeKind.LEGACY: "{waiter} and {source} wait for each other by themselves",
+    EdgeKind.TORCH: "torch lets {waiter} wait for {source}",
+    EdgeKind.HOST_READ: "the host waits for {source} to read a value",
+    EdgeKind.HOST_COPY: "the host waits for its own copy on {source}",
+}
+
+_ADVICE = {
+    EdgeKind.PEER_BEFORE: "make a side stream of the other device current, too, at the copy",
+    EdgeKind.PEER_AFTER: "make a side stream of the other device current, too, at the copy",
+    EdgeKind.NULL_STREAM: "make side streams of both devices current at the copy",
+    EdgeKind.LEGACY: "use a stream of torch.cuda.Stream()",
+    EdgeKind.HOST_READ: "keep the value on the GPU, and read it once at the end",
+    EdgeKind.HOST_COPY: "pin the memory, and copy with non_blocking=True",
+    EdgeKind.HOST_DEVICE: "wait for one stream or event, where the result is needed",
+}
+
+
+class Wording:
+    """Puts an analysis into words.
+
+    Args:
+        graph: that of the analysis.
+        names: what the program calls its things.
+        sites: converts call sites to places.
+    """
+
+    def __init__(self, graph: Graph, names: Names, sites: Sites) -> None:
+        self._graph = graph
+        self._names = names
+        self._names.sites = sites
+        self._sites = sites
+        self._places: dict[SiteId, Place] = {}
+        self._following: dict[AllocationId, AllocationId] = {}
+
+    def stream(self, stream: StreamId) -> str:
+        """Return a stream in words; "the host" for 0."""
+        return self._names.stream(stream)
+
+    def tensor(self, allocation: AllocationId, view: ViewId) -> str:
+        """Return a tensor in words, by the name that it has, or that its memory was bound to."""
+        key = (NamedKind.ALLOCATION, allocation)
+        made = self._graph.allocations.get(allocation)
+        if key not in self._names.given and made is not None and self._is_bound(allocation):
+            bound = self._sites.bound(made.site)
+            if bound:
+                return f"`{bound}`"
+        return self._names.tensor(allocation, view)
+
+    def _is_bound(self, allocation: AllocationId) -> bool:
+        """Return whether a line binds this memory: it does so with the last that it makes, and not with the others."""
+        made = self._graph.allocations
+        if not self._following:
+            ordered = sorted(made)
+            self._following.update(pairwise(ordered))
+        following = made.get(self._following.get(allocation, NO_ALLOCATION))
+        if following is None or following.site == made[allocation].site:
+            return True
+        return self.at(self.place(following.site)) != self.at(self.place(made[allocation].site))
+
+    def edge(self, edge: Edge) -> str:
+        """Return an edge in words."""
+        text = _TEXTS.get(edge.kind)
+        if edge.kind in {EdgeKind.EVENT, EdgeKind.HOST_EVENT}:
+            name = self._names.given.get((NamedKind.EVENT, edge.event))
+            text = "{waiter} waits for " + (f"event `{name}`" if name else "an event") + " of {source}"
+        if edge.kind is EdgeKind.HOST_DEVICE:
+            text = f"the host waits for all of cuda:{self._graph.streams[edge.source].device}"
+        return (text or "{waiter} waits for {source}").format(
+            waiter=self.stream(edge.waiter), source=self.stream(edge.source)
+        )
+
+    def need(self, need: Need | None) -> str:
+        """Return why an edge is needed, in words."""
+        if need is None:
+            return "needed by nothing"
+        tensor = self.tensor(need.allocation, need.view if need.why != "memory" else NO_VIEW)
+        match need.why:
+            case "clock":
+                return f"needed for the time taken at {self.at(self.place(need.site))}"
+            case "value":
+                return f"needed because the host reads {tensor}" if need.allocation else "needed by the host"
+            case "copy":
+                return "needed because the memory is not pinned, or the copy was not asked not to block"
+            case "memory":
+                return f"needed because the memory of {tensor} is used again"
+            case _:
+                pass
+        verb = "written" if need.why == "writes" else "read"
+        site = self._graph.ops[need.op].site if need.op >= 0 else need.site
+        by = "" if need.op >= 0 else " by the host"
+        return f"needed because of {tensor}, {verb}{by} at {self.at(self.place(site))}"
+
+    def place(self, site: SiteId) -> Place:
+        """Return the place of a call site."""
+        if site not in self._places:
+            self._places[site] = self._sites.place(site)
+        return self._places[site]
+
+    def at(self, place: Place) -> str:
+        """Return a place as path and line."""
+        return f"{place.frame.path}:{place.frame.line}" if place.frame.line else "an unknown line"
+
+    def edge_and_place(self, edge: EdgeId) -> tuple[str, Place]:
+        """Return an edge in words, and where it was made."""
+        made = self._graph.edges[edge]
+        return self.edge(made), self.place(made.site)
+
+    # -- the lines of the report
+
+    def cost(self, cost: Cost, makespan: int) -> EdgeLine:
+        """Return what edges cost, in words."""
+        if cost.kind is None:
+            text = f"{self.stream(cost.waiter)} runs one operation after the other"
+            before = self.at(self.place(cost.other_site))
+            need = f"needed by nothing: it does not use what {before} makes"
+            advice = "put independent work on a stream of its own"
+        else:
+            edge = Edge(cost.kind, cost.site, cost.waiter, cost.source, self._event_of(cost), cost.other_site)
+            text, need, advice = self.edge(edge), self.need(cost.need), self._advice(cost)
+        return EdgeLine(
+            cost.kind.value if cost.kind is not None else STREAM_ORDER,
+            text,
+            self.place(cost.site),
+            cost.count,
+            cost.stalled,
+            cost.on_path,
+            need,
+            cost.need is not None,
+            makespan / cost.makespan if cost.makespan else 1.0,
+            advice,
+        )
+
+    def _event_of(self, cost: Cost) -> EventId:
+        found = (
+            e.event for e in self._graph.edges if (e.kind, e.site, e.waiter) == (cost.kind, cost.site, cost.waiter)
+        )
+        return next(found, NO_EVENT)
+
+    def _advice(self, cost: Cost) -> str:
+        assert cost.kind is not None, "the order of a stream has advice of its own"
+        need = cost.need
+        if need is None:
+            return _ADVICE.get(cost.kind, "leave it out")
+        if need.op >= 0:
+            where = self.at(self.place(self._graph.ops[need.op].site))
+            if cost.kind in _ADVICE:
+                return f"{_ADVICE[cost.kind]}; wait directly before {where}"
+            return f"wait directly before {where}"
+        return _ADVICE.get(cost.kind, "") if need.why in {"value", "copy"} else ""
+
+    def pair(self, pair: Pair, *, is_devices: bool) -> PairLine:
+        """Return what two streams or devices could do, in words."""
+        first, second = (
+            (f"cuda:{pair.first}", f"cuda:{pair.second}")
+            if is_devices
+            else (self.stream(StreamId(pair.first)), self.stream(StreamId(pair.second)))
+        )
+        forbidden = tuple(dict.fromkeys(map(self.edge_and_place, pair.forbidding)))
+        return PairLine(first, second, pair.free, pair.overlapped, pair.measured, is_devices, forbidden)
+
+    def uses(self, analysis: Analysis) -> Iterator[UseLine]:
+        """Yield what devices and streams do."""
+        for use in analysis.devices:
+            yield UseLine(f"cuda:{use.device}", use.device, use.operations, use.work, use.idle, is_device=True)
+            for own in analysis.streams:
+                if own.device == use.device:
+                    yield UseLine(
+                        self.stream(own.stream), own.device, own.operations, own.work, own.idle, is_device=False
+                    )
+
+    def work(self, analysis: Analysis) -> Iterator[WorkLine]:
+        """Yield the operations that make the critical path long."""
+        for operator, site, taken in analysis.path[:_MOST_WORK]:
+            yield WorkLine(operator, self.place(site), taken)
+
+
+def report(analysis: Analysis, names: Names, sites: Sites, backend: str) -> OverlapReport:
+    """Return an analysis in words."""
+    graph, wording = analysis.graph, Wording(analysis.graph, names, sites)
+    pairs = (
+        *(wording.pair(pair, is_devices=True) for pair in analysis.device_pairs),
+        *(wording.pair(pair, is_devices=False) for pair in analysis.pairs),
+    )
+    edges = tuple(wording.cost(cost, analysis.makespan) for cost in analysis.costs)
+    return OverlapReport(
+        backend,
+        times_in_words(graph),
+        len(graph.ops),
+        analysis.makespan,
+        analysis.shortest,
+        verdicts(analysis, pairs, edges, wording.need),
+        tuple(wording.uses(analysis)),
+        pairs,
+        edges,
+        tuple(wording.work(analysis)),
+        tuple(_notes(graph)),
+    )
+
+
+def times_in_words(graph: Graph) -> str:
+    """Return where the times come from."""
+    if not graph.measured:
+        return f"not measured; a cost model of {model.IN_WORDS}"
+    if graph.measured >= len(graph.ops):
+        return "measured by CUDA events around each operator"
+    left = len(graph.ops) - graph.measured
+    return f"measured by CUDA events around each operator, but for {left:,} of {len(graph.ops):,}"
+
+
+def _notes(graph: Graph) -> Iterator[str]:
+    if graph.elided:
+        yield f"{graph.elided:,} operators were not recorded one by one: record the run with --times"
+    if graph.left_out:
+        yield f"{graph.left_out:,} operators at the end were left out: there are too many"
+    if graph.replays:
+        yield "a replay of a CUDA graph is one operation here, as long as all of its operators together"
+    yield from graph.notes

@@ -1,0 +1,117 @@
+"""Why work does not overlap, as tables for people."""
+
+import io
+from collections.abc import Iterable
+from dataclasses import replace
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from syncheck.findings import Place
+from syncheck.overlap.report import EdgeLine, OverlapReport, PairLine, UseLine, WorkLine
+from syncheck.overlap.verdicts import duration
+from syncheck.report.style import counted, location, one_line
+
+WIDTH = 120
+
+
+def render(report: OverlapReport, *, color: bool, most: int = 20, width: int = WIDTH) -> str:
+    """Return the report as text.
+
+    Args:
+        report: what to show.
+        color: whether to use ANSI colours.
+        most: rows of the tables of edges and of the critical path.
+        width: terminal cells of a line.
+    """
+    file = io.StringIO()
+    console = Console(
+        file=file, width=width, force_terminal=color, color_system="standard" if color else None, highlight=False,
+        legacy_windows=False, soft_wrap=False,
+    )  # fmt: skip
+    console.print(Text(_head(report)))
+    console.print(Text(f"Times: {report.times}."))
+    console.print()
+    for verdict in report.verdicts:
+        console.print(Text(f"- {one_line(verdict)}."))
+    for table in (_uses(report.uses), _pairs(report.pairs), _edges(report.edges[:most]), _path(report.path[:most])):
+        if table.row_count:
+            console.print()
+            console.print(table)
+    for note in report.notes:
+        console.print(Text(f"note: {one_line(note)}"))
+    return "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())
+
+
+def _head(report: OverlapReport) -> str:
+    ratio = report.makespan / report.shortest if report.shortest else 1.0
+    return (
+        f"{counted(report.operations, 'operation')} take {duration(report.makespan)} on {report.backend}. "
+        f"Their longest chain of results takes {duration(report.shortest)}: "
+        f"no order is more than {ratio:.2f} times as fast."
+    )
+
+
+def _table(title: str, *columns: tuple[str, bool]) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name, is_number in columns:
+        table.add_column(name, justify="right" if is_number else "left", overflow="fold", no_wrap=is_number)
+    return table
+
+
+def _uses(lines: Iterable[UseLine]) -> Table:
+    table = _table("Work", ("device, stream", False), ("operations", True), ("work", True), ("idle", True))
+    for line in lines:
+        name = one_line(line.name) if line.is_device else f"  {one_line(line.name)}"
+        table.add_row(
+            Text(name, "bold" if line.is_device else ""),
+            f"{line.operations:,}",
+            duration(line.work),
+            duration(line.idle),
+        )
+    return table
+
+
+def _pairs(lines: Iterable[PairLine]) -> Table:
+    table = _table(
+        "At the same time", ("first", False), ("second", False), ("free to overlap", True), ("overlaps", True),
+        ("measured", True),
+    )  # fmt: skip
+    for line in lines:
+        measured = duration(line.measured) if line.measured >= 0 else "-"
+        names = (Text(one_line(line.first)), Text(one_line(line.second)))
+        table.add_row(*names, duration(line.free), duration(line.overlapped), measured)
+    return table
+
+
+def _edges(lines: Iterable[EdgeLine]) -> Table:
+    table = _table(
+        "What waits", ("edge", False), ("waits", True), ("critical", True), ("source line", False),
+        ("needed because of", False), ("without it", True),
+    )  # fmt: skip
+    for line in lines:
+        times = f", {line.count} times" if line.count > 1 else ""
+        change = f"\n-> {one_line(line.advice)}" if line.advice else ""
+        table.add_row(
+            Text(one_line(line.text) + times + change),
+            duration(line.waits),
+            duration(line.on_path) if line.on_path else "-",
+            Text(_line(line.place)),
+            Text(one_line(line.need), "" if line.is_needed else "yellow"),
+            f"{line.speed_up:.2f}x" if line.speed_up >= 1.005 else "-",
+        )
+    return table
+
+
+def _line(place: Place) -> str:
+    """Return path and line; the column is of little use in a table."""
+    return location(replace(place.frame, column=0))
+
+
+def _path(lines: Iterable[WorkLine]) -> Table:
+    table = _table("Work on the critical path", ("operator", False), ("takes", True), ("source line", False))
+    for line in lines:
+        table.add_row(Text(one_line(line.operator)), duration(line.taken), Text(_line(line.place)))
+    return table

@@ -1,0 +1,134 @@
+"""The questions of the seed documents, answered in the simulator."""
+
+from pathlib import Path
+
+import pytest
+
+from syncheck.commands.overlap import recorded
+from syncheck.config.options import Options
+from syncheck.overlap import wording
+from syncheck.overlap.analysis import analyze
+from tests import warm
+
+SEEDS = Path(__file__).parents[2] / "fixtures" / "seeds"
+PRODUCT, COPY = "aten::mul", "aten::copy_"
+
+
+class Answer:
+    """What `syncheck overlap` finds in a run of a seed."""
+
+    def __init__(self, trace):
+        recorder, self.sites, _ = recorded(trace, Options())
+        self.graph = recorder.graph()
+        self.analysis = analyze(self.graph)
+        self.words = wording.report(self.analysis, recorder.names, self.sites, "")
+
+    def ran(self, operator):
+        """Return when the operations of a name run."""
+        schedule = self.analysis.schedule
+        found = [op for op, operation in enumerate(self.graph.ops) if operation.operator == operator]
+        return [(schedule.starts[op], schedule.ends[op]) for op in found]
+
+    def overlap(self, first, second):
+        """Return for how long operations of two names run at the same time."""
+        return sum(max(0, min(a[1], b[1]) - max(a[0], b[0])) for a in self.ran(first) for b in self.ran(second))
+
+    def edge(self, kind):
+        return next(line for line in self.words.edges if line.kind == kind)
+
+
+@pytest.fixture(scope="module")
+def answer(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("seeds")
+    known = {}
+
+    def of(name):
+        if name not in known:
+            trace = folder / f"{name}.trace"
+            options = ("--backend", "sim", "--trace", str(trace), "--exit-zero")
+            done = warm.run("syncheck", "run", *options, f"{name}.py", folder=SEEDS)
+            assert done.returncode == 0, done.stderr
+            known[name] = Answer(trace)
+        return known[name]
+
+    return of
+
+
+# -- 001: two blocks in parallel
+
+
+def test_two_blocks_on_one_stream_run_in_turn(answer):
+    one = answer("parallel_blocks_one_stream")
+    assert one.words.verdicts[0].startswith("all work is on one stream")
+    order = one.edge("stream order")
+    assert "needed by nothing" in order.need
+    assert order.speed_up > 1.2
+    assert [line.source.strip() for line in [order.place.frame]] == ["x2 = self.block2(x)"]
+
+
+def test_on_two_streams_the_two_blocks_overlap(answer):
+    two = answer("parallel_blocks_two_streams")
+    (pair,) = [pair for pair in two.analysis.pairs if pair.free]
+    assert pair.overlapped > 0.9 * pair.free
+    assert two.analysis.makespan < answer("parallel_blocks_one_stream").analysis.makespan
+
+
+def test_small_blocks_on_two_streams_wait_for_the_host(answer):
+    assert any("wait for the host to launch" in verdict for verdict in answer("parallel_blocks_right").words.verdicts)
+
+
+# -- 002: a copy between two GPUs beside a product
+
+
+@pytest.mark.parametrize("blocking", ["blocking", "non_blocking"])
+@pytest.mark.parametrize("aside", ["default", "sender", "receiver", "both"])
+def test_a_copy_between_gpus_overlaps_only_with_side_streams_on_both(answer, aside, blocking):
+    one = answer(f"transfer_{aside}_{blocking}")
+    assert (one.overlap(COPY, PRODUCT) > 0) == (aside == "both")
+
+
+@pytest.mark.parametrize("blocking", ["blocking", "non_blocking"])
+@pytest.mark.parametrize(
+    ("aside", "kind"),
+    [
+        ("default", "copy on the default stream"),
+        ("receiver", "copy on the default stream"),
+        ("sender", "other device waits for the copy"),
+    ],
+)
+def test_the_edge_that_forbids_the_overlap_is_named(answer, aside, blocking, kind):
+    line = answer(f"transfer_{aside}_{blocking}").edge(kind)
+    assert "moved = a.to" in line.place.frame.source
+    assert "the default stream of cuda:1 waits" in line.text
+    assert line.need.startswith("needed because of `moved`")
+    assert line.speed_up > 1.1
+
+
+def test_with_both_waits_the_transfer_still_overlaps(answer):
+    one = answer("transfer_both_right")
+    assert one.overlap(COPY, PRODUCT) > 0
+    assert all(line.speed_up < 1.05 for line in one.words.edges)
+
+
+# -- 004: a pipeline of two GPUs
+
+
+def test_a_pipeline_with_whole_batches_works_in_turn_and_needs_micro_batches(answer):
+    one = answer("pipeline_whole_batch")
+    (verdict,) = [verdict for verdict in one.words.verdicts if "in turn" in verdict]
+    assert "micro-batches" in verdict
+
+
+def test_with_micro_batches_the_stages_overlap(answer):
+    whole, parts = answer("pipeline_whole_batch"), answer("pipeline_micro_batches")
+    assert not any("in turn" in verdict for verdict in parts.words.verdicts)
+    (before,), (after,) = whole.analysis.device_pairs, parts.analysis.device_pairs
+    assert after.overlapped > 3 * before.overlapped
+
+
+# -- 000: loading beside computing
+
+
+def test_the_copy_of_the_next_batch_overlaps_with_the_work_on_this_one(answer):
+    pairs = answer("overlap_right").analysis.pairs
+    assert any(pair.overlapped > 0 for pair in pairs)
