@@ -12,6 +12,7 @@ from syncheck.cuda.callback_order import KeptCallbacks
 from syncheck.cuda.captures import Captures
 from syncheck.cuda.collectives import Collectives, Handles
 from syncheck.cuda.copies import Copies
+from syncheck.cuda.driver_events import DriverEvents
 from syncheck.cuda.eager import install_eager
 from syncheck.cuda.events import Events
 from syncheck.cuda.gpu_trace import GpuTrace
@@ -28,6 +29,9 @@ from syncheck.cuda.processes import install_processes
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import Streams
 from syncheck.cuda.thread_contexts import ThreadContexts
+from syncheck.cuda.timed_mode import TimedMode
+from syncheck.cuda.timing import Events as TimedEvents
+from syncheck.cuda.timing import Timing
 from syncheck.cuda.trace_handlers import TraceHandlers
 from syncheck.cuda.triton import Triton
 from syncheck.hb.clock import HOST
@@ -62,6 +66,17 @@ class _Identities:
         return self._events.of(value) if isinstance(value, torch.Event | torch.cuda.Event) else NO_EVENT
 
 
+def measuring(
+    monitor: Monitor,
+    sites: SiteTable,
+    note: Callable[[str], None],
+    findings: NewFindings,
+    after_finding: Callable[[], None],
+) -> "Cuda":
+    """Return the backend that also measures how long operators take; arguments as those of `Cuda`."""
+    return Cuda(monitor, sites, note, findings, after_finding, DriverEvents)
+
+
 class Cuda:
     """Watches the GPUs of this process.
 
@@ -71,6 +86,7 @@ class Cuda:
         note: shows the user something about the run.
         findings: gets the findings that the session completes.
         after_finding: called after new findings.
+        timed_by: makes the events that measure operators; None if nothing is to be measured.
     """
 
     def __init__(
@@ -80,6 +96,7 @@ class Cuda:
         note: Callable[[str], None],
         findings: NewFindings,
         after_finding: Callable[[], None],
+        timed_by: Callable[[], TimedEvents] | None = None,
     ) -> None:
         n_devices = torch.cuda.device_count()
         self.reporter = reporter = Reporter(monitor, sites, note, findings)
@@ -102,6 +119,7 @@ class Cuda:
         self.operators = Operators(reporter, streams, threads, memory, host, kept, launches, parts)
         self.gpu_trace = GpuTrace()
         streams.on_several.append(self.gpu_trace.enable)
+        self.timing = Timing(reporter, streams, captures, timed_by()) if timed_by is not None else None
         for device in range(n_devices):
             streams.of(device, 0)
 
@@ -123,7 +141,12 @@ class Cuda:
     def new_mode(self) -> WatchMode:
         """Return a dispatch mode for the calling thread to enter."""
         self.threads.entered()
-        return WatchMode(self.reporter, self.threads, self.host, self.gpu_trace, self.operators, self.errors)
+        parts = (self.reporter, self.threads, self.host, self.gpu_trace, self.operators, self.errors)
+        if self.timing is None:
+            return WatchMode(*parts)
+        mode = TimedMode(*parts)
+        mode.timing = self.timing
+        return mode
 
     @property
     def lock(self) -> AbstractContextManager[Any]:
@@ -181,5 +204,7 @@ class Cuda:
         """The program has ended: look at what is left, and listen no more."""
         if self.reporter.is_checking and os.getpid() == self.reporter.pid:
             self.host.verify_all_unmodified()
+            if self.timing is not None:
+                self.timing.finish()
             with self.reporter.locked_monitor():
                 self.reporter.is_checking = False

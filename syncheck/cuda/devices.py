@@ -102,13 +102,14 @@ def missing() -> list[str]:
         lacks.append(
             "the switch of the GPU trace: an error that passes a GPU tensor without a name becomes a SystemError"
         )
-    if _driver() is None:
+    if driver() is None:
         lacks.append("the CUDA driver's library: every stream from outside counts as non-blocking")
     return lacks
 
 
 @cache
-def _driver() -> Any:
+def driver() -> Any:
+    """Return the CUDA driver's library; None where it cannot be loaded."""
     for name in ("libcuda.so.1", "nvcuda.dll"):
         try:
             return ctypes.CDLL(name)
@@ -123,11 +124,11 @@ def is_blocking(handle: int) -> bool:
     Source:
         CUDA Driver API, cuStreamGetFlags: CU_STREAM_NON_BLOCKING is 1.
     """
-    driver = _driver()
-    if driver is None:
+    library = driver()
+    if library is None:
         return False
     flags = ctypes.c_uint(_NON_BLOCKING)
-    if driver.cuStreamGetFlags(ctypes.c_void_p(handle), ctypes.byref(flags)):
+    if library.cuStreamGetFlags(ctypes.c_void_p(handle), ctypes.byref(flags)):
         return False
     return not flags.value & _NON_BLOCKING
 
@@ -171,8 +172,8 @@ def milliseconds(start: int, end: int) -> float | None:
         CUDA Driver API, cuEventElapsedTime.
     """
     elapsed = ctypes.c_float()
-    driver = _driver()
-    failed = driver is None or driver.cuEventElapsedTime(
+    library = driver()
+    failed = library is None or library.cuEventElapsedTime(
         ctypes.byref(elapsed), ctypes.c_void_p(start), ctypes.c_void_p(end)
     )
     return None if failed else elapsed.value

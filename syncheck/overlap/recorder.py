@@ -18,6 +18,8 @@ MOST_CALLS = 4_000_000
 _LOGGED = frozenset(name for name, _ in inspect.getmembers(Builder, inspect.isfunction) if not name.startswith("_")) - {
     "view"
 }
+_SHOWN_AS = {"aten::_to_copy": "aten::copy_"}
+"""Operators that are reported as another one: a copy between devices."""
 _WORK = frozenset({"launch", "replay"})
 
 Interval = tuple[int, int, int]
@@ -90,7 +92,11 @@ class Recorder:
         """See `Monitor`."""
         self._session.timed(interval, stream, operator)
         latest = self._latest.get(stream)
-        if latest is not None and latest[1] == operator and latest[0] not in self._interval_of:
+        if (
+            latest is not None
+            and latest[1] in {operator, _SHOWN_AS.get(operator)}
+            and latest[0] not in self._interval_of
+        ):
             self._interval_of[latest[0]] = interval
 
     def times(self, intervals: Sequence[Interval]) -> None:

@@ -55,13 +55,13 @@ def on_cpu(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 @contextmanager
-def watched_gpu(current: SimpleNamespace) -> Iterator[SimpleNamespace]:
-    """Watch the stand-in with a session of its own for the time of a block."""
+def watched_gpu(current: SimpleNamespace, timed_by: Any = None) -> Iterator[SimpleNamespace]:
+    """Watch the stand-in with a session of its own for the time of a block; `timed_by` as in `Cuda`."""
     findings = NewFindings()
     session = Session(lambda rule: True, "a stand-in", findings.add)
     monitor = Recorder(session)
     sites = SiteTable()
-    cuda = Cuda(monitor, sites, session.note, findings, lambda: None)
+    cuda = Cuda(monitor, sites, session.note, findings, lambda: None, timed_by)
     cuda.is_checking = True
     cuda.reporter.call_buffer.condenses = False
     monitor.flush_calls = cuda.flush_calls
@@ -71,7 +71,7 @@ def watched_gpu(current: SimpleNamespace) -> Iterator[SimpleNamespace]:
         return session.report(sites)
 
     with cuda.new_mode():
-        yield SimpleNamespace(cuda=cuda, monitor=monitor, current=current, report=report)
+        yield SimpleNamespace(cuda=cuda, monitor=monitor, current=current, report=report, sites=sites)
     cuda.flush_calls()
     assert session.report(sites).incomplete == ()
 

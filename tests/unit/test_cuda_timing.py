@@ -1,0 +1,140 @@
+"""Operators are measured by events around them: a driver of the tests has a clock that goes on by each operator."""
+
+import pytest
+import torch
+
+from syncheck.overlap.recorder import Recorder
+from syncheck.sanitizer.session import Session
+from tests.unit.conftest import watched_gpu
+
+US = 1000
+
+
+class Driver:
+    """Events that are numbers; a record takes the time of a clock that goes on by 10 us each time."""
+
+    def __init__(self):
+        self.now = 0
+        self.times = {}
+        self.made = 0
+        self.records = []
+        self.is_behind = False  # the GPU is: no event is complete
+
+    def make(self, device):
+        self.made += 1
+        return self.made
+
+    def record(self, event, device, stream):
+        self.now += 10 * US
+        self.times[event] = self.now
+        self.records.append((event, device, stream))
+        return True
+
+    def is_complete(self, event):
+        return not self.is_behind
+
+    def wait(self, event):
+        return 5_000_000 + self.times[event]
+
+    def nanoseconds(self, start, end):
+        return self.times[end] - self.times[start]
+
+
+@pytest.fixture
+def driver():
+    return Driver()
+
+
+@pytest.fixture
+def gpu(on_cpu, driver):
+    with watched_gpu(on_cpu, lambda: driver) as stand_in:
+        yield stand_in
+
+
+def measured(gpu):
+    """Return the graph that is made of the calls."""
+    recorder = Recorder(Session(lambda _: True, "a stand-in"))
+    gpu.cuda.timing.finish()
+    gpu.cuda.flush_calls()
+    for name, *arguments in gpu.monitor.calls:
+        keywords = [a for a in arguments if isinstance(a, tuple) and a and isinstance(a[0], str)]
+        getattr(recorder, name)(*(a for a in arguments if a not in keywords), **dict(keywords))
+    return recorder.graph()
+
+
+def test_each_operator_stands_between_two_events_of_its_stream(gpu, driver):
+    gpu.current.handle = 7
+    torch.ones(4, device=torch.device("cpu")).neg_()
+    handles = [stream for _, _, stream in driver.records]
+    assert handles[-2:] == [7, 7]
+
+
+def test_operators_get_the_times_that_were_measured(gpu):
+    a = torch.ones(4)
+    a.neg_()
+    graph = measured(gpu)
+    neg = next(op for op in graph.ops if op.operator == "aten::neg_")
+    assert (neg.nanoseconds, neg.began >= 0) == (10 * US, True)
+    assert graph.measured
+
+
+def test_what_touches_no_memory_is_not_measured(gpu, driver):
+    a = torch.ones(4)
+    before = len(driver.records)
+    a.view(2, 2)
+    assert len(driver.records) == before
+
+
+def test_every_operator_is_passed_on_and_measured_once(gpu):
+    a = torch.ones(4)
+    for _ in range(3):
+        a.neg_()
+    graph = measured(gpu)
+    began = [op.began for op in graph.ops if op.operator == "aten::neg_"]
+    assert len(set(began)) == 3
+    assert graph.elided == 0
+
+
+def test_complete_operators_are_read_while_the_program_runs_and_their_events_used_again(gpu, driver, monkeypatch):
+    monkeypatch.setattr("syncheck.cuda.timing._MOST_PENDING", 8)
+    a = torch.ones(4)
+    for _ in range(200):
+        a.neg_()
+    assert driver.made < 40
+    assert len(gpu.monitor.named("times")) > 10
+
+
+def test_what_the_gpu_has_not_reached_yet_is_read_later(gpu, driver, monkeypatch):
+    monkeypatch.setattr("syncheck.cuda.timing._MOST_PENDING", 2)
+    driver.is_behind = True
+    a = torch.ones(4)
+    for _ in range(5):
+        a.neg_()
+    assert gpu.monitor.named("times") == []
+    assert measured(gpu).measured == len([call for call in gpu.monitor.calls if call[0] == "timed"])
+
+
+def test_nothing_is_measured_during_a_capture(gpu, driver):
+    a = torch.ones(4)
+    before = len(driver.records)
+    gpu.cuda.captures.begin()
+    a.neg_()
+    gpu.cuda.captures.end()
+    assert len(driver.records) == before
+
+
+def test_a_clock_that_jumps_back_gives_no_time_and_a_note(gpu, driver, monkeypatch):
+    a = torch.ones(4)
+    monkeypatch.setattr(driver, "nanoseconds", lambda start, end: -5)
+    a.neg_()
+    graph = measured(gpu)
+    assert graph.measured == 0
+    assert "went backwards" in next(iter(graph.notes))
+
+
+def test_an_operator_that_fails_leaves_the_next_ones_measured(gpu):
+    a = torch.ones(4)
+    with pytest.raises(RuntimeError):
+        torch.mm(a, a)
+    a.neg_()
+    assert [op.began >= 0 for op in measured(gpu).ops if op.operator == "aten::neg_"] == [True]
