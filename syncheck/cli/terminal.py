@@ -121,7 +121,7 @@ def deliver_overlap(words: "OverlapReport", report: Report, options: Options, st
         if report.findings:
             found = "one finding" if len(report.findings) == 1 else f"{len(report.findings)} findings"
             text += f"note: syncheck has {found} on this program: `syncheck run` shows what is wrong\n"
-        return text
+        return text + "".join(f"note: {note}\n" for note in report.notes)
 
     if options.output is None:
         streams.write(rendered(color=streams.is_colored(options.color, is_data=False)), is_data=False)

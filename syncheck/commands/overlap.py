@@ -6,13 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from syncheck.commands.timeline import draw
+from syncheck.commands.timeline import draw, picture_of
 from syncheck.config.options import Options
 from syncheck.errors import BackendError
 from syncheck.filters.policy import Policy
 from syncheck.findings import NOTHING_SEEN, Report
-from syncheck.overlap import wording
-from syncheck.overlap.analysis import Analysis, analyze
 from syncheck.overlap.recorder import Recorder
 from syncheck.overlap.report import OverlapReport
 from syncheck.run import launcher
@@ -91,7 +89,5 @@ def recorded(path: Path, options: Options) -> tuple[Recorder, codec.StoredSites,
 
 
 def _explain(recorder: Recorder, sites: Any, report: Report, options: Options, show: Show) -> None:
-    analysis: Analysis = analyze(recorder.graph())
-    words = wording.report(analysis, recorder.names, sites, report.summary.backend)
-    draw(analysis, words, wording.Wording(analysis.graph, recorder.names, sites), report, options)
-    show(words, report)
+    picture = picture_of(recorder, sites, report)
+    show(picture.report, draw(picture, report, options))

@@ -79,7 +79,7 @@ def replay(path: Path, options: Options) -> Report:
         ConfigError: a rule name that does not exist.
     """
     policy = Policy(options)
-    if not options.wants_times:
+    if not options.is_drawn:
         return policy.finalize(policy.filter(codec.replay(path, lambda backend: new_session(options, backend))))
     recorder, sites, report = recorded(path, options)
     return policy.finalize(draw_run(recorder, sites, policy.filter(report), options))

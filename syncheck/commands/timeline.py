@@ -1,38 +1,63 @@
 """Write what the GPUs did into the files that were asked for."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from syncheck.config.options import Options
+from syncheck.errors import BackendError
 from syncheck.findings import Report
 from syncheck.overlap import timeline, wording
-from syncheck.overlap.analysis import Analysis, analyze
+from syncheck.overlap.analysis import analyze
 from syncheck.overlap.recorder import Recorder
-from syncheck.overlap.report import OverlapReport
-from syncheck.report import perfetto
+from syncheck.report import html, perfetto
+
+_UNSAFE = re.compile(r"[^\w.-]+")
+_LONGEST = 180
+"""Of a file's name: file systems take 255 bytes."""
 
 
 def draw_run(recorder: Recorder | None, sites: Any, report: Report, options: Options) -> Report:
-    """Write the timelines of a run; return its report, with a reason where one could not be written."""
-    if recorder is None or options.perfetto is None or not report.summary.operators:
+    """Write the timelines of a run; return its report, with a note where one could not be written."""
+    if recorder is None or not options.is_drawn or not report.summary.operators:
         return report
+    return draw(picture_of(recorder, sites, report), report, options)
+
+
+def picture_of(recorder: Recorder, sites: Any, report: Report) -> timeline.Timeline:
+    """Return the timeline of a run."""
     analysis = analyze(recorder.graph())
     words = wording.report(analysis, recorder.names, sites, report.summary.backend)
-    return draw(analysis, words, wording.Wording(analysis.graph, recorder.names, sites), report, options)
+    return timeline.make(analysis, words, wording.Wording(analysis.graph, recorder.names, sites), report)
 
 
-def draw(
-    analysis: Analysis, words: OverlapReport, wording_: wording.Wording, report: Report, options: Options
-) -> Report:
-    """Write the timelines that the options ask for; return the report, with a note where one could not be written."""
-    wanted: list[tuple[Path | None, Callable[[timeline.Timeline], str]]] = [(options.perfetto, perfetto.render)]
-    made = timeline.make(analysis, words, wording_, report)
+def draw(picture: timeline.Timeline, report: Report, options: Options) -> Report:
+    """Write a timeline in the ways that the options ask for; return the report, with a note where that failed."""
+    wanted: list[tuple[Path | None, Callable[[timeline.Timeline], str]]] = [
+        (options.perfetto, perfetto.render),
+        (options.html, html.render),
+    ]
     for path, render in wanted:
         if path is None:
             continue
         try:
-            path.write_text(render(made), encoding="utf-8")
+            path.write_text(render(picture), encoding="utf-8")
         except OSError as error:
             report = report.noted(f"cannot write the timeline {path}: {error.strerror or error}")
+        except BackendError as error:
+            report = report.noted(f"cannot write the timeline {path}: {error}; {error.hint}")
     return report
+
+
+def write_page(recorder: Recorder, sites: Any, report: Report, folder: Path, title: str) -> Path:
+    """Write the page of something that has a title into a folder; return its path.
+
+    Raises:
+        OSError: it cannot be written.
+        BackendError: jinja2 is not installed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / (_UNSAFE.sub("_", title).strip("_")[-_LONGEST:] + ".html")
+    path.write_text(html.render(picture_of(recorder, sites, report), title), encoding="utf-8")
+    return path

@@ -173,6 +173,11 @@ class Options:
     perfetto: Path | None = _setting(
         None, kinds.PATH, "Write a timeline to this file, for ui.perfetto.dev.", commands=_DRAWING, panel="Timeline"
     )
+    html: Path | None = _setting(
+        None, kinds.PATH,
+        "Write a page with the timeline to this file; for the plugin, a page for each failing test to this folder.",
+        commands=(*_DRAWING, "pytest"), panel="Timeline",
+    )  # fmt: skip
     steps: tuple[int, int | None] | None = _setting(
         None, kinds.STEPS, "Check only these optimizer steps: 100:120, or 100: to the end.",
         commands=("run", "overlap"),
@@ -213,7 +218,12 @@ class Options:
     @property
     def wants_times(self) -> bool:
         """Return whether operators and their times are kept for a timeline."""
-        return self.times or self.perfetto is not None
+        return self.times or self.is_drawn
+
+    @property
+    def is_drawn(self) -> bool:
+        """Return whether a timeline is to be written."""
+        return self.perfetto is not None or self.html is not None
 
     def selected(self) -> frozenset[str]:
         """Return the codes of the rules to report.

@@ -198,6 +198,8 @@ class Cuda:
 
     def flush_calls(self) -> None:
         """Report all that happened so far."""
+        if self.timing is not None:
+            self.timing.read()
         self.reporter.flush_calls()
 
     def finish(self) -> None:

@@ -104,7 +104,7 @@ class Timing:
         self._reporter.call_buffer.add(("timed", interval.number, interval.stream, operator))
         self._pending.append(interval)
         if len(self._pending) >= _MOST_PENDING:
-            self._read(until_complete=False)
+            self.read()
 
     def _event(self, device: int) -> int:
         free = self._free.setdefault(device, [])
@@ -121,6 +121,10 @@ class Timing:
         self._bases[device] = _Base(event, now - self._began)
 
     # -- reading
+
+    def read(self) -> None:
+        """Read what is complete."""
+        self._read(until_complete=False)
 
     def finish(self) -> None:
         """The program has ended: read all that is left."""

@@ -39,7 +39,6 @@ from syncheck.overlap.model import (
 )
 
 NO_OP = -1
-_COPIES = frozenset({"aten::copy_", "aten::_to_copy"})
 
 
 class Builder:
@@ -110,7 +109,7 @@ class Builder:
             self.launches.append(NO_OP)
             return
         devices = {one.device for one in touched if one.device >= 0}
-        peers = self._null_peers(stream, devices) if operator in _COPIES and len(devices) > 1 else []
+        peers = self._null_peers(stream, devices) if operator in cost.COPIES and len(devices) > 1 else []
         for other in peers:
             self._wait(EdgeKind.NULL_STREAM, site, stream, other)
         self._run(operation, accesses)
@@ -283,7 +282,7 @@ class Builder:
         if streams[stream].device == streams[other].device:
             return EdgeKind.TORCH
         last = self._last.get(other, NO_OP)
-        is_after = last == len(self.graph.ops) - 1 and last != NO_OP and self.graph.ops[last].operator in _COPIES
+        is_after = last == len(self.graph.ops) - 1 and last != NO_OP and self.graph.ops[last].operator in cost.COPIES
         return EdgeKind.PEER_AFTER if is_after else EdgeKind.PEER_BEFORE
 
     def sync_event(self, event: EventId, site: SiteId) -> None:
@@ -306,7 +305,7 @@ class Builder:
 
     def _kind_of_host_wait(self, last: OpId, accesses: Accesses) -> EdgeKind:
         """Return why the host waits inside an operator; of pageable memory a copy shows only the GPU's part."""
-        is_copy = last != NO_OP and self.graph.ops[last].operator in _COPIES
+        is_copy = last != NO_OP and self.graph.ops[last].operator in cost.COPIES
         is_from_host = is_copy and all(is_write or self._device_of(a) < 0 for a, _, is_write in accesses)
         return EdgeKind.HOST_COPY if is_from_host else EdgeKind.HOST_READ
 

@@ -26,6 +26,7 @@ IN_WORDS = (
 
 _PRODUCTS = frozenset("mm addmm bmm baddbmm matmul linear _scaled_mm addbmm mv addmv dot vdot".split())
 _CONVOLUTIONS = {"convolution": 1, "cudnn_convolution": 1, "_convolution": 1, "convolution_backward": 2}
+COPIES = frozenset({"aten::copy_", "aten::_to_copy"})
 _ATTENTION = "_scaled_dot_product_"
 
 
@@ -59,8 +60,9 @@ def nanoseconds(operator: str, touched: Sequence[Touched], flops: int) -> int:
 
 def _bandwidth(operator: str, touched: Sequence[Touched]) -> float:
     devices = {one.device for one in touched}
-    is_copy = operator in {"aten::copy_", "aten::_to_copy"}
-    if is_copy and (len(touched) < 2 or -1 in devices):  # of host memory that is not pinned nothing is reported
+    if operator in COPIES and (
+        len(touched) < 2 or -1 in devices
+    ):  # of host memory that is not pinned nothing is reported
         return HOST_LINK_BYTES_PER_SECOND
     if len(devices) > 1:
         return 2 * PEER_LINK_BYTES_PER_SECOND  # both ends are counted
@@ -74,7 +76,7 @@ def flops(operator: str, touched: Sequence[Touched]) -> int:
     base = operator.partition("::")[2].partition(".")[0]
     reads = [one.view.sizes for one in touched if not one.is_write]
     writes = [one.view.sizes for one in touched if one.is_write]
-    if not reads or not writes:
+    if not reads or not writes or operator in COPIES:
         return 0
     if base in _PRODUCTS:
         return _of_product(reads[:2] if base == "linear" else reads[-2:], writes[-1])

@@ -86,6 +86,19 @@ class Recorder:
             self._calls.append(("view", (start, sizes, strides, item_size, dtype), {}))
         return view
 
+    def forget(self) -> None:
+        """What comes is another program: keep the streams, the views and the memory that are there, and no work."""
+        freed = {args[0] for name, args, _ in self._calls if name == "free"}
+        self._calls[:] = [
+            call
+            for call in self._calls
+            if call[0] in {"stream", "view"} or (call[0] == "allocate" and call[1][0] not in freed)
+        ]
+        self._n_launches = self._left_out = 0
+        self._latest.clear()
+        self._interval_of.clear()
+        self._intervals.clear()
+
     # -- times
 
     def timed(self, interval: int, stream: StreamId, operator: str) -> None:

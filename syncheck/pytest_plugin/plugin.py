@@ -212,7 +212,7 @@ class Checker:
         report.syncheck = self._noted(running, findings, len(findings) - len(new))  # type: ignore[attr-defined]  # pytest keeps and sends any attribute
         if not new or settings.options.write_baseline:
             return report
-        text = _text(new, settings.options)
+        text = _text(new, settings.options) + _page(running, item, new, settings.options)
         if report.passed and any(finding.level.rank <= settings.options.fail_on.rank for finding in new):
             report.outcome = "failed"
             report.longrepr = text
@@ -329,6 +329,21 @@ class Syncheck:
 def syncheck(request: pytest.FixtureRequest) -> Syncheck:
     """Check blocks of a test: `with syncheck.check() as report`, `with syncheck.expect("SYN201")`."""
     return Syncheck(_checker(request.config), Settings(request.config, request.node))
+
+
+def _page(running: "Run", item: pytest.Item, findings: "list[Finding]", options: "Options") -> str:
+    """Write the page of a test, if that is asked for; return a line that says where it is, or why it is not there."""
+    if options.html is None or running.recorder is None:
+        return ""
+    from syncheck.commands.timeline import write_page
+    from syncheck.errors import BackendError
+
+    try:
+        report = replace(running.report(), findings=tuple(findings))
+        path = write_page(running.recorder, running.sites, report, options.html, item.nodeid)
+    except (OSError, BackendError) as error:
+        return f"\nthe page of this test could not be written: {error}"
+    return f"\nwhat the GPUs did: {path}"
 
 
 def _running_job() -> "Run | None":

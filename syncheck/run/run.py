@@ -151,6 +151,8 @@ class Run:
         with self.backend.lock:
             self.backend.flush_calls()
             self.session.reset()
+            if self.recorder is not None:
+                self.recorder.forget()
 
     def end(self, status: int) -> int:
         """Deliver the report of a program that ends with a status; return the status to end with."""

@@ -34,6 +34,7 @@ SAMPLES = {
     "trace": (None, "run.trace", Path.cwd() / "run.trace"),
     "times": ("true", True, True),
     "perfetto": (None, "timeline.json", Path.cwd() / "timeline.json"),
+    "html": (None, "timeline.html", Path.cwd() / "timeline.html"),
     "steps": (None, "3:5", (3, 5)),
     "nproc": (None, "2", 2),
     "ranks_dir": ('"/shared"', "/shared", Path("/shared")),

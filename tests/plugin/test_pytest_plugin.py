@@ -453,3 +453,21 @@ def test_the_unused_plugin_imports_no_torch(pytester):
     )
     done = pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider", timeout=60)
     assert done.ret == 0
+
+
+def test_a_failing_test_gets_a_page_and_a_passing_one_none(suite, pytester):
+    result = suite(
+        """
+        def test_wrong():
+            race()
+
+        def test_right():
+            torch.ones(4, device="cuda") * 2
+        """,
+        "--syncheck",
+        "--syncheck-html=pages",
+    )
+    (page,) = (pytester.path / "pages").iterdir()
+    assert page.name == "test_suite.py_test_wrong.html"
+    assert "SYN101" in page.read_text()
+    assert "what the GPUs did: " in result.stdout

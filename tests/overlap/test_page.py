@@ -1,0 +1,226 @@
+"""The page with the timeline: one file, readable without a mouse, and quick with 100,000 operators."""
+
+import re
+
+import pytest
+
+from syncheck.findings import Finding, Frame, Place
+from syncheck.overlap.report import EdgeLine, OverlapReport
+from syncheck.overlap.timeline import MOST_BOXES, Arrow, Box, Lane, Mark, Timeline
+from syncheck.report import html
+from syncheck.rules import catalogue
+from tests import warm
+from tests.overlap import browser
+from tests.overlap.test_perfetto import timeline_of
+from tests.overlap.test_perfetto import trace as trace  # noqa: PLC0414  a fixture
+
+HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror='window.hacked=1'>"
+LANES = (Lane("host", -1), Lane("the default stream of cuda:0", 0), Lane("stream `copy` (cuda:0)", 0))
+
+
+def words(**changes):
+    return OverlapReport(
+        **{
+            "backend": "a GPU", "times": "measured", "operations": 2, "makespan": 3000, "shortest": 2000,
+            "verdicts": (), "uses": (), "pairs": (), "edges": (), "path": (), **changes,
+        }
+    )  # fmt: skip
+
+
+def place(text="train.py"):
+    frame = Frame(text, 3, function=text, source=text)
+    return Place(frame, excerpt=((2, "a"), (3, text)), stack=(frame, frame))
+
+
+def small(name="aten::mm", **changes):
+    boxes = (Box(1, 0, 2000, name, 1), Box(2, 1000, 3000, name, 1, is_critical=True))
+    finding = Finding.of(catalogue.find("SYN101"), place(name), reader=name, writer=name, tensor=name)
+    given = {
+        "lanes": LANES, "boxes": boxes, "arrows": (Arrow(0, 1, name, is_missing=True),), "marks": (Mark(1, finding),),
+        "places": {1: place(name)}, "report": words(), "operations": 2, "notes": (),
+    }  # fmt: skip
+    return Timeline(**{**given, **changes})
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    if browser.DRIVER is None or browser.CHROMIUM is None:
+        pytest.skip("there is no chromium with chromedriver")
+    one = browser.Browser()
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def page(chromium, tmp_path):
+    """Open a timeline in the browser."""
+
+    def show(timeline, title="a run"):
+        path = tmp_path / "page.html"
+        path.write_text(html.render(timeline, title), encoding="utf-8")
+        chromium.open(path)
+        return chromium
+
+    return show
+
+
+def selected(page):
+    return page.run("return window.syncheck.selected()")
+
+
+def shown(page):
+    """Return which part of the time is in view, in microseconds."""
+    return page.run("return window.syncheck.range()")
+
+
+# -- the file
+
+
+def test_the_page_asks_for_no_other_file():
+    text = html.render(small())
+    assert not re.search(r"<(?:script|img|link|iframe)[^>]*\s(?:src|href)=", text)
+    assert "@import" not in text
+    assert "default-src 'none'" in text
+
+
+def test_names_of_the_program_stay_text():
+    text = html.render(small(HOSTILE, report=words(edges=(edge(HOSTILE),), verdicts=(HOSTILE,))), HOSTILE)
+    assert "<script>window" not in text
+    assert "<img" not in text
+
+
+def edge(text):
+    return EdgeLine("wait_stream", text, place(text), 1, 1000, 1000, text, False, 1.5, text)
+
+
+def test_without_jinja2_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "jinja2", None)
+    with pytest.raises(html.BackendError) as caught:
+        html.render(small())
+    assert "syncheck[html]" in caught.value.hint
+
+
+def test_the_tables_say_in_words_what_the_picture_shows():
+    text = html.render(small(report=words(edges=(edge("a wait"),), verdicts=("nothing overlaps",))))
+    assert "nothing overlaps." in text
+    assert "1.50x" in text
+    assert "a wait" in text
+
+
+def test_the_command_writes_a_page(trace, tmp_path):
+    done = warm.run("syncheck", "replay", "--html", "out.html", "--exit-zero", str(trace), folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "SYN101" in (tmp_path / "out.html").read_text()
+
+
+# -- in a browser
+
+
+def test_it_opens_from_disk_without_a_network_and_without_an_error(page, trace):
+    opened = page(timeline_of(trace))
+    assert opened.errors() == []
+    assert opened.run("return performance.getEntriesByType('resource').length") == 0
+    assert opened.run("return window.syncheck.drawn") > 0
+
+
+def test_hostile_names_do_nothing(page):
+    opened = page(small(HOSTILE, report=words(edges=(edge(HOSTILE),))), HOSTILE)
+    opened.click("[data-finding='0']")
+    assert "<script>" in opened.text("#details")
+    assert opened.run("return window.hacked === undefined")
+    assert opened.errors() == []
+
+
+def test_a_finding_leads_to_its_operator_and_its_source(page, trace):
+    opened = page(timeline_of(trace))
+    opened.click("[data-finding='1']")
+    details = opened.text("#details")
+    assert "aten::add" in details
+    assert "total = product + moved" in details
+    assert "missing: " in details
+
+
+def test_an_operator_is_chosen_by_a_click(page):
+    opened = page(small())
+    x, y, width = opened.run(
+        "const area = document.querySelector('.u-over').getBoundingClientRect(); return [area.x, area.y, area.width]"
+    )
+    opened.click_at(x + width / 6, y + 34 * 1.5)
+    assert selected(opened) == 0
+    opened.click_at(x + width / 20, y + 34 * 2.5)
+    assert selected(opened) == -1
+
+
+def test_dragging_zooms_and_a_key_shows_all_again(page):
+    opened = page(small())
+    x, y, width = opened.run(
+        "const area = document.querySelector('.u-over').getBoundingClientRect(); return [area.x, area.y, area.width]"
+    )
+    opened.drag(x + width / 3, x + width / 2, y + 40)
+    low, high = shown(opened)
+    assert 0.8 < low < 1.2
+    assert 1.3 < high < 1.7
+    opened.run("document.getElementById('plot').focus()")
+    opened.press("0")
+    assert shown(opened) == [0, 3]
+
+
+def test_everything_can_be_done_with_keys(page):
+    opened = page(small())
+    opened.run("document.getElementById('plot').focus()")
+    opened.press("+")
+    low, high = shown(opened)
+    assert high - low == pytest.approx(1.5)
+    opened.press("n")
+    assert selected(opened) == 1
+    opened.press("\ue013")  # arrow up
+    assert selected(opened) == 0
+    opened.press("\ue00c")  # escape
+    assert selected(opened) == -1
+
+
+def test_search_finds_operators_and_source_lines(page, trace):
+    opened = page(timeline_of(trace))
+    opened.type("#search", "mul", enter=True)
+    assert opened.text("#found") == "2 found"
+    assert "aten::mul" in opened.text("#details")
+    opened.run("document.getElementById('search').value = ''")
+    opened.type("#search", ".py:13")
+    assert opened.text("#found") == "1 found"
+
+
+def test_it_is_dark_or_light(page):
+    opened = page(small())
+    colour = "return getComputedStyle(document.body).backgroundColor"
+    before = opened.run(colour)
+    opened.click("[data-do='theme']")
+    assert opened.run(colour) != before
+
+
+def test_it_can_be_printed(page):
+    assert page(small()).pdf().startswith(b"%PDF")
+
+
+def test_the_picture_is_drawn(page):
+    opened = page(small())
+    count = """
+        const canvas = document.querySelector('canvas'), context = canvas.getContext('2d');
+        const pixels = new Uint32Array(context.getImageData(0, 0, canvas.width, canvas.height).data.buffer);
+        return new Set(pixels).size"""
+    assert opened.run(count) > 5
+
+
+def test_a_hundred_thousand_operators_are_drawn(page):
+    boxes = tuple(
+        Box(1 + n % 2, n * 1000, n * 1000 + 900, f"aten::op{n % 50}", n % 500, is_critical=n % 3 == 0)
+        for n in range(MOST_BOXES)
+    )
+    arrows = tuple(Arrow(n, n + 1, "waits", 100, n % 2 == 0) for n in range(0, 40_000, 2))
+    places = {number: place(f"file{number}.py") for number in range(500)}
+    opened = page(small(boxes=boxes, arrows=arrows, places=places, operations=10 * MOST_BOXES))
+    assert opened.errors() == []
+    assert shown(opened) == [0, pytest.approx(MOST_BOXES, rel=0.001)]
+    opened.type("#search", "op7", enter=True)
+    assert opened.text("#found") == "2,000 found"
+    opened.run("window.syncheck.zoom(50000, 50010)")
+    assert opened.run("return window.syncheck.drawn") > 0
