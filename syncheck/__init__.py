@@ -2,14 +2,18 @@
 
 from syncheck.version import __version__
 
-__all__ = ["__version__", "check", "ignore"]
+__all__ = ["__version__", "allow_sync", "check", "ignore"]
 
 TYPE_CHECKING = False  # type checkers know better; importing typing would cost more than all the rest
 if TYPE_CHECKING:
     from syncheck.api import check
-    from syncheck.filters.ignore_block import ignore
+    from syncheck.filters.ignore_block import allow_sync, ignore
 
-_MODULES = {"check": "syncheck.api", "ignore": "syncheck.filters.ignore_block"}
+_MODULES = {
+    "allow_sync": "syncheck.filters.ignore_block",
+    "check": "syncheck.api",
+    "ignore": "syncheck.filters.ignore_block",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -123,12 +123,13 @@ def overlap(
     layer: Layer,
 ) -> None:
     """Say why the work of a program does not overlap, and what each wait costs."""
+    import syncheck.report.overlap_table  # noqa: F401  as for `run`
     from syncheck.commands import overlap as commands
     from syncheck.run.launcher import Program
 
     layer = tuple((name, _own(value) if name in _OF_EACH_RANK else value) for name, value in layer)
     options = options_in("", layer, command="overlap")
-    streams = OutputStreams(sys.stdout.fileno(), sys.stdout.fileno())
+    streams = OutputStreams(is_for_data=True)
 
     def show(words: "OverlapReport", report: Report) -> None:
         deliver_overlap(words, report, options, streams)

@@ -123,13 +123,14 @@ def deliver_overlap(words: "OverlapReport", report: Report, options: Options, st
             text += f"note: syncheck has {found} on this program: `syncheck run` shows what is wrong\n"
         return text + "".join(f"note: {note}\n" for note in report.notes)
 
-    if options.output is None:
-        streams.write(rendered(color=streams.is_colored(options.color, is_data=False)), is_data=False)
-        return
+    where = "standard output" if options.output is None else str(options.output)
     try:
-        options.output.write_text(rendered(color=False), encoding="utf-8")
+        if options.output is None:
+            streams.write(rendered(color=streams.is_colored(options.color, is_data=False)), is_data=False)
+        else:
+            files.write(options.output, _encoded(rendered(color=False)))
     except OSError as error:
-        raise BackendError(f"cannot write the report to {options.output}: {error.strerror or error}") from error
+        raise BackendError(f"cannot write the report to {where}: {error.strerror or error}") from error
 
 
 def error_text(message: str, hint: str = "") -> str:

@@ -6,7 +6,7 @@ from syncheck.lint.extensions import Extensions
 from syncheck.ranks.compare import RULES as RANK_RULES
 from syncheck.rules import catalogue, page
 from syncheck.rules.model import Rule
-from syncheck.sanitizer.session import RULES as RUN_RULES
+from syncheck.sanitizer.reported import RULES as RUN_RULES
 
 
 def sources(rule: Rule) -> frozenset[str]:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from syncheck import files
 from syncheck.config.options import Options
 from syncheck.errors import BackendError
 from syncheck.findings import Report
@@ -42,7 +43,7 @@ def draw(picture: timeline.Timeline, report: Report, options: Options) -> Report
         if path is None:
             continue
         try:
-            path.write_text(render(picture), encoding="utf-8")
+            files.write(path, render(picture).encode("utf-8", "backslashreplace"))
         except OSError as error:
             report = report.noted(f"cannot write the timeline {path}: {error.strerror or error}")
         except BackendError as error:
@@ -59,5 +60,6 @@ def write_page(recorder: Recorder, sites: Any, report: Report, folder: Path, tit
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / (_UNSAFE.sub("_", title).strip("_")[-_LONGEST:] + ".html")
-    path.write_text(html.render(picture_of(recorder, sites, report), title), encoding="utf-8")
+    page = html.render(picture_of(recorder, sites, report), title)
+    files.write(path, page.encode("utf-8", "backslashreplace"))
     return path

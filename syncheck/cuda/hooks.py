@@ -109,9 +109,11 @@ class Hooks:
         reporter = self._reporter
         with reporter.locked_monitor() as monitor:
             site = reporter.sites.here()
-            reporter.name_new(NamedKind.STREAM, self._streams.of_object(stream), site)
+            known = self._streams.of_object(stream)
+            reporter.name_new(NamedKind.STREAM, known, site)
             ident = reporter.next_event()
             monitor.object_created(ObjectKind.STREAM, ident, site)
+            monitor.stream_object(ident, known, site)
         on_finalize(stream, weakref.WeakMethod(self._stream_gone), ident)
 
     def _stream_gone(self, ident: EventId) -> None:

@@ -1,4 +1,7 @@
-"""`with syncheck.ignore("SYN201"):` what the work submitted in the block does wrong is not reported."""
+"""`with syncheck.ignore("SYN201"):` what the work submitted in the block does wrong is not reported.
+
+`with syncheck.allow_sync("metrics"):` says the same of host synchronizations that are meant.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,9 +53,36 @@ def ignore(*rules: str) -> Iterator[None]:
     frame = _caller(frame_at(1))
     codes = catalogue.codes_of(rules)
     block = Ignored(codes, frame.f_code.co_filename, frame.f_lineno)
+    entered.add(block)
+    with _running(block):
+        yield
+
+
+ALLOWED_SYNCS = ("SYN801", "SYN806")
+"""The rules that `allow_sync` is about."""
+
+
+@contextmanager
+def allow_sync(reason: str) -> Iterator[None]:
+    """Declare that the host waits in a block on purpose: to log a number, to write a checkpoint.
+
+    Args:
+        reason: why, for whoever reads the program.
+
+    Raises:
+        ConfigError: there is no reason.
+    """
+    if not str(reason).strip():
+        raise ConfigError("syncheck.allow_sync() gives no reason", 'say why: syncheck.allow_sync("metrics")')
+    frame = _caller(frame_at(1))
+    with _running(Ignored(frozenset(ALLOWED_SYNCS), frame.f_code.co_filename, frame.f_lineno)):
+        yield
+
+
+@contextmanager
+def _running(block: Ignored) -> Iterator[None]:
     _current.set((*_current.get(), block))
     running.append(block)
-    entered.add(block)
     try:
         yield
     finally:

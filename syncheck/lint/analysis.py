@@ -41,10 +41,11 @@ from syncheck.rules import (
     redundant_wait,
 )
 from syncheck.rules.model import Rule
-from syncheck.sanitizer.session import RULES as SESSION_RULES
+from syncheck.sanitizer.reported import IN_RUNS_ONLY
+from syncheck.sanitizer.reported import RULES as SESSION_RULES
 
 RULES: tuple[Rule, ...] = (
-    *(rule for rule in SESSION_RULES if rule not in {redundant_wait.RULE, graph_uses_freed_memory.RULE}),
+    *(r for r in SESSION_RULES if r not in {redundant_wait.RULE, graph_uses_freed_memory.RULE, *IN_RUNS_ONLY}),
     *transfers.RULES,
     *side_streams.RULES,
     event_waits_for_itself.RULE,

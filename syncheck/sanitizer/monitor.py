@@ -118,6 +118,9 @@ class Monitor(Protocol):
     def object_created(self, kind: ObjectKind, ident: int, site: SiteId) -> None:
         """The program made an object."""
 
+    def stream_object(self, ident: int, stream: StreamId, site: SiteId) -> None:
+        """The stream object announced last by `object_created` stands for this stream of torch's pool."""
+
     def object_destroyed(self, kind: ObjectKind, ident: int) -> None:
         """An object announced by `object_created` is gone."""
 

@@ -1,7 +1,7 @@
 """The monitor that checks: feeds the engine, keeps the sync_history, collects the findings."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from syncheck.findings import Report, Summary
 from syncheck.hb.clock import HOST, TICK
@@ -28,7 +28,15 @@ from syncheck.hb.ids import (
 )
 from syncheck.hb.order import WaitResult
 from syncheck.rules.model import Rule
-from syncheck.sanitizer import classify, events, graphs, misuse, pending_collectives, races, timing
+from syncheck.sanitizer import (
+    advice,
+    events,
+    graphs,
+    misuse,
+    pending_collectives,
+    races,
+    timing,
+)
 from syncheck.sanitizer.collector import Checkpoint, Collector, OnFinding
 from syncheck.sanitizer.created_in_loop import CreatedInLoop
 from syncheck.sanitizer.labels import Labels
@@ -51,9 +59,17 @@ class Session:
         selected: which rules to report.
         backend: how the GPUs are provided, in words.
         on_finding: called with each new finding, while the call that completed it runs.
+        is_run: the calls are those of a run, so that loops show by their iterations.
     """
 
-    def __init__(self, selected: Callable[[Rule], bool], backend: str, on_finding: OnFinding = lambda _: None) -> None:
+    def __init__(
+        self,
+        selected: Callable[[Rule], bool],
+        backend: str,
+        on_finding: OnFinding = lambda _: None,
+        *,
+        is_run: bool = True,
+    ) -> None:
         self.collector = Collector(selected, on_finding)
         self._backend = backend
         self._engine = engine = Engine()
@@ -65,7 +81,7 @@ class Session:
         self._timing = timing.Timing(self._engine, self._sync_history, self.collector)
         following = pending_collectives.PendingCollectives(self._engine, self.collector)
         self.collective, self.ended = following.add, following.report  # see `Monitor`
-        self.elapsed, self.clock_difference = self._events.elapsed, self._timing.difference
+        self.clock_difference = self._timing.difference
         self._labels = Labels()
         self._launch_labels: dict[tuple[SiteId, str], int] = {}  # those of a thread's launches outside of captures
         self._labels_of = {MAIN_THREAD: self._launch_labels}
@@ -84,6 +100,8 @@ class Session:
         lives = Lifetimes(self._engine, self.collector, self._graphs, self._labels, self._views)
         self.allocate, self.free, self.record_stream = lives.allocate, lives.free, lives.record_stream
         self._loops = CreatedInLoop(self.collector)
+        self._advice = loops = advice.Advice(self._engine, self.collector, is_run=is_run)
+        self.stream_object, self.timed, self.times = loops.stream_object, loops.timed, loops.times
         self._operators = 0
         self._incomplete: dict[str, None] = {}
         self._notes: dict[str, None] = {}
@@ -143,6 +161,7 @@ class Session:
     def object_destroyed(self, kind: ObjectKind, ident: int) -> None:
         """See `Monitor`."""
         self._loops.object_destroyed(kind, ident)
+        self._advice.stream_object_gone(ident)
 
     # -- accesses
 
@@ -162,24 +181,21 @@ class Session:
             if context is not None:
                 self._races.note_context(stream, operator, site, context, label)
         self._last_site[stream] = site
+        self._advice.launching(stream, operator, accesses, site)
         found = self._engine.launch(stream, accesses, label)
         if found:
             self._races.explain(found, accesses)
-
-    def timed(self, interval: int, stream: StreamId, operator: str) -> None:
-        """See `Monitor`: no finding depends on times."""
-
-    def times(self, intervals: Sequence[tuple[int, int, int]]) -> None:
-        """See `Monitor`."""
 
     def launches_elided(self, stream: StreamId, count: int, site: SiteId) -> None:
         """See `Monitor`."""
         self._operators += count
         self._last_site[stream] = site
+        self._advice.launching(stream, "", (), site)
         self._engine.launch(stream, (), 0)
 
     def host_access(self, operator: str, accesses: Accesses, site: SiteId, *, escape: bool = False) -> None:
         """See `Monitor`."""
+        self._advice.host_asks()
         label = self._labels.number(site, operator, is_escape=escape)
         found: list[Race] = []
         for allocation, view, is_write in accesses:
@@ -255,6 +271,7 @@ class Session:
             return
         result = self._engine.wait_stream(stream, other)
         if looked_up[0] == LookedUp.BY_TORCH:
+            self._advice.torch_waits(stream, other, site)
             return
         acquired = self._engine.clock(other)
         submitted = self._engine.submitted()
@@ -267,18 +284,21 @@ class Session:
     def sync_event(self, event: EventId, site: SiteId) -> None:
         """See `Monitor`."""
         self._events.sync(event, site)
+        self._advice.host_asks()
         device = self._events.device(event)
         if device is not None:
             self._add_sync(site, device, event)
 
     def sync_stream(self, stream: StreamId, site: SiteId, *, explicit: bool) -> None:
         """See `Monitor`."""
+        self._advice.host_waits(stream, site, explicit=explicit)
         self._engine.sync_stream(stream)
         if explicit:
             self._add_sync(site, self.collector.names.streams[stream].device)
 
     def sync_device(self, device: int, site: SiteId) -> None:
         """See `Monitor`."""
+        self._advice.device_waits(device, site)
         self._engine.sync_device(device)
         self._add_sync(site, device, is_device_wide=True)
 
@@ -289,13 +309,20 @@ class Session:
 
     def is_pending(self, kind: NamedKind, ident: int) -> bool:
         """See `Monitor`."""
+        self._advice.host_asks()
         if kind == NamedKind.EVENT:
             return self._events.is_pending(EventId(ident))
         return ident in self._engine.unfinished()
 
     def clock(self, reading: ReadingId, site: SiteId) -> None:
         """See `Monitor`."""
+        self._advice.host_asks()
         self._timing.read(reading, site, self._last_site)
+
+    def elapsed(self, start: EventId, end: EventId, site: SiteId) -> None:
+        """See `Monitor`."""
+        self._advice.host_asks()
+        self._events.elapsed(start, end, site)
 
     # -- graphs
 
@@ -325,6 +352,7 @@ class Session:
         waits, records = self._graphs.external_events(graph)
         for event in waits:
             self._events.wait(event, stream, site, WaitCall.TORCH, LookedUp.BY_NAME, HOST)
+        self._advice.launching(stream, "graph replay", (), site)
         label = self._labels.number(site, "graph replay", is_replay=True)
         self._races.explain(self._engine.launch(stream, accesses, label), ())
         for event in records:
@@ -336,6 +364,7 @@ class Session:
         """What comes is another program: all work so far is complete, and no loop goes on."""
         self._engine.complete_all()
         self._loops = CreatedInLoop(self.collector)
+        self._advice.begin()
 
     def incomplete(self, reason: str) -> None:
         """See `Monitor`."""
@@ -352,6 +381,7 @@ class Session:
         """
         if since is None:
             self._events.report_redundant(sites)
+            self._advice.report()
         busy = [stream for stream in self.collector.names.streams if stream in self._last_site]
         devices = {self.collector.names.streams[stream].device for stream in busy}
         seconds = time.perf_counter() - self._started
@@ -361,7 +391,3 @@ class Session:
             notes=tuple(self._notes),
             summary=Summary(self._backend, self._operators, len(busy), len(devices), seconds),
         )
-
-
-RULES = (*misuse.RULES, *classify.RULES, *events.RULES, *timing.RULES, *graphs.RULES, *pending_collectives.RULES)
-"""All rules that the sanitizer can report."""

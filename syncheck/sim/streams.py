@@ -55,6 +55,7 @@ class SimulatedStream(ProgramObject):
         runtime.name_new(NamedKind.STREAM, self._ident, site)
         ident = runtime.gpus.next_event()
         runtime.gpus.monitor.object_created(ObjectKind.STREAM, ident, site)
+        runtime.gpus.monitor.stream_object(ident, self._ident, site)
         runtime.on_finalize(self, ObjectKind.STREAM, ident)
 
     @property

@@ -52,6 +52,7 @@ SYN804 serialized-peer-copy advice
 SYN805 stream-in-loop advice
 SYN806 device-wide-sync advice
 SYN807 empty-cache-in-loop advice
+SYN808 stream-pool-aliased advice
 SYN901 capture-without-warmup warning
 SYN902 sync-in-capture error
 SYN903 graph-input-overwritten error

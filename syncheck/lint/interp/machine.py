@@ -90,7 +90,7 @@ class Machine:
         self.findings: list[PendingFinding] = []
         self.named: set[AllocationId] = set()  # those that a finding is about, and that have got a name
         self.calls: list[tuple[ast.AST, str]] = []
-        self.session = Session(lambda rule: rule.code in selected, "the source", self._note_finding)
+        self.session = Session(lambda rule: rule.code in selected, "the source", self._note_finding, is_run=False)
         self.places = places
         self.stream_names: dict[StreamId, str] = {}
         self.ordering_only = 0

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Callable
 
 from syncheck.errors import ConfigError
+from syncheck.filters.ignore_block import ALLOWED_SYNCS
 from syncheck.lint.interp.contexts import restoring
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.expressions import difference
@@ -106,12 +107,23 @@ def _closing(evaluator: Evaluator, call: Call) -> Value:
 @models("syncheck.ignore")
 def _ignore(evaluator: Evaluator, call: Call) -> Value:
     """Return a context in which some rules are ignored."""
-    places = evaluator.machine.places
     names = [value.value for value in call.args if isinstance(value, Constant) and isinstance(value.value, str)]
     try:
         codes = catalogue.codes_of(names)
     except ConfigError:  # which is raised when it runs
         return UNKNOWN
+    return _ignoring(evaluator, codes)
+
+
+@models("syncheck.allow_sync")
+def _allow_sync(evaluator: Evaluator, call: Call) -> Value:
+    """Return a context in which the host may wait."""
+    del call
+    return _ignoring(evaluator, frozenset(ALLOWED_SYNCS))
+
+
+def _ignoring(evaluator: Evaluator, codes: frozenset[str]) -> Value:
+    places = evaluator.machine.places
 
     def enter() -> Value:
         places.ignored_now |= codes

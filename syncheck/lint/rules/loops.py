@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import libcst as cst
+from libcst.helpers import get_full_name_for_node
 
 from syncheck.lint.rules.base import own_nodes
 
@@ -21,11 +22,20 @@ def always_made(body: cst.BaseSuite) -> Iterator[cst.Call]:
     """Yield the calls that are made on every iteration: those below no condition and no other loop."""
     for statement in body.body:
         if isinstance(statement, cst.With):
-            yield from always_made(statement.body)
+            if not any(_allows_syncs(item.item) for item in statement.items):
+                yield from always_made(statement.body)
         elif isinstance(statement, cst.SimpleStatementLine):
             for small in statement.body:
                 if isinstance(small, cst.Expr | cst.Assign | cst.AugAssign | cst.AnnAssign):
                     yield from (node for node in own_nodes(small) if isinstance(node, cst.Call))
+
+
+def _allows_syncs(context: cst.BaseExpression) -> bool:
+    """Return whether a context is `syncheck.allow_sync(...)`."""
+    return isinstance(context, cst.Call) and get_full_name_for_node(context.func) in {
+        "allow_sync",
+        "syncheck.allow_sync",
+    }
 
 
 def expression_of(statement: cst.CSTNode) -> cst.BaseExpression | None:

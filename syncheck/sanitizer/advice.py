@@ -1,0 +1,85 @@
+"""Advice that needs the iterations of a loop: only runs have them."""
+
+from collections.abc import Sequence
+
+from syncheck.hb.engine import Engine
+from syncheck.hb.ids import Accesses, SiteId, StreamId
+from syncheck.sanitizer import hot_syncs, overlap_advice
+from syncheck.sanitizer.collector import Collector
+from syncheck.sanitizer.turns import Turns
+
+
+class Advice:
+    """Follows what loops do. The engine must not know yet of a call that it is given.
+
+    Args:
+        engine: knows the order.
+        collector: gets the findings.
+        is_run: the calls are those of a run; else nothing is done.
+    """
+
+    def __init__(self, engine: Engine, collector: Collector, *, is_run: bool) -> None:
+        self._engine = engine
+        self._collector = collector
+        self._is_run = is_run
+        self.begin()
+
+    def begin(self) -> None:
+        """What comes is another program: no loop goes on."""
+        self._turns = Turns()
+        self._syncs = hot_syncs.HotSyncs(self._engine, self._collector, self._turns)
+        self._overlap = overlap_advice.OverlapAdvice(self._engine, self._collector)
+        self._latest: dict[StreamId, tuple[str, bool]] = {}  # stream -> operator, whether it begins with a write
+
+    def launching(self, stream: StreamId, operator: str, accesses: Accesses, site: SiteId) -> None:
+        """An operator is launched."""
+        if not self._is_run:
+            return
+        launches = self._turns.launches
+        launches[site] = launches.get(site, 0) + 1
+        self._overlap.launching(stream, operator, site)
+        if self._syncs.is_waiting:
+            self._syncs.launched(stream)
+        self._latest[stream] = (operator, bool(accesses) and accesses[0][2])
+
+    def host_waits(self, stream: StreamId, site: SiteId, *, explicit: bool) -> None:
+        """The host waits for a stream, by a call of the program or inside an operator."""
+        if self._is_run and stream in self._engine.unfinished():
+            operator, is_write = ("", False) if explicit else self._latest.get(stream, ("", False))
+            self._syncs.host_waits(site, operator, is_write=is_write)
+
+    def device_waits(self, device: int, site: SiteId) -> None:
+        """The host waits for a device."""
+        if self._is_run:
+            self._syncs.device_waits(site, device, self._collector.names)
+
+    def host_asks(self) -> None:
+        """The host looks at memory, at a clock or at an event."""
+        self._syncs.host_asks()
+
+    def torch_waits(self, stream: StreamId, other: StreamId, site: SiteId) -> None:
+        """Torch lets a stream wait for another one."""
+        self._overlap.torch_waits(stream, other, site)
+
+    def stream_object(self, ident: int, stream: StreamId, site: SiteId) -> None:
+        """The program made an object of a stream."""
+        if self._is_run:
+            self._overlap.stream_object(ident, stream, site)
+
+    def stream_object_gone(self, ident: int) -> None:
+        """An object is gone."""
+        self._overlap.stream_object_gone(ident)
+
+    def timed(self, interval: int, stream: StreamId, operator: str) -> None:
+        """See `Monitor`: no finding depends on times."""
+
+    def times(self, intervals: Sequence[tuple[int, int, int]]) -> None:
+        """See `Monitor`: as above."""
+
+    def report(self) -> None:
+        """Report what is known only at the end."""
+        self._overlap.report()
+
+
+RULES = (*hot_syncs.RULES, *overlap_advice.RULES)
+"""The rules that need iterations: the linter has its own ways to find some of them."""

@@ -1,0 +1,86 @@
+"""Advice on host synchronizations that a loop makes on every iteration."""
+
+from syncheck.hb.engine import Engine
+from syncheck.hb.ids import SiteId, StreamId
+from syncheck.rules import device_wide_sync, host_sync_in_loop
+from syncheck.sanitizer.collector import Collector, PendingFinding
+from syncheck.sanitizer.messages import Names, Text
+from syncheck.sanitizer.turns import HOT, Turns
+
+_COPIES = frozenset({"aten::copy_", "aten::_to_copy"})
+_CALLS = {"aten::_local_scalar_dense": "`.item()`", "aten::copy_": "a copy to the host", "": "`synchronize()`"}
+
+
+class HotSyncs:
+    """Follows host synchronizations.
+
+    Args:
+        engine: knows what is not complete.
+        collector: gets the findings.
+        turns: counts iterations.
+    """
+
+    def __init__(self, engine: Engine, collector: Collector, turns: Turns) -> None:
+        self._engine = engine
+        self._collector = collector
+        self._turns = turns
+        self._needless: SiteId | None = None  # a device-wide wait after which the host has asked for nothing yet
+        self._needless_turns: dict[SiteId, int] = {}
+        self._busy: dict[SiteId, int] = {}  # how many streams of the device had work at the last such wait
+
+    def host_waits(self, site: SiteId, operator: str, *, is_write: bool) -> None:
+        """The host waits for a stream or an event.
+
+        Args:
+            site: the call.
+            operator: inside which operator; "" for a call that does nothing else.
+            is_write: that operator writes memory of the GPU, and brings nothing to the host.
+        """
+        if operator in _COPIES and is_write:
+            return  # SYN303 and the page of SYN801 speak of copies from the host
+        if self._turns.count(site) >= HOT:
+            call: Text = (_CALLS.get(operator, f"`{operator.removeprefix('aten::')}`"),)
+            advice: Text = (
+                "keep the value on the GPU and read it once, after the loop or every few iterations; where the wait is "
+                'meant: `with syncheck.allow_sync("why"):`',
+            )
+            self._collector.add(PendingFinding(host_sync_in_loop.RULE, site, {"call": call}, [], advice))
+
+    def device_waits(self, site: SiteId, device: int, names: Names) -> None:
+        """The host waits for a device; called before the engine knows."""
+        unfinished = [s for s in self._engine.unfinished() if names.streams[s].device == device]
+        self._needless = site if unfinished else None
+        self._busy[site] = len(unfinished)
+
+    def host_asks(self) -> None:
+        """The host looks at memory, at a clock or at an event: the wait before had a purpose."""
+        if self._needless is not None:
+            self._needless_turns[self._needless] = 0
+            self._needless = None
+
+    def launched(self, stream: StreamId) -> None:
+        """The next thing after a device-wide wait is work: the host needed nothing of it."""
+        del stream
+        site = self._needless
+        self._needless = None
+        if site is None or not self._turns.count(site):
+            return
+        turns = self._needless_turns[site] = self._needless_turns.get(site, 0) + 1
+        if turns >= HOT:
+            is_one = self._busy[site] < 2
+            other = "nothing at all" if is_one else "`wait_stream` between the two streams"
+            advice: Text = (
+                "remove the call at {line}: what comes after it on the same stream is in order"
+                if is_one
+                else "let the stream that needs the work wait for it; the host goes on",
+            )
+            self._collector.add(PendingFinding(device_wide_sync.RULE, site, {"alternative": (other,)}, [], advice))
+
+    @property
+    def is_waiting(self) -> bool:
+        """Return whether the latest call was a device-wide wait."""
+        return self._needless is not None
+
+
+RULES = (host_sync_in_loop.RULE, device_wide_sync.RULE)
+"""The rules that this module words."""

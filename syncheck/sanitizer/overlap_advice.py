@@ -1,0 +1,129 @@
+"""Advice on streams that gain nothing: their work overlaps with none, or a copy queues behind compute."""
+
+from functools import partial
+
+from syncheck.hb.engine import Engine
+from syncheck.hb.ids import SiteId, StreamId
+from syncheck.rules import no_overlap, serialized_peer_copy, stream_pool_aliased
+from syncheck.sanitizer.collector import Collector, PendingFinding
+from syncheck.sanitizer.messages import StreamRef, Text
+from syncheck.sanitizer.turns import HOT
+
+_COPIES = frozenset({"aten::copy_", "aten::_to_copy"})
+
+
+class OverlapAdvice:
+    """Follows on which streams work is put.
+
+    Args:
+        engine: knows the order.
+        collector: gets the findings.
+    """
+
+    def __init__(self, engine: Engine, collector: Collector) -> None:
+        self._engine = engine
+        self._collector = collector
+        self._latest = StreamId(0)
+        self._first: dict[StreamId, SiteId] = {}  # stream -> call site of its first work
+        self._visits: dict[StreamId, int] = {}  # how often work went to it, after another one
+        self._overlapping: set[StreamId] = set()
+        self._reported: set[StreamId] = set()
+        self._computing: set[StreamId] = set()
+        self._peer: tuple[StreamId, StreamId, SiteId] | None = None  # torch's wait before a copy between devices
+        self._copies: dict[SiteId, int] = {}
+        self._queued: set[SiteId] = set()  # copies that were reported
+        self._objects: dict[int, StreamId] = {}
+        self._holders: dict[StreamId, dict[int, SiteId]] = {}
+
+    # -- SYN803
+
+    def launching(self, stream: StreamId, operator: str, site: SiteId) -> None:
+        """An operator is about to run; called before the engine knows."""
+        if stream != self._latest:
+            self._switch(stream, site)
+            self._latest = stream
+        if operator in _COPIES:
+            self._note_copy(site)
+        elif stream not in self._computing:
+            self._computing.add(stream)
+
+    def _switch(self, stream: StreamId, site: SiteId) -> None:
+        self._first.setdefault(stream, site)
+        self._visits[stream] = self._visits.get(stream, 0) + 1
+        engine = self._engine
+        if not self._latest or engine.stream_covers(stream, engine.now(self._latest)):
+            return  # so it comes after all work that this one came after, too
+        free = {other for other in self._first if not engine.stream_covers(stream, engine.now(other))}
+        self._overlapping |= {stream, *free}
+
+    def report(self) -> None:
+        """Name the streams of the program that were used again and again, and so far overlapped with none."""
+        streams = self._collector.names.streams
+        for stream, visits in self._visits.items():
+            info = streams[stream]
+            is_alone = stream not in self._overlapping and stream not in self._reported
+            if visits >= HOT and is_alone and info.handle and not info.is_torchs:
+                advice: Text = (
+                    "wait as late as possible, directly before the result is used; `syncheck overlap` names the edges "
+                    "that forbid it, and what they cost",
+                )
+                facts: dict[str, Text] = {"stream": (StreamRef(stream),)}
+                pending = PendingFinding(no_overlap.RULE, self._first[stream], facts, [], advice)
+                pending.superseded = partial(self._is_known_better, stream)
+                self._reported.add(stream)
+                self._collector.add(pending)
+
+    def _is_known_better(self, stream: StreamId) -> bool:
+        """Return whether a stream overlaps after all, or carries copies that SYN804 speaks of."""
+        return stream in self._overlapping or self._first[stream] in self._queued
+
+    # -- SYN804
+
+    def torch_waits(self, stream: StreamId, other: StreamId, site: SiteId) -> None:
+        """Torch lets a stream wait for one of another device: before a copy between them, and after it."""
+        streams = self._collector.names.streams
+        if streams[stream].device != streams[other].device:
+            self._peer = (stream, other, site)
+
+    def _note_copy(self, site: SiteId) -> None:
+        if self._peer is None or self._peer[2] != site:
+            return
+        sender, receiver, _ = self._peer
+        self._peer = None
+        busy = next((stream for stream in (sender, receiver) if stream in self._computing), None)
+        turns = self._copies[site] = self._copies.get(site, 0) + 1
+        if busy is None or turns < HOT:
+            return
+        streams = self._collector.names.streams
+        facts: dict[str, Text] = {
+            "source": (f"cuda:{streams[sender].device}",),
+            "destination": (f"cuda:{streams[receiver].device}",),
+            "stream": (StreamRef(busy),),
+        }
+        advice: Text = ("make side streams of both devices current at {line}; the users of its result wait for them",)
+        self._queued.add(site)
+        self._collector.add(PendingFinding(serialized_peer_copy.RULE, site, facts, [], advice))
+
+    # -- SYN808
+
+    def stream_object(self, ident: int, stream: StreamId, site: SiteId) -> None:
+        """The program made a stream object; torch gives it a stream of its pool, which others may have, too."""
+        holders = self._holders.setdefault(stream, {})
+        if holders:
+            first = next(iter(holders.values()))
+            facts: dict[str, Text] = {"stream": (StreamRef(stream),)}
+            related: list[tuple[SiteId, Text]] = [(first, ("the same stream was handed out here",))]
+            advice: Text = ("make fewer streams and keep them; torch has 32 of each priority on a device",)
+            self._collector.add(PendingFinding(stream_pool_aliased.RULE, site, facts, related, advice))
+        holders[ident] = site
+        self._objects[ident] = stream
+
+    def stream_object_gone(self, ident: int) -> None:
+        """A stream object is gone."""
+        stream = self._objects.pop(ident, None)
+        if stream is not None:
+            self._holders[stream].pop(ident, None)
+
+
+RULES = (no_overlap.RULE, serialized_peer_copy.RULE, stream_pool_aliased.RULE)
+"""The rules that this module words."""
