@@ -121,6 +121,7 @@ def deliver_overlap(words: "OverlapReport", report: Report, options: Options, st
         if report.findings:
             found = "one finding" if len(report.findings) == 1 else f"{len(report.findings)} findings"
             text += f"note: syncheck has {found} on this program: `syncheck run` shows what is wrong\n"
+        text += "".join(f"incomplete: {reason}\n" for reason in report.incomplete)
         return text + "".join(f"note: {note}\n" for note in report.notes)
 
     where = "standard output" if options.output is None else str(options.output)

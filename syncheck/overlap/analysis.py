@@ -13,7 +13,10 @@ from syncheck.overlap.schedule import Change, Schedule, play, shortest
 from syncheck.overlap.usage import Use
 
 _MOST_PLAYED = 40
-"""Edges, by source line, for which the whole program is played again without them."""
+"""Source lines for which the whole program is played again without their edges."""
+_MOST_STEPS = 4_000_000
+"""Steps that are played again in all: of long programs fewer lines are looked at, those that cost the most."""
+_MOST_LINES = 100
 _LEAST_GAIN = 1_000
 """Nanoseconds below which a change is not worth a line."""
 
@@ -113,8 +116,12 @@ def _costs(graph: Graph, schedule: Schedule, path: list[int]) -> Iterable[Cost]:
         kind = None if edge.kind in BETWEEN_DEVICES else edge.kind  # of one copy they go together, or not at all
         by_line.setdefault((kind, edge.site, edge.waiter, edge.source), []).append(ident)
     costly = sorted(by_line.values(), key=lambda edges: -sum(schedule.stalls.get(e, 0) for e in edges))
-    costs = [_cost(graph, schedule, edges, on_path) for edges in costly[:_MOST_PLAYED]]
-    costs += _costs_of_stream_order(graph, schedule, path)
+    most = max(3, min(_MOST_PLAYED, _MOST_STEPS // max(len(graph.steps), 1)))
+    played = [edges for edges in costly if any(edge in on_path for edge in edges)][:most]
+    costs = [
+        _cost(graph, schedule, edges, on_path, is_played=edges in played) for edges in costly[: max(most, _MOST_LINES)]
+    ]
+    costs += _costs_of_stream_order(graph, schedule, path, most)
     kept = [cost for cost in costs if cost.stalled >= _LEAST_GAIN or schedule.makespan - cost.makespan >= _LEAST_GAIN]
     return sorted(kept, key=lambda cost: (cost.makespan, -cost.on_path, -cost.stalled))
 
@@ -128,14 +135,15 @@ def _stalls_on(path: list[int], schedule: Schedule) -> Counter[EdgeId]:
     return found
 
 
-def _cost(graph: Graph, schedule: Schedule, edges: list[EdgeId], on_path: Counter[EdgeId]) -> Cost:
+def _cost(graph: Graph, schedule: Schedule, edges: list[EdgeId], on_path: Counter[EdgeId], *, is_played: bool) -> Cost:
+    """Return what edges cost; without those that are not on the critical path nothing is faster."""
     first: Edge = graph.edges[edges[0]]
     needs = [(edge, graph.needs[edge]) for edge in edges if edge in graph.needs]
     moved = {edge: need.op for edge, need in needs if need.op >= 0}
     fixed = [edge for edge, need in needs if need.why in {"memory", "clock"} and edge not in moved]
     dropped = set(edges) - set(fixed) - set(moved)
     is_removable = bool(moved or dropped)
-    changed = play(graph, Change(dropped, moved)) if is_removable else schedule
+    changed = play(graph, Change(dropped, moved)) if is_removable and is_played else schedule
     shown = next((need for edge, need in needs if edge in moved), needs[0][1] if needs else None)
     return Cost(
         first.kind,
@@ -156,11 +164,11 @@ def _cost(graph: Graph, schedule: Schedule, edges: list[EdgeId], on_path: Counte
 # -- the order of each stream itself
 
 
-def _costs_of_stream_order(graph: Graph, schedule: Schedule, path: list[int]) -> list[Cost]:
+def _costs_of_stream_order(graph: Graph, schedule: Schedule, path: list[int], most: int) -> list[Cost]:
     ops = [schedule.node_op[node] for node in path if schedule.node_op[node] >= 0]
     streams = {graph.ops[op].stream for op in ops}
     costs = []
-    for stream in sorted(streams)[:_MOST_PLAYED]:
+    for stream in sorted(streams)[:most]:
         changed = play(graph, Change(free=(stream,)))
         if schedule.makespan - changed.makespan >= _LEAST_GAIN:
             costs.append(_cost_of_stream_order(graph, schedule, changed, stream))

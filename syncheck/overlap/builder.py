@@ -49,6 +49,7 @@ class Builder:
         self.launches: list[OpId] = []  # as `Monitor.times` counts them; NO_OP for one inside a capture
         self._knowledge = self.graph.order
         self._memory = Memory()
+        self._costs: dict[tuple[Any, ...], tuple[int, int, int]] = {}
         self._captures = Captures()
         self._footprints: list[Footprint] = []
         self._slots: list[Snapshot] = []
@@ -99,22 +100,33 @@ class Builder:
     def launch(self, stream: StreamId, operator: str, accesses: Accesses, site: SiteId, context: object = None) -> None:
         """See `Monitor`."""
         del context
-        touched = self._touched(accesses)
-        flops = cost.flops(operator, touched)
-        operation = Operation(
-            operator, stream, site, cost.nanoseconds(operator, touched, flops), cost.n_bytes(touched), flops
-        )
+        devices = [self._device_of(allocation) for allocation, _, _ in accesses]
+        operation = Operation(operator, stream, site, *self._cost(operator, accesses, devices))
         if self._captures.takes(stream):
             self._captures.launch(operation, accesses)
             self.launches.append(NO_OP)
             return
-        devices = {one.device for one in touched if one.device >= 0}
-        peers = self._null_peers(stream, devices) if operator in cost.COPIES and len(devices) > 1 else []
+        concerned = {device for device in devices if device >= 0}
+        peers = self._null_peers(stream, concerned) if operator in cost.COPIES and len(concerned) > 1 else []
         for other in peers:
             self._wait(EdgeKind.NULL_STREAM, site, stream, other)
         self._run(operation, accesses)
         for other in peers:
             self._wait(EdgeKind.NULL_STREAM, site, other, stream)
+
+    def _cost(self, operator: str, accesses: Accesses, devices: list[int]) -> tuple[int, int, int]:
+        """Return nanoseconds, bytes and operations of an operator; a loop has the same again and again."""
+        key = (operator, *((view, is_write) for _, view, is_write in accesses), *devices)
+        known = self._costs.get(key)
+        if known is None:
+            views = self.graph.views
+            touched = [
+                cost.Touched(views[view], is_write, device)
+                for (_, view, is_write), device in zip(accesses, devices, strict=True)
+            ]
+            flops = cost.flops(operator, touched)
+            known = self._costs[key] = (cost.nanoseconds(operator, touched, flops), cost.n_bytes(touched), flops)
+        return known
 
     def _null_peers(self, stream: StreamId, devices: set[int]) -> list[StreamId]:
         """Return the streams that a copy between devices is in order with, where it runs on a legacy default stream.
@@ -150,10 +162,6 @@ class Builder:
         self._last[stream] = op
         self._unclocked.clear()
         self.launches.append(op)
-
-    def _touched(self, accesses: Accesses) -> list[cost.Touched]:
-        graph = self.graph
-        return [cost.Touched(graph.views[view], w, self._device_of(allocation)) for allocation, view, w in accesses]
 
     def _device_of(self, allocation: AllocationId) -> int:
         known = self.graph.allocations.get(allocation)

@@ -1,0 +1,115 @@
+"""`syncheck overlap` as a user meets it: of programs, of traces, and of what is neither."""
+
+import gzip
+import json
+
+import pytest
+
+from syncheck.commands.overlap import is_trace, recorded
+from syncheck.config.options import Options
+from syncheck.overlap.recorder import Recorder
+from syncheck.run.trace.codec import TraceWriter
+from syncheck.sanitizer.session import Session
+from tests import warm
+from tests.unit.test_session import Program as Sites
+
+RIGHT = """
+import torch
+side = torch.cuda.Stream()
+x = torch.ones(1 << 22, device="cuda")
+side.wait_stream(torch.cuda.current_stream())
+with torch.cuda.stream(side):
+    y = x * 2
+torch.cuda.current_stream().wait_stream(side)
+print("the program's own output", (x + y).sum().item())
+"""
+WRONG = RIGHT.replace("side.wait_stream(torch.cuda.current_stream())\n", "")
+PLAIN = "print('no GPU')\n"
+
+
+@pytest.fixture
+def overlap(tmp_path):
+    def run(source, *options):
+        (tmp_path / "train.py").write_text(source)
+        return warm.run("syncheck", "overlap", "--backend", "sim", *options, "train.py", folder=tmp_path)
+
+    return run
+
+
+def test_it_runs_the_program_and_says_where_the_times_come_from(overlap):
+    done = overlap(RIGHT)
+    assert done.returncode == 0, done.stderr
+    assert "the program's own output" in done.stdout
+    assert "not measured; a cost model" in done.stdout
+    assert "stream `side` (cuda:0) waits for the default stream of cuda:0" in " ".join(done.stdout.split())
+
+
+def test_findings_are_counted_and_fail_nothing(overlap):
+    done = overlap(WRONG)
+    assert done.returncode == 0
+    assert "syncheck has one finding on this program" in done.stdout
+
+
+def test_a_program_that_fails_keeps_its_status(overlap):
+    assert overlap(RIGHT + "raise SystemExit(7)\n").returncode == 7
+
+
+def test_a_program_without_a_gpu_is_an_error(overlap):
+    done = overlap(PLAIN)
+    assert done.returncode == 3
+    assert "no GPU operator was seen" in done.stderr
+
+
+def test_it_reads_a_trace_that_has_no_times(overlap, tmp_path):
+    done = overlap(RIGHT, "--trace", str(tmp_path / "run.trace"))
+    assert is_trace(tmp_path / "run.trace")
+    again = warm.run("syncheck", "overlap", str(tmp_path / "run.trace"), folder=tmp_path)
+    assert again.returncode == 0, again.stderr
+    table = done.stdout[done.stdout.index("What waits") :]
+    assert again.stdout[again.stdout.index("What waits") :] == table
+
+
+def test_a_trace_that_was_cut_gives_what_there_is(overlap, tmp_path):
+    overlap(RIGHT, "--trace", str(tmp_path / "run.trace"))
+    lines = gzip.decompress((tmp_path / "run.trace").read_bytes()).splitlines(keepends=True)
+    (tmp_path / "cut.trace").write_bytes(gzip.compress(b"".join(lines[:-3])))
+    again = warm.run("syncheck", "overlap", str(tmp_path / "cut.trace"), folder=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert "the trace ends early" in again.stdout
+
+
+@pytest.mark.parametrize("content", [b"", b"\x1f\x8b broken", b"import torch\n"])
+def test_what_is_no_trace_is_taken_for_a_program(tmp_path, content):
+    (tmp_path / "file").write_bytes(content)
+    assert not is_trace(tmp_path / "file")
+
+
+def test_the_report_can_go_to_a_file(overlap, tmp_path):
+    done = overlap(RIGHT, "--output", str(tmp_path / "out.txt"))
+    assert "What waits" not in done.stdout
+    assert "What waits" in (tmp_path / "out.txt").read_text()
+
+
+def test_measured_times_travel_in_a_trace(tmp_path):
+    path = tmp_path / "run.trace"
+    sites = Sites(streams=1)
+    writer = TraceWriter(Recorder(Session(lambda _: True, "a GPU")), path, sites, "a GPU")
+    writer.stream(1, 0, 0, 0, legacy=True, blocking=False)
+    view = writer.view(0, (4,), (1,), 4, "float32")
+    writer.allocate(1, 1, 16, 0, 0)
+    for interval in (1, 2):
+        writer.launch(1, "aten::mul_", [(1, view, True)], 0)
+        writer.timed(interval, 1, "aten::mul_")
+    writer.times(((1, 1000, 70_000), (2, 90_000, 80_000)))
+    writer.close()
+    graph = recorded(path, Options())[0].graph()
+    assert [(op.began, op.nanoseconds) for op in graph.ops] == [(1000, 70_000), (90_000, 80_000)]
+    assert graph.measured == 2
+
+
+def test_a_settings_file_can_ask_for_times(tmp_path):
+    (tmp_path / "pyproject.toml").write_text('[tool.syncheck]\nbackend = "sim"\ntimes = true\n')
+    (tmp_path / "train.py").write_text(RIGHT)
+    done = warm.run("syncheck", "run", "--output-format", "json", "train.py", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout[done.stdout.index("{") :])["findings"] == []
