@@ -1,6 +1,9 @@
 """The definitions of a file as libcst trees: each is parsed when something in it was found, and no other.
 
-libcst keeps every comment and space, and takes ten times as long as `ast`. So `ast` is where a program's meaning is
+A definition is a statement at the top level of a file: a function, a class. A rule that looks at no more than a
+function gets the members of classes one by one, because a class can be long.
+
+libcst keeps every comment and space, and takes eleven times as long as `ast`. So `ast` is where a program's meaning is
 computed, and exact positions, comments and edits come from here.
 """
 
@@ -17,14 +20,19 @@ Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
 
 @dataclass(slots=True)
 class Range:
-    """Lines of a file, the first and the last from 1."""
+    """Lines of a file, the first and the last from 1; `is_member`: of the body of a class, with its indentation."""
 
     first: int
     last: int
+    is_member: bool = False
+
+
+_HEAD = "class _:\n"
+"""Stands before a member of a class, so that its text can be parsed as it is."""
 
 
 class Definition:
-    """A statement at the top level of a file, or several that share a line.
+    """A statement at the top level of a file or of a class, or several that share a line.
 
     Args:
         lines: where it stands.
@@ -34,6 +42,7 @@ class Definition:
     def __init__(self, lines: Range, text: str) -> None:
         self.lines = lines
         self.text = text
+        self._head = _HEAD if lines.is_member else ""
 
     @cached_property
     def wrapper(self) -> MetadataWrapper:
@@ -42,7 +51,8 @@ class Definition:
         Raises:
             libcst.ParserSyntaxError: libcst does not know the syntax.
         """
-        return MetadataWrapper(cst.parse_module(self.text))
+        tree = cst.parse_module(self._head + self.text)
+        return MetadataWrapper(tree, unsafe_skip_copy=True)  # a parsed tree has each node once
 
     @cached_property
     def _positions(self) -> dict[cst.CSTNode, CodeRange]:
@@ -51,7 +61,7 @@ class Definition:
     def position(self, node: cst.CSTNode) -> CodeRange:
         """Return where a node stands, in lines of the file from 1 and columns from 0."""
         own = self._positions[node]
-        offset = self.lines.first - 1
+        offset = self.lines.first - 1 - bool(self._head)
         start = (own.start.line + offset, own.start.column)
         return CodeRange(start, (own.end.line + offset, own.end.column))
 
@@ -108,11 +118,19 @@ class Definitions:
 
     def __init__(self, tree: ast.Module, lines: list[str]) -> None:
         self._lines = lines
-        self._ranges = list(_ranges(tree))
+        self._tree = tree
+        self._ranges = list(_ranges(tree.body))
         self._known: dict[int, Definition] = {}
 
     def __iter__(self) -> Iterator[Definition]:
         return map(self._of, self._ranges)
+
+    def functions(self) -> Iterator[Definition]:
+        """Yield the definitions with the members of classes in place of the classes."""
+        for statement in self._tree.body:
+            has_lines = isinstance(statement, ast.ClassDef) and statement.body[0].lineno > statement.lineno
+            for part in _ranges(statement.body, is_member=True) if has_lines else _ranges([statement]):  # type: ignore[attr-defined]  # a class
+                yield Definition(part, self._text(part))
 
     def at(self, line: int) -> Definition | None:
         """Return the definition that a line belongs to; None for a line between definitions."""
@@ -135,15 +153,17 @@ class Definitions:
 
     def _of(self, found: Range) -> Definition:
         if found.first not in self._known:
-            text = "".join(self._lines[found.first - 1 : found.last])
-            self._known[found.first] = Definition(found, text)
+            self._known[found.first] = Definition(found, self._text(found))
         return self._known[found.first]
 
+    def _text(self, part: Range) -> str:
+        return "".join(self._lines[part.first - 1 : part.last])
 
-def _ranges(tree: ast.Module) -> Iterator[Range]:
-    """Yield the lines of the statements at the top level; those that share a line are one."""
+
+def _ranges(body: list[ast.stmt], *, is_member: bool = False) -> Iterator[Range]:
+    """Yield the lines of statements; those that share a line are one."""
     current: Range | None = None
-    for statement in tree.body:
+    for statement in body:
         decorators = getattr(statement, "decorator_list", ())
         first = min([statement.lineno, *(decorator.lineno for decorator in decorators)])
         last = statement.end_lineno or statement.lineno
@@ -152,6 +172,6 @@ def _ranges(tree: ast.Module) -> Iterator[Range]:
             continue
         if current is not None:
             yield current
-        current = Range(first, last)
+        current = Range(first, last, is_member)
     if current is not None:
         yield current

@@ -55,17 +55,24 @@ def all_rules() -> tuple[Rule, ...]:
 
 def find(text: str) -> list[RuleKind]:
     """Return the rules that a text can concern: those without words, and those with a word that stands in it."""
-    own = [_own(rule) for rule in own_rules() if rule.concerns_file(text)]
-    return [*own, *(kind for kind in _of_projects.values() if kind.rule.concerns_file(text))]
+    own = [_own(rule) for rule in own_rules() if rule.concerns(text)]
+    return [*own, *(kind for kind in _of_projects.values() if kind.rule.concerns(text))]
 
 
 def can_matter(data: bytes) -> bool:
     """Return whether a rule of shape can report anything in a file; syncheck's own look only at users of torch."""
     wanted = all_rules() if b"torch" in data else [kind.rule for kind in _of_projects.values()]
-    if not wanted:
+    near = [rule for rule in wanted if not rule.words or any(word in data for word in _first_words(rule))]
+    if not near:
         return False
     text = data.decode("utf-8", "replace")
-    return any(rule.concerns_file(text) for rule in wanted)
+    return any(rule.concerns(text) for rule in near)
+
+
+@cache
+def _first_words(rule: Rule) -> tuple[bytes, ...]:
+    """Return words of which a text that a rule concerns has at least one."""
+    return tuple(dict.fromkeys((words if isinstance(words, str) else words[0]).encode() for words in rule.words))
 
 
 def _module(rule: Rule) -> str:

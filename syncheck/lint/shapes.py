@@ -1,6 +1,6 @@
 """Looks for the rules of shape in one file."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -24,16 +24,22 @@ def check(source: SourceFile, kinds: Sequence[type[LintRule]]) -> tuple[list[Fin
     states = GpuStates(lambda found: _record(source, found))
     found: list[Finding] = []
     problem = ""
-    for definition in source.definitions:
-        for kind in kinds:
-            if not kind.rule.concerns_definition(definition.text):
-                continue
-            try:
-                found += _visited(kind, source, definition, states)
-            except Exception as error:  # noqa: BLE001  a project's code: the other rules are looked for all the same
-                where = f"line {definition.lines.first}"
-                problem = problem or f"{where}: the rule {kind.rule.code} failed: {type(error).__name__}: {error}"
+    for kind, definition in _pairs(source, kinds):
+        try:
+            found += _visited(kind, source, definition, states)
+        except Exception as error:  # noqa: BLE001  a project's code: the other rules are looked for all the same
+            where = f"line {definition.lines.first}"
+            problem = problem or f"{where}: the rule {kind.rule.code} failed: {type(error).__name__}: {error}"
     return found, problem
+
+
+def _pairs(source: SourceFile, kinds: Sequence[type[LintRule]]) -> Iterator[tuple[type[LintRule], Definition]]:
+    """Yield the rules with the definitions that they concern."""
+    for is_whole in (False, True):
+        wanted = [kind for kind in kinds if kind.looks_at_classes is is_whole]
+        definitions = source.definitions if is_whole else source.definitions.functions()
+        for definition in definitions if wanted else ():
+            yield from ((kind, definition) for kind in wanted if kind.rule.concerns(definition.text))
 
 
 def _visited(kind: type[LintRule], source: SourceFile, definition: Definition, states: GpuStates) -> list[Finding]:

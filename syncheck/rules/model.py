@@ -43,8 +43,8 @@ class Rule:
         severity: the level of its findings.
         message: one sentence with `{placeholders}`; they are the facts that a detector must bring.
         doc: the module's docstring: a summary line, then the headings "Why it matters", "Fix" and "Source".
-        words: of a rule of shape: the linter looks for it only where one of these texts stands. Of several in a tuple
-            all must be in the file, and the first in the definition that is looked at.
+        words: of a rule of shape: the linter looks for it only in definitions in which one of these texts stands; of a
+            tuple all of them.
     """
 
     code: str
@@ -54,13 +54,9 @@ class Rule:
     doc: str
     words: tuple[str | tuple[str, ...], ...] = ()
 
-    def concerns_file(self, text: str) -> bool:
-        """Return whether a rule of shape can find anything in a file."""
+    def concerns(self, text: str) -> bool:
+        """Return whether a rule of shape can find anything in a text."""
         return not self.words or any(all(word in text for word in _several(words)) for words in self.words)
-
-    def concerns_definition(self, text: str) -> bool:
-        """Return whether a rule of shape can find anything in a definition of a file that it concerns."""
-        return not self.words or any(_several(words)[0] in text for words in self.words)
 
     @property
     def family(self) -> Family | None:

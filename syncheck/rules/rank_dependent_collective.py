@@ -24,7 +24,8 @@ RULE = Rule(
     message="{collective} is reached by some ranks only",
     doc=__doc__,
     words=tuple(
-        (condition, "distributed")
+        (condition, collective)
         for condition in ("rank ==", "rank==", "rank() ==", "is_main_", "is_master_", "is_world_", "is_rank_")
+        for collective in ("all_reduce", "all_gather", "broadcast", "reduce", "gather", "scatter", "all_to_all")
     ),
 )

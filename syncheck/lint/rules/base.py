@@ -23,10 +23,12 @@ class LintRule(m.MatcherDecoratableVisitor):
 
     Attributes:
         rule: what it reports.
+        looks_at_classes: it gets classes whole; else their members one by one, which is faster.
         found: what it has reported.
     """
 
     rule: ClassVar[Rule]
+    looks_at_classes: ClassVar[bool] = True
 
     def __init__(self, source: SourceFile, definition: Definition, states: GpuStates) -> None:
         super().__init__()

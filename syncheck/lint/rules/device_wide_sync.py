@@ -17,6 +17,7 @@ class DeviceWideSync(LintRule):
     """`torch.cuda.synchronize()` stands behind the record of a timing event, which is what is to be waited for."""
 
     rule = device_wide_sync.RULE
+    looks_at_classes = False
 
     def visit_For(self, node: cst.For) -> None:
         """Look at a loop."""

@@ -16,6 +16,7 @@ class EmptyCacheInLoop(LintRule):
     """`empty_cache()` is called in a loop that calls `backward()`, whatever happens in the loop."""
 
     rule = empty_cache_in_loop.RULE
+    looks_at_classes = False
 
     def visit_For(self, node: cst.For) -> None:
         """Look at a loop."""

@@ -13,6 +13,7 @@ class HostSyncInLoop(LintRule):
     """The value that a loop calls `backward()` on is read by the host, whatever happens in the loop."""
 
     rule = host_sync_in_loop.RULE
+    looks_at_classes = False
 
     def visit_For(self, node: cst.For) -> None:
         """Look at a loop."""

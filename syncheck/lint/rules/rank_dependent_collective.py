@@ -18,6 +18,7 @@ class RankDependentCollective(LintRule):
     """A collective stands below `if rank == 0:`, and the function has no other call of it for the other ranks."""
 
     rule = rank_dependent_collective.RULE
+    looks_at_classes = False
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)  # type: ignore[arg-type]  # as the base class is made
