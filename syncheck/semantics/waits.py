@@ -101,7 +101,20 @@ def copies_number(base: str, args: Sequence[Any], facts: TensorFacts) -> bool:
         seen on an H200, where a capture refuses it.
     """
     is_put = base in _FILLS and len(args) > 2 and facts.is_tensor(args[2])
-    return is_put and not facts.is_on_gpu(args[2]) and any(i is not None and facts.is_on_gpu(i) for i in args[1])
+    if not is_put or facts.is_on_gpu(args[2]) or _is_masked_fill(base, args, facts):
+        return False
+    return any(index is not None and facts.is_on_gpu(index) for index in args[1])
+
+
+def _is_masked_fill(base: str, args: Sequence[Any], facts: TensorFacts) -> bool:
+    """Return whether an assignment by one mask on the GPU becomes `masked_fill_`, whose kernel takes the number itself.
+
+    Source:
+        ATen/native/TensorAdvancedIndexingUtils.h, `canDispatchToMaskedFill`.
+    """
+    given = [index for index in args[1] if index is not None]
+    is_one = len(given) == 1 and facts.is_mask(given[0]) and facts.is_on_gpu(given[0])
+    return is_one and base in _FILLS and facts.is_number(args[2]) and not any(args[3:4])
 
 
 def _needs_size(base: str, args: Sequence[Any], kwargs: Mapping[str, Any], facts: TensorFacts) -> bool:
@@ -125,13 +138,11 @@ def _needs_indices(base: str, args: Sequence[Any], facts: TensorFacts) -> bool:
     A mask that it has itself it counts at once, and copies the result from pinned memory.
 
     Source:
-        ATen/native/IndexingUtils.h, `expandTensors`; ATen/native/TensorAdvancedIndexingUtils.h,
-        `canDispatchToMaskedFill`.
+        ATen/native/IndexingUtils.h, `expandTensors`.
     """
     if base not in MASKED or len(args) < 2:
         return False
     given = [index for index in args[1] if index is not None]
-    is_one = len(given) == 1 and facts.is_mask(given[0]) and facts.is_on_gpu(given[0])
-    if is_one and base in _FILLS and facts.is_number(args[2]) and not any(args[3:4]):
-        return facts.is_on_gpu(args[2])  # else `masked_fill_`, with a number of the host
+    if _is_masked_fill(base, args, facts):
+        return facts.is_on_gpu(args[2])
     return any(facts.is_on_gpu(index) == facts.is_mask(index) for index in given)
