@@ -52,6 +52,8 @@ class PendingFinding:
 
 
 _MOST_RELATED = 5
+MOST_FINDINGS = 5000
+"""GitHub shows as many results of a run: "SARIF results exceed one or more limits", GitHub documentation."""
 
 
 OnFinding: TypeAlias = Callable[[PendingFinding], None]
@@ -63,8 +65,11 @@ Checkpoint: TypeAlias = dict[tuple[object, ...], int]
 class Collector:
     """Findings so far.
 
+    A program that does one thing wrong in 100,000 ways gets as many of them as people and their tools can take in.
+
     Attributes:
         names: what the program calls its things.
+        n_dropped: how often a finding was left out as too many had come before, since the last checkpoint if any.
 
     Args:
         selected: which rules to report.
@@ -76,27 +81,47 @@ class Collector:
         self._selected = selected
         self._on_finding = on_finding
         self._pending_findings: dict[tuple[object, ...], PendingFinding] = {}
+        self._sites: set[SiteId] = set()
+        self._kinds: set[tuple[str, Severity | None]] = set()
+        self._room = MOST_FINDINGS
+        self.n_dropped = 0
 
     def add(self, pending: PendingFinding, *cause: object) -> PendingFinding:
-        """Add a finding, or count one more of the same rule, sites and cause; return the one that is kept."""
+        """Add a finding, or count one more of the same rule, sites and cause; return the one that is counted.
+
+        Once there are too many, only the first of each rule and level is added.
+        """
         key = (pending.rule.code, pending.site, *cause)
         known = self._pending_findings.get(key)
         if known is not None:
             known.count += 1
             known.mention(pending.related)
             return known
+        if self._selected(pending.rule) and not self._has_room(pending):
+            self.n_dropped += 1
+            return pending
         self._pending_findings[key] = pending
+        self._sites.add(pending.site)
         edits = pending.fix.edits if pending.fix is not None else ()
         self.names.keep([pending.advice, *pending.facts.values(), *(edit.code for edit in edits)])
         self._on_finding(pending)
         return pending
 
+    def _has_room(self, pending: PendingFinding) -> bool:
+        kind = (pending.rule.code, pending.level)
+        is_first = kind not in self._kinds
+        self._kinds.add(kind)
+        self._room -= 1
+        return self._room >= 0 or is_first
+
     def has(self, site: SiteId) -> bool:
         """Return whether anything was reported at a site."""
-        return any(pending.site == site for pending in self._pending_findings.values())
+        return site in self._sites
 
     def checkpoint(self) -> Checkpoint:
-        """Return how often each finding was seen so far."""
+        """Return how often each finding was seen so far; there is room for as many again."""
+        self._room, self.n_dropped = MOST_FINDINGS, 0
+        self._kinds.clear()
         return {key: pending.count for key, pending in self._pending_findings.items()}
 
     def findings(self, sites: Sites, since: Checkpoint | None = None) -> tuple[Finding, ...]:

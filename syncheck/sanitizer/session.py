@@ -37,7 +37,7 @@ from syncheck.sanitizer import (
     races,
     timing,
 )
-from syncheck.sanitizer.collector import Checkpoint, Collector, OnFinding
+from syncheck.sanitizer.collector import MOST_FINDINGS, Checkpoint, Collector, OnFinding
 from syncheck.sanitizer.created_in_loop import CreatedInLoop
 from syncheck.sanitizer.labels import Labels
 from syncheck.sanitizer.lifetimes import Lifetimes
@@ -385,9 +385,13 @@ class Session:
         busy = [stream for stream in self.collector.names.streams if stream in self._last_site]
         devices = {self.collector.names.streams[stream].device for stream in busy}
         seconds = time.perf_counter() - self._started
+        dropped = self.collector.n_dropped
         return Report(
             findings=self.collector.findings(sites, since),
-            incomplete=tuple(self._incomplete),
+            incomplete=(*self._incomplete, *([_TOO_MANY.format(dropped)] if dropped else [])),
             notes=tuple(self._notes),
             summary=Summary(self._backend, self._operators, len(busy), len(devices), seconds),
         )
+
+
+_TOO_MANY = f"there are more than {MOST_FINDINGS:,} findings: of {{:,}} more, only the first of each rule is shown"
