@@ -16,6 +16,7 @@ from syncheck.sanitizer.messages import Names
 from syncheck.sanitizer.monitor import Sites
 
 _MOST_WORK = 12
+_LEAST_GAIN = 1.005
 
 _TEXTS = {
     EdgeKind.PEER_BEFORE: "before a copy between GPUs, {waiter} waits for {source}",
@@ -139,7 +140,8 @@ class Wording:
             advice = "put independent work on a stream of its own"
         else:
             edge = Edge(cost.kind, cost.site, cost.waiter, cost.source, self._event_of(cost), cost.other_site)
-            text, need, advice = self.edge(edge), self.need(cost.need), self._advice(cost)
+            advice = self._advice(cost) if self._pays(cost, makespan) else ""
+            text, need = self.edge(edge), self.need(cost.need)
         return EdgeLine(
             cost.kind.value if cost.kind is not None else STREAM_ORDER,
             text,
@@ -152,6 +154,11 @@ class Wording:
             makespan / cost.makespan if cost.makespan else 1.0,
             advice,
         )
+
+    def _pays(self, cost: Cost, makespan: int) -> bool:
+        """Return whether a change can make the program faster, as far as that was worked out."""
+        is_host_reading = cost.need is not None and cost.need.why in {"value", "copy"}
+        return is_host_reading or cost.need is None or makespan > cost.makespan * _LEAST_GAIN
 
     def _event_of(self, cost: Cost) -> EventId:
         found = (

@@ -11,7 +11,7 @@ from syncheck.overlap.recorder import Recorder
 from syncheck.run.trace.codec import TraceWriter
 from syncheck.sanitizer.session import Session
 from tests import warm
-from tests.unit.test_session import Program as Sites
+from tests.unit.sanitizer.program import Program as Sites
 
 RIGHT = """
 import torch
@@ -41,7 +41,7 @@ def test_it_runs_the_program_and_says_where_the_times_come_from(overlap):
     assert done.returncode == 0, done.stderr
     assert "the program's own output" in done.stdout
     assert "not measured; a cost model" in done.stdout
-    assert "stream `side` (cuda:0) waits for the default stream of cuda:0" in " ".join(done.stdout.split())
+    assert "the default stream of cuda:0 waits for stream `side` (cuda:0) (train.py:7)" in " ".join(done.stdout.split())
 
 
 def test_findings_are_counted_and_fail_nothing(overlap):

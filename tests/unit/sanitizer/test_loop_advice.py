@@ -8,7 +8,7 @@ from syncheck.filters import ignore_block
 from syncheck.hb.ids import BY_TORCH, ObjectKind
 from syncheck.rules import catalogue
 from syncheck.sanitizer.turns import HOT
-from tests.unit.test_session import Program
+from tests.unit.sanitizer.program import Program
 
 
 @pytest.fixture
