@@ -41,7 +41,7 @@ def test_it_runs_the_program_and_says_where_the_times_come_from(overlap):
     assert done.returncode == 0, done.stderr
     assert "the program's own output" in done.stdout
     assert "not measured; a cost model" in done.stdout
-    assert "the default stream of cuda:0 waits for stream `side` (cuda:0) (train.py:7)" in " ".join(done.stdout.split())
+    assert "the default stream of cuda:0 waits for stream `side` (cuda:0) (train.py:8)" in " ".join(done.stdout.split())
 
 
 def test_findings_are_counted_and_fail_nothing(overlap):
