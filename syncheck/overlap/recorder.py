@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
-from syncheck.hb.ids import StreamId, ViewId
+from syncheck.hb.ids import Accesses, Context, SiteId, StreamId, ViewId
 from syncheck.overlap.builder import NO_OP, Builder
 from syncheck.overlap.model import Graph
 from syncheck.sanitizer.messages import Names
@@ -20,7 +20,8 @@ _LOGGED = frozenset(name for name, _ in inspect.getmembers(Builder, inspect.isfu
 }
 _SHOWN_AS = {"aten::_to_copy": "aten::copy_"}
 """Operators that are reported as another one: a copy between devices."""
-_WORK = frozenset({"launch", "replay"})
+_WORK = frozenset({"replay"})
+_NO_KEYWORDS: dict[str, Any] = {}
 
 Interval = tuple[int, int, int]
 """(number of a measured interval, when it began, how long it took), in nanoseconds since the start of the run."""
@@ -53,9 +54,31 @@ class Recorder:
         if name.startswith("__"):
             raise AttributeError(name)
         method: Callable[..., Any] = getattr(self._session, name)
-        kept = self._kept(name, method) if name in _LOGGED else method
+        kept = method
+        if name == "launch":
+            kept = self._kept_launch(method)
+        elif name in _LOGGED:
+            kept = self._kept(name, method)
         setattr(self, name, kept)
         return kept
+
+    def _kept_launch(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the call that is made most often, with no step too many."""
+        calls, latest = self._calls, self._latest
+
+        @wraps(method)
+        def launch(
+            stream: StreamId, operator: str, accesses: Accesses, site: SiteId, context: Context | None = None
+        ) -> Any:
+            if len(calls) < MOST_CALLS:
+                calls.append(("launch", (stream, operator, accesses, site), _NO_KEYWORDS))
+                latest[stream] = (self._n_launches, operator)
+                self._n_launches += 1
+            else:
+                self._left_out += 1
+            return method(stream, operator, accesses, site, context)
+
+        return launch
 
     def _kept(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         calls = self._calls
@@ -66,17 +89,13 @@ class Recorder:
             if len(calls) < MOST_CALLS:
                 calls.append((name, args, kwargs))
                 if is_work:
-                    self._note_launch(name, args)
+                    self._latest[args[1]] = (self._n_launches, name)
+                    self._n_launches += 1
             elif is_work:
                 self._left_out += 1
             return method(*args, **kwargs)
 
         return call
-
-    def _note_launch(self, name: str, args: tuple[Any, ...]) -> None:
-        stream, operator = (args[0], args[1]) if name == "launch" else (args[1], name)
-        self._latest[stream] = (self._n_launches, operator)
-        self._n_launches += 1
 
     def view(self, start: int, sizes: Sequence[int], strides: Sequence[int], item_size: int, dtype: str) -> ViewId:
         """See `Monitor`."""
