@@ -1,0 +1,106 @@
+"""Processes that the program starts."""
+
+import subprocess
+import sys
+from multiprocessing import get_context
+
+import pytest
+
+from syncheck.instrument import children
+from syncheck.instrument.children import NOT_CHECKED, install_children
+from syncheck.instrument.patching import Patches
+from syncheck.ranks import rendezvous
+
+
+class Member:
+    """This process, as a member of a job."""
+
+    has_children = False
+    arguments = ("--quiet",)
+
+    def __init__(self, folder=None, sent=None):
+        self.folder, self.sent = folder, sent
+
+    def folder_for_children(self):
+        return self.folder
+
+    def for_spawned(self):
+        return self.sent
+
+
+@pytest.fixture
+def notes(monkeypatch):
+    patches, notes = Patches(), []
+    monkeypatch.setattr(rendezvous, "active", None)
+    install_children(patches, notes.append, lambda: None)
+    yield notes
+    patches.undo()
+
+
+def test_a_program_of_python_that_is_not_checked_is_named(notes):
+    subprocess.run([sys.executable, "-c", ""], check=True)
+    subprocess.run(["true"], check=True)
+    assert len(notes) == 1
+    assert "was not checked" in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("args", "name"),
+    [
+        (["/usr/bin/python3", "-c"], "python3"),
+        ("torchrun a.py", "torchrun"),
+        ([b"ls"], "ls"),
+        ([], ""),
+        (3, ""),
+        ("'", ""),
+    ],
+)
+def test_the_program_of_a_command_is_known(args, name):
+    assert children._program(args) == name
+
+
+RANK = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+
+
+def test_a_rank_that_a_launcher_starts_is_checked(monkeypatch):
+    member = Member("/folder")
+    monkeypatch.setattr(rendezvous, "active", member)
+    words, environment = children._checked([sys.executable, "-u", "train.py", "--lr"], RANK)
+    assert words == [sys.executable, "-u", "-m", "syncheck", "run", "--quiet", "train.py", "--lr"]
+    assert environment[rendezvous.PARTS] == "/folder"
+    assert member.has_children
+
+
+@pytest.mark.parametrize(
+    ("args", "environment"),
+    [
+        ([sys.executable, "train.py"], {}),
+        ([sys.executable, "train.py"], None),
+        (["other", "train.py"], RANK),
+        ([sys.executable, "-c", "x"], RANK),
+        ([sys.executable, "-u"], RANK),
+        ("python train.py", RANK),
+    ],
+)
+def test_other_programs_are_left_as_they_are(monkeypatch, args, environment):
+    monkeypatch.setattr(rendezvous, "active", Member())
+    assert children._checked(args, environment) is None
+
+
+def test_one_that_is_checked_already_is_not_checked_twice(monkeypatch):
+    monkeypatch.setattr(rendezvous, "active", Member())
+    words = [sys.executable, "-m", "syncheck", "run", "train.py"]
+    assert children._checked(words, RANK) == (words, RANK)
+
+
+def test_of_several_machines_the_ranks_have_no_folder(monkeypatch):
+    monkeypatch.setattr(rendezvous, "active", Member("/folder"))
+    _, environment = children._checked([sys.executable, "-m", "train"], {**RANK, "LOCAL_WORLD_SIZE": "1"})
+    assert rendezvous.PARTS not in environment
+
+
+def test_a_spawned_process_that_is_not_checked_is_named(notes):
+    process = get_context("spawn").Process(target=print)
+    process.start()
+    process.join()
+    assert notes == [NOT_CHECKED]

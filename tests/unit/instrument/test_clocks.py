@@ -1,0 +1,78 @@
+"""Host clocks: a reading remembers when it was taken."""
+
+import copy
+import os
+import pickle
+import sysconfig
+import time
+import timeit
+
+import pytest
+
+from syncheck.instrument.clocks import Clocks, FloatReading
+from syncheck.instrument.patching import Patches
+
+
+class Monitor:
+    def __init__(self):
+        self.calls = []
+
+    def clock(self, reading, site):
+        self.calls.append(("clock", reading, site))
+
+    def clock_difference(self, earlier, later):
+        self.calls.append(("difference", earlier, later))
+
+
+@pytest.fixture
+def monitor():
+    patches, monitor, numbers = Patches(), Monitor(), iter(range(1, 99))
+    Clocks(lambda: monitor, patches, lambda: next(numbers), lambda: 7).install()
+    yield monitor
+    patches.undo()
+
+
+@pytest.mark.parametrize("name", ["time", "perf_counter", "monotonic", "time_ns", "perf_counter_ns", "monotonic_ns"])
+def test_a_difference_of_two_readings_is_reported(monitor, name):
+    clock = getattr(time, name)
+    began = clock()
+    spent = clock() - began
+    assert monitor.calls == [("clock", 1, 7), ("clock", 2, 7), ("difference", 1, 2)]
+    assert type(spent) in {float, int}
+    assert spent >= 0
+    assert clock.__name__ == name
+
+
+def test_a_reading_in_another_unit_is_the_same_reading(monitor):
+    began = time.time() * 1000
+    ended = 1000 * time.time()
+    assert ended - began >= 0
+    assert time.time() / 2 - began < 0
+    assert [call for call in monitor.calls if call[0] == "difference"] == [("difference", 1, 2), ("difference", 1, 3)]
+
+
+def test_a_reading_minus_a_number_is_a_number(monitor):
+    assert type(time.time() - 1.0) is float
+    assert ("difference",) not in {call[:1] for call in monitor.calls}
+
+
+def test_readings_are_copied_and_pickled_as_what_they_are(monitor):
+    for reading in (time.time(), time.time_ns()):
+        assert copy.copy(reading) is copy.deepcopy(reading) is reading
+        again = pickle.loads(pickle.dumps(reading))
+        assert again == reading
+        assert type(again) in {float, int}
+    assert isinstance(time.time(), FloatReading)
+
+
+def test_callers_in_libraries_get_plain_numbers(monitor):
+    namespace = {"time": time}
+    library = os.path.join(sysconfig.get_paths()["purelib"], "library.py")
+    exec(compile("reading = time.time()", library, "exec"), namespace)
+    assert type(namespace["reading"]) is float
+    assert monitor.calls == []
+
+
+def test_timeit_takes_a_reading_before_and_after(monitor):
+    timeit.Timer("pass").timeit(1)
+    assert monitor.calls == [("clock", 1, 7), ("clock", 2, 7), ("difference", 1, 2)]

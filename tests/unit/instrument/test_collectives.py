@@ -1,0 +1,84 @@
+"""What the collectives of torch.distributed read and write, and what ranks must agree on."""
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from syncheck.instrument import collectives
+from syncheck.instrument.collectives import Calls, argument, calls, install_calls, is_handed_out, plan_of
+from syncheck.instrument.patching import Patches
+
+pytestmark = pytest.mark.skipif(not dist.is_available(), reason="this torch has no torch.distributed")
+
+
+def test_other_operators_have_no_plan_here():
+    assert plan_of(torch.ops.aten.add.Tensor) is None
+    plan = plan_of(torch.ops.c10d.allreduce_.default)
+    assert (plan.touches, plan.writes_outputs) == (True, False)
+
+
+def test_arguments_are_found_by_name():
+    func = torch.ops.c10d.broadcast_.default
+    names = [found.name for found in func._schema.arguments]
+    args = tuple(range(len(names)))
+    assert argument(func, "root_rank", args, {}) == names.index("root_rank")
+    assert argument(func, "root_rank", args[:2], {"root_rank": 5}) == 5
+    assert argument(func, "no such", args, {}) is None
+
+
+@pytest.mark.parametrize(
+    ("depth", "operator", "expected"),
+    [
+        (0, "c10d::allreduce_", False), (1, "c10d::allreduce_", True), (0, "_c10d_functional::all_reduce", True),
+        (1, "aten::add", False),
+    ],
+)  # fmt: skip
+def test_handles_are_given_to_calls_of_python(monkeypatch, depth, operator, expected):
+    monkeypatch.setattr(Calls, "depth", depth)
+    assert is_handed_out(operator) is expected
+
+
+@pytest.fixture
+def group():
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    yield dist.group.WORLD
+    dist.destroy_process_group()
+
+
+def test_the_calls_of_a_group_are_followed(group):
+    patches, handed, seen = Patches(), [], []
+    install_calls(patches, lambda work, event: handed.append(event))
+    describe = collectives._reduce_name
+    try:
+        options = dist.AllreduceOptions()
+        options.reduceOp = dist.ReduceOp.MAX
+        seen.append(describe(options))
+        group.allreduce([torch.ones(1)], options).wait()
+        assert calls.depth == 0
+        assert handed == []  # no backend has recorded an event
+    finally:
+        patches.undo()
+    assert seen == ["max"]
+    assert describe(dist.ReduceOp.SUM) == "sum"
+    assert describe(3) == ""
+
+
+def test_a_group_is_known_by_its_ranks(group):
+    boxed = group.boxed()
+    func = torch.ops.c10d.allreduce_.default
+    found, me = collectives._group(func, ([torch.ones(1)], boxed), {})
+    assert (found.ranks, me) == ((0,), 0)
+    assert collectives.group_name(func, ([torch.ones(1)], boxed), {}) == found.name
+    assert collectives._described(func, ([torch.ones(1)], boxed), {}) is None  # alone, a rank agrees with itself
+
+
+def test_types_and_shapes_are_words():
+    assert collectives._text([torch.ones(2, 3)]) == "float32 [2, 3]"
+    assert collectives._text([torch.ones(2)] * 9) == "9 tensors float32 [2]"
+    long = collectives._text([torch.ones(n) for n in range(9)])
+    assert long.startswith("9 tensors of 36 elements: float32 [0], ")
+    assert long != collectives._text([torch.ones(n) for n in (*range(8), 9)])
+
+
+def test_what_a_rank_exchanges_with_others():
+    assert collectives._pairs(1, [5, 6, 7], [1, 2, 3]) == ((1, 0, 5), (1, 2, 7), (0, 1, 1), (2, 1, 3))

@@ -1,0 +1,51 @@
+"""Gradients that cross between streams."""
+
+import pytest
+
+from syncheck.instrument.gradients import Gradients
+
+
+class Monitor:
+    def __init__(self):
+        self.recorded = []
+
+    def record_stream(self, allocation, view, stream, site):
+        self.recorded.append((allocation, stream, site))
+
+
+@pytest.fixture
+def monitor():
+    return Monitor()
+
+
+@pytest.fixture
+def gradients():
+    made = Gradients()
+    made.begin(10)
+    return made
+
+
+def test_a_gradient_of_another_node_is_protected_for_another_stream(gradients, monitor):
+    gradients.protect(monitor, 1, 2, [(11, 0, True)])
+    gradients.protect(monitor, 2, 3, [(11, 0, False)])
+    assert monitor.recorded == [(11, 3, 0)]
+
+
+@pytest.mark.parametrize(("node", "stream"), [(1, 3), (2, 2)])
+def test_on_the_same_stream_or_in_the_same_node_it_is_not(gradients, monitor, node, stream):
+    gradients.protect(monitor, 1, 2, [(11, 0, True)])
+    gradients.protect(monitor, node, stream, [(11, 0, False)])
+    assert monitor.recorded == []
+
+
+def test_memory_from_before_the_pass_is_no_gradient(gradients, monitor):
+    gradients.protect(monitor, 1, 2, [(10, 0, True)])
+    gradients.protect(monitor, 2, 3, [(10, 0, False)])
+    assert monitor.recorded == []
+
+
+def test_another_pass_begins_anew(gradients, monitor):
+    gradients.protect(monitor, 1, 2, [(11, 0, True)])
+    gradients.begin(20)
+    gradients.protect(monitor, 2, 3, [(11, 0, False)])
+    assert monitor.recorded == []

@@ -1,0 +1,51 @@
+"""Methods of torch.Tensor are replaced."""
+
+import pytest
+import torch
+
+from syncheck.instrument.methods import replace_method
+from syncheck.instrument.patching import Patches
+
+
+@pytest.fixture
+def seen():
+    patches, seen = Patches(), []
+
+    def make(original):
+        def tolist(tensor):
+            seen.append(type(tensor).__name__)
+            return original(tensor)
+
+        return tolist
+
+    replace_method(patches, "tolist", make)
+    yield seen
+    patches.undo()
+
+
+def test_a_replacement_runs_around_the_original_and_keeps_its_name(seen):
+    assert torch.ones(2).tolist() == [1, 1]
+    assert seen == ["Tensor"]
+    assert torch.Tensor.tolist.__name__ == "tolist"
+
+
+def test_a_subclass_that_overrides_it_is_asked_first(seen):
+    class Mine(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return "mine" if func.__name__ == "tolist" else super().__torch_function__(func, types, args, kwargs or {})
+
+    assert torch.ones(2).as_subclass(Mine).tolist() == "mine"
+    assert seen == []
+
+
+def test_a_mode_is_asked_first(seen):
+    class Mode(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            return "mode"
+
+    with Mode():
+        assert torch.ones(2) == "mode"
+    x = torch.ones(2)
+    with Mode():
+        assert x.tolist() == "mode"

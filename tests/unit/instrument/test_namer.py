@@ -1,0 +1,90 @@
+"""Gives the monitor the program's names of its things."""
+
+import pytest
+import torch
+
+from syncheck.findings import EditKind
+from syncheck.instrument.namer import Namer
+from syncheck.instrument.sites import SiteTable
+from syncheck.rules import redundant_wait
+from syncheck.sanitizer.collector import PendingFinding
+from syncheck.sanitizer.fixes import PendingEdit, PendingFix
+from syncheck.sanitizer.messages import EventCode, StreamCode, TensorCode
+
+
+class Monitor:
+    def __init__(self):
+        self.names, self.lines = {}, {}
+
+    def name(self, kind, ident, text):
+        self.names[str(kind), ident] = text
+
+    def name_at(self, kind, ident, text, path, line):
+        self.lines[str(kind), ident] = text
+
+
+class Identities:
+    """Strings are streams and events; tensors are allocation 9."""
+
+    def allocation_of(self, tensor):
+        return 9
+
+    def stream_of(self, value):
+        return 2 if value == "a stream" else 0
+
+    def event_of(self, value):
+        return 3 if value == "an event" else 0
+
+
+@pytest.fixture
+def parts():
+    monitor, sites, told = Monitor(), SiteTable(), []
+    return Namer(lambda: monitor, sites, Identities(), lambda: told.append(1)), monitor, sites, told
+
+
+def finding(site, *code, **kwargs):
+    fix = PendingFix((PendingEdit(EditKind.INSERT_BEFORE, site, code),)) if code else None
+    return PendingFinding(redundant_wait.RULE, site, {"reason": ("",)}, fix=fix, **kwargs)
+
+
+def test_a_new_thing_is_named_by_what_it_is_bound_to(parts):
+    namer, monitor, sites, _ = parts
+    copy = sites.here()
+    namer.name_new("stream", 1, copy)
+    assert monitor.names == {("stream", 1): "copy"}
+
+
+def test_things_of_a_comprehension_are_counted(parts):
+    namer, monitor, sites, _ = parts
+    made = [namer.name_new("stream", number, sites.here()) for number in (1, 2)]
+    assert made == [None, None]
+    assert monitor.names == {("stream", 1): "made[0]", ("stream", 2): "made[1]"}
+
+
+def test_what_is_not_bound_has_no_name(parts):
+    namer, monitor, sites, _ = parts
+    namer.name_new("stream", 1, sites.here())
+    assert monitor.names == {}
+
+
+def test_the_tensor_of_a_finding_is_named_by_its_variable(parts):
+    namer, monitor, sites, told = parts
+    batch = torch.ones(1)
+    namer.name_findings([finding(sites.here(), allocation=9)])
+    assert monitor.names == {("allocation", 9): "batch"}
+    assert told == [1]
+    del batch
+
+
+def test_what_a_repair_speaks_of_is_named_at_its_line(parts):
+    namer, monitor, sites, _ = parts
+    side, done, batch = "a stream", "an event", torch.ones(1)
+    namer.name_findings([finding(sites.here(), StreamCode(2), " ", EventCode(3), " ", TensorCode(9))])
+    assert monitor.lines == {("stream", 2): "side", ("event", 3): "done", ("allocation", 9): "batch"}
+    del side, done, batch
+
+
+def test_a_finding_that_may_be_superseded_is_not_announced(parts):
+    namer, _, sites, told = parts
+    namer.name_findings([finding(sites.here(), superseded=lambda: True)])
+    assert told == []

@@ -1,0 +1,100 @@
+"""What the program calls its streams, events and tensors."""
+
+import ast
+import sys
+
+import pytest
+import torch
+
+from syncheck.instrument.naming import bound_name, counted_name, name_in_frame, name_of_tensor, target_in
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("copy = X()", "copy"), ("self.stream = X()", "self.stream"), ("a = b = X()", "a"), ("s: T = X()", "s"),
+        ("a, b = f(), X()", "b"),
+        ("streams = [f(), X()]", "streams[1]"), ("streams = [X() for _ in y]", "streams[...]"),
+        ("d = {'k': X()}", "d[...]"), ("a, b = (X() for _ in y)", "(a, b)[...]"), ("if (n := X()): pass", "n"),
+        ("with X() as c: pass", "c"), ("del X", "X"), ("f(X())", ""), ("a.b[0] = X()", "a.b[0]"),
+        ("return_ = f(X())", "return_"),
+    ],
+)  # fmt: skip
+def test_what_is_made_is_bound_to_a_target(source, name):
+    tree = ast.parse(source)
+    made = next(node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == "X")
+    assert target_in(ast.walk(tree), made.lineno, made.col_offset) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "iteration", "counted"),
+    [("streams[...]", 2, "streams[2]"), ("copy", 2, "copy"), ("(a, b)[...]", 1, "b"), ("(a, b)[...]", 2, "a")],
+)
+def test_things_of_a_comprehension_are_counted(name, iteration, counted):
+    assert counted_name(name, iteration) == counted
+
+
+def test_an_instruction_is_found_in_the_source():
+    def here():
+        frame = sys._getframe(1)
+        return frame.f_code, frame.f_lasti
+
+    found = here()
+    assert bound_name(found) == "found"
+    assert bound_name(here()) == ""
+    assert bound_name(None) == ""
+
+
+def of(tensor, is_wanted=None):
+    return name_of_tensor(sys._getframe(1), is_wanted or (lambda value: value is tensor))
+
+
+def test_a_tensor_is_called_by_the_variable_of_the_running_line():
+    x = other = torch.ones(1)
+    assert of(x) == "x"
+    assert of(other) == "other"
+
+
+def test_items_and_attributes_are_named():
+    class Holder:
+        def __init__(self):
+            self.buffer = torch.ones(1)
+
+        def ask(self):
+            return name_of_tensor(sys._getframe(), lambda value: value is self.buffer)
+
+    assert Holder().ask() == "self.buffer"
+    batch, items = {"image": torch.ones(1)}, [torch.ones(1)]
+    addresses = batch["image"].data_ptr(), items[0].data_ptr()
+    frame = sys._getframe()
+    found = [
+        name_of_tensor(
+            frame, lambda value, wanted=wanted: isinstance(value, torch.Tensor) and value.data_ptr() == wanted
+        )
+        for wanted in addresses
+    ]
+    assert found == ["batch['image']", "items[0]"]
+
+
+def test_parameters_and_gradients_are_named_by_their_net():
+    net = torch.nn.Linear(1, 1)
+    net.weight.grad = torch.ones(1, 1)
+    assert of(None, lambda value: value is net.weight) == "net.weight"
+    assert of(None, lambda value: value is net.weight.grad) == "net.weight.grad"
+
+
+def test_what_nothing_holds_has_no_name():
+    name = of(object())
+    assert name == ""
+
+
+def test_in_one_frame_what_objects_hold_is_found_too():
+    class Loader:
+        pass
+
+    loader = Loader()
+    loader.stream, loader.streams = object(), [object(), object()]
+    frame = sys._getframe()
+    assert name_in_frame(frame, lambda value: value is vars(loader)["stream"]) == "loader.stream"
+    assert name_in_frame(frame, lambda value: value is vars(loader)["streams"][1]) == "loader.streams[1]"
+    assert name_in_frame(frame, lambda value: False) == ""

@@ -1,0 +1,79 @@
+"""Attributes are replaced for the time of a run, and put back."""
+
+import sys
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from syncheck.instrument.patching import Patches
+
+
+@pytest.fixture
+def patches():
+    return Patches()
+
+
+def test_everything_is_put_back_the_latest_first(patches):
+    class Owner:
+        a = 1
+
+    assert patches.set(Owner, "a", 2) == 1
+    patches.set(Owner, "a", 3)
+    patches.set(Owner, "new", 4)
+    patches.remove(Owner, "a")
+    assert not hasattr(Owner, "a")
+    patches.undo()
+    assert Owner.a == 1
+    assert not hasattr(Owner, "new")
+
+
+def test_an_attribute_of_a_base_is_not_copied_down(patches):
+    class Base:
+        a = 1
+
+    class Derived(Base):
+        pass
+
+    assert patches.set(Derived, "a", 2) == 2
+    patches.undo()
+    assert "a" not in vars(Derived)
+    assert Derived.a == 1
+
+
+@pytest.fixture
+def modules(monkeypatch):
+    made = {name: ModuleType(name) for name in ("torch.patched", "torch.other", "program")}
+    for name, module in made.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    return SimpleNamespace(**{name.rpartition(".")[2]: module for name, module in made.items()})
+
+
+def test_an_object_is_replaced_wherever_torchs_modules_hold_it(patches, modules):
+    old, new = object(), object()
+    modules.patched.f = modules.other.g = modules.program.f = old
+    patches.everywhere({old: new})
+    assert (modules.patched.f is new, modules.other.g is new, modules.program.f is old) == (True, True, True)
+    patches.undo()
+    assert modules.patched.f is modules.other.g is old
+
+
+def test_a_module_that_was_imported_meanwhile_is_put_back_too(patches, modules):
+    old, new = object(), object()
+    modules.patched.f = old
+    patches.everywhere({old: new})
+    modules.other.late = new
+    patches.undo()
+    assert modules.other.late is old
+
+
+def test_actions_at_the_end_run_once_after_everything_is_put_back(patches):
+    class Owner:
+        a = 1
+
+    seen = []
+    patches.set(Owner, "a", 2)
+    patches.finally_do(lambda: seen.append(("first", Owner.a)))
+    patches.finally_do(lambda: seen.append(("last", Owner.a)))
+    patches.undo()
+    patches.undo()
+    assert seen == [("last", 1), ("first", 1)]

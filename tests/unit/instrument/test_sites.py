@@ -1,0 +1,107 @@
+"""Call sites."""
+
+import os
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from syncheck.filters.ignore_block import ignore
+from syncheck.instrument.sites import SiteTable
+from syncheck.rules.catalogue import CATALOGUE
+
+RULES = {rule.code: rule for rule in CATALOGUE}
+
+
+@pytest.fixture
+def sites():
+    return SiteTable()
+
+
+def capture(sites):
+    return sites.capture(sys._getframe(1))
+
+
+def near(sites, outer=0):
+    return sites.near(sys._getframe(1), outer)
+
+
+def test_one_place_has_one_number_and_another_its_own(sites):
+    first, second = [capture(sites) for _ in range(2)], capture(sites)
+    assert first[0] == first[1] != second
+    assert 0 not in first
+
+
+def test_the_same_line_of_another_caller_is_another_stack_but_near_it_is_one(sites):
+    def here(look):
+        return look(sites)
+
+    assert here(capture) != here(capture)
+    assert here(near) == here(near)
+
+
+def test_a_place_is_the_line_of_the_program(sites):
+    made = capture(sites)
+    place = sites.place(made)
+    assert place.frame.source.strip() == "made = capture(sites)"
+    assert place.frame.function == "test_a_place_is_the_line_of_the_program"
+    assert place.frame.path.endswith("tests/unit/instrument/test_sites.py")
+    assert place.frame in place.stack
+    assert place.frame.line in dict(place.excerpt)
+    assert sites.bound(made) == "made"
+    assert sites.bound_directly(made) == "made"
+    assert (place.frame.path, place.frame.line) in sites.lines()
+
+
+def test_lines_are_those_of_the_call_and_its_callers(sites):
+    def inner():
+        return capture(sites)
+
+    lines = sites.lines_of(inner())
+    assert [line.function.rpartition(".")[2] for line in lines[:2]] == [
+        "inner",
+        "test_lines_are_those_of_the_call_and_its_callers",
+    ]
+    assert lines[0].scopes is not None
+    assert sites.lines_of(0)[0].number == 0
+
+
+def test_nowhere_is_a_place_of_its_own(sites):
+    assert sites.place(0).frame.path == "<unknown>"
+    assert sites.near(None, 5) == 5
+    assert sites.bound(0) == ""
+
+
+def test_a_call_inside_of_a_library_is_the_programs(sites):
+    namespace, library = {}, os.path.join(sysconfig.get_paths()["purelib"], "library.py")
+    exec(compile("def call(f): return f()", library, "exec"), namespace)
+    made = namespace["call"](lambda: capture(sites))
+    assert sites.place(made).frame.is_user
+    assert not sites.place(made).stack[1].is_user
+
+
+def test_where_rules_are_ignored_the_same_place_has_another_number(sites):
+    def here():
+        return near(sites)
+
+    plain = here()
+    with ignore("SYN101"):
+        inside = here()
+    assert inside != plain
+    assert sites.ignored(inside, RULES["SYN101"])
+    assert not sites.ignored(inside, RULES["SYN102"])
+    assert not sites.ignored(plain, RULES["SYN101"])
+    assert sites.ignored_codes(inside) == ["SYN101"]
+    assert sites.place(inside) == sites.place(plain)
+
+
+def test_a_folder_of_the_user_may_lie_inside_of_an_installed_package():
+    path = Path(sysconfig.get_paths()["purelib"], "mine", "train.py")
+    code = compile("def f(look): return look()", str(path), "exec")
+    namespace = {}
+    exec(code, namespace)
+    for roots, is_user in (((), False), ((str(path.parent),), True)):
+        table = SiteTable(roots)
+        site = namespace["f"](lambda table=table: table.capture(sys._getframe(1)))
+        assert table.place(site).stack[0].is_user is is_user

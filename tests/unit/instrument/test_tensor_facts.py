@@ -1,0 +1,30 @@
+"""Answers about torch's tensors."""
+
+import pytest
+import torch
+
+from syncheck.instrument.tensor_facts import TorchFacts
+
+
+def test_where_a_tensor_lies_is_asked_of_the_backend():
+    x = torch.ones(1)
+    facts = TorchFacts(lambda tensor: tensor is x)
+    assert facts.is_on_gpu(x)
+    assert not facts.is_on_gpu(torch.ones(1))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "is_mask"), [(torch.bool, True), (torch.uint8, True), (torch.int64, False), (torch.float32, False)]
+)
+def test_truth_values_are_masks(dtype, is_mask):
+    assert TorchFacts(bool).is_mask(torch.ones(2, dtype=dtype)) is is_mask
+
+
+def test_one_element_is_a_number():
+    facts = TorchFacts(bool)
+    assert facts.is_number(torch.ones(()))
+    assert facts.is_number(torch.ones(1, 1))
+    assert not facts.is_number(torch.ones(2))
+    assert not facts.is_number(torch.ones(0))
+    assert facts.is_tensor(torch.ones(1))
+    assert not facts.is_tensor(1.0)

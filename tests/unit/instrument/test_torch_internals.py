@@ -1,0 +1,53 @@
+"""Torch's private names: what a new version of torch may change."""
+
+import pytest
+import torch
+
+from syncheck.instrument import torch_internals as internals
+
+
+def test_storages_are_told_apart_by_their_identity():
+    x = torch.ones(4)
+    assert internals.storage_key(x.untyped_storage()) == internals.storage_key(x[1:].untyped_storage())
+    assert internals.storage_key(x.untyped_storage()) != internals.storage_key(torch.ones(4).untyped_storage())
+    assert internals.has_storage(x)
+    assert internals.data_ptr(x) == x.data_ptr()
+    assert not internals.is_contiguous(torch.ones(2, 2).t())
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_parts_of_sparse_and_zero_tensors():
+    indices, values = internals.sparse_parts(torch.eye(2).to_sparse())
+    assert (indices.shape, values.shape) == ((2, 2), (2,))
+    assert internals.is_zero_tensor(torch._efficientzerotensor(2))
+    assert not internals.is_zero_tensor(torch.zeros(2))
+
+
+def test_the_node_that_runs_is_known_in_a_backward_pass():
+    seen = []
+    x = torch.ones(1, requires_grad=True)
+    y = x.sin()
+    y.register_hook(lambda gradient: seen.append(internals.current_node()))
+    assert internals.current_node() is None
+    y.backward()
+    assert internals.sequence_number(y.grad_fn) < internals.next_sequence_number()
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("operator", "composite"),
+    [(torch.ops.aten.item.default, True), (torch.ops.aten.linear.default, True), (torch.ops.aten.add.Tensor, False)],
+    ids=str,
+)
+def test_operators_that_are_made_of_others(operator, composite):
+    assert internals.is_composite(operator) is composite
+    assert not internals.is_composite(object())
+
+
+def test_schemas_and_modes():
+    assert internals.schema_of(torch.ops.aten.add.Tensor).name == "aten::add"
+    assert internals.current_dispatch_modes() == []
+    assert callable(internals.engine())
+    assert callable(internals.loader_worker())
+    assert callable(internals.make_wrapper_subclass())
+    assert internals.is_in_bad_fork() is False
