@@ -1,0 +1,34 @@
+"""The CUDA backend: its parts put together."""
+
+import torch
+
+
+def test_each_device_has_its_default_stream(gpu):
+    assert gpu.cuda.streams.known(type("S", (), {"device_index": 0, "cuda_stream": 0})()) == 1
+    assert gpu.monitor.named("stream")[0][1:4] == (1, 0, 0)
+
+
+def test_a_second_stream_switches_the_trace_on_for_good(gpu):
+    assert not gpu.cuda.gpu_trace._is_enabled
+    gpu.current.handle = 7
+    torch.ones(1)
+    assert gpu.cuda.gpu_trace._is_enabled
+
+
+def test_objects_are_recognized_for_their_names(gpu):
+    x = torch.ones(2)
+    namer = gpu.cuda.launches._namer
+    identities = namer._identities
+    assert identities.allocation_of(x) == gpu.cuda.memory.allocation_of(x)
+    assert identities.stream_of("no stream") == 0
+    assert identities.event_of(3) == 0
+
+
+def test_the_end_looks_at_what_is_left_and_listens_no_more(gpu):
+    torch.ones(2)
+    gpu.cuda.finish()
+    assert not gpu.cuda.is_checking
+    before = len(gpu.monitor.named("launch"))
+    torch.ones(2)
+    assert len(gpu.monitor.named("launch")) == before
+    gpu.cuda.finish()

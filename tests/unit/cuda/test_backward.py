@@ -1,0 +1,64 @@
+"""Backward passes: where the program called them."""
+
+import pytest
+import torch
+from torch.utils import checkpoint
+
+from syncheck.cuda.backward import install_backward
+from syncheck.instrument.patching import Patches
+
+
+@pytest.fixture
+def watched(gpu):
+    cuda, patches = gpu.cuda, Patches()
+    parts = (cuda.reporter, cuda.streams, cuda.memory, cuda.host, cuda.launches, cuda.gpu_trace)
+    install_backward(*parts, patches)
+    yield gpu
+    patches.undo()
+
+
+def test_operators_of_the_engine_have_the_call_of_the_program(watched):
+    x = torch.ones(3, requires_grad=True)
+    loss = x.sin().sum()
+    watched.cuda.flush_calls()
+    watched.monitor.calls.clear()
+    loss.backward()
+    sites = {call[4] for call in watched.monitor.named("launch")}
+    assert {watched.cuda.reporter.sites.place(site).frame.source.strip() for site in sites} == {"loss.backward()"}
+    assert watched.cuda.reporter.backward_site == 0
+
+
+def test_a_pass_inside_of_a_pass_belongs_to_the_outer_one(watched):
+    seen, reporter = [], watched.cuda.reporter
+
+    def nested(gradient):
+        y = torch.ones(3, requires_grad=True)
+        with torch.enable_grad():
+            y.sin().sum().backward()
+        seen.append(reporter.sites.place(reporter.backward_site).frame.source.strip())
+
+    x = torch.ones(3, requires_grad=True)
+    x.register_hook(nested)
+    x.sin().sum().backward()
+    assert seen == ["x.sin().sum().backward()"]
+
+
+def test_an_error_ends_the_pass(watched):
+    def fail(gradient):
+        raise ZeroDivisionError
+
+    x = torch.ones(3, requires_grad=True)
+    x.register_hook(fail)
+    with pytest.raises(ZeroDivisionError):
+        x.sin().sum().backward()
+    assert watched.cuda.reporter.backward_site == 0
+
+
+def test_checkpoints_are_recomputed_to_their_end_while_watched(gpu):
+    before, patches = checkpoint._enable_checkpoint_early_stop, Patches()
+    cuda = gpu.cuda
+    parts = (cuda.reporter, cuda.streams, cuda.memory, cuda.host, cuda.launches, cuda.gpu_trace)
+    install_backward(*parts, patches)
+    assert checkpoint._enable_checkpoint_early_stop is False
+    patches.undo()
+    assert checkpoint._enable_checkpoint_early_stop is before

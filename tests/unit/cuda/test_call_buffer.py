@@ -1,0 +1,99 @@
+"""Monitor calls that are buffered."""
+
+import pytest
+
+from syncheck.cuda import call_buffer
+from syncheck.cuda.call_buffer import CallBuffer
+
+
+class Monitor:
+    def __init__(self):
+        self.calls = []
+
+    def __getattr__(self, name):
+        return lambda *args: self.calls.append((name, *args))
+
+
+@pytest.fixture
+def monitor():
+    return Monitor()
+
+
+@pytest.fixture
+def failures():
+    return []
+
+
+@pytest.fixture
+def buffer(monitor, failures):
+    return CallBuffer(monitor, lambda what, error: failures.append((what, type(error))))
+
+
+def test_calls_are_made_in_their_order_when_they_are_flushed(buffer, monitor):
+    buffer.condenses = False
+    buffer.add(("allocate", 1, 1, 16, 0, 5))
+    buffer.launch(1, "aten::add", [(1, 0, True)], 6)
+    assert monitor.calls == []
+    buffer.flush()
+    assert [call[0] for call in monitor.calls] == ["allocate", "launch"]
+    buffer.flush()
+    assert len(monitor.calls) == 2
+
+
+def test_enough_calls_ask_to_be_flushed(buffer, monkeypatch):
+    monkeypatch.setattr(call_buffer, "_ENOUGH", 2)
+    assert not buffer.launch(1, "aten::add", [], 0)
+    assert buffer.launch(1, "aten::add", [], 0)
+
+
+def test_of_equal_accesses_the_last_is_kept(buffer, monitor):
+    for site in (1, 2, 3):
+        buffer.launch(1, "aten::add_", [(1, 0, True)], site)
+    buffer.flush()
+    assert monitor.calls == [("launches_elided", 1, 2, 2), ("launch", 1, "aten::add_", [(1, 0, True)], 3)]
+
+
+def test_memory_that_came_and_went_is_left_out(buffer, monitor):
+    buffer.add(("allocate", 1, 1, 16, 0, 5))
+    buffer.launch(1, "aten::mul", [(1, 0, True), (2, 0, False)], 6)
+    buffer.add(("free", 1, 7))
+    buffer.flush()
+    assert monitor.calls == [("launch", 1, "aten::mul", [(2, 0, False)], 6)]
+
+
+def test_memory_from_before_is_freed(buffer, monitor):
+    buffer.launch(1, "aten::mul", [(1, 0, False)], 6)
+    buffer.add(("free", 1, 7))
+    buffer.flush()
+    assert monitor.calls[-1] == ("free", 1, 7)
+
+
+def test_an_operator_is_heard_of_once_without_its_accesses(buffer, monitor):
+    for name in ("aten::mul", "aten::mul", "aten::add"):
+        buffer.launch(1, name, [(1, 0, False)], 6)
+    buffer.flush()
+    assert [call[2] for call in monitor.calls if call[0] == "launch"] == ["aten::mul", "aten::add"]
+
+
+def test_without_a_launch_nothing_is_left_out(buffer, monitor):
+    calls = [("allocate", 1, 1, 16, 0, 5), ("free", 1, 7)]
+    for call in calls:
+        buffer.add(call)
+    buffer.flush()
+    assert monitor.calls == calls
+
+
+@pytest.mark.parametrize(
+    ("call", "what"), [(("launch", 1, "aten::add", [], 0), "aten::add"), (("free", 1, 7), "memory")]
+)
+def test_a_call_that_fails_is_named_and_the_others_are_made(buffer, monitor, failures, call, what):
+    def fail(*_):
+        raise ZeroDivisionError
+
+    buffer.condenses = False
+    setattr(monitor, call[0], fail)
+    buffer.add(call)
+    buffer.add(("allocate", 2, 1, 16, 0, 5))
+    buffer.flush()
+    assert failures == [(what, ZeroDivisionError)]
+    assert monitor.calls == [("allocate", 2, 1, 16, 0, 5)]

@@ -1,0 +1,58 @@
+"""Callbacks that come while an operator runs."""
+
+import sys
+
+import pytest
+
+from syncheck.cuda.callback_order import Callback, KeptCallbacks, Kind, place_of_work, working_stream
+
+
+def record(stream, event=1):
+    return Callback(Kind.RECORD, event, stream)
+
+
+def wait(stream, event=1):
+    return Callback(Kind.WAIT, event, stream)
+
+
+SYNC = Callback(Kind.SYNC_STREAM, 0, 1)
+
+
+def test_callbacks_are_kept_for_the_frame_of_their_operator():
+    kept, frame = KeptCallbacks(), sys._getframe()
+    kept.keep(frame, SYNC)
+    kept.keep(frame, record(1))
+    assert kept.by_frame[id(frame)] == [SYNC, record(1)]
+    assert kept.count == 2
+    kept.forget(frame)
+    kept.forget(frame)
+    assert (kept.count, kept.by_frame) == (0, {})
+
+
+@pytest.mark.parametrize(
+    ("inner", "waits_first", "stream"),
+    [
+        ([], False, 1),
+        ([record(1), wait(2), record(2, 5)], False, 2),
+        ([record(2)], False, 2),  # it worked where it recorded
+        ([record(2)], True, 1),  # one that waits first did not work there
+        ([record(1), wait(2)], True, 2),  # one of several that are launched together
+        ([wait(2, 7)], False, 1),  # it waits for what was recorded before
+    ],
+)
+def test_an_operator_worked_on_the_stream_that_waited_and_recorded(inner, waits_first, stream):
+    assert working_stream(inner, 1, waits_first=waits_first) == stream
+
+
+@pytest.mark.parametrize(
+    ("inner", "stream", "place"),
+    [
+        ([wait(1), record(1)], 1, 1),
+        ([SYNC, wait(1)], 1, 2),
+        ([record(2), SYNC], 1, 1),
+        ([record(1), SYNC], 1, 0),
+        ([], 1, 0),
+    ],
+)
+def test_its_work_comes_after_its_waits_and_before_its_records_and_synchronizations(inner, stream, place):
+    assert place_of_work(inner, stream) == place

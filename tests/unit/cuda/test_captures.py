@@ -1,0 +1,44 @@
+"""The graph captures in progress."""
+
+import threading
+
+import pytest
+
+from syncheck.cuda.captures import Captures
+
+
+@pytest.fixture
+def captures(gpu):
+    return Captures(gpu.cuda.reporter)
+
+
+def elsewhere(function):
+    results = []
+    thread = threading.Thread(target=lambda: results.append(function()))
+    thread.start()
+    thread.join()
+    return results[0]
+
+
+def test_a_capture_belongs_to_the_thread_that_began_it(captures):
+    assert not captures
+    captures.begin()
+    assert captures
+    assert captures.is_mine()
+    assert not elsewhere(captures.is_mine)
+    captures.end()
+    assert not captures
+
+
+def test_another_thread_may_end_it(captures):
+    elsewhere(captures.begin)
+    captures.begin()
+    captures.end()
+    assert not captures.is_mine()
+    captures.end()
+    assert not captures
+
+
+def test_what_cuda_refuses_is_reported(gpu, captures):
+    captures.refuse("Event.synchronize()")
+    assert [call[1] for call in gpu.monitor.named("sync_in_capture")] == ["Event.synchronize()"]

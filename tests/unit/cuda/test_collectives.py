@@ -1,0 +1,74 @@
+"""Collectives on real GPUs: what the callbacks do not report of NCCL."""
+
+import pytest
+import torch
+
+from syncheck.cuda.callback_order import Callback, Kind
+from syncheck.cuda.collectives import Collectives, Handles
+from syncheck.instrument.collectives import Calls, calls
+
+pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
+
+
+class Work:
+    """The handle of a collective (a SimpleNamespace has no weak references)."""
+
+
+@pytest.fixture
+def collectives(gpu):
+    return Collectives(gpu.cuda.reporter, gpu.cuda.streams, gpu.cuda.captures)
+
+
+@pytest.fixture
+def dispatch(gpu):
+    return gpu.cuda.operators.plan(torch.ops.c10d.allreduce_.default)
+
+
+def launched(gpu, collectives, dispatch, stream, inner=()):
+    x = torch.ones(4)
+    accesses = [gpu.cuda.memory.access(x, is_write=True)]
+    collectives.launched(dispatch, ([x], None), {}, stream, 0, accesses, list(inner))
+    return accesses
+
+
+def test_a_stream_of_its_own_is_called_nccl_once(gpu, collectives, dispatch):
+    side = gpu.cuda.streams.of(0, 7)
+    for _ in range(2):
+        launched(gpu, collectives, dispatch, side)
+    assert [call[1:] for call in gpu.monitor.named("name")] == [("stream", side, "nccl")]
+
+
+def test_a_handle_is_given_to_calls_of_python(gpu, collectives, dispatch, monkeypatch):
+    side = gpu.cuda.streams.of(0, 7)
+    launched(gpu, collectives, dispatch, side)
+    assert gpu.monitor.named("collective") == []
+    monkeypatch.setattr(Calls, "depth", 1)
+    gpu.cuda.reporter.monitor.launch(side, "c10d::allreduce_", (), 0)
+    launched(gpu, collectives, dispatch, side, [Callback(Kind.RECORD, 5, side)])
+    assert gpu.monitor.named("collective")[0][1:3] == (side, "c10d::allreduce_")
+    assert calls.event == 5
+    calls.event = 0
+
+
+def test_a_message_protects_its_tensors(gpu, collectives):
+    side = gpu.cuda.streams.of(0, 7)
+    ((allocation, view, _),) = launched(gpu, collectives, gpu.cuda.operators.plan(torch.ops.c10d.send.default), side)
+    assert gpu.monitor.named("record_stream") == [("record_stream", allocation, view, side, 0)]
+
+
+def test_on_the_current_stream_nothing_is_added(gpu, collectives, dispatch):
+    launched(gpu, collectives, dispatch, 1)
+    assert gpu.monitor.named("name") == gpu.monitor.named("collective") == []
+
+
+def test_a_handle_that_is_complete_lets_the_host_know(gpu):
+    handles, work = Handles(gpu.cuda.reporter), Work()
+    event = gpu.cuda.reporter.next_event()
+    gpu.monitor.event(event, 0, timing=False)
+    gpu.monitor.record(event, 1, 0)
+    handles.add(work, event)
+    handles._host_knows(work)
+    handles._host_knows(Work())
+    assert [call[1] for call in gpu.monitor.named("sync_event")] == [event]
+    del work
+    assert handles._events == {}

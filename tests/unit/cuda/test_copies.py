@@ -1,0 +1,79 @@
+"""Copies between host and devices."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from syncheck.cuda import copies as module
+from syncheck.semantics.copies import copy_plan
+
+
+@pytest.fixture
+def copies(gpu):
+    return gpu.cuda.copies
+
+
+@pytest.mark.parametrize("name", ["_to_copy", "copy_", "_foreach_copy_", "record_stream", "_pin_memory"])
+def test_operators_that_copy_are_handled_here(copies, name):
+    applies, run = copies.specials[name]
+    assert callable(applies)
+    assert callable(run)
+
+
+def test_only_what_goes_to_another_device_is_a_copy_between_devices():
+    x = SimpleNamespace(get_device=lambda: 0)
+    y, h = SimpleNamespace(get_device=lambda: 1), SimpleNamespace(get_device=lambda: -1)
+    assert not module._crosses((x, x), {})
+    assert module._crosses((x, h), {})
+    assert module._any_crosses(([x, x], [x, y]), {})
+    assert not module._any_crosses(([x, x], [x, x]), {})
+
+
+@pytest.mark.parametrize(
+    ("wanted", "moves"),
+    [(None, False), ("cpu", False), ("cuda", True), ("cuda:1", True), ("meta", True)],
+)
+def test_a_conversion_moves_if_another_device_is_wanted(wanted, moves):
+    kwargs = {} if wanted is None else {"device": torch.device(wanted)}
+    assert module._moves((torch.ones(2),), kwargs) is moves
+    assert not module._moves((3,), kwargs)
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "expected"),
+    [((1, 2), {}, False), ((1, 2, True), {}, True), ((1, 2), {"non_blocking": True}, True)],
+)
+def test_whether_a_copy_blocks(args, kwargs, expected):
+    assert module._non_blocking(args, kwargs) is expected
+
+
+def test_between_devices_both_streams_wait(gpu, copies):
+    x, y = torch.ones(4), torch.ones(4)
+    gpu.cuda.streams.of(1, 0)
+    accesses = [gpu.cuda.memory.access(x, is_write=False), gpu.cuda.memory.access(y, is_write=True)]
+    gpu.cuda.flush_calls()
+    gpu.monitor.calls.clear()
+    plan = copy_plan(module.CopyEnd(1), module.CopyEnd(0), non_blocking=False)
+    copies._launch_between(plan, 1, accesses, [x, y])
+    assert [call[:3] for call in gpu.monitor.calls if call[0] in {"wait_stream", "launch"}] == [
+        ("wait_stream", 1, 2), ("launch", 1, "aten::copy_"), ("wait_stream", 2, 1),
+    ]  # fmt: skip
+
+
+def test_record_stream_is_reported_with_the_exact_view(gpu, copies):
+    x = torch.ones(2, 3)
+    side = gpu.cuda.streams.of(0, 7)
+    copies.note_record(x, SimpleNamespace(cuda_stream=7, device_index=0))
+    (call,) = gpu.monitor.named("record_stream")
+    assert call[1:4] == (gpu.cuda.memory.allocation_of(x), gpu.cuda.memory.exact_view(x), side)
+
+
+def test_an_operator_that_fails_keeps_its_error(gpu, copies):
+    def fail(*_, **__):
+        raise ZeroDivisionError
+
+    dispatch = SimpleNamespace(call=fail, plan=None)
+    with pytest.raises(ZeroDivisionError):
+        copies._to_copy(dispatch, (torch.ones(2),), {})
+    assert not gpu.cuda.reporter.callbacks_suppressed

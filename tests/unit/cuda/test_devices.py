@@ -1,0 +1,78 @@
+"""The GPUs of this machine, and what this torch lacks to watch them."""
+
+import os
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+import torch.cuda._gpu_trace as gpu_trace
+
+from syncheck.cuda import devices
+from syncheck.errors import BackendError
+
+
+def test_to_ask_for_gpus_leaves_the_environment_as_it_was(monkeypatch):
+    seen = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: bool(seen.append(os.environ[devices._ASK_NVML])))
+    for before in (None, "0"):
+        monkeypatch.delenv(devices._ASK_NVML, raising=False)
+        if before is not None:
+            monkeypatch.setenv(devices._ASK_NVML, before)
+        assert devices.is_available() is False
+        assert os.environ.get(devices._ASK_NVML) == before
+    assert seen == ["1", "1"]
+
+
+@pytest.mark.parametrize(("count", "text"), [(1, "1 GPU"), (2, "2 GPUs")])
+def test_gpus_are_described(monkeypatch, count, text):
+    monkeypatch.setattr(torch.version, "cuda", "12.8")
+    monkeypatch.setattr(devices, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    assert devices.describe() == text
+
+
+@pytest.mark.parametrize(("cuda", "message"), [(None, "built without CUDA"), ("12.8", "finds no CUDA device")])
+def test_without_a_gpu_it_is_said_what_to_do(monkeypatch, cuda, message):
+    monkeypatch.setattr(torch.version, "cuda", cuda)
+    monkeypatch.setattr(devices, "is_available", lambda: False)
+    with pytest.raises(BackendError, match=message) as error:
+        devices.describe()
+    assert "--backend sim" in error.value.hint
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_torchs_own_sanitizer_excludes_ours(monkeypatch, enabled):
+    module = SimpleNamespace(cuda_sanitizer=SimpleNamespace(enabled=enabled))
+    monkeypatch.setitem(sys.modules, "torch.cuda._sanitizer", module)
+    if enabled:
+        with pytest.raises(BackendError, match="both cannot check one program"):
+            devices.check_sanitizer()
+    else:
+        devices.check_sanitizer()
+
+
+def test_what_a_torch_lacks_is_listed(monkeypatch):
+    monkeypatch.setattr(devices, "_c", SimpleNamespace())
+    monkeypatch.setattr(devices, "_driver", lambda: None)
+    monkeypatch.delattr(gpu_trace, "EventWaitCallbacks")
+    lacks = " ".join(devices.missing())
+    assert "_cuda_getCurrentRawStream" in lacks
+    assert "EventWaitCallbacks" in lacks
+    assert "every stream from outside counts as non-blocking" in lacks
+
+
+def test_without_a_driver_nothing_is_blocking_and_there_are_no_times(monkeypatch):
+    monkeypatch.setattr(devices, "_driver", lambda: None)
+    assert not devices.is_blocking(7)
+    assert devices.milliseconds(1, 2) is None
+
+
+@pytest.mark.parametrize(("flags", "status", "blocking"), [(0, 0, True), (1, 0, False), (0, 700, False)])
+def test_the_driver_says_which_streams_are_blocking(monkeypatch, flags, status, blocking):
+    def get_flags(handle, pointer):
+        pointer._obj.value = flags
+        return status
+
+    monkeypatch.setattr(devices, "_driver", lambda: SimpleNamespace(cuStreamGetFlags=get_flags))
+    assert devices.is_blocking(7) is blocking

@@ -1,0 +1,50 @@
+"""CUDA graphs: a capture records what its operators touch, a replay touches all of it at once."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from syncheck.cuda import devices
+from syncheck.cuda.graphs import Graphs
+
+
+@pytest.fixture
+def graphs(gpu, monkeypatch):
+    monkeypatch.setattr(devices, "current_device", lambda: 0)
+    cuda = gpu.cuda
+    made = Graphs(cuda.reporter, cuda.streams, cuda.captures)
+    return SimpleNamespace(
+        begin=made._capture_begin(lambda graph: None), end=made._capture_end(lambda graph: None),
+        replay=made._replay(lambda graph: None), gpu=gpu,
+    )  # fmt: skip
+
+
+def test_a_capture_and_its_replay(graphs):
+    gpu, graph, x = graphs.gpu, SimpleNamespace(), torch.ones(4)
+    gpu.current.handle = 7
+    graphs.begin(graph)
+    assert gpu.cuda.captures
+    x.add_(1)
+    graphs.end(graph)
+    assert not gpu.cuda.captures
+    graphs.replay(graph)
+    begin, end, replay = (gpu.monitor.named(name)[0] for name in ("capture_begin", "capture_end", "replay"))
+    assert begin[1] == end[1] == replay[1]
+    assert begin[2] == replay[2] == gpu.cuda.streams.of(0, 7)
+
+
+def test_a_graph_from_before_the_check_is_named(graphs):
+    graph = SimpleNamespace()
+    graphs.replay(graph)
+    graphs.end(graph)
+    gpu = graphs.gpu
+    assert gpu.report().incomplete == ("a CUDA graph was replayed that was captured before the check began",)
+    assert gpu.monitor.named("capture_end") == []
+    gpu.monitor.session._incomplete.clear()
+
+
+def test_what_is_suppressed_is_not_reported(graphs):
+    with graphs.gpu.cuda.reporter.suppressed():
+        graphs.begin(SimpleNamespace())
+    assert graphs.gpu.monitor.named("capture_begin") == []

@@ -1,0 +1,78 @@
+"""All streams that the program uses, by device and handle."""
+
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from syncheck.cuda.reporter import Reporter
+from syncheck.cuda.streams import NOT_SOLE, Streams
+from syncheck.instrument.findings import NewFindings
+from syncheck.instrument.sites import SiteTable
+
+
+class Monitor:
+    def __init__(self):
+        self.calls = []
+
+    def stream(self, *args, **kwargs):
+        self.calls.append(("stream", *args))
+
+
+@pytest.fixture
+def streams(on_cpu):
+    monitor = Monitor()
+    made = Streams(Reporter(monitor, SiteTable(), lambda _: None, NewFindings()))
+    made.monitor = monitor
+    return made
+
+
+def test_a_stream_is_announced_at_first_sight(streams):
+    default, side = streams.of(0, 0), streams.of(0, 7)
+    assert streams.of(0, 7) == side != default
+    assert [call[1:4] for call in streams.monitor.calls] == [(default, 0, 0), (side, 0, 7)]
+    assert (streams.device_of(side), streams.handle_of(side)) == (0, 7)
+    assert streams.default_stream(0) == default
+
+
+def test_the_legacy_handle_is_the_default_stream(streams):
+    assert streams.of(0, 1) == streams.of(0, 0)
+
+
+def test_the_per_thread_stream_is_another_in_each_thread(streams):
+    mine, others = streams.of(0, 2), []
+    thread = threading.Thread(target=lambda: others.append(streams.of(0, 2)))
+    thread.start()
+    thread.join()
+    assert streams.of(0, 2) == mine != others[0]
+
+
+def test_all_is_on_one_stream_until_another_comes(streams):
+    several = []
+    streams.on_several.append(lambda: several.append(1))
+    default = streams.of(0, 0)
+    assert streams.used(default)
+    assert streams.sole_stream == default
+    side = streams.of(0, 7)
+    assert streams.sole_stream == NOT_SOLE
+    assert not streams.used(side)
+    assert not streams.used(default)
+    assert several == [1]
+
+
+def test_the_first_side_stream_is_noted_once(streams):
+    seen = []
+    streams.on_side_stream.append(lambda: seen.append(1))
+    for handle in (0, 7, 8):
+        streams.of(0, handle)
+    assert seen == [1]
+    assert streams.saw_side_stream
+
+
+def test_an_object_stands_for_its_stream(streams, on_cpu):
+    side = streams.of(0, 7)
+    assert streams.of_object(SimpleNamespace(cuda_stream=7, device_index=0)) == side
+    assert streams.known(SimpleNamespace(cuda_stream=7, device_index=0)) == side
+    assert streams.known(SimpleNamespace(cuda_stream=9, device_index=0)) == 0
+    on_cpu.handle = 7
+    assert streams.of_object(None) == streams.current(0) == side

@@ -1,0 +1,73 @@
+"""What torch itself reports: records, waits and synchronizations."""
+
+import pytest
+import torch.cuda._gpu_trace as gpu_trace
+
+from syncheck.cuda import devices
+from syncheck.cuda.trace_handlers import TraceHandlers
+from syncheck.instrument.patching import Patches
+
+
+@pytest.fixture
+def handlers(gpu, monkeypatch):
+    monkeypatch.setattr(devices, "current_device", lambda: 0)
+    cuda = gpu.cuda
+    return TraceHandlers(cuda.reporter, cuda.streams, cuda.events, cuda.host, cuda.kept, cuda.captures)
+
+
+def test_records_and_waits_of_cpp_code_are_reported(gpu, handlers):
+    handlers._recorded(5, 7)
+    handlers._waited(5, 0)
+    event, side = gpu.cuda.events.of_handle(5), gpu.cuda.streams.of(0, 7)
+    assert gpu.monitor.named("record")[0][1:3] == (event, side)
+    assert gpu.monitor.named("wait")[0][1:3] == (event, 1)
+    assert str(gpu.monitor.named("wait")[0][4]) == ""
+
+
+def test_a_wait_for_an_event_from_before_says_nothing(gpu, handlers):
+    handlers._waited(99, 0)
+    handlers._event_synchronized(99)
+    assert gpu.monitor.named("wait") == gpu.monitor.named("sync_event") == []
+
+
+def test_synchronizations_are_reported(gpu, handlers):
+    handlers._recorded(5, 0)
+    handlers._stream_synchronized(0)
+    handlers._event_synchronized(5)
+    handlers._device_synchronized()
+    assert [call[0] for call in gpu.monitor.calls][-3:] == ["sync_stream", "sync_event", "sync_device"]
+
+
+def test_in_a_capture_a_wait_for_the_device_is_refused(gpu, handlers):
+    gpu.cuda.captures.begin()
+    handlers._device_synchronized()
+    gpu.cuda.captures.end()
+    assert gpu.monitor.named("sync_device") == []
+    assert gpu.monitor.named("sync_in_capture")[0][1] == "torch.cuda.synchronize()"
+
+
+def test_an_event_that_is_deleted_may_come_again(gpu, handlers):
+    handlers._recorded(5, 0)
+    first = gpu.cuda.events.of_handle(5)
+    handlers._event_deleted(5)
+    assert gpu.cuda.events.of_handle(5) != first
+
+
+def test_what_is_suppressed_is_known_already(gpu, handlers):
+    with gpu.cuda.reporter.suppressed():
+        handlers._recorded(5, 0)
+        handlers._device_synchronized()
+        handlers._stream_synchronized(0)
+    assert [call for call in gpu.monitor.calls if call[0] in {"record", "sync_device", "sync_stream"}] == []
+
+
+def test_handlers_take_the_place_of_the_registries_and_leave_it(handlers, monkeypatch):
+    heard, patches = [], Patches()
+    registry = gpu_trace.EventDeletionCallbacks
+    monkeypatch.setattr(registry, "callback_list", [heard.append])
+    before = registry.fire_callbacks
+    handlers.install(patches)
+    registry.fire_callbacks(5)
+    patches.undo()
+    assert heard == [5]  # who listened already is called first
+    assert registry.fire_callbacks == before
