@@ -5,40 +5,39 @@ import textwrap
 from types import SimpleNamespace
 
 from syncheck.lint import models
-from syncheck.lint.files import lines_of
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import N_DEVICES, Machine
 from syncheck.lint.interp.scope import Scope
-from syncheck.lint.interp.sites import Bindings, Places
+from syncheck.lint.interp.sites import Places
 from syncheck.lint.interp.values import Call, Constant, Symbol
 from syncheck.lint.lifetimes import by_reference_count
+from syncheck.lint.source_file import SourceFile
 from syncheck.rules.catalogue import CATALOGUE
 from tests.unit.recording import Recording
 
 ALL = frozenset(rule.code for rule in CATALOGUE)
 
 
-def new_program(source="", decisions=(), steps=4000):
+def new_program(source="", flipped=frozenset(), steps=4000):
     """Return the parts that follow a program; the imports of torch are made."""
     models.load()
-    source = textwrap.dedent(source)
-    tree = ast.parse(source)
-    places = Places("program.py", [line.rstrip("\n") for line in lines_of(source)], Bindings(tree, source))
+    file = SourceFile("program.py", textwrap.dedent(source))
+    places = Places(file)
     machine = Machine(ALL, places)
     recording = machine.session = Recording(machine.session, N_DEVICES)
     machine.assume_synchronized = lambda: recording.calls.append("all complete")
-    interpreter = Interpreter(machine, decisions, steps)
+    interpreter = Interpreter(machine, flipped, steps)
     scope = Scope()
     scope.names |= {"torch": Symbol("torch"), "dist": Symbol("torch.distributed"), "__name__": Constant("__main__")}
     return SimpleNamespace(
-        tree=tree, machine=machine, interpreter=interpreter, scope=scope, recording=recording, places=places,
+        tree=file.tree, machine=machine, interpreter=interpreter, scope=scope, recording=recording, places=places,
         calls=recording.calls,
     )  # fmt: skip
 
 
-def follow(source, decisions=(), steps=4000):
+def follow(source, flipped=frozenset(), steps=4000):
     """Follow a program as a script; what it holds at its end lives on."""
-    program = new_program(source, decisions, steps)
+    program = new_program(source, flipped, steps)
     with by_reference_count():
         program.interpreter.run(program.tree.body, program.scope)
     return program

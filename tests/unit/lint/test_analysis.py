@@ -5,12 +5,15 @@ import textwrap
 import pytest
 
 from syncheck.lint.analysis import RULES, Analysis
+from syncheck.lint.source_file import SourceFile
+
+
+def analysis(source):
+    return Analysis(SourceFile("program.py", source))
 
 
 def found(source):
-    return [
-        (f.rule.code, f.place.frame.line) for f in Analysis("program.py", textwrap.dedent(source).lstrip()).findings()
-    ]
+    return [(f.rule.code, f.place.frame.line) for f in analysis(textwrap.dedent(source).lstrip()).findings()]
 
 
 RACE = """
@@ -32,14 +35,14 @@ def test_a_function_is_followed_by_itself_unless_the_script_reaches_it():
 
 
 def test_findings_are_of_the_linter_and_counted_once():
-    findings = Analysis("program.py", FUNCTION + "for _ in range(3):\n    f()\n").findings()
+    findings = analysis(FUNCTION + "for _ in range(3):\n    f()\n").findings()
     (finding,) = (finding for finding in findings if finding.rule.code == "SYN101")
     assert (finding.source, finding.count) == ("lint", 1)
 
 
 def test_what_is_no_python_is_refused():
     with pytest.raises(SyntaxError):
-        Analysis("program.py", "def (")
+        analysis("def (")
 
 
 def test_methods_are_followed_on_an_object_of_which_any_method_may_have_been_called():
@@ -106,7 +109,7 @@ def test_a_stream_context_that_does_not_apply_is_blamed_where_it_begins():
     with torch.cuda.stream(s):
         y = x * 2
     """
-    (finding,) = Analysis("program.py", textwrap.dedent(source).lstrip()).findings()
+    (finding,) = analysis(textwrap.dedent(source).lstrip()).findings()
     assert (finding.rule.code, finding.place.frame.line, finding.related[0].frame.line) == ("SYN501", 4, 5)
 
 
@@ -116,5 +119,5 @@ def test_a_program_that_never_ends_is_followed_for_a_while():
 
 def test_the_rules_are_those_of_the_session_and_of_the_source():
     codes = {rule.code for rule in RULES}
-    assert {"SYN101", "SYN801", "SYN804"} <= codes
+    assert {"SYN101", "SYN406", "SYN804"} <= codes
     assert not {"SYN802", "SYN904"} & codes

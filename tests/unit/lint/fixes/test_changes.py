@@ -6,7 +6,7 @@ import stat
 import pytest
 
 from syncheck.config.options import Options
-from syncheck.lint.fixes.changes import change
+from syncheck.lint.fixes.changes import Changes, change
 
 RACE = b"""\
 import torch
@@ -30,12 +30,12 @@ def changed(path, kind, **options):
 
 
 def test_a_file_is_repaired(file):
-    assert changed(file, "fix") == ""
+    assert changed(file, "fix") == Changes()
     assert b"wait_stream" in file.read_bytes()
 
 
 def test_a_diff_changes_nothing(file):
-    diff = changed(file, "diff")
+    diff = changed(file, "diff").diff
     assert diff.startswith("--- a.py\n+++ a.py\n")
     assert "+    s.wait_stream(torch.cuda.default_stream())\n" in diff
     assert file.read_bytes() == RACE
@@ -70,5 +70,5 @@ def test_files_that_cannot_be_changed_are_left_alone(file, name, data):
 
 
 def test_a_file_that_is_gone_is_no_error(file):
-    assert changed(file.with_name("gone.py"), "fix") == ""
+    assert changed(file.with_name("gone.py"), "fix") == Changes()
     assert list(file.parent.iterdir()) == [file]

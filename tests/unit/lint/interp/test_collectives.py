@@ -63,8 +63,13 @@ def test_tensors_of_the_host_are_read_and_written_by_it():
     assert calls[-1] == "sync e1"
 
 
-def test_whether_it_is_asynchronous_may_not_be_known():
-    assert calls_of("dist.all_reduce(x, async_op=unknown)\nx.add_(1)", X) == ["launch cuda:0 add_"]
+@pytest.mark.parametrize(("flipped", "stream"), [(frozenset(), "s1"), (frozenset({0}), "cuda:0")])
+def test_whether_it_is_asynchronous_is_decided_where_it_is_not_known(flipped, stream):
+    calls = calls_of("dist.all_reduce(x, async_op=unknown)\nx.add_(1)", X, flipped=flipped)
+    assert [call for call in calls if "launch" in call] == [
+        f"launch {stream} c10d::allreduce_ w1",
+        "launch cuda:0 add_ w1",
+    ]
 
 
 def test_what_is_coalesced_is_not_followed():
@@ -80,4 +85,4 @@ def test_a_handle_that_unknown_code_has_counts_as_waited_for():
 def test_other_functions_are_not_collectives():
     program = follow(X + "r = dist.get_rank()")
     assert constant("r", X + "r = dist.get_rank()") == "unknown"
-    assert program.interpreter.collectives.call("get_rank", None) is None
+    assert program.interpreter.collectives.call("get_rank", None, is_async=False) is None

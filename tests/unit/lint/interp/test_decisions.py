@@ -11,33 +11,53 @@ def condition(text):
     return ast.parse(text, mode="eval").body
 
 
-def test_open_conditions_are_true_unless_given_otherwise():
-    decisions = Decisions((False,))
-    assert [decisions.decide(condition(text)) for text in ("a", "b", "c")] == [False, True, True]
-    assert decisions.count == 3
+def decided(decisions, *texts):
+    return [decisions.decide(condition(text)) for text in texts]
+
+
+def test_open_conditions_are_as_usual_unless_flipped():
+    decisions = Decisions(frozenset({0, 2}))
+    assert decided(decisions, "a", "b") == [False, True]
+    assert decisions.decide(condition("c"), usual=False) is True
+    assert decisions.decide(condition("d"), usual=False) is False
 
 
 def test_the_same_condition_is_decided_in_the_same_way():
-    decisions = Decisions((False, True))
-    assert decisions.decide(condition("a.b > 1")) is False
-    assert decisions.decide(condition("c")) is True
-    assert decisions.decide(condition("a.b>1")) is False
-    assert decisions.count == 2
+    decisions = Decisions(frozenset({0}))
+    assert decided(decisions, "a.b > 1", "c", "a.b>1") == [False, True, False]
+    assert decisions.decide(condition("a.b > 1"), usual=False) is False
 
 
-@pytest.mark.parametrize("given", [True, False])
-def test_its_negation_is_decided_the_other_way(given):
-    decisions = Decisions((given,))
-    assert decisions.decide(condition("not a")) is given
-    assert decisions.decide(condition("a")) is not given
-    assert decisions.count == 1
+@pytest.mark.parametrize("flipped", [frozenset(), frozenset({0})])
+def test_its_negation_is_decided_the_other_way(flipped):
+    decisions = Decisions(flipped)
+    given = not flipped
+    assert decided(decisions, "not a", "a", "not a") == [given, not given, given]
 
 
 def test_a_name_that_is_bound_again_opens_its_conditions():
-    decisions = Decisions((False, True, False))
-    for text in ("a", "ab"):
-        decisions.decide(condition(text))
+    decisions = Decisions(frozenset({0, 1}))
+    assert decided(decisions, "a", "ab") == [False, False]
     decisions.forget("a")
-    assert decisions.decide(condition("ab")) is True
-    assert decisions.decide(condition("a")) is False
-    assert decisions.count == 3
+    assert decided(decisions, "ab", "a") == [False, True]
+
+
+def test_other_paths_flip_all_of_few_conditions():
+    decisions = Decisions()
+    decided(decisions, "a", "b")
+    assert decisions.others() == [frozenset({0, 1}), frozenset({0}), frozenset({1})]
+
+
+def test_other_paths_flip_many_conditions_together_and_alone():
+    decisions = Decisions()
+    decided(decisions, *"abcd")
+    assert decisions.others() == [frozenset(range(4)), *(frozenset({n}) for n in range(4))]
+
+
+def test_guards_come_after_branches_and_what_prepares_comes_last():
+    decisions = Decisions()
+    decided(decisions, "before")
+    decisions.begin()
+    decisions.decide(condition("guard"), usual=False)
+    decided(decisions, "branch")
+    assert decisions.others() == [frozenset({2}), frozenset({1}), frozenset({0})]

@@ -4,7 +4,8 @@ import ast
 
 import pytest
 
-from syncheck.lint.interp.sites import UNKNOWN_PLACE, Bindings, Places, span
+from syncheck.lint.interp.sites import UNKNOWN_PLACE, Places, span
+from syncheck.lint.source_file import SourceFile
 from syncheck.rules.catalogue import CATALOGUE
 
 SOURCE = """\
@@ -16,17 +17,17 @@ def f():
     return (x
         .wait())
 """
-TREE = ast.parse(SOURCE)
+FILE = SourceFile("program.py", SOURCE)
 
 
 @pytest.fixture
 def places():
-    return Places("program.py", SOURCE.splitlines(), Bindings(TREE, SOURCE))
+    return Places(FILE)
 
 
 def node(text):
     return next(
-        found for found in ast.walk(TREE) if isinstance(found, ast.Call) and ast.unparse(found).startswith(text)
+        found for found in ast.walk(FILE.tree) if isinstance(found, ast.Call) and ast.unparse(found).startswith(text)
     )
 
 

@@ -14,7 +14,8 @@ def test_clocks_are_read(clock):
 
 
 def test_timeit_reads_a_clock_around_its_call():
-    assert calls_of("timeit.timeit(lambda: x.sin_())", T + X) == [
+    calls = calls_of("timeit.timeit(lambda: x.sin_())", T + X)
+    assert [call for call in calls if call != "is_pending"] == [
         "clock",
         "launch cuda:0 sin_ w1",
         "clock",
