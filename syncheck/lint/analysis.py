@@ -11,6 +11,7 @@ from syncheck.findings import Finding, merge_equal
 from syncheck.lint import models, side_streams
 from syncheck.lint.callers import consume
 from syncheck.lint.certainty import judged, one_for_each_clock
+from syncheck.lint.classes import Method, between_methods, order
 from syncheck.lint.interp import transfers
 from syncheck.lint.interp.control_flow import Jump, Raised, TooLongError
 from syncheck.lint.interp.decisions import Flipped
@@ -61,6 +62,7 @@ _ITERATING = frozenset({"__next__", "next"})
 _LOADING = _ITERATING | {"__iter__"}
 _MOST_CALLS = 3
 _MOST_PATHS = 8
+_MOST_CLASS_PATHS = 3
 _STEPS = 4000
 
 
@@ -91,6 +93,7 @@ class Analysis:
         self._anchors = anchor_lines(source.text)
         self._attributes: dict[ast.ClassDef, dict[str, list[ast.expr | None]]] = {}
         self._followed: set[ast.AST] = set()
+        self._used_by_script: set[ast.AST] = set()
 
     def findings(self) -> tuple[Finding, ...]:
         """Return all findings."""
@@ -99,6 +102,7 @@ class Analysis:
 
     def _findings(self) -> tuple[Finding, ...]:
         found: list[Finding] = list(self._paths(self._run_script, is_script=True)) if self._is_script() else []
+        self._used_by_script = set(self._followed)
         for function, kind in self._functions():
             was_followed = function in self._followed
             if (was_followed and not _has_defaults(function)) or not self._can_matter(function):
@@ -106,6 +110,9 @@ class Analysis:
             known = {(finding.rule, finding.place.frame.line) for finding in found}
             alone = self._paths(partial(self._run_function, function, kind), is_script=False)
             found += [f for f in alone if not was_followed or (f.rule, f.place.frame.line) not in known]
+        for statement in flat(self._tree.body):
+            if isinstance(statement, ast.ClassDef) and self._has_anchor_word(statement):
+                found += self._in_class(statement, found)
         if side_streams.WORD in self._source.text:
             found += list(side_streams.findings(self._tree, Places(self._source), found))
         return tuple(replace(finding, count=1, source="lint") for finding in merge_equal(one_for_each_clock(found)))
@@ -114,6 +121,16 @@ class Analysis:
         if self._is_thorough or self._is_loader(function):
             return True
         return self._has_anchor_word(function) and has_anchor(function)
+
+    def _in_class(self, kind: ast.ClassDef, known: list[Finding]) -> list[Finding]:
+        """Return what the methods of a class do wrong together."""
+        steps = order(kind)
+        if not steps or self._used_by_script & {step for step in kind.body if isinstance(step, Method)}:
+            return []  # the file itself shows in which order they are called
+        findings, others = self._follow(partial(self._run_class, kind, steps), frozenset(), always=True)
+        for flipped in others[: _MOST_CLASS_PATHS - 1]:
+            findings += self._follow(partial(self._run_class, kind, steps), flipped)[0]
+        return list(between_methods(findings, known))
 
     def _is_script(self) -> bool:
         """Return whether the file does anything by itself, beyond definitions."""
@@ -154,8 +171,14 @@ class Analysis:
                 return
             findings, _ = self._follow(follow, waiting.pop(0))
 
-    def _follow(self, follow: Follow, flipped: Flipped) -> tuple[list[Finding], list[Flipped]]:
-        """Follow a program on one path; return what was found, and the other paths that are worth a look."""
+    def _follow(self, follow: Follow, flipped: Flipped, *, always: bool = False) -> tuple[list[Finding], list[Flipped]]:
+        """Follow a program on one path; return what was found, and the other paths that are worth a look.
+
+        Args:
+            follow: follows it.
+            flipped: see `Decisions`.
+            always: other paths are worth a look even if this one met nothing that a finding begins with.
+        """
         places = Places(self._source)
         machine = Machine(_CODES, places)
         interpreter = self._interpreter_of(machine, flipped, _STEPS)
@@ -169,7 +192,7 @@ class Analysis:
                 raise
         report = machine.session.report(places)
         self._followed |= interpreter.calls.followed
-        others = interpreter.decisions.others() if machine.n_relevant else []
+        others = interpreter.decisions.others() if machine.n_relevant or always else []
         unsure = {places.place(site).frame for site in machine.unsure}
         found = [
             _as_seen_in_source(finding)
@@ -188,14 +211,19 @@ class Analysis:
         scope.names["__name__"] = Constant("__main__")
         interpreter.run(self._tree.body, scope)
 
-    def _run_function(
-        self, function: ast.FunctionDef | ast.AsyncFunctionDef, kind: ast.ClassDef | None, interpreter: Interpreter
-    ) -> None:
+    def _scope(self, interpreter: Interpreter) -> LazyScope:
+        """Return the names of the file, as a function that is followed alone sees them."""
+
         def define(statement: ast.stmt, inside: Scope) -> None:
             interpreter.run([statement], inside)
             inside.names = {name: _forget(value) for name, value in inside.names.items()}
 
-        scope = LazyScope(self._definitions, define)
+        return LazyScope(self._definitions, define)
+
+    def _run_function(
+        self, function: ast.FunctionDef | ast.AsyncFunctionDef, kind: ast.ClassDef | None, interpreter: Interpreter
+    ) -> None:
+        scope = self._scope(interpreter)
         if kind is None:
             found = scope.find(function.name)
             self._call(interpreter, found if isinstance(found, Function) else Function(function, scope), [])
@@ -209,6 +237,25 @@ class Analysis:
         args: list[Value] = [self._instance(interpreter, made, function)] if _takes_self(member) else []
         interpreter.decisions.begin()
         self._call(interpreter, member, args)
+
+    def _run_class(self, kind: ast.ClassDef, steps: list[Method], interpreter: Interpreter) -> None:
+        made = self._scope(interpreter).find(kind.name)
+        if not isinstance(made, Class):
+            return
+        instance = Instance(made)
+        begin = made.find("__init__")
+        if isinstance(begin, Function):
+            with contextlib.suppress(Raised):
+                interpreter.call_function(begin, Call(begin.node, [instance], {}, is_complete=False))
+        interpreter.decisions.begin()
+        interpreter.machine.assume_synchronized()
+        for step in steps:
+            member = made.members.get(step.name)
+            if isinstance(member, Function):
+                with contextlib.suppress(Raised):
+                    result = interpreter.call_function(member, Call(step, [instance], {}, is_complete=False))
+                    consume(interpreter, result, step)
+                    del result
 
     def _call(self, interpreter: Interpreter, function: Function, args: list[Value]) -> None:
         interpreter.machine.assume_synchronized()

@@ -1,0 +1,61 @@
+"""Classes as a whole: the constructor, then every method in an order that callers may choose, twice.
+
+What one method leaves for another is compared so. A caller that keeps the rules of a class waits whenever it can, so
+after each method come those that do nothing but wait; what is wrong even then is wrong for that caller, too.
+"""
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from syncheck.findings import Finding
+from syncheck.lint.prefilter import has_anchor
+from syncheck.rules.model import Severity
+
+Method = ast.FunctionDef | ast.AsyncFunctionDef
+_CALLED_BY_PYTHON = frozenset({"__call__", "__iter__", "__next__", "__enter__"})
+_AT_THE_END = frozenset("close shutdown destroy reset clear stop cleanup flush finish finalize".split())
+_WAITING = frozenset({"wait", "wait_stream", "wait_event", "synchronize"})
+_WORKING = frozenset({"non_blocking", "copy_", "async_op"})
+_BETWEEN_METHODS = frozenset({"SYN101", "SYN102", "SYN103", "SYN104", "SYN201", "SYN301", "SYN302", "SYN601", "SYN602"})
+"""Rules about what one part of a program leaves for another."""
+_MOST_METHODS = 24
+
+
+def order(kind: ast.ClassDef) -> list[Method]:
+    """Return the methods of a class in the order in which they are followed; empty if none leaves anything."""
+    methods = [node for node in kind.body if isinstance(node, Method)]
+    public = [method for method in methods if _is_public(method)]
+    if len(public) < 2 or len(public) > _MOST_METHODS or not any(has_anchor(method) for method in methods):
+        return []
+    last = [method for method in public if method.name in _AT_THE_END]
+    first = [method for method in public if method not in last]
+    waiting = [method for method in public if _only_waits(method)]
+    working = [method for method in (*first, *last) if method not in waiting]
+    once = [step for method in working for step in (method, *waiting)]
+    return [*once, *once]
+
+
+def _is_public(method: Method) -> bool:
+    decorators = {ast.unparse(decorator) for decorator in method.decorator_list}
+    is_plain = not decorators & {"staticmethod", "classmethod", "property", "cached_property", "abstractmethod"}
+    takes_self = bool(method.args.args) and method.args.args[0].arg == "self"
+    return is_plain and takes_self and (not method.name.startswith("_") or method.name in _CALLED_BY_PYTHON)
+
+
+def _only_waits(method: Method) -> bool:
+    """Return whether a method waits, and starts nothing."""
+    words = {node.attr for node in ast.walk(method) if isinstance(node, ast.Attribute)}
+    words |= {node.arg for node in ast.walk(method) if isinstance(node, ast.keyword) and node.arg}
+    has_block = any(isinstance(node, ast.With | ast.AsyncWith) for node in ast.walk(method))
+    return bool(words & _WAITING) and not words & _WORKING and not has_block
+
+
+def between_methods(findings: Iterable[Finding], known: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield what only several methods show together, and was not found in one: it rests on the order of the calls."""
+    said = {(finding.rule, finding.place.frame.line) for finding in known}
+    for finding in findings:
+        functions = {place.frame.function for place in (finding.place, *finding.related)}
+        is_new = (finding.rule, finding.place.frame.line) not in said
+        if finding.rule.code in _BETWEEN_METHODS and len(functions) > 1 and is_new:
+            yield replace(finding, level=Severity.WARNING)

@@ -1,0 +1,102 @@
+"""Classes as a whole: what one method leaves for another."""
+
+import textwrap
+
+import pytest
+
+from syncheck.lint.engine import lint_source
+from syncheck.lint.files import Text
+
+
+def found(source):
+    result = lint_source("m.py", Text(textwrap.dedent(source)))
+    assert not result.problem, result.problem
+    return [(f.rule.code, f.level, f.place.frame.line) for f in result.findings]
+
+
+TRACER = """
+    import torch
+
+    class Tracer:
+        def __init__(self, path, most):
+            self.path, self.most = path, most
+            self.records = []
+            self.stopped = False
+
+        def advance(self, step):
+            self.step = step
+            if self.step >= self.most:
+                self.stopped = True
+
+        def record(self, indices, layer):
+            if self.stopped:
+                return
+            self.records.append(self._entry(indices.to("cpu", torch.int32, non_blocking=True), layer))
+
+        def _entry(self, tensor, layer):
+            entry = {{"layer": layer, "count": int(tensor.shape[0]), "tensor": tensor}}
+            return entry
+
+        def write(self, file):
+            {}
+            if not self.records:
+                return
+            for entry in self.records:
+                file.write(entry.pop("tensor").tolist())
+            self.records.clear()
+"""
+
+
+def test_what_one_method_reads_another_may_still_be_copying():
+    assert found(TRACER.format("pass")) == [("SYN301", "warning", 29)]
+
+
+def test_a_method_that_waits_for_what_another_copies_is_right():
+    assert not found(TRACER.format("torch.cuda.synchronize()"))
+
+
+PREFETCH = """
+    import torch
+
+    class Prefetch:
+        def __init__(self):
+            self.stream = torch.cuda.Stream()
+            self.batch = None
+
+        def start(self, host):
+            self.stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(self.stream):
+                self.batch = host.cuda(non_blocking=True)
+
+        def use(self):
+            {}
+            return self.batch * 2
+
+        def {}(self):
+            torch.cuda.current_stream().wait_stream(self.stream)
+"""
+
+
+def test_a_result_that_is_used_without_a_wait_is_found():
+    source = PREFETCH.format("pass", "other").replace("current_stream().wait_stream(self.stream)", "current_stream()")
+    assert ("SYN101", "warning", 16) in found(source)
+
+
+@pytest.mark.parametrize(
+    ("first", "name"), [("torch.cuda.current_stream().wait_stream(self.stream)", "other"), ("pass", "wait")]
+)
+def test_a_caller_keeps_the_rules_of_a_class(first, name):
+    assert not found(PREFETCH.format(first, name))
+
+
+def test_the_order_that_the_file_itself_shows_is_the_one():
+    source = (
+        TRACER.format("pass")
+        + """
+    tracer = Tracer("here", 3)
+    tracer.record(torch.ones(4, device="cuda"), 0)
+    torch.cuda.synchronize()
+    tracer.write(open("x", "w"))
+    """
+    )
+    assert not found(source)
