@@ -202,7 +202,7 @@ class Analysis:
         ]
         guesses = {places.place(site).frame: is_likely for site, is_likely in machine.guesses.items()}
         copies = {places.place(site).frame for site in machine.assumed_copies}
-        return list(judged(found, guesses, copies, self._tree)), others
+        return list(judged(found, guesses, copies, self._tree, has_chosen=interpreter.decisions.are_open)), others
 
     # -- what is followed
 

@@ -17,7 +17,12 @@ _OF_THE_HOST = frozenset("cpu host launch dispatch enqueue submit compile".split
 
 
 def judged(
-    findings: Iterable[Finding], guesses: Mapping[Frame, bool], copies: Set[Frame], tree: ast.Module
+    findings: Iterable[Finding],
+    guesses: Mapping[Frame, bool],
+    copies: Set[Frame],
+    tree: ast.Module,
+    *,
+    has_chosen: bool,
 ) -> Iterator[Finding]:
     """Yield the findings that are to be reported, each with its level.
 
@@ -26,6 +31,7 @@ def judged(
         guesses: where unknown code may have left work running, and whether its name says so.
         copies: where something is copied from a GPU, if it lies on one.
         tree: the file.
+        has_chosen: conditions on the path are not known.
     """
     findings = list(findings)
     for finding in findings:
@@ -37,7 +43,7 @@ def judged(
             any(place.frame in copies for place in finding.related) or not _is_measured(finding.place.frame, tree)
         ):
             continue
-        if finding.rule.code == "SYN902" and _is_elsewhere(finding):
+        if finding.rule.code == "SYN902" and has_chosen and _is_elsewhere(finding):
             yield replace(finding, level=Severity.WARNING)
             continue
         likely = [guesses[place.frame] for place in finding.related if place.frame in guesses]

@@ -13,7 +13,7 @@ from syncheck.lint.prefilter import has_anchor
 from syncheck.rules.model import Severity
 
 Method = ast.FunctionDef | ast.AsyncFunctionDef
-_CALLED_BY_PYTHON = frozenset({"__call__", "__iter__", "__next__", "__enter__"})
+_CALLED_BY_PYTHON = frozenset({"__call__", "__iter__", "__next__", "__enter__", "__exit__"})
 _AT_THE_END = frozenset("close shutdown destroy reset clear stop cleanup flush finish finalize".split())
 _WAITING = frozenset({"wait", "wait_stream", "wait_event", "synchronize"})
 _WORKING = frozenset({"non_blocking", "copy_", "async_op"})

@@ -89,6 +89,11 @@ def test_a_caller_keeps_the_rules_of_a_class(first, name):
     assert not found(PREFETCH.format(first, name))
 
 
+def test_a_class_that_waits_when_its_block_ends_is_right():
+    source = PREFETCH.format("pass", "other").replace("def other(self):", "def __exit__(self, *error):")
+    assert not found(source)
+
+
 def test_the_order_that_the_file_itself_shows_is_the_one():
     source = (
         TRACER.format("pass")

@@ -849,3 +849,28 @@ def test_an_event_behind_a_copy_to_the_gpu_is_no_host_wait():
     assert "SYN407" not in [
         code for code, _ in found(SELF.replace("host.copy_(x", "x.copy_(host").format("done.wait()"))
     ]
+
+
+CAPTURE = """
+import torch
+
+def positive(x, dense):
+    {}
+    return x[x > 0]
+
+graph = torch.cuda.CUDAGraph()
+x = torch.ones(4, device="cuda")
+side = torch.cuda.Stream()
+side.wait_stream(torch.cuda.current_stream())
+with torch.cuda.stream(side):
+    y = x * 2
+torch.cuda.current_stream().wait_stream(side)
+with torch.cuda.graph(graph):
+    y = positive(x, settings.dense)
+"""
+
+
+@pytest.mark.parametrize(("test", "level"), [("pass", "error"), ("if dense:\n        return x", "warning")])
+def test_what_a_capture_calls_may_not_be_called_so(test, level):
+    result = lint_source("m.py", Text(CAPTURE.format(test)))
+    assert [(f.rule.code, f.level) for f in result.findings] == [("SYN902", level)]

@@ -22,6 +22,11 @@ class Decisions:
         self._guards: list[bool] = []
         self._n_before = 0
 
+    @property
+    def are_open(self) -> bool:
+        """Whether any condition had to be decided."""
+        return bool(self._guards)
+
     def decide(self, test: ast.expr, *, usual: bool = True) -> bool:
         """Return whether a condition is taken to be true; `usual`: how it is decided at first."""
         negated = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
