@@ -502,9 +502,11 @@ def test_an_external_event_belongs_to_others():
         """
         import torch
 
-        def capture(graph):
-            event = torch.cuda.Event(enable_timing=True, external=True)
-            event.wait()
+        def capture(graph, x):
+            event = torch.cuda.Event(external=True)
+            with torch.cuda.graph(graph):
+                event.record()
+            graph.replay()
             event.synchronize()
         """
     )
