@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
 
-from syncheck import files
 from syncheck.config.options import Options
-from syncheck.descriptors import Descriptor
 from syncheck.errors import BackendError
 from syncheck.findings import Report
+from syncheck.system import files
+from syncheck.system.descriptors import Descriptor
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from syncheck import files
 from syncheck.commands.overlap import recorded
 from syncheck.commands.timeline import draw_run
 from syncheck.config.options import Options
@@ -18,6 +17,7 @@ from syncheck.run import launcher
 from syncheck.run.process import make_run, new_session, run_ranks, shown
 from syncheck.run.spawned import sender
 from syncheck.run.trace import codec
+from syncheck.system import files
 
 
 def run(

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from syncheck import files
 from syncheck.config.options import Options
 from syncheck.errors import BackendError
 from syncheck.findings import Report
@@ -13,6 +12,7 @@ from syncheck.overlap import timeline, wording
 from syncheck.overlap.analysis import analyze
 from syncheck.overlap.recorder import Recorder
 from syncheck.report import html, perfetto
+from syncheck.system import files
 
 _UNSAFE = re.compile(r"[^\w.-]+")
 _LONGEST = 180

@@ -5,10 +5,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from syncheck import files
 from syncheck.config.kinds import Kind
 from syncheck.config.options import BY_NAME, SETTINGS, Options, Setting, settings_of
 from syncheck.errors import ConfigError, nearest
+from syncheck.system import files
 
 Layer: TypeAlias = tuple[tuple[str, Any], ...]
 """Settings of one source: (field of `Options`, value)."""

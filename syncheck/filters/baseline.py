@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from syncheck import files
 from syncheck.errors import ConfigError
 from syncheck.findings import Finding
 from syncheck.paths import real
+from syncheck.system import files
 
 _VERSION = 1
 

@@ -7,9 +7,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from syncheck import files, serialization
+from syncheck import serialization
 from syncheck.lint import places
 from syncheck.lint.result import Result
+from syncheck.system import files
 from syncheck.version import __version__
 
 _FORMAT = 6

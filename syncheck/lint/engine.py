@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 
-from syncheck import files as disk
 from syncheck.config.options import Options
 from syncheck.filters import comments
 from syncheck.filters.comments import Statements
@@ -21,6 +20,7 @@ from syncheck.lint.result import Result
 from syncheck.lint.source_file import SourceFile
 from syncheck.paths import shown as shown_path
 from syncheck.rules.model import Rule
+from syncheck.system import files as disk
 
 NO_EXTENSIONS = Extensions((), (), "")
 _FEW = 16

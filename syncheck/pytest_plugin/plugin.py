@@ -272,8 +272,8 @@ class Checker:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     def _write(self, options: "Options") -> None:
-        from syncheck import files
         from syncheck.report.render import render
+        from syncheck.system import files
 
         if self._baseline is not None and options.write_baseline:
             with as_usage():

@@ -21,10 +21,10 @@ from types import FrameType
 from typing import NoReturn
 
 from syncheck import serialization
-from syncheck.descriptors import Descriptor, moved_up
 from syncheck.findings import Place
 from syncheck.ranks import writer
 from syncheck.source.frames import frames_of_threads
+from syncheck.system.descriptors import Descriptor, moved_up
 
 MARK = "hang"
 """Name of the file by which a rank reports to the others that the job hangs."""

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from syncheck import serialization
-from syncheck.descriptors import Descriptor
 from syncheck.findings import Place, Report
 from syncheck.hb.ids import SiteId
 from syncheck.ranks.signature import Digest, Group, Signature
+from syncheck.system.descriptors import Descriptor
 from syncheck.version import __version__
 
 FORMAT = 1

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NoReturn, Protocol
 
-from syncheck import paths, signals
+from syncheck import paths
 from syncheck.config.options import Options
-from syncheck.descriptors import Reserve
 from syncheck.errors import BackendError
 from syncheck.filters import ignore_block
 from syncheck.filters.policy import Policy
@@ -24,6 +23,8 @@ from syncheck.run.trace.codec import TraceWriter
 from syncheck.sanitizer.collector import Checkpoint, OnFinding
 from syncheck.sanitizer.monitor import Monitor
 from syncheck.sanitizer.session import Session
+from syncheck.system import signals
+from syncheck.system.descriptors import Reserve
 
 real_exit = os._exit
 

@@ -4,12 +4,12 @@ import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from syncheck import files as disk
 from syncheck.config.options import Options
 from syncheck.lint import files
 from syncheck.lint.fixes.repair import repair, with_ignores
 from syncheck.lint.prefilter import can_matter
 from syncheck.paths import shown as shown_path
+from syncheck.system import files as disk
 
 
 @dataclass(slots=True)

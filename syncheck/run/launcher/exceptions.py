@@ -12,7 +12,7 @@ from contextlib import suppress
 from types import SimpleNamespace, TracebackType
 from typing import Any
 
-from syncheck import signals
+from syncheck.system import signals
 
 _INTERRUPTED = 128 + signal.SIGINT  # what a shell makes of [exit_sigint]
 

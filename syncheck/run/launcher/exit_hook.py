@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn, Self
 
-from syncheck import signals
+from syncheck.system import signals
 
 from .state import in_main_thread
 

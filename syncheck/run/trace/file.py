@@ -5,7 +5,7 @@ import zlib
 from pathlib import Path
 from time import monotonic
 
-from syncheck.descriptors import Descriptor
+from syncheck.system.descriptors import Descriptor
 
 _GZIP = 31
 """Of `zlib.compressobj`: with the header and the trailer of a gzip file."""

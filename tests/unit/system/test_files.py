@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from syncheck import files
+from syncheck.system import files
 
 
 def names(folder):

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from syncheck import signals
+from syncheck.system import signals
 from tests.unit.test_cli import RACE, syncheck
 
 WORKING = """

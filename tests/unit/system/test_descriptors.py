@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from syncheck.descriptors import Descriptor, Reserve
+from syncheck.system.descriptors import Descriptor, Reserve
 from tests.unit.test_cli import RACE, syncheck
 
 DAEMON = (
