@@ -17,6 +17,8 @@ SAMPLES = {
     "extend_select": ('["unordered-read"]', ["unordered-read"], ("unordered-read",)),
     "ignore": ('["SYN303"]', ["SYN303"], ("SYN303",)),
     "per_file_ignores": ('{ "tests/*" = ["SYN7"] }', None, (("tests/*", ("SYN7",)),)),
+    "rules": ('["acme.rules"]', ["acme.rules"], ("acme.rules",)),
+    "models": ('["acme.gpu"]', ["acme.gpu"], ("acme.gpu",)),
     "third_party": ('"off"', "off", "off"),
     "fail_on": ('"error"', "error", Severity.ERROR),
     "max_findings": ("20", "20", 20),
@@ -89,7 +91,7 @@ def test_the_command_line_can_say_it(name, tmp_path):
 @pytest.mark.parametrize("name", [name for name in IN_FILE if SAMPLES[name][1] is not None])
 def test_the_environment_can_say_it_and_is_stronger_than_a_file(name, tmp_path, monkeypatch):
     _, words, value = SAMPLES[name]
-    word = ",".join(words) if name in {"select", "extend_select", "ignore"} else words
+    word = ",".join(words) if name in {"select", "extend_select", "ignore", "rules", "models"} else words
     word = words[0] if name == "exclude" else str(word)
     monkeypatch.setenv(f"SYNCHECK_{name.upper()}", word)
     (tmp_path / "pyproject.toml").write_text("[tool.syncheck]\ndevices = 7\nfail-on = 'advice'\n")
