@@ -4,8 +4,11 @@ Calls are one line each: streams are "cuda:0" for a default one, else "s1", "s2"
 was allocated, "r" or "w" before it for a read or a write, which stands for both; events are "e1", "e2".
 """
 
-UNSHOWN = frozenset("view describe_allocation name name_at object_created object_destroyed event stream".split())
-"""Calls that only announce things."""
+UNSHOWN = frozenset(
+    """view describe_allocation name name_at object_created object_destroyed event stream host release acquire
+    acquire_all""".split()
+)
+"""Calls that only announce things, or order threads."""
 
 
 class Recording:

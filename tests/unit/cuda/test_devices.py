@@ -54,7 +54,7 @@ def test_torchs_own_sanitizer_excludes_ours(monkeypatch, enabled):
 
 def test_what_a_torch_lacks_is_listed(monkeypatch):
     monkeypatch.setattr(devices, "_c", SimpleNamespace())
-    monkeypatch.setattr(devices, "_driver", lambda: None)
+    monkeypatch.setattr(devices, "driver", lambda: None)
     monkeypatch.delattr(gpu_trace, "EventWaitCallbacks")
     lacks = " ".join(devices.missing())
     assert "_cuda_getCurrentRawStream" in lacks
@@ -63,7 +63,7 @@ def test_what_a_torch_lacks_is_listed(monkeypatch):
 
 
 def test_without_a_driver_nothing_is_blocking_and_there_are_no_times(monkeypatch):
-    monkeypatch.setattr(devices, "_driver", lambda: None)
+    monkeypatch.setattr(devices, "driver", lambda: None)
     assert not devices.is_blocking(7)
     assert devices.milliseconds(1, 2) is None
 
@@ -74,5 +74,5 @@ def test_the_driver_says_which_streams_are_blocking(monkeypatch, flags, status, 
         pointer._obj.value = flags
         return status
 
-    monkeypatch.setattr(devices, "_driver", lambda: SimpleNamespace(cuStreamGetFlags=get_flags))
+    monkeypatch.setattr(devices, "driver", lambda: SimpleNamespace(cuStreamGetFlags=get_flags))
     assert devices.is_blocking(7) is blocking

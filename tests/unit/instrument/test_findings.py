@@ -8,6 +8,6 @@ def test_findings_are_new_until_they_are_taken():
     findings.add(first)
     findings.add(second)
     assert findings.take() == [first, second]
-    assert findings.new == []
+    assert not findings.new
     findings.add(first)
     assert findings.take() == [first]

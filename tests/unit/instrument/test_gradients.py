@@ -26,26 +26,32 @@ def gradients():
 
 
 def test_a_gradient_of_another_node_is_protected_for_another_stream(gradients, monitor):
-    gradients.protect(monitor, 1, 2, [(11, 0, True)])
-    gradients.protect(monitor, 2, 3, [(11, 0, False)])
+    gradients.protect(monitor, 1, 2, 2, [(11, 0, True)])
+    gradients.protect(monitor, 2, 3, 3, [(11, 0, False)])
     assert monitor.recorded == [(11, 3, 0)]
 
 
 @pytest.mark.parametrize(("node", "stream"), [(1, 3), (2, 2)])
 def test_on_the_same_stream_or_in_the_same_node_it_is_not(gradients, monitor, node, stream):
-    gradients.protect(monitor, 1, 2, [(11, 0, True)])
-    gradients.protect(monitor, node, stream, [(11, 0, False)])
+    gradients.protect(monitor, 1, 2, 2, [(11, 0, True)])
+    gradients.protect(monitor, node, stream, stream, [(11, 0, False)])
     assert monitor.recorded == []
 
 
 def test_memory_from_before_the_pass_is_no_gradient(gradients, monitor):
-    gradients.protect(monitor, 1, 2, [(10, 0, True)])
-    gradients.protect(monitor, 2, 3, [(10, 0, False)])
+    gradients.protect(monitor, 1, 2, 2, [(10, 0, True)])
+    gradients.protect(monitor, 2, 3, 3, [(10, 0, False)])
     assert monitor.recorded == []
 
 
 def test_another_pass_begins_anew(gradients, monitor):
-    gradients.protect(monitor, 1, 2, [(11, 0, True)])
+    gradients.protect(monitor, 1, 2, 2, [(11, 0, True)])
     gradients.begin(20)
-    gradients.protect(monitor, 2, 3, [(11, 0, False)])
+    gradients.protect(monitor, 2, 3, 3, [(11, 0, False)])
+    assert monitor.recorded == []
+
+
+def test_a_stream_that_a_hook_has_made_current_is_not_protected(gradients, monitor):
+    gradients.protect(monitor, 1, 2, 2, [(11, 0, True)])
+    gradients.protect(monitor, 2, 3, 4, [(11, 0, False)])
     assert monitor.recorded == []

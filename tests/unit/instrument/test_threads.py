@@ -38,11 +38,26 @@ class Watcher(threading.local):
         return Mode(Watcher.log)
 
 
+class Hosts:
+    """Keeps what it is told of threads."""
+
+    def __init__(self):
+        self.told = []
+
+    def __getattr__(self, name):
+        return lambda thing: self.told.append((name, thing.name)) if isinstance(thing, threading.Thread) else None
+
+
 @pytest.fixture
-def watcher():
+def hosts():
+    return Hosts()
+
+
+@pytest.fixture
+def watcher(hosts):
     Watcher.log, Watcher.inherited, Watcher.is_checking = [], [], True
     patches, made = Patches(), Watcher()
-    install_threads(made, patches)
+    install_threads(made, hosts, patches)
     yield made
     patches.undo()
 
@@ -80,3 +95,19 @@ def test_a_thread_that_is_started_afterwards_is_not_watched(watcher):
     Watcher.is_checking = False
     run()
     assert Watcher.log == []
+
+
+def test_what_orders_a_thread_is_told(watcher, hosts):
+    run()
+    assert hosts.told == [("start", "t"), ("begin", "t"), ("end", "t"), ("joined", "t")]
+
+
+def test_a_join_that_did_not_see_the_end_orders_nothing(watcher, hosts):
+    go_on = threading.Event()
+    thread = threading.Thread(target=go_on.wait, name="t")
+    thread.start()
+    thread.join(0)
+    assert ("joined", "t") not in hosts.told
+    go_on.set()
+    thread.join()
+    assert hosts.told[-1] == ("joined", "t")

@@ -28,7 +28,7 @@ class Raced:
         names = self.collector.names
         names.views.append(View((4,), 4, "float32"))
         names.given |= {(NamedKind.STREAM, 2): "early", (NamedKind.STREAM, 3): "late", (NamedKind.ALLOCATION, 9): "x"}
-        self.history = SyncHistory()
+        self.history = SyncHistory(lambda host, moment: True)
         self.labels = [Label(EARLY, operators[0]), Label(LATE, operators[1])]
         self.late, self.early, self.writes = late, early, writes
         self.event = NO_EVENT

@@ -19,7 +19,15 @@ def context(*, prior=None, late=2, is_write=True):
     early = AccessRecord(1, 4097, 1, dense(0, 16), is_write)
     race = Race(9, early, AccessRecord(late, 4098, 2, dense(0, 16), is_write=False))
     label = prior or Label(10, "aten::mul_")
-    return RaceContext(race, label, Label(20, "aten::sum"), TensorRef(9, 0), new_engine(3), SyncHistory(), names)
+    return RaceContext(
+        race,
+        label,
+        Label(20, "aten::sum"),
+        TensorRef(9, 0),
+        new_engine(3),
+        SyncHistory(lambda host, moment: True),
+        names,
+    )
 
 
 def test_the_host_may_complete_a_race():

@@ -5,7 +5,7 @@ import pytest
 from syncheck.hb.clock import TICK
 from syncheck.hb.ids import LookedUp
 from syncheck.sanitizer import sync_history
-from syncheck.sanitizer.sync_history import HostSync, LostRecord, SyncHistory, Wait
+from syncheck.sanitizer.sync_history import HostSync, LostRecord, SyncHistory, Wait, UnorderedWait
 
 BY_NAME = (LookedUp.BY_NAME, LookedUp.BY_NAME)
 
@@ -42,7 +42,7 @@ def test_a_stream_that_came_later_is_not_in_the_clock():
 
 
 def test_calls_after_an_op_come_newest_first():
-    history = SyncHistory()
+    history = SyncHistory(lambda host, moment: True)
     for site, time in ((1, 1), (2, 2), (3, 3)):
         history.add_wait(wait(site, 2, clock(time), clock(time)))
         history.add_sync(HostSync(site, 0, clock(time)))
@@ -53,7 +53,7 @@ def test_calls_after_an_op_come_newest_first():
 
 
 def test_an_idle_wait_is_one_of_the_same_actor_that_waited_for_nothing():
-    history = SyncHistory()
+    history = SyncHistory(lambda host, moment: True)
     history.add_wait(wait(1, 2, clock(1), None))
     history.add_wait(wait(2, 2, clock(2), clock(2)))
     history.add_wait(wait(3, 3, clock(2), None))
@@ -64,8 +64,26 @@ def test_an_idle_wait_is_one_of_the_same_actor_that_waited_for_nothing():
 
 @pytest.mark.parametrize("extra", [0, 7])
 def test_the_oldest_calls_are_forgotten(extra):
-    history, kept = SyncHistory(), sync_history._KEPT
+    history, kept = SyncHistory(lambda host, moment: True), sync_history._KEPT
     for site in range(kept + extra):
         history.add_sync(HostSync(site, 0, clock(1)))
     sites = [made.site for made in history.syncs_after(epoch(1, 1))]
     assert (len(sites), sites[0], sites[-1]) == (kept, kept + extra - 1, extra)
+
+
+def test_a_thread_that_the_host_is_not_ordered_with_may_wait_too_late():
+    history = SyncHistory(lambda host, moment: (host, moment) == (2, 5))
+    history.add_sync(HostSync(1, 0, clock(2), host=2, moment=5))
+    history.add_sync(HostSync(2, 0, clock(2), host=2, moment=6))
+    assert [made.site for made in history.syncs_after(epoch(1, 1))] == [1]
+    assert history.unordered_sync_after(epoch(1, 1)).site == 2
+    assert history.unordered_sync_after(epoch(1, 3)) is None
+
+
+def test_the_newest_wait_for_a_record_that_may_come_later_is_found():
+    history = SyncHistory(lambda host, moment: True)
+    for site, waiter, time in ((1, 2, 3), (2, 2, 1), (3, 3, 3)):
+        history.add_unordered(UnorderedWait(site, waiter, clock(time), 9, 2))
+    assert history.unordered_wait(2, epoch(1, 1)).site == 2
+    assert history.unordered_wait(2, epoch(1, 2)).site == 1
+    assert history.unordered_wait(2, epoch(1, 4)) is None

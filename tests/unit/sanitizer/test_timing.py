@@ -15,7 +15,7 @@ class Clocked:
     def __init__(self, devices=1):
         self.collector = new_collector()
         self.engine = new_engine(3, self.collector, devices)
-        self.history = SyncHistory()
+        self.history = SyncHistory(lambda host, moment: True)
         self.timing = Timing(self.engine, self.history, self.collector)
         self.launched_at = {}
 

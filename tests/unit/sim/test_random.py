@@ -29,12 +29,21 @@ def test_the_numbers_of_the_cpu_are_its_own(gpu):
 
 def test_operators_without_a_generator_draw_from_the_devices(gpu):
     random = Random(1)
+    random.generator(0).manual_seed(9)
     torch.default_generator.manual_seed(5)
     before = torch.default_generator.get_state()
-    with random.drawing_from(0):
-        torch.default_generator.manual_seed(9)
+    drawn = []
+    for _ in range(2):
+        with random.drawing_from(0, 5):
+            drawn.append(torch.rand(5))
+    random.generator(0).manual_seed(9)
+    with random.drawing_from(0, 5):
+        again = torch.rand(5)
     assert torch.equal(torch.default_generator.get_state(), before)
+    assert torch.equal(drawn[0], again)
+    assert not torch.equal(drawn[1], again)
     assert random.generator(0).initial_seed() == 9
+    assert random.generator(0).get_offset() == 8
 
 
 def test_a_generator_is_made_for_a_device(gpus):

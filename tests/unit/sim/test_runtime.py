@@ -105,6 +105,7 @@ def test_objects_that_are_gone_are_reported(gpu):
     torch.cuda.Stream()
     torch.cuda.Event(enable_timing=True)
     gc.collect()
+    torch.ones(1, device="cuda")  # with the next call
     assert sorted(destroyed) == ["stream", "timing event"]
 
 
