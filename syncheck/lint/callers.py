@@ -2,8 +2,9 @@
 
 import ast
 
+from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.interpreter import Interpreter
-from syncheck.lint.interp.values import Generator, Instance, Tensor, Value, tensors_in
+from syncheck.lint.interp.values import Generator, Instance, Tensor, Value
 
 
 def consume(interpreter: Interpreter, result: Value, function: ast.AST) -> None:

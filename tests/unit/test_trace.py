@@ -26,12 +26,22 @@ def recorded(tmp_path_factory):
     return folder / "run.trace", json.loads(done.stdout)
 
 
-def test_a_replay_finds_what_the_run_found(recorded, tmp_path):
+def test_a_replay_finds_what_the_run_found(recorded):
     path, report = recorded
-    done = syncheck("replay", path, "--output-format", "json", cwd=tmp_path)
+    done = syncheck("replay", path, "--output-format", "json", cwd=path.parent)
     assert done.returncode == 1
     assert json.loads(done.stdout)["findings"] == report["findings"]
     assert json.loads(done.stdout)["incomplete"] == []
+
+
+def test_a_replay_elsewhere_differs_in_the_fix_alone(recorded, tmp_path):
+    path, report = recorded
+    found = json.loads(syncheck("replay", path, "--output-format", "json", cwd=tmp_path).stdout)["findings"]
+    assert [entry["fix"] and entry["fix"]["applicability"] for entry in found] == [
+        "example",
+        None,
+    ]  # the program's text
+    assert [entry | {"fix": None} for entry in found] == [entry | {"fix": None} for entry in report["findings"]]
 
 
 def test_a_replay_needs_neither_torch_nor_the_program(recorded, tmp_path):

@@ -2,6 +2,7 @@
 
 import ast
 
+from syncheck.lint.interp.contents import is_key, tensors_in
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.operators import is_list
 from syncheck.lint.interp.scope import Scope
@@ -19,8 +20,6 @@ from syncheck.lint.interp.values import (
     Stream,
     Tensor,
     Value,
-    is_key,
-    tensors_in,
 )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from syncheck.lint.interp import registry
+from syncheck.lint.interp.contents import tensors_in, works_in
 from syncheck.lint.interp.control_flow import Returned
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.functions import bind, is_generator
@@ -33,8 +34,6 @@ from syncheck.lint.interp.values import (
     Tensor,
     Value,
     Work,
-    tensors_in,
-    works_in,
 )
 from syncheck.semantics.threads import ThreadState
 

@@ -6,8 +6,9 @@ Source:
 """
 
 from syncheck.hb.ids import UNKNOWN_SITE, EventId, NamedKind, StreamId, WaitCall
+from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.machine import Machine, TensorAccess
-from syncheck.lint.interp.values import NONE, UNKNOWN, Call, Group, Tensor, Value, Work, tensors_in, truth
+from syncheck.lint.interp.values import NONE, UNKNOWN, Call, Group, Tensor, Value, Work, truth
 from syncheck.semantics.collectives import FUNCTIONS, POINT_TO_POINT, Collective, collective_name
 
 _FEWEST_WITH_GROUP = 3

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from syncheck.lint.interp.arithmetic import compared, computed, is_same, repeated, subscript
+from syncheck.lint.interp.contents import is_key, tensors_in
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.functions import defaults_of
 from syncheck.lint.interp.machine import Machine
@@ -32,8 +33,6 @@ from syncheck.lint.interp.values import (
     Symbol,
     Tensor,
     Value,
-    is_key,
-    tensors_in,
     truth,
 )
 from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY, REORDERING

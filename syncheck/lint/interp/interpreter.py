@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from syncheck.lint.interp.binding import Binding
 from syncheck.lint.interp.calls import Calls
 from syncheck.lint.interp.collectives import Collectives
+from syncheck.lint.interp.contents import works_in
 from syncheck.lint.interp.contexts import Contexts
 from syncheck.lint.interp.control_flow import BreakSignal, ContinueSignal, Jump, Raised, Returned, TooLongError
 from syncheck.lint.interp.decisions import Decisions, Flipped
@@ -36,7 +37,6 @@ from syncheck.lint.interp.values import (
     Tensor,
     Value,
     truth,
-    works_in,
 )
 
 _MOST_KNOWN = 12

@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from syncheck.hb.clock import HOST
 from syncheck.hb.ids import (
@@ -22,11 +21,13 @@ from syncheck.hb.ids import (
     ViewId,
     WaitCall,
 )
+from syncheck.lint.interp.own_waits import OwnWaits
+from syncheck.lint.interp.parts import N_BYTES, Parts
+from syncheck.lint.interp.recent_work import RecentWork
 from syncheck.lint.interp.sites import Places
 from syncheck.lint.interp.unknown import computes, is_on_host
 from syncheck.lint.interp.values import (
     UNKNOWN_STREAM,
-    WHOLE,
     Block,
     ClockReading,
     Event,
@@ -36,34 +37,17 @@ from syncheck.lint.interp.values import (
     Stream,
     Tensor,
 )
-from syncheck.rules import event_waits_for_itself
 from syncheck.sanitizer.collector import PendingFinding
-from syncheck.sanitizer.messages import EventCode, EventRef, StreamRef, Text
 from syncheck.sanitizer.session import Session
 from syncheck.semantics.threads import ThreadState, context_of, take_lost_stream
 
 N_DEVICES = 8
-_ROW = 1 << 16
-_ROWS = 1 << 10
-_READ_PART, _WRITTEN_PARTS = _ROW * _ROWS, _ROW * _ROWS + 1
-_MOST_PARTS = 1 << 12
-_N_BYTES = _WRITTEN_PARTS + _MOST_PARTS
 UNKNOWN_POOL = -3
 _QUICK = frozenset({"aten::add_", "aten::sub_", "aten::fill_", "aten::zero_"})
 """Operators on one tensor alone that count or reset."""
-_MOST_QUICK = 2
 
 TensorAccess = tuple[Tensor, bool]
 """A tensor, and whether it is written."""
-
-
-@dataclass(slots=True)
-class _Counters:
-    """Ids given so far."""
-
-    streams: int = 0
-    others: int = 0
-    parts: int = 0
 
 
 class Machine:
@@ -71,6 +55,7 @@ class Machine:
 
     Attributes:
         session: checks.
+        own_waits: reports waits of streams for their own events.
         findings: those that the session completed so far.
         calls: the calls of the program's functions that run, the outermost first, each with the function it is in.
         n_relevant: things met that a finding can begin with, also in branches that are only run for ordering.
@@ -98,16 +83,16 @@ class Machine:
         self.n_relevant = 0
         self.unsure: set[SiteId] = set()
         self.assumed_copies: set[SiteId] = set()
-        self.fetching: set[StreamId] = set()  # streams that have copied to the host without blocking it
         self._unknown_devices: set[str] = set()
         self.guesses: dict[SiteId, bool] = {}
-        self._recent: dict[StreamId, list[bool]] | None = None  # stream -> of what may run there, what takes no time
+        self._recent = RecentWork(self.session)
+        self.own_waits = OwnWaits(self.session.collector)
         self.computing: set[StreamId] = set()  # streams that ran more than copies
         self.thread = ThreadState()
         self.current_node: ast.AST = ast.Pass(lineno=1, col_offset=0)
-        self._counters = _Counters()
+        self._n_idents = 0  # given so far
         self._streams: list[tuple[int, int]] = [(-1, 0)]  # id -> (device, handle)
-        self._views: dict[tuple[int, int], ViewId] = {}
+        self._parts = Parts(self.session)
         self._defaults = [self._add_stream(device, 0, UNKNOWN_SITE) for device in range(N_DEVICES)]
 
     # -- places and ids
@@ -118,8 +103,8 @@ class Machine:
 
     def next_ident(self) -> int:
         """Return a new number for an event, an allocation or a graph."""
-        self._counters.others += 1
-        return self._counters.others
+        self._n_idents += 1
+        return self._n_idents
 
     def _note_finding(self, finding: PendingFinding) -> None:
         self.findings.append(finding)
@@ -208,7 +193,7 @@ class Machine:
 
     def record(self, event: Event, stream: Stream | None, node: ast.AST) -> None:
         """Record an event."""
-        target = stream or self._current_stream()
+        target = stream or Stream(self.current(self.device), self.device)
         if event.escaped or not target.ident:
             event.escaped = True
             return
@@ -218,35 +203,15 @@ class Machine:
 
     def wait(self, event: Event, stream: Stream | None, via: WaitCall, node: ast.AST) -> None:
         """Make a stream wait for an event."""
-        target = stream or self._current_stream()
+        target = stream or Stream(self.current(self.device), self.device)
         if event.escaped or not target.ident:
             self.unsure.add(self.site(node))
             self.assume_synchronized()
             return
         current = self.current(target.device)
-        self._note_waiter(event, target, node)
+        if event.recorded is not None and event.has_timing is False and not self.is_capturing():
+            self.own_waits.note(event, target, self.site(node), self.function, is_followed=not self.ordering_only)
         self.session.wait(event.ident, target.ident, self.site(node), via, target.looked_up, current)
-
-    def _note_waiter(self, event: Event, waiter: Stream, node: ast.AST) -> None:
-        """Report a stream that waits for its own event, if in the end nothing else has waited for that."""
-        if event.recorded is None or event.has_timing is not False or self.is_capturing():
-            return
-        stream, recorded, function = event.recorded
-        if stream not in self.fetching:
-            return  # no host was meant to wait for that
-        if stream != waiter.ident or function != self.function:
-            event.is_useful = True
-        elif not self.ordering_only:
-            facts: dict[str, Text] = {"stream": (StreamRef(stream),), "event": (EventRef(event.ident),)}
-            related: list[tuple[SiteId, Text]] = [(recorded, ("it is recorded here",))]
-            advice: Text = ("if the host is to wait, call `", EventCode(event.ident), ".synchronize()`")
-            pending = PendingFinding(event_waits_for_itself.RULE, self.site(node), facts, related, advice)
-            pending.superseded = lambda: event.is_useful or event.escaped
-            self.session.collector.add(pending)
-
-    def _current_stream(self) -> Stream:
-        device = self.device
-        return Stream(self.current(device), device)
 
     # -- host
 
@@ -289,25 +254,10 @@ class Machine:
         """Read a host clock."""
         self.n_relevant += 1
         reading = ClockReading(ReadingId(self.next_ident()))
-        if not self.ordering_only and not self._is_next_to_nothing():
+        if not self.ordering_only and not self._recent.is_next_to_nothing():
             self.session.clock(reading.ident, self.site(node))
-        self._recent = self._recent or {}
+        self._recent.begin()
         return reading
-
-    def _is_next_to_nothing(self) -> bool:
-        """Return whether all that may run takes no time: a counter, say. Then no time is missed."""
-        pending = [ops for stream, ops in (self._recent or {}).items() if self._is_busy(stream)]
-        return bool(pending) and all(len(ops) <= _MOST_QUICK and all(ops) for ops in pending)
-
-    def _is_busy(self, stream: StreamId) -> bool:
-        return self.session.is_pending(NamedKind.STREAM, stream)
-
-    def _note_recent(self, stream: StreamId, *, is_quick: bool) -> None:
-        if self._recent is None:
-            return
-        if not self._is_busy(stream):
-            self._recent[stream] = []
-        self._recent.setdefault(stream, []).append(is_quick)
 
     # -- objects
 
@@ -343,7 +293,7 @@ class Machine:
         home = HOST if device is None else self.current(device)
         is_lost = device is not None and not home  # on a stream that is not known
         owner = self.default_stream(device) if device is not None and is_lost else home
-        self.session.allocate(ident, owner, _N_BYTES, UNKNOWN_POOL if is_lost else 0, self.site(node))
+        self.session.allocate(ident, owner, N_BYTES, UNKNOWN_POOL if is_lost else 0, self.site(node))
         self.session.describe_allocation(ident, NO_VIEW)
         block = Block(ident, device, is_pinned=is_pinned, died=self._died)
         block.escaped = is_lost
@@ -353,7 +303,7 @@ class Machine:
         """Follow a block of pageable memory from now on: a collective uses it."""
         if not block.ident and block.device is None and not block.escaped:
             block.ident = AllocationId(self.next_ident())
-            self.session.allocate(block.ident, HOST, _N_BYTES, 0, UNKNOWN_SITE)
+            self.session.allocate(block.ident, HOST, N_BYTES, 0, UNKNOWN_SITE)
             self.session.describe_allocation(block.ident, NO_VIEW)
 
     def _died(self, ident: AllocationId) -> None:
@@ -369,21 +319,7 @@ class Machine:
 
     def view(self, part: Part, *, is_write: bool) -> ViewId:
         """Return the view of a part of a tensor."""
-        if part is None:
-            start, stop = self._unknown_part() if is_write else (_READ_PART, _WRITTEN_PARTS)
-        elif part == WHOLE:
-            start, stop = 0, _N_BYTES
-        else:
-            start, stop = min(part[0], _ROWS) * _ROW, min(part[1], _ROWS) * _ROW
-        known = self._views.get((start, stop))
-        if known is None:
-            known = self._views[start, stop] = self.session.view(start, (stop - start,), (1,), 1, "")
-        return known
-
-    def _unknown_part(self) -> tuple[int, int]:
-        """Return bytes that no other access writes: two parts that are not known may be different ones."""
-        self._counters.parts = (self._counters.parts + 1) % _MOST_PARTS
-        return _WRITTEN_PARTS + self._counters.parts, _WRITTEN_PARTS + self._counters.parts + 1
+        return self._parts.view(part, is_write=is_write)
 
     def accesses(self, touched: Iterable[TensorAccess]) -> list[Access]:
         """Return the accesses of the session that stand for those to tensors."""
@@ -429,7 +365,7 @@ class Machine:
         device = self.device_of(stream)
         context = context_of(self.thread, device, device if other_device is None else other_device, self)
         is_quick = operator in _QUICK and len({id(tensor.block) for tensor, _ in touched}) == 1
-        self._note_recent(stream, is_quick=is_quick)
+        self._recent.note(stream, is_quick=is_quick)
         self.session.launch(stream, operator, self.accesses(touched), site, context)
 
     def guess(self, node: ast.AST) -> None:
@@ -439,7 +375,7 @@ class Machine:
             return
         site = self.site(node)
         self.guesses[site] = computes(node)
-        self._note_recent(stream, is_quick=False)
+        self._recent.note(stream, is_quick=False)
         self.session.launch(stream, "unknown code", [], site)
 
     def read_unknown(self) -> None:

@@ -4,6 +4,7 @@ import ast
 from typing import Any
 
 from syncheck.hb.ids import NO_ALLOCATION
+from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.machine import Machine, TensorAccess
 from syncheck.lint.interp.values import (
     UNKNOWN,
@@ -18,7 +19,6 @@ from syncheck.lint.interp.values import (
     Sequence,
     Tensor,
     Value,
-    tensors_in,
 )
 from syncheck.semantics.operators import ALLOCATING
 from syncheck.semantics.python_api import (

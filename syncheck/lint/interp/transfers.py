@@ -3,6 +3,7 @@
 import ast
 
 from syncheck.hb.ids import NO_VIEW, AllocationId, SiteId, StreamId
+from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.operators import Operators
 from syncheck.lint.interp.values import (
@@ -17,7 +18,6 @@ from syncheck.lint.interp.values import (
     Symbol,
     Tensor,
     Value,
-    tensors_in,
 )
 from syncheck.rules import serialized_peer_copy
 from syncheck.sanitizer.collector import PendingFinding
@@ -124,7 +124,7 @@ class Transfers:
         made = Tensor(machine.allocate(None, call.node, is_pinned=True))
         made.block.is_assumed = True
         machine.assumed_copies.add(machine.site(call.node))
-        machine.fetching.add(machine.current(machine.thread.device))
+        machine.own_waits.fetching.add(machine.current(machine.thread.device))
         machine.launch(machine.current(machine.thread.device), "aten::copy_", [(made, True)], call.node)
         return made
 
@@ -175,7 +175,7 @@ class Transfers:
             touched = [(tensor, is_write) for tensor, is_write in touched if tensor.block.device is not None]
         machine.launch(stream, "aten::copy_", touched, node)
         if target.block.device is None and not plan.host_waits:
-            machine.fetching.add(stream)
+            machine.own_waits.fetching.add(stream)
         if plan.host_waits:
             machine.sync_stream(stream, node, explicit=False)
         if plan.host_writes_target:

@@ -4,6 +4,7 @@ import ast
 import itertools
 from collections.abc import Iterator
 
+from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.control_flow import Raised
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.registry import models
@@ -20,7 +21,6 @@ from syncheck.lint.interp.values import (
     Symbol,
     Tensor,
     Value,
-    tensors_in,
 )
 
 _MOST_NUMBERS = 64

@@ -1,5 +1,6 @@
 """Layers, parameters and optimizers of torch."""
 
+from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.registry import models, models_in, models_methods
 from syncheck.lint.interp.values import (
@@ -13,7 +14,6 @@ from syncheck.lint.interp.values import (
     Sequence,
     Tensor,
     Value,
-    tensors_in,
     truth,
 )
 from syncheck.lint.models.tensors import call_torch_function

@@ -5,6 +5,7 @@ from collections import defaultdict
 from functools import partial
 
 from syncheck.hb.ids import WaitCall
+from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.registry import FunctionModel, models
@@ -18,7 +19,6 @@ from syncheck.lint.interp.values import (
     Stream,
     Tensor,
     Value,
-    tensors_in,
 )
 from syncheck.lint.prefilter import add_words
 from syncheck.semantics.library import CURRENT, HOST, NEW, Effect, described

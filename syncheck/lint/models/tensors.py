@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 
 from syncheck.hb.ids import NO_VIEW, StreamId
+from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.contexts import restoring
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.registry import models, models_below, models_methods
@@ -20,7 +21,6 @@ from syncheck.lint.interp.values import (
     Stream,
     Tensor,
     Value,
-    tensors_in,
     truth,
 )
 from syncheck.rules import record_stream_in_capture

@@ -18,7 +18,7 @@ from syncheck.lint.prefilter import anchor_lines, can_matter, has_anchor
         (b"import torch\nt = time.perf_counter()\nx.cuda()", True),
         (b"import torch\nloss.backward()\nloss.item()", True),
         (b"import torch\nloss.backward()", False),
-        (b"import torch.distributed\nif rank == 0: f()", True),
+        (b"import torch.distributed\nif rank == 0: all_reduce(x)", True),
         (b"import torch\nif rank == 0: f()", False),
         (b"", False),
     ],

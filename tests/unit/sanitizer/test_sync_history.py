@@ -5,7 +5,7 @@ import pytest
 from syncheck.hb.clock import TICK
 from syncheck.hb.ids import LookedUp
 from syncheck.sanitizer import sync_history
-from syncheck.sanitizer.sync_history import HostSync, LostRecord, SyncHistory, Wait, UnorderedWait
+from syncheck.sanitizer.sync_history import HostSync, LostRecord, SyncHistory, UnorderedWait, Wait
 
 BY_NAME = (LookedUp.BY_NAME, LookedUp.BY_NAME)
 

@@ -4,6 +4,7 @@ import ast
 
 import pytest
 
+from syncheck.lint.interp.contents import is_key, tensors_in
 from syncheck.lint.interp.values import (
     NONE,
     UNKNOWN,
@@ -22,8 +23,6 @@ from syncheck.lint.interp.values import (
     Stream,
     Symbol,
     Tensor,
-    is_key,
-    tensors_in,
     truth,
 )
 

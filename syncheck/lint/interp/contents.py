@@ -1,0 +1,43 @@
+"""What values contain, and what is known of them."""
+
+import ast
+
+from syncheck.lint.interp.values import (
+    Function,
+    Mapping,
+    Sequence,
+    Tensor,
+    Value,
+    Work,
+)
+
+
+def tensors_in(value: Value | None, depth: int = 3) -> list[Tensor]:
+    """Return the tensors in a value, those in lists and dictionaries too."""
+    if isinstance(value, Tensor):
+        return [value]
+    if not depth or not isinstance(value, Sequence | Mapping):
+        return []
+    inside = value.items.values() if isinstance(value, Mapping) else value.items
+    return [tensor for item in inside for tensor in tensors_in(item, depth - 1)]
+
+
+def works_in(value: Value | None, depth: int = 3) -> list[Work]:
+    """Return the handles of collectives in a value, those in lists, dictionaries and functions too."""
+    match value:
+        case Work():
+            return [value]
+        case Sequence(items=items) if depth:
+            return [work for item in items for work in works_in(item, depth - 1)]
+        case Mapping(items=items) if depth:
+            return [work for item in items.values() for work in works_in(item, depth - 1)]
+        case Function(scope=scope) if depth:
+            used = {node.id for node in ast.walk(value.node) if isinstance(node, ast.Name)}
+            return [work for name, item in scope.names.items() if name in used for work in works_in(item, depth - 1)]
+        case _:
+            return []
+
+
+def is_key(value: object) -> bool:
+    """Return whether a constant can be a key of a dictionary."""
+    return isinstance(value, int | str | float | bool | tuple | None)

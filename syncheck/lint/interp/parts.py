@@ -1,0 +1,43 @@
+"""The parts of tensors, as bytes: rows that are known, and parts of which nothing is known."""
+
+from syncheck.hb.ids import ViewId
+from syncheck.lint.interp.values import WHOLE, Part
+from syncheck.sanitizer.session import Session
+
+_ROW = 1 << 16
+_ROWS = 1 << 10
+_READ_PART, _WRITTEN_PARTS = _ROW * _ROWS, _ROW * _ROWS + 1
+_MOST_PARTS = 1 << 12
+N_BYTES = _WRITTEN_PARTS + _MOST_PARTS
+"""The bytes that stand for a whole tensor."""
+
+
+class Parts:
+    """Gives each part of a tensor its view.
+
+    Args:
+        session: the views are its own.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._views: dict[tuple[int, int], ViewId] = {}
+        self._n_unknown = 0
+
+    def view(self, part: Part, *, is_write: bool) -> ViewId:
+        """Return the view of a part of a tensor."""
+        if part is None:
+            start, stop = self._unknown_part() if is_write else (_READ_PART, _WRITTEN_PARTS)
+        elif part == WHOLE:
+            start, stop = 0, N_BYTES
+        else:
+            start, stop = min(part[0], _ROWS) * _ROW, min(part[1], _ROWS) * _ROW
+        known = self._views.get((start, stop))
+        if known is None:
+            known = self._views[start, stop] = self._session.view(start, (stop - start,), (1,), 1, "")
+        return known
+
+    def _unknown_part(self) -> tuple[int, int]:
+        """Return bytes that no other access writes: two parts that are not known may be different ones."""
+        self._n_unknown = (self._n_unknown + 1) % _MOST_PARTS
+        return _WRITTEN_PARTS + self._n_unknown, _WRITTEN_PARTS + self._n_unknown + 1
