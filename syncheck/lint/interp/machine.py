@@ -23,7 +23,7 @@ from syncheck.hb.ids import (
 )
 from syncheck.lint.interp.own_waits import OwnWaits
 from syncheck.lint.interp.parts import N_BYTES, Parts
-from syncheck.lint.interp.recent_work import RecentWork
+from syncheck.lint.interp.recent_work import QUICK, RecentWork
 from syncheck.lint.interp.sites import Places
 from syncheck.lint.interp.unknown import computes, is_on_host
 from syncheck.lint.interp.values import (
@@ -43,8 +43,6 @@ from syncheck.semantics.threads import ThreadState, context_of, take_lost_stream
 
 N_DEVICES = 8
 UNKNOWN_POOL = -3
-_QUICK = frozenset({"aten::add_", "aten::sub_", "aten::fill_", "aten::zero_"})
-"""Operators on one tensor alone that count or reset."""
 
 TensorAccess = tuple[Tensor, bool]
 """A tensor, and whether it is written."""
@@ -364,7 +362,7 @@ class Machine:
                 self.session.lost_context(stream, expected, site)
         device = self.device_of(stream)
         context = context_of(self.thread, device, device if other_device is None else other_device, self)
-        is_quick = operator in _QUICK and len({id(tensor.block) for tensor, _ in touched}) == 1
+        is_quick = operator in QUICK and len({id(tensor.block) for tensor, _ in touched}) == 1
         self._recent.note(stream, is_quick=is_quick)
         self.session.launch(stream, operator, self.accesses(touched), site, context)
 

@@ -3,6 +3,8 @@
 from syncheck.hb.ids import NamedKind, StreamId
 from syncheck.sanitizer.session import Session
 
+QUICK = frozenset({"aten::add_", "aten::sub_", "aten::fill_", "aten::zero_"})
+"""Operators on one tensor alone that count or reset."""
 _MOST_QUICK = 2
 """Operators that take no time, together: more of them do."""
 
