@@ -39,9 +39,12 @@ class Decisions:
 
     def forget(self, name: str) -> None:
         """A name stands for something else now: conditions with it are open again."""
-        if self._made:
+        near = [text for text in self._made if name in text]
+        if near:
             word = re.compile(rf"\b{re.escape(name)}\b")
-            self._made = {text: made for text, made in self._made.items() if not word.search(text)}
+            for text in near:
+                if word.search(text):
+                    del self._made[text]
 
     def begin(self) -> None:
         """The function that is of interest begins: what was decided so far only prepares its call."""
