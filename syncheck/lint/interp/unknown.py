@@ -10,7 +10,7 @@ _WAITING = frozenset(
     """sync synchronize synchronise synchronized synchronizes wait waits barrier join flush finish finalize finalise
     drain block""".split()
 )
-_NOT_WAITING = re.compile(r"^os\.path\.|block_|_block|(^|_)no_?sync|to_?sync\b")
+_NOT_WAITING = re.compile(r"^os\.path\.|block_|_block|(^|[._])no_?sync|to_?sync\b")
 _COMPUTING = frozenset(
     """model net network module layer encoder decoder backbone criterion forward backward fwd bwd kernel attention attn
     matmul gemm mm conv unet vae transformer discriminator""".split()

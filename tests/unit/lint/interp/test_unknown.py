@@ -1,0 +1,77 @@
+"""What the name of code that is not known says."""
+
+import ast
+
+import pytest
+
+from syncheck.lint.interp.unknown import (
+    called_name,
+    computes,
+    is_on_host,
+    may_be_tensor,
+    may_wait,
+    takes_code,
+    words_of,
+)
+from syncheck.lint.interp.values import DERIVED, UNKNOWN, Attribute, Constant, Native
+
+
+def call(text):
+    return ast.parse(text, mode="eval").body
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("device_supports_nonBlocking", {"device", "supports", "non", "blocking"}),
+        ("wait_all", {"wait", "all"}),
+        ("", set()),
+    ],
+)
+def test_a_name_has_words(name, words):
+    assert words_of(name) == words
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("pkg.wait_for", True), ("pkg.synchronizeAll", True), ("sync.load", False), ("os.path.join", False),
+        ("attn_block.flush", False), ("jax.block_until_ready", True), ("model.no_sync", False), ("f", False),
+    ],
+)  # fmt: skip
+def test_a_name_may_say_that_it_waits(path, expected):
+    assert may_wait(path) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("f(x)", "f"), ("a.b.g(x)", "g"), ("kernel[grid](x)", "kernel"), ("f()(x)", ""), ("x", ""),
+        ("optimizer.step()", "step"), ("lr_scheduler.step()", ""),
+    ],
+)  # fmt: skip
+def test_a_call_has_the_last_name_of_what_it_calls(text, name):
+    assert called_name(call(text)) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "computing", "on_host"),
+    [("model(x)", True, False), ("fn(x)", True, False), ("print(x)", False, True), ("load(x)", False, False),
+     ("net.cpu()", False, True), ("run_attn(x)", True, False)],
+)  # fmt: skip
+def test_a_name_says_where_it_runs(text, computing, on_host):
+    assert (computes(call(text)), is_on_host(call(text))) == (computing, on_host)
+
+
+def test_code_is_called_unless_it_is_kept_for_later():
+    code = Native(lambda given: None)
+    assert takes_code([Constant(1), code], call("do_bench(f)"))
+    assert not takes_code([code], call("register_hook(f)"))
+    assert not takes_code([Constant(1)], call("do_bench(1)"))
+
+
+def test_what_is_derived_from_a_tensor_may_be_one():
+    assert may_be_tensor(DERIVED)
+    assert not may_be_tensor(UNKNOWN)
+    assert not may_be_tensor(None)
+    assert may_be_tensor(Attribute(DERIVED, "T"))
