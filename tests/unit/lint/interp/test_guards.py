@@ -1,0 +1,53 @@
+"""Branches that most calls of a function pass by."""
+
+import ast
+
+import pytest
+
+from syncheck.lint.interp.guards import is_over, leaves, used_in, usual, waits
+
+
+def body(text):
+    return ast.parse(text).body
+
+
+@pytest.mark.parametrize(
+    ("branch", "expected"),
+    [("return", True), ("f()\nraise E", True), ("break", True), ("return\nf()", False), ("f()", False)],
+)
+def test_a_branch_leaves_by_its_last_statement(branch, expected):
+    assert leaves(body(branch)) is expected
+    assert not leaves([])
+
+
+@pytest.mark.parametrize(
+    ("source", "taken"),
+    [
+        ("if a: f()", True),
+        ("if a: return", False),
+        ("if a: return\nelse: f()", False),
+        ("if a: return\nelse: return", True),
+        ("if a: warnings.warn('x')", False),
+        ("if a: warnings.warn('x')\nelse: f()", True),
+        ("if a: warn('x')", True),
+    ],
+)
+def test_guards_and_warnings_are_passed_by(source, taken):
+    assert usual(body(source)[0]) is taken
+
+
+def test_what_a_callee_returns_from_may_have_run():
+    assert is_over(body("return"), in_callee=False)
+    assert not is_over(body("return"), in_callee=True)
+    assert is_over(body("raise E"), in_callee=True)
+    assert not is_over(body("break"), in_callee=False)
+    assert not is_over([], in_callee=False)
+
+
+def test_the_names_of_a_branch_are_those_that_it_uses():
+    assert used_in(body("x.wait()\nfor a in b: c[d] = e.f")) == set("xabcde")
+
+
+@pytest.mark.parametrize(("source", "expected"), [("for h in hs:\n    h.wait()", True), ("wait()", False)])
+def test_a_loop_waits_by_a_method(source, expected):
+    assert waits(body(source)) is expected

@@ -1,0 +1,48 @@
+"""A file that is linted."""
+
+import pytest
+
+from syncheck.lint.source_file import SourceFile
+
+SOURCE = "import torch.cuda as tc, os.path\nfrom . import a\nfrom ..b import c as d\r\ns = tc.Stream(\n    0)\nt = 1\n"
+
+
+def test_lines_are_without_their_ends():
+    file = SourceFile("a.py", SOURCE)
+    assert file.lines_with_ends[2] == "from ..b import c as d\r\n"
+    assert file.lines[2:4] == ["from ..b import c as d", "s = tc.Stream("]
+
+
+def test_what_is_no_python_is_refused():
+    with pytest.raises(SyntaxError):
+        SourceFile("a.py", "def f(:")
+
+
+def test_imported_names_have_full_names():
+    assert SourceFile("a.py", SOURCE + "def f():\n    import x.y\n").imports == {
+        "tc": "torch.cuda", "os": "os", "a": ".a", "d": "..b.c", "x": "x",
+    }  # fmt: skip
+
+
+def test_what_is_made_at_a_position_is_bound_to_a_name():
+    bindings = SourceFile("a.py", SOURCE).bindings
+    assert bindings.target(4, 5) == "s"
+    assert (bindings.target(6, 5), bindings.target(1, 1)) == ("t", "")
+
+
+def test_a_place_has_the_lines_around_it():
+    place = SourceFile("a.py", "\n".join("abcdefghij")).place(5, 1, 5, 2, "")
+    assert (place.frame.path, place.frame.line, place.frame.function, place.frame.source) == (
+        "a.py",
+        5,
+        "<module>",
+        "e",
+    )
+    assert [text for _, text in place.excerpt] == list("cdefg")
+
+
+def test_a_place_at_the_edges_of_a_file():
+    file = SourceFile("a.py", "\n".join("abcdefghij"))
+    assert [n for n, _ in file.place(1, 1, 1, 2, "f").excerpt] == [1, 2, 3]
+    assert [n for n, _ in file.place(10, 1, 10, 2, "f").excerpt] == [8, 9, 10]
+    assert [n for n, _ in file.place(2, 1, 10, 2, "f").excerpt] == list(range(1, 9))
