@@ -49,3 +49,14 @@ def test_a_thread_that_lost_its_stream_is_reported(gpu):
         thread.start()
         thread.join()
     assert calls == ["lost s1 for cuda:0", "launch cuda:0 add_ w1 in a context of s1"]
+
+
+def test_in_a_backward_pass_no_context_is_missed(gpus):
+    x = torch.ones(4, device="cuda:0", requires_grad=True)
+    loss = x.sin()
+    gradient = torch.ones(4, device="cuda:0")
+    with torch.cuda.stream(torch.cuda.Stream("cuda:1")), gpus.calling() as calls:
+        loss.backward(gradient)
+    launches = [call for call in calls if call.startswith("launch")]
+    assert launches
+    assert [call for call in launches if "in a context" in call] == []

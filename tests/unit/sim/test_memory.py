@@ -69,7 +69,9 @@ def test_memory_is_counted_by_device(memory):
     assert (device.allocated, device.peak, device.allocations) == (48, 48, 2)
     del y
     memory.flush()
-    assert (device.allocated, device.peak) == (16, 48)
+    z = torch.ones(2)
+    memory.tag(z.untyped_storage(), 0, 0)
+    assert (device.allocated, device.peak, device.allocations) == (24, 48, 3)
 
 
 def test_a_device_may_be_full(memory):

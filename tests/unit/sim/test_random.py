@@ -59,3 +59,10 @@ def test_states_are_kept_and_put_back(gpu):
     first = torch.rand(3, device="cuda").tolist()
     torch.cuda.set_rng_state(state)
     assert torch.rand(3, device="cuda").tolist() == first
+
+
+def test_the_offset_of_a_generator_is_a_multiple_of_four(gpu):
+    generator = Random(1).generator(0)
+    assert generator.set_offset(12).get_offset() == 12
+    with pytest.raises(RuntimeError, match="multiple of 4"):
+        generator.set_offset(6)
