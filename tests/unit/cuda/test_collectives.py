@@ -5,7 +5,7 @@ import torch
 
 from syncheck.cuda.callback_order import Callback, Kind
 from syncheck.cuda.collectives import Collectives, Handles
-from syncheck.instrument.collectives import Calls, calls
+from syncheck.instrument.collectives import calls
 
 pytestmark = pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
 
@@ -42,7 +42,7 @@ def test_a_handle_is_given_to_calls_of_python(gpu, collectives, dispatch, monkey
     side = gpu.cuda.streams.of(0, 7)
     launched(gpu, collectives, dispatch, side)
     assert gpu.monitor.named("collective") == []
-    monkeypatch.setattr(Calls, "depth", 1)
+    monkeypatch.setattr(calls, "depth", 1)
     gpu.cuda.reporter.monitor.launch(side, "c10d::allreduce_", (), 0)
     launched(gpu, collectives, dispatch, side, [Callback(Kind.RECORD, 5, side)])
     assert gpu.monitor.named("collective")[0][1:3] == (side, "c10d::allreduce_")

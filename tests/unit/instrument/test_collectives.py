@@ -5,7 +5,7 @@ import torch
 import torch.distributed as dist
 
 from syncheck.instrument import collectives
-from syncheck.instrument.collectives import Calls, argument, calls, install_calls, is_handed_out, plan_of
+from syncheck.instrument.collectives import argument, calls, install_calls, is_handed_out, plan_of
 from syncheck.instrument.patching import Patches
 
 pytestmark = pytest.mark.skipif(not dist.is_available(), reason="this torch has no torch.distributed")
@@ -34,7 +34,7 @@ def test_arguments_are_found_by_name():
     ],
 )  # fmt: skip
 def test_handles_are_given_to_calls_of_python(monkeypatch, depth, operator, expected):
-    monkeypatch.setattr(Calls, "depth", depth)
+    monkeypatch.setattr(calls, "depth", depth)
     assert is_handed_out(operator) is expected
 
 
