@@ -19,8 +19,8 @@ _FORMAT = 6
 def _own_time() -> int:
     """Return when the code that finds things was changed last: for those who change it."""
     package = Path(__file__).parents[1]
-    folders = (package / name for name in ("lint", "sanitizer", "hb", "rules"))
-    return max(entry.stat().st_mtime_ns for folder in folders for entry in os.scandir(folder))
+    folders = (package / name for name in ("lint", "sanitizer", "hb", "rules", "semantics", "source"))
+    return max(path.stat().st_mtime_ns for folder in folders for path in folder.rglob("*.py"))
 
 
 class Cache:
