@@ -55,8 +55,9 @@ def lint_source(path: str, text: files.Text) -> Result:
     kept = comments.apply(found, suppressions, statements)
     if text.cells:
         kept = tuple(places.in_cells(finding, path, text.cells) for finding in kept)
-    unused = tuple((c.line, str(c)) for c in suppressions if not c.is_used and _is_for_lint(c))
-    return Result(kept, unused, problem)
+    unused = [comment for comment in suppressions if not comment.is_used]
+    codes = {rule.code for rule in all_rules()} if unused else set()
+    return Result(kept, tuple((c.line, str(c)) for c in unused if _is_for_lint(c, codes)), problem)
 
 
 def _found(source: SourceFile) -> tuple[tuple[Finding, ...], Statements, str]:
@@ -74,9 +75,8 @@ def _found(source: SourceFile) -> tuple[tuple[Finding, ...], Statements, str]:
     return found, lines, problem
 
 
-def _is_for_lint(comment: comments.Suppression) -> bool:
-    """Return whether a comment could silence something that the linter finds."""
-    codes = {rule.code for rule in all_rules()}
+def _is_for_lint(comment: comments.Suppression, codes: set[str]) -> bool:
+    """Return whether a comment could silence something that the linter finds, given the codes of all that it finds."""
     return bool(comment.problem) or (comment.source != "run" and bool(codes & comment.codes))
 
 

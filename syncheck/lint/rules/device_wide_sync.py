@@ -6,28 +6,20 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from syncheck.lint.rules.base import LintRule, own_nodes
-from syncheck.lint.rules.loops import BACKENDS, expression_of
+from syncheck.lint.rules.base import own_nodes
+from syncheck.lint.rules.loops import BACKENDS, LoopRule, expression_of
 from syncheck.rules import device_wide_sync
 
 _WAIT = re.compile(rf"(torch\.)?({BACKENDS})\.synchronize\(\)")
 
 
-class DeviceWideSync(LintRule):
+class DeviceWideSync(LoopRule):
     """`torch.cuda.synchronize()` stands behind the record of a timing event, which is what is to be waited for."""
 
     rule = device_wide_sync.RULE
-    looks_at_classes = False
 
-    def visit_For(self, node: cst.For) -> None:
+    def check_loop(self, loop: cst.For | cst.While) -> None:
         """Look at a loop."""
-        self._loop(node)
-
-    def visit_While(self, node: cst.While) -> None:
-        """Look at a loop."""
-        self._loop(node)
-
-    def _loop(self, loop: cst.For | cst.While) -> None:
         timed = {self.code(event) for event in _timed(loop)}
         blocks = [loop, *(node for node in own_nodes(loop) if isinstance(node, cst.With | cst.If))] if timed else []
         for block in blocks:

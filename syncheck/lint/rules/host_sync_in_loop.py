@@ -2,28 +2,19 @@
 
 import libcst as cst
 
-from syncheck.lint.rules.base import LintRule
-from syncheck.lint.rules.loops import always_made, receivers
+from syncheck.lint.rules.loops import LoopRule, always_made, receivers
 from syncheck.rules import host_sync_in_loop
 
 _READS = frozenset({"item", "tolist", "cpu"})
 
 
-class HostSyncInLoop(LintRule):
+class HostSyncInLoop(LoopRule):
     """The value that a loop calls `backward()` on is read by the host, whatever happens in the loop."""
 
     rule = host_sync_in_loop.RULE
-    looks_at_classes = False
 
-    def visit_For(self, node: cst.For) -> None:
+    def check_loop(self, loop: cst.For | cst.While) -> None:
         """Look at a loop."""
-        self._loop(node)
-
-    def visit_While(self, node: cst.While) -> None:
-        """Look at a loop."""
-        self._loop(node)
-
-    def _loop(self, loop: cst.For | cst.While) -> None:
         losses = {self.code(value) for value in receivers(loop, "backward")}
         for call in always_made(loop.body) if losses else ():
             method = call.func

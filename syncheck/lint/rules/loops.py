@@ -5,10 +5,28 @@ from collections.abc import Iterator
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
-from syncheck.lint.rules.base import own_nodes
+from syncheck.lint.rules.base import LintRule, own_nodes
 
 BACKENDS = "cuda|xpu|npu|accelerator"
 """Modules of torch that have the functions of `torch.cuda`, for a regular expression."""
+
+
+class LoopRule(LintRule):
+    """A rule that looks at the loops of a function, one by one."""
+
+    looks_at_classes = False
+
+    def visit_For(self, node: cst.For) -> None:
+        """Look at a loop."""
+        self.check_loop(node)
+
+    def visit_While(self, node: cst.While) -> None:
+        """Look at a loop."""
+        self.check_loop(node)
+
+    def check_loop(self, loop: cst.For | cst.While) -> None:
+        """Look at a loop."""
+        raise NotImplementedError
 
 
 def receivers(loop: cst.CSTNode, method: str) -> Iterator[cst.BaseExpression]:
