@@ -115,7 +115,7 @@ class Cuda:
         self.copies = copies = Copies(reporter, streams, memory, host, launches, errors)
         collectives = Collectives(reporter, streams, captures)
         self.library = Library(LibraryCalls(reporter, streams, memory, self.events, launches))
-        parts = Parts(copies, collectives, DescribedOperators(reporter, streams, memory, self.library))
+        parts = Parts(copies, collectives, DescribedOperators(reporter, memory, self.library))
         self.operators = Operators(reporter, streams, threads, memory, host, kept, launches, parts)
         self.gpu_trace = GpuTrace()
         streams.on_several.append(self.gpu_trace.enable)

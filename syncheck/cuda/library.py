@@ -11,7 +11,6 @@ from syncheck.cuda.streams import Streams
 from syncheck.hb.ids import BY_TORCH, StreamId, WaitCall
 from syncheck.instrument.library import Library, TensorUse, bound_to
 from syncheck.instrument.plan import tensors_in
-from syncheck.instrument.torch_internals import data_ptr
 from syncheck.semantics.library import Effect
 
 
@@ -62,9 +61,8 @@ class LibraryCalls:
 class DescribedOperators:
     """Runs operators that a library describes, and reports them as described."""
 
-    def __init__(self, reporter: Reporter, streams: Streams, memory: Memory, library: Library) -> None:
+    def __init__(self, reporter: Reporter, memory: Memory, library: Library) -> None:
         self._reporter = reporter
-        self._streams = streams
         self._memory = memory
         self._library = library
 
@@ -75,17 +73,8 @@ class DescribedOperators:
             with self._reporter.suppressed():
                 result = dispatch.call(*args, **kwargs)
             with self._reporter.guard():
-                self._begin(result)
+                self._memory.begin_results(tensors_in(result))
                 self._library.report(effect, bound_to(effect, args, kwargs), result)
             return result
 
         return lambda args, kwargs: True, run  # noqa: ARG005  whatever the arguments are
-
-    def _begin(self, result: Any) -> None:
-        """Announce the memory of new results: it was allocated on the current stream."""
-        reporter, memory = self._reporter, self._memory
-        with reporter.locked_monitor():
-            for tensor in tensors_in(result):
-                address = data_ptr(tensor)
-                if tensor.is_cuda and address and not memory.is_known(tensor.untyped_storage(), address):
-                    memory.begin_storage(tensor, self._streams.current(tensor.get_device()), reporter.site())

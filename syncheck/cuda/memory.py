@@ -13,7 +13,7 @@ from syncheck.cuda.streams import Streams
 from syncheck.cuda.thread_contexts import ThreadContexts
 from syncheck.hb.ids import NO_ALLOCATION, UNKNOWN_SITE, Access, AllocationId, SiteId, StreamId, ViewId
 from syncheck.instrument.plan import dtype_name
-from syncheck.instrument.torch_internals import data_ptr, is_contiguous
+from syncheck.instrument.torch_internals import data_ptr, has_storage, is_contiguous, is_zero_tensor, sparse_parts
 
 UNKNOWN_POOL = -3
 """Memory whose allocation was not seen: what used it before is unknown, and its reuse is no hazard."""
@@ -131,6 +131,19 @@ class Memory:
         self.begin_storage(tensor, home, site)
         access = self.access(tensor, is_write=True)
         return [] if access is None else [access]
+
+    def begin_results(self, results: list[torch.Tensor]) -> list[Access]:
+        """Announce new results of an operator, allocated on the current stream; return the writes that fill them."""
+        accesses: list[Access] = []
+        with self._reporter.locked_monitor():
+            for tensor in (part for result in results for part in dense_parts(result)):
+                address = data_ptr(tensor)
+                if not tensor.is_cuda or not address:
+                    continue
+                if address in self.live and self.is_known(tensor.untyped_storage(), address):
+                    continue
+                accesses += self.begin_inside(tensor, self._streams.current(tensor.get_device()), self._reporter.site())
+        return accesses
 
     def register_unknown(self, tensor: torch.Tensor, address: int) -> Entry:
         """A tensor turned up in memory whose allocation was not seen."""
@@ -286,3 +299,18 @@ class Memory:
         with self._reporter.lock:
             monitor = self._reporter.call_buffer.monitor
             return monitor.view(start, tuple(tensor.shape), tensor.stride(), item, dtype_name(tensor.dtype))
+
+
+def dense_parts(tensor: torch.Tensor) -> list[torch.Tensor]:
+    """Return the strided tensors that make up a tensor: itself, or the parts of a sparse one; [] where it has none."""
+    if tensor.is_nested or is_zero_tensor(tensor):
+        return []
+    if tensor.layout is torch.strided:
+        return [tensor] if has_storage(tensor) else []
+    if tensor.layout is torch.sparse_coo:
+        return sparse_parts(tensor)
+    if tensor.layout in {torch.sparse_csr, torch.sparse_bsr}:
+        return [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
+    if tensor.layout in {torch.sparse_csc, torch.sparse_bsc}:
+        return [tensor.ccol_indices(), tensor.row_indices(), tensor.values()]
+    return []

@@ -16,7 +16,7 @@ from syncheck.cuda.dispatch_plan import DispatchPlan, HigherOrder
 from syncheck.cuda.host import HostMemory
 from syncheck.cuda.launches import Launches
 from syncheck.cuda.library import DescribedOperators
-from syncheck.cuda.memory import Memory
+from syncheck.cuda.memory import Memory, dense_parts
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import Streams
 from syncheck.cuda.thread_contexts import ThreadContexts
@@ -27,10 +27,7 @@ from syncheck.instrument.tensor_facts import TorchFacts
 from syncheck.instrument.torch_internals import (
     OpOverload,
     data_ptr,
-    has_storage,
     is_contiguous,
-    is_zero_tensor,
-    sparse_parts,
     storage_key,
 )
 from syncheck.semantics.collectives import NAMESPACES
@@ -283,20 +280,8 @@ class Operators:
 
     def _begin_made(self, plan: Plan, made: list[torch.Tensor]) -> list[Access]:
         """Announce new results; return the writes that fill them."""
-        memory = self._memory
-        accesses: list[Access] = []
-        with self._reporter.locked_monitor():
-            for tensor in (part for result in made for part in dense_parts(result)):
-                address = data_ptr(tensor)
-                if not tensor.is_cuda or not address:
-                    continue
-                if address in memory.live and memory.is_known(tensor.untyped_storage(), address):
-                    continue
-                memory.begin_storage(tensor, self._streams.current(tensor.get_device()), self._reporter.site())
-                access = memory.access(tensor, is_write=True)
-                if access is not None and plan.touches:
-                    accesses.append(access)
-        return accesses
+        writes = self._memory.begin_results(made)
+        return writes if plan.touches else []
 
     def _submit(
         self,
@@ -330,18 +315,3 @@ class Operators:
         launches.replay_callbacks(callbacks[:place])
         launches.launch(plan.name, stream, device, accesses + made, tensors)
         launches.replay_callbacks(callbacks[place:])
-
-
-def dense_parts(tensor: torch.Tensor) -> list[torch.Tensor]:
-    """Return the strided tensors that make up a tensor: itself, or the parts of a sparse one; [] where it has none."""
-    if tensor.is_nested or is_zero_tensor(tensor):
-        return []
-    if tensor.layout is torch.strided:
-        return [tensor] if has_storage(tensor) else []
-    if tensor.layout is torch.sparse_coo:
-        return sparse_parts(tensor)
-    if tensor.layout in {torch.sparse_csr, torch.sparse_bsr}:
-        return [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
-    if tensor.layout in {torch.sparse_csc, torch.sparse_bsc}:
-        return [tensor.ccol_indices(), tensor.row_indices(), tensor.values()]
-    return []

@@ -20,7 +20,7 @@ from syncheck.sim.copies import Copies, RunPlain
 from syncheck.sim.distributed import Distributed
 from syncheck.sim.graph_recorder import GraphRecorder
 from syncheck.sim.launches import Launches, TensorArguments
-from syncheck.sim.memory import dense_parts
+from syncheck.sim.memory import parts_of_sparse
 from syncheck.sim.placement import Placement
 from syncheck.sim.rows import blocks_of
 from syncheck.sim.runtime import Runtime
@@ -192,7 +192,7 @@ class Dispatcher:
             try:
                 storage = tensor.untyped_storage()
             except (NotImplementedError, RuntimeError):
-                accesses += [a for part in dense_parts(tensor) for a in self._outputs(plan, part, device)]
+                accesses += [a for part in parts_of_sparse(tensor) for a in self._outputs(plan, part, device)]
                 continue
             tag = self._memory.of_storage(storage)
             if tag is None:

@@ -185,7 +185,7 @@ class Memory:
     def add_access(self, accesses: list[Access], tensor: torch.Tensor, *, is_write: bool) -> None:
         """Add the accesses to all of a tensor: to the parts of a sparse one."""
         if tensor.layout is not torch.strided:
-            for part in dense_parts(tensor):
+            for part in parts_of_sparse(tensor):
                 self.add_access(accesses, part, is_write=is_write)
             return
         tag = self.of(tensor)
@@ -237,7 +237,7 @@ class Memory:
         return [(tag, storage) for tag, storage in pairs if storage is not None]
 
 
-def dense_parts(tensor: torch.Tensor) -> list[torch.Tensor]:
+def parts_of_sparse(tensor: torch.Tensor) -> list[torch.Tensor]:
     """Return the dense tensors that make up a sparse one.
 
     Raises:

@@ -10,7 +10,8 @@ import torch
 
 from syncheck.cuda import operators
 from syncheck.cuda.callback_order import Callback, Kind
-from syncheck.cuda.operators import Operators, dense_parts
+from syncheck.cuda.memory import dense_parts
+from syncheck.cuda.operators import Operators
 from syncheck.hb.footprint import strided
 from syncheck.instrument.plan import unique
 from syncheck.instrument.tensor_facts import TorchFacts

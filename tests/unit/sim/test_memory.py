@@ -5,7 +5,7 @@ import torch
 
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim.errors import NotSimulatedError
-from syncheck.sim.memory import Memory, dense_parts
+from syncheck.sim.memory import Memory, parts_of_sparse
 from syncheck.sim.null_monitor import NoSites, NullMonitor
 from syncheck.sim.virtual_gpus import TOTAL_MEMORY, VirtualGpus
 
@@ -112,7 +112,7 @@ def test_equal_bytes_have_one_view(memory, monitor):
 @pytest.mark.filterwarnings("ignore:Sparse")
 def test_accesses_to_a_sparse_tensor_are_those_to_its_parts(memory):
     sparse = torch.eye(3).to_sparse()
-    for part in dense_parts(sparse):
+    for part in parts_of_sparse(sparse):
         memory.tag(part.untyped_storage(), 0, 0)
     accesses = []
     memory.add_access(accesses, sparse, is_write=True)
@@ -120,7 +120,7 @@ def test_accesses_to_a_sparse_tensor_are_those_to_its_parts(memory):
     assert [(allocation, write) for allocation, _, write in accesses] == [(1, True), (2, True)]
     assert memory.device(sparse) == 0
     with pytest.raises(NotSimulatedError, match="layout"):
-        dense_parts(torch.eye(3).to_sparse_csr())
+        parts_of_sparse(torch.eye(3).to_sparse_csr())
 
 
 def test_exported_buffers_are_remembered_while_they_live(memory):
