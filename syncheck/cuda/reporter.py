@@ -9,6 +9,7 @@ from typing import Any
 
 from syncheck.cuda.call_buffer import CallBuffer
 from syncheck.hb.ids import EventId, GraphId, NamedKind, ReadingId, SiteId
+from syncheck.instrument.failures import stopped_by
 from syncheck.instrument.findings import NewFindings
 from syncheck.instrument.sites import SiteTable
 from syncheck.sanitizer.monitor import Monitor
@@ -164,13 +165,7 @@ class Reporter:
     def disable_after_error(self, error: BaseException) -> None:
         """Syncheck itself failed: stop checking, and let the program run on."""
         self.is_checking = False
-        where = error.__traceback__
-        while where is not None and where.tb_next is not None:
-            where = where.tb_next
-        place = f" at {os.path.basename(where.tb_frame.f_code.co_filename)}:{where.tb_lineno}" if where else ""
-        self.call_buffer.monitor.incomplete(
-            f"syncheck itself failed, and stopped checking: {type(error).__name__}: {error}{place}"
-        )
+        self.call_buffer.monitor.incomplete(stopped_by(error))
 
     def become_child(self) -> None:
         """This process is a forked child: it cannot use CUDA, and is left alone."""

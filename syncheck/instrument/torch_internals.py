@@ -1,5 +1,4 @@
 """Torch's private names, each in one place: what a new version of torch may change."""
-# Here and nowhere else private names of torch are used without a reason of their own:
 
 from collections.abc import Callable
 from functools import cache

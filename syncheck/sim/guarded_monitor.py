@@ -1,11 +1,11 @@
 """The border between the simulator and what checks: an error there ends the check, and not the user's program."""
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from syncheck.hb.ids import EventId, StreamId
+from syncheck.instrument.failures import stopped_by
 from syncheck.sanitizer.monitor import Monitor
 from syncheck.sim.null_monitor import NullMonitor
 
@@ -95,8 +95,4 @@ class GuardedMonitor:
     def fail(self, error: BaseException) -> None:
         """Syncheck itself failed: stop checking, and let the program run on."""
         failed, self._monitor = self._monitor, NullMonitor()
-        where = error.__traceback__
-        while where is not None and where.tb_next is not None:
-            where = where.tb_next
-        place = f" at {os.path.basename(where.tb_frame.f_code.co_filename)}:{where.tb_lineno}" if where else ""
-        failed.incomplete(f"syncheck itself failed, and stopped checking: {type(error).__name__}: {error}{place}")
+        failed.incomplete(stopped_by(error))
