@@ -99,6 +99,7 @@ def _become(request: dict[str, Any]) -> None:
         os.environ.update(request["environment"])
         sys.path[0] = request["folder"]
         sys.path[1:1] = filter(None, request["path"].split(os.pathsep))
+        sys.dont_write_bytecode = True  # a test may write two versions of a module within one second
         sys.argv = ["-m", *request["arguments"]]
         del sys.modules["tests"]
         execsitecustomize()  # it may be another one on this path

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from syncheck.errors import ConfigError
 from syncheck.rules import catalogue
 from syncheck.rules.model import Rule, Severity
+from tests import warm
 
 RULES = '''
 """Copies are made on the copy stream.
@@ -67,8 +67,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def syncheck(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "syncheck", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=200)
+    return warm.run("syncheck", *arguments, folder=folder, limit=200)
 
 
 def found(folder: Path, *arguments: str) -> list[tuple[str, int]]:

@@ -1,13 +1,13 @@
 """`syncheck.check()` inside a program, on simulated GPUs."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import syncheck
 from syncheck.errors import BackendError, ConfigError
+from tests import warm
 
 RACE = """
 import torch
@@ -22,11 +22,8 @@ print(report.codes, bool(report), report.summary.operators)
 
 
 def run(code: str, *command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    path = folder / "program.py"
-    path.write_text("import syncheck\n" + code)
-    return subprocess.run(
-        [sys.executable, *command, str(path)], capture_output=True, text=True, check=False, cwd=folder
-    )
+    (folder / "program.py").write_text("import syncheck\n" + code)
+    return warm.run(*command, "program.py", folder=folder) if command else warm.run("program", folder=folder)
 
 
 def program(before: str = "", options: str = "") -> str:
@@ -80,7 +77,7 @@ print(inner.codes, [f.place.frame.line for f in inner.findings], outer.codes)
 
 
 def test_a_block_under_syncheck_run_is_part_of_its_report(tmp_path):
-    done = run(program(), "-m", "syncheck", "run", "--backend", "sim", "--output-format", "concise", folder=tmp_path)
+    done = run(program(), "syncheck", "run", "--backend", "sim", "--output-format", "concise", folder=tmp_path)
     assert done.stdout == "('SYN101',) True 2\n", done.stderr
     assert "program.py:9:13: SYN101" in done.stderr
     assert done.returncode == 1
