@@ -126,11 +126,8 @@ class Definitions:
         return map(self._of, self._ranges)
 
     def functions(self) -> Iterator[Definition]:
-        """Yield the definitions with the members of classes in place of the classes."""
-        for statement in self._tree.body:
-            has_lines = isinstance(statement, ast.ClassDef) and statement.body[0].lineno > statement.lineno
-            for part in _ranges(statement.body, is_member=True) if has_lines else _ranges([statement]):  # type: ignore[attr-defined]  # a class
-                yield Definition(part, self._text(part))
+        """Yield the definitions with the members of classes, also of nested ones, in place of the classes."""
+        return (Definition(part, self._text(part)) for part in _members(self._tree.body))
 
     def at(self, line: int) -> Definition | None:
         """Return the definition that a line belongs to; None for a line between definitions."""
@@ -175,3 +172,12 @@ def _ranges(body: list[ast.stmt], *, is_member: bool = False) -> Iterator[Range]
         current = Range(first, last, is_member)
     if current is not None:
         yield current
+
+
+def _members(body: list[ast.stmt], *, is_member: bool = False) -> Iterator[Range]:
+    """Yield the lines of statements, and of those in a class in place of the class."""
+    for statement in body:
+        if isinstance(statement, ast.ClassDef) and statement.body[0].lineno > statement.lineno:
+            yield from _members(statement.body, is_member=True)
+        else:
+            yield from _ranges([statement], is_member=is_member)

@@ -56,3 +56,12 @@ def test_positions_are_those_of_the_file():
     assert isinstance(call, cst.Call)
     assert (function.position(call).start.line, function.position(call).start.column) == (7, 12)
     assert function.node_at(7, 12, 8, 15) is None
+
+
+def test_the_members_of_nested_classes_are_definitions_of_their_own():
+    source = "class A:\n    class B:\n        x = 1\n\n        def f(self):\n            g(1)\n\nclass C: y = 2\n"
+    found = list(definitions(source).functions())
+    assert [(part.lines.first, part.lines.last) for part in found] == [(3, 3), (5, 6), (8, 8)]
+    call = found[1].node_at(6, 12, 6, 16)
+    assert isinstance(call, cst.Call)
+    assert found[1].function_at(6) == "f"
