@@ -6,8 +6,9 @@ from typing import Any
 
 from syncheck.cuda import devices
 from syncheck.cuda.reporter import Reporter
-from syncheck.hb.clock import HOST
+from syncheck.hb.clock import HOST, MOST_STREAMS
 from syncheck.hb.ids import SiteId, StreamId
+from syncheck.instrument.failures import TOO_MANY_STREAMS
 
 _LEGACY, _PER_THREAD = 1, 2
 """Special handles. Source: CUDA Runtime API, cudaStreamLegacy and cudaStreamPerThread."""
@@ -64,6 +65,9 @@ class Streams:
         return known
 
     def _announce(self, device: int, handle: int, site: SiteId) -> StreamId:
+        if len(self._known) > MOST_STREAMS:
+            self._reporter.monitor.incomplete(TOO_MANY_STREAMS)
+            return StreamId(max(stream for stream, (where, _) in enumerate(self._known) if where == device))
         ident = StreamId(len(self._known))
         self._known.append((device, handle))
         if handle:

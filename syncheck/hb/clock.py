@@ -15,6 +15,8 @@ from syncheck.hb.ids import StreamId
 ACTOR_BITS = 12
 ACTOR_MASK = (1 << ACTOR_BITS) - 1
 TICK = 1 << ACTOR_BITS
+MOST_STREAMS = ACTOR_MASK
+"""An epoch can name no more streams; each stream costs a word in the clock of every other."""
 HOST = StreamId(0)
 """The host is actor 0; streams start at 1."""
 

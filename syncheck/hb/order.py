@@ -4,7 +4,7 @@ from enum import Enum, auto
 from typing import TypeAlias
 
 from syncheck.errors import TraceError
-from syncheck.hb.clock import ACTOR_MASK, HOST, TICK, Epoch, VectorClock, covers, join
+from syncheck.hb.clock import HOST, MOST_STREAMS, TICK, Epoch, VectorClock, covers, join
 from syncheck.hb.hosts import Hosts, Moment
 from syncheck.hb.ids import EVERY_THREAD, EventId, HostId, StreamId, SyncId
 
@@ -107,8 +107,8 @@ class Order:
             CUDA Runtime API, "Stream synchronization behavior", section "Legacy default stream".
         """
         stream = StreamId(len(self._clocks))
-        if stream > ACTOR_MASK:
-            raise TraceError(f"more than {ACTOR_MASK} streams")
+        if stream > MOST_STREAMS:
+            raise TraceError(f"more than {MOST_STREAMS} streams")
         self._hosts.add_actor()
         for clock in self._clocks[1:]:
             clock.append(0)
@@ -275,6 +275,15 @@ class Order:
     def stream_covers(self, stream: StreamId, epoch: Epoch) -> bool:
         """Return whether an op submitted to the stream now comes after `epoch`."""
         return covers(self._ahead(stream), epoch)
+
+    def unordered(self, stream: StreamId) -> list[StreamId]:
+        """Return the streams with work that an op submitted to a stream now does not come after."""
+        ahead = self._ahead(stream)
+        return [
+            StreamId(other)
+            for other, epoch in enumerate(self.submitted())
+            if other != stream and epoch >= TICK and not covers(ahead, epoch)
+        ]
 
     def covers(self, actor: StreamId, epoch: Epoch) -> bool:
         """Return whether an actor, the host or a stream, knows `epoch`."""

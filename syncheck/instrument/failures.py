@@ -1,7 +1,12 @@
-"""What a report says of an error in syncheck itself."""
+"""Why a report is incomplete: errors in syncheck itself, and limits of what is checked."""
 
 import os
 import traceback
+
+from syncheck.hb.clock import MOST_STREAMS
+
+TOO_MANY_STREAMS = f"there are more than {MOST_STREAMS:,} streams: races between the others are not found"
+"""Each of the others is taken for the last stream of its device that was counted, which only adds order."""
 
 
 def stopped_by(error: BaseException) -> str:

@@ -53,8 +53,7 @@ class OverlapAdvice:
         engine = self._engine
         if not self._latest or engine.stream_covers(stream, engine.now(self._latest)):
             return  # so it comes after all work that this one came after, too
-        free = {other for other in self._first if not engine.stream_covers(stream, engine.now(other))}
-        self._overlapping |= {stream, *free}
+        self._overlapping |= {stream, *engine.unordered(stream)} & set(self._first)
 
     def report(self) -> None:
         """Name the streams of the program that were used again and again, and so far overlapped with none."""

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from syncheck.findings import Report, Summary
-from syncheck.hb.clock import HOST, TICK
+from syncheck.hb.clock import HOST
 from syncheck.hb.engine import Engine, Race
 from syncheck.hb.footprint import strided
 from syncheck.hb.ids import (
@@ -135,12 +135,7 @@ class Session:
 
     def unordered(self, stream: StreamId) -> tuple[StreamId, ...]:
         """Return the streams with work that an operator submitted to a stream now would not come after."""
-        last = enumerate(self._engine.submitted())
-        return tuple(
-            StreamId(other)
-            for other, epoch in last
-            if other not in {HOST, stream} and epoch >= TICK and not self._engine.stream_covers(stream, epoch)
-        )
+        return tuple(self._engine.unordered(stream))
 
     def name_at(self, kind: NamedKind, ident: int, text: str, path: str, line: int) -> None:
         """See `Monitor`."""

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Protocol
 
+from syncheck.hb.clock import MOST_STREAMS
 from syncheck.hb.ids import UNKNOWN_SITE, AllocationId, Context, EventId, GraphId, ReadingId, SiteId, StreamId
+from syncheck.instrument.failures import TOO_MANY_STREAMS
 from syncheck.instrument.locked_monitor import LockedMonitor
 from syncheck.sanitizer.monitor import Monitor, Sites
 from syncheck.semantics.threads import ThreadState, context_of, take_lost_stream
@@ -128,12 +130,20 @@ class VirtualGpus:
     # -- streams
 
     def _add_stream(self, device: int, handle: int, site: SiteId, *, blocking: bool = False) -> StreamId:
+        if self._n_streams == MOST_STREAMS:
+            self.monitor.incomplete(TOO_MANY_STREAMS)
+            stream = self._by_handle[device, handle] = self._newest(device)
+            return stream
         self._n_streams += 1
         stream = StreamId(self._n_streams)
         self._streams.append((device, handle))
         self._by_handle[device, handle] = stream
         self.monitor.stream(stream, device, handle, site, legacy=handle == 0, blocking=blocking)
         return stream
+
+    def _newest(self, device: int) -> StreamId:
+        """Return the stream of a device that was added last."""
+        return StreamId(max(stream for stream, (where, _) in enumerate(self._streams) if where == device))
 
     def new_stream(self, device: int, site: SiteId, *, high_priority: bool) -> StreamId:
         """Hand out a stream of the pool, round-robin once all exist."""

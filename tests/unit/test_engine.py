@@ -1070,3 +1070,14 @@ def test_more_streams_than_an_epoch_can_name_are_refused():
         engine.add_stream(0)
     with pytest.raises(TraceError, match="4095"):
         engine.add_stream(0)
+
+
+def test_a_stream_is_unordered_with_those_whose_last_work_it_does_not_follow():
+    engine, (home, user, idle) = streams(0, 0, 0)
+    write(engine, home)
+    engine.allocate(Y, user, 1_000, 0, 0)
+    write(engine, user, Y)
+    assert engine.unordered(home) == [user]
+    assert engine.unordered(idle) == [home, user]
+    engine.wait_stream(idle, home)
+    assert engine.unordered(idle) == [user]

@@ -18,6 +18,9 @@ class Monitor:
     def stream(self, *args, **kwargs):
         self.calls.append(("stream", *args))
 
+    def incomplete(self, reason):
+        self.calls.append(("incomplete", reason))
+
 
 @pytest.fixture
 def streams(on_cpu):
@@ -76,3 +79,14 @@ def test_an_object_stands_for_its_stream(streams, on_cpu):
     assert streams.known(SimpleNamespace(cuda_stream=9, device_index=0)) == 0
     on_cpu.handle = 7
     assert streams.of_object(None) == streams.current(0) == side
+
+
+def test_streams_beyond_what_can_be_told_apart_are_the_last_of_their_device(streams, monkeypatch):
+    monkeypatch.setattr("syncheck.cuda.streams.MOST_STREAMS", 3)
+    default, first, other = streams.of(0, 0), streams.of(0, 7), streams.of(1, 0)
+    assert [streams.of(0, 8), streams.of(0, 9), streams.of(1, 8), streams.of(0, 8)] == [first, first, other, first]
+    assert streams.of(0, 0) == default
+    assert streams.monitor.calls[3] == (
+        "incomplete",
+        "there are more than 4,095 streams: races between the others are not found",
+    )

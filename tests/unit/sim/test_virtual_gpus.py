@@ -77,3 +77,10 @@ def test_a_thread_that_lost_its_stream_is_reported_once(gpus):
 def test_numbers_count_from_1(gpus):
     counters = (gpus.next_allocation, gpus.next_event, gpus.next_graph, gpus.next_reading, gpus.next_pool)
     assert [(count(), count()) for count in counters] == [(1, 2)] * 5
+
+
+def test_streams_beyond_what_can_be_told_apart_are_the_last_of_their_device(gpus, monkeypatch):
+    monkeypatch.setattr("syncheck.sim.virtual_gpus.MOST_STREAMS", 3)
+    first = gpus.external_stream(0, 0x70, 0)
+    assert gpus.external_stream(0, 0x80, 0) == gpus.external_stream(0, 0x90, 0) == first
+    assert gpus.external_stream(1, 0x80, 0) == gpus.default_stream(1)
