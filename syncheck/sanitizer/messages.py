@@ -183,7 +183,16 @@ class Names:
         name = self.given.get((NamedKind.STREAM, stream))
         if name:
             return f"stream `{name}` (cuda:{info.device})"
-        return f"the stream{self._made_at(info, ' made at {0}:{1}')} (cuda:{info.device})"
+        return f"{self._used_as(stream)}{self._made_at(info, ' made at {0}:{1}')} (cuda:{info.device})"
+
+    def _used_as(self, stream: StreamId) -> str:
+        """Return a phrase for a stream that was bound to no name where it was made: what it is called where it is used.
+
+        A library makes many streams at one line.
+        """
+        seen = self.seen_at.get((NamedKind.STREAM, stream), {}).values()
+        name = next((name for name in seen if "." in name), next(iter(seen), ""))
+        return f"stream `{name}`" if name else "the stream"
 
     def _made_at(self, info: StreamInfo, form: str) -> str:
         """Return where a stream was made, put into a form; "" where that is not known."""

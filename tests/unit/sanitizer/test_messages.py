@@ -34,6 +34,10 @@ def test_a_stream_is_called_by_its_name_its_place_or_its_device(names):
     names.sites = Text()
     assert names.format((StreamRef(2),)) == "the stream made at program.py:3 (cuda:0)"
     assert names.format((StreamRef(3),)) == "the stream (cuda:1)"
+    names.seen_at[NamedKind.STREAM, 2] = {("a.py", 4): "s", ("a.py", 9): "self.up", ("a.py", 12): "self.down"}
+    assert names.format((StreamRef(2),)) == "stream `self.up` made at program.py:3 (cuda:0)"
+    del names.seen_at[NamedKind.STREAM, 2][("a.py", 9)], names.seen_at[NamedKind.STREAM, 2][("a.py", 12)]
+    assert names.format((StreamRef(2),)) == "stream `s` made at program.py:3 (cuda:0)"
     names.given[NamedKind.STREAM, 2] = "copy"
     assert names.format(("on ", StreamRef(2), "!")) == "on stream `copy` (cuda:0)!"
     assert names.stream_and_origin(2) == "stream `copy` made at program.py:3 (cuda:0)"
