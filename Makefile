@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo check format
+.PHONY: demo check fuzz format
 
 demo: .venv/ready  ## check a program with a race on simulated GPUs: prints a finding
 	@$(BIN)/syncheck run --backend sim fixtures/unordered-read/bad.py || test $$? -eq 1
@@ -13,6 +13,9 @@ check: .venv/ready  ## format, lint, types, import contracts, tests: what CI run
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest -q -n 2 --dist loadfile -m "not gpu"
+
+fuzz: .venv/ready  ## damaged traces, records, baselines, caches, settings and sources, for an hour: make fuzz SECONDS=60
+	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),3600)
 
 format: .venv/ready
 	$(BIN)/ruff format

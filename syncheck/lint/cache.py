@@ -13,7 +13,7 @@ from syncheck.lint.result import Result
 from syncheck.system import files
 from syncheck.version import __version__
 
-_FORMAT = 6
+_FORMAT = 7
 
 
 def _own_time() -> int:
@@ -28,7 +28,7 @@ class Cache:
 
     A file has many paths ("train.py", "./train.py"), and a finding is shown under the one that was asked for: what is
     kept of it names none. Findings of all rules are kept, so that selecting other rules needs no new run. A cache that
-    cannot be read or written is as good as none.
+    cannot be read or written, or that is damaged, is as good as none.
 
     Args:
         folder: where the cache lies; None for no cache.
@@ -37,13 +37,14 @@ class Cache:
 
     def __init__(self, folder: Path | None, key: str = "") -> None:
         name = hashlib.sha256(f"{_FORMAT} {__version__} {_own_time()} {key}".encode()).hexdigest()[:16]
-        self._file = None if folder is None else folder / f"{name}.json"
+        self._file = None if folder is None else folder / f"{name}.cache"
         self._known: dict[str, Any] = {}
         self._is_changed = False
         if self._file is not None:
-            with contextlib.suppress(OSError, ValueError):
-                known = json.loads(self._file.read_bytes())
-                self._known = known if isinstance(known, dict) else {}
+            with contextlib.suppress(OSError):
+                digest, _, known = self._file.read_bytes().partition(b"\n")
+                if digest == digest_of(known).encode():
+                    self._known = json.loads(known)
 
     def find(self, path: str) -> Result | None:
         """Return what is known of a file; None if that is nothing, or not of this content."""
@@ -56,7 +57,7 @@ class Cache:
                 return _result(entry, path)
             if entry["size"] == status.st_size and entry["hash"] == _hash(path):
                 return _result(entry, path)
-        except (OSError, KeyError, TypeError, ValueError, LookupError):
+        except OSError:
             return None
         return None
 
@@ -82,7 +83,8 @@ class Cache:
             ignore = self._file.parent / ".gitignore"
             if not ignore.exists():
                 ignore.write_text("*\n", encoding="utf-8")
-            files.write(self._file, json.dumps(self._known).encode())
+            known = json.dumps(self._known).encode()
+            files.write(self._file, digest_of(known).encode() + b"\n" + known)
 
 
 def digest_of(data: bytes) -> str:

@@ -64,7 +64,7 @@ def test_a_file_that_is_gone_is_not_known(tmp_path, file):
 @pytest.mark.parametrize("text", ["", "no json", "[1]", '{"%s": {"time": 1}}', '{"%s": 3}'])
 def test_a_cache_that_is_broken_is_as_good_as_none(tmp_path, file, text):
     kept(tmp_path / "cache", file)
-    (stored,) = (tmp_path / "cache").glob("*.json")
+    (stored,) = (tmp_path / "cache").glob("*.cache")
     stored.write_text(text.replace("%s", str(file)))
     assert Cache(tmp_path / "cache").find(str(file)) is None
 
