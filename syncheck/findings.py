@@ -182,6 +182,10 @@ class Finding:
             return ""
         return authors[0].package if authors[0] is not None else ""
 
+    def with_example(self) -> "Finding":
+        """Return this finding with its fix as an example: it cannot be made as it is."""
+        return self if self.fix is None else replace(self, fix=replace(self.fix, applicability=Applicability.EXAMPLE))
+
     def counted(self, count: int) -> "Finding":
         """Return this finding with another count."""
         return replace(self, count=count)
@@ -220,6 +224,8 @@ class Report:
         hidden: findings left out because of a limit on their number.
         known: findings left out because the baseline has them.
         worst_hidden: the worst level of those that a limit left out; None if there are none.
+        fixed: findings that `lint --fix` has repaired.
+        is_unsafe_wanted: fixes that make the host wait count as those that can be made.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -229,6 +235,13 @@ class Report:
     hidden: int = 0
     known: int = 0
     worst_hidden: Severity | None = None
+    fixed: tuple[Finding, ...] = ()
+    is_unsafe_wanted: bool = False
+
+    def is_fixable(self, finding: Finding) -> bool:
+        """Return whether `lint --fix` would make the fix of a finding."""
+        wanted = {Applicability.SAFE, Applicability.UNSAFE} if self.is_unsafe_wanted else {Applicability.SAFE}
+        return finding.source == "lint" and finding.fix is not None and finding.fix.applicability in wanted
 
     def noted(self, *notes: str) -> "Report":
         """Return this report with more notes."""
@@ -244,6 +257,11 @@ class Report:
         """Return whether any finding is at `fail_on` or worse."""
         levels = [finding.level for finding in self.findings] + ([self.worst_hidden] if self.worst_hidden else [])
         return any(level.rank <= fail_on.rank for level in levels)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number and its noun, in the plural where that is right."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def merge_equal(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -12,6 +12,7 @@ from syncheck.cli.parameters import with_settings
 from syncheck.cli.terminal import OutputStreams, deliver, progress
 from syncheck.config.options import Options
 from syncheck.config.settings import Layer, forget, options_in
+from syncheck.errors import ConfigError
 
 if TYPE_CHECKING:
     from syncheck.commands.lint import LintRequest
@@ -49,6 +50,10 @@ def lint(
         bool | None,
         typer.Option("--add-ignores", help="Silence all findings by comments.", rich_help_panel=_FIX),
     ] = None,
+    remove_unused_ignores: Annotated[
+        bool | None,
+        typer.Option("--remove-unused-ignores", help="Remove comments that silence nothing.", rich_help_panel=_FIX),
+    ] = None,
     statistics: Annotated[
         bool | None, typer.Option("--statistics", help="Count findings by rule.", rich_help_panel=_OUTPUT)
     ] = None,
@@ -74,7 +79,7 @@ def lint(
         tuple(paths or (".",)),
         layer,
         (sys.stdin.buffer.read() if paths == ["-"] else b"", stdin_filename),
-        "diff" if diff else "fix" if fix else "ignore" if add_ignores else "",
+        _change(fix=fix, diff=diff, ignore=add_ignores, remove=remove_unused_ignores),
         bool(unsafe_fixes),
         None if no_cache else Path(".syncheck_cache"),
         progress(),
@@ -88,14 +93,32 @@ def lint(
     raise typer.Exit(_lint_once(request, options, statistics=bool(statistics)))
 
 
+def _change(*, fix: bool | None, diff: bool | None, ignore: bool | None, remove: bool | None) -> str:
+    """Return what is to be done to the files.
+
+    Raises:
+        ConfigError: two things that exclude each other.
+    """
+    names = {"--fix": fix or diff, "--add-ignores": ignore, "--remove-unused-ignores": remove}
+    wanted = [name for name, is_wanted in names.items() if is_wanted]
+    if len(wanted) > 1:
+        both = f"{wanted[0] if fix or not diff else '--diff'} and {wanted[1]}"
+        raise ConfigError(f"{both} cannot be combined", "use one after the other")
+    kinds = {"--fix": "diff" if diff else "fix", "--add-ignores": "ignore", "--remove-unused-ignores": "remove"}
+    return kinds[wanted[0]] if wanted else ""
+
+
 def _lint_once(request: "LintRequest", options: Options, *, statistics: bool) -> int:
     from syncheck.commands import lint as commands
+    from syncheck.findings import counted
     from syncheck.report.render import status_of
 
     report, changed = commands.lint(request)
     if request.change == "diff":
-        sys.stdout.write(changed)
-        return int(bool(changed))
+        sys.stdout.write(changed.diff)
+        if not options.quiet:
+            sys.stderr.write(f"Would fix {counted(len(changed.fixed), 'finding')}.\n")
+        return int(bool(changed.diff))
     if statistics:
         for line in commands.statistics(report):
             typer.echo(line)

@@ -9,7 +9,7 @@ from pathlib import Path
 from syncheck.config.options import Options
 from syncheck.config.settings import Layer, options_for, options_in
 from syncheck.filters.policy import baseline_of, known_left_out, looking_at, truncate
-from syncheck.findings import NO_FILES, Report
+from syncheck.findings import NO_FILES, Report, counted
 from syncheck.lint import engine, files
 from syncheck.lint.cache import Cache
 from syncheck.lint.extensions import Extensions
@@ -29,7 +29,8 @@ class LintRequest:
         paths: files and folders; "-" for standard input.
         given: the settings of the command line; those of the files' own pyproject.toml count besides.
         stdin: the text of standard input, and its name.
-        change: "" to report, "fix" or "ignore" to change the files, "diff" to show how `fix` would.
+        change: "" to report; "fix", "ignore" or "remove" to repair files, or to add or remove comments; "diff" to show
+            what `fix` would do.
         unsafe: repairs that make the host wait are wanted, too.
         cache: folder of the cache; None for none.
         progress: called with (done, all) now and then.
@@ -53,8 +54,8 @@ def lint_files(request: LintRequest) -> list[str]:
     return list(files.discover(request.paths, lambda path: options_for(path, request.given)))
 
 
-def lint(request: LintRequest) -> tuple[Report, str]:
-    """Lint files; return the report, and the changes as a unified diff where they were only to be shown.
+def lint(request: LintRequest) -> tuple[Report, changes.Changes]:
+    """Lint files; return the report, and what was changed.
 
     Raises:
         ConfigError: a path does not exist, a rule does not, or the settings are wrong.
@@ -91,7 +92,21 @@ def lint(request: LintRequest) -> tuple[Report, str]:
         report = known_left_out(report, baseline, options, looked_at, is_certain=True)
     report = truncate(report, options.max_findings)
     incomplete = (*report.incomplete, *changed.problems) if paths else (NO_FILES,)
-    return replace(report, incomplete=incomplete), changed.diff
+    report = replace(report, incomplete=incomplete, is_unsafe_wanted=request.unsafe)
+    return _accounted(report, request.change, changed), changed
+
+
+def _accounted(report: Report, change: str, changed: changes.Changes) -> Report:
+    """Return the report with what was changed."""
+    if change == "fix":
+        given_up = changed.given_up
+        findings = tuple(f.with_example() if changes.spot_of(f) in given_up else f for f in report.findings)
+        return replace(report, findings=findings, fixed=tuple(changed.fixed))
+    if not changed.n_comments:
+        return report
+    comments, n_files = counted(changed.n_comments, "comment"), counted(changed.n_files, "file")
+    did = f"added {comments} to" if change == "ignore" else f"removed {comments} from"
+    return report.noted(f"{did} {n_files}")
 
 
 def _not_loaded(paths: list[str], options: Options, options_of: Callable[[str], Options]) -> list[str]:

@@ -140,6 +140,9 @@ class Options:
         False, kinds.FLAG, "Exit with status 0 also when there are findings.", commands=_REPORTING,
         flags=("--exit-zero",),
     )  # fmt: skip
+    show_fixes: bool = _setting(
+        False, kinds.FLAG, "List what --fix has repaired.", commands=("lint",), example="true", panel="Fixes"
+    )
     stacks: bool = _setting(
         False, kinds.FLAG, "Show whole call stacks.", commands=("run", "replay", "merge"), example="true"
     )

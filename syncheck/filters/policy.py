@@ -10,7 +10,7 @@ from syncheck.errors import ConfigError
 from syncheck.filters import ignore_block
 from syncheck.filters.baseline import Baseline, Entry
 from syncheck.filters.comments import Comments
-from syncheck.findings import Finding, Report
+from syncheck.findings import Finding, Report, counted
 from syncheck.paths import shown
 
 
@@ -169,6 +169,7 @@ def known_left_out(
     if options.write_baseline:
         baseline.replace(report.findings, is_looked_at)
         baseline.write()
+        notes = (*notes, f"wrote {counted(len(report.findings), 'finding')} to {shown(baseline.path)}")
     elif gone and is_certain:
         baseline.known -= gone
         baseline.write()

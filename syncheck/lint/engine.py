@@ -205,5 +205,7 @@ def report_of(outcome: Outcome, options_of: Callable[[str], Options]) -> Report:
         findings += [places.under(finding, path, shown) for finding in result.findings if finding.rule.code in codes]
         notes += [f"{shown}:{line}: {comment}" for line, comment in result.unused]
     findings.sort(key=lambda f: (f.place.frame.path, f.place.frame.line, f.rule.code))
+    if any(note.endswith("`") for note in notes):  # not damaged
+        notes.append("--remove-unused-ignores removes unused comments")
     summary = Summary(files=outcome.n_files, seconds=outcome.seconds)
     return Report(tuple(findings), tuple(incomplete), tuple(notes), summary)

@@ -6,8 +6,7 @@ from typing import Any
 
 from syncheck import serialization
 from syncheck.filters.baseline import Baseline
-from syncheck.findings import Finding, Report, Summary, merge_equal
-from syncheck.report.style import counted
+from syncheck.findings import Finding, Report, Summary, counted, merge_equal
 
 _MOST_PLACES = 20
 

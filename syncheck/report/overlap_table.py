@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from syncheck.findings import Place
+from syncheck.findings import Place, counted
 from syncheck.overlap.report import EdgeLine, OverlapReport, PairLine, UseLine, WorkLine
 from syncheck.overlap.verdicts import duration
-from syncheck.report.style import counted, location, one_line
+from syncheck.report.style import location, one_line
 
 WIDTH = 120
 

@@ -18,7 +18,12 @@ def render(report: Report, options: Options, *, color: bool) -> str:
         "gitlab": lambda: gitlab.render(report),
         "junit": lambda: junit.render(report),
         "text": lambda: text.render(
-            report, color=color, stacks=options.stacks, full=options.third_party == "full", is_quiet=options.quiet
+            report,
+            color=color,
+            stacks=options.stacks,
+            full=options.third_party == "full",
+            is_quiet=options.quiet,
+            show_fixes=options.show_fixes,
         ),
     }
     return renderers[options.output_format]()

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from rich.cells import cell_len
 
-from syncheck.findings import Frame
+from syncheck.findings import Frame, counted
 from syncheck.rules.model import Severity
 
 _C0 = {code: 0x2400 + code for code in range(32) if chr(code) != "\t"} | {0x7F: 0x2421}
@@ -89,11 +89,6 @@ def cut(text: str, room: int) -> str:
     while cell_len(text) >= room:
         text = text[:-1]
     return text + "…"
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number and its noun, in the plural where that is right."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def hidden_line(number: int) -> str:

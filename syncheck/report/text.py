@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from syncheck.findings import Finding, Frame, Place, Report, named_ranks
+from syncheck.findings import Finding, Frame, Place, Report, counted, named_ranks
+from syncheck.report import fixes
 from syncheck.report.snippet import Snippet, bar, note, snippets
 from syncheck.report.style import (
     INK_OF,
     Painter,
     Style,
-    counted,
     cut,
     hang,
     hidden_line,
@@ -24,7 +24,14 @@ _NARROWEST = 40
 
 
 def render(
-    report: Report, *, color: bool, stacks: bool, width: int = 100, full: bool = False, is_quiet: bool = False
+    report: Report,
+    *,
+    color: bool,
+    stacks: bool,
+    width: int = 100,
+    full: bool = False,
+    is_quiet: bool = False,
+    show_fixes: bool = False,
 ) -> str:
     """Return the whole report, each line ended.
 
@@ -35,22 +42,24 @@ def render(
         width: terminal cells of a line; prose is wrapped, longer source lines are cut around their marks.
         full: whether to show in full, too, what lies in installed packages alone.
         is_quiet: leave out the summary, except for the reasons why the check is incomplete.
+        show_fixes: whether to list what was repaired.
     """
     pen = Painter(color, max(width, _NARROWEST))
     lines: list[str] = []
     short = [finding for finding in report.findings if finding.package and not full]
     for finding in report.findings:
         if finding not in short:
-            lines += [*_finding(finding, pen, stacks=stacks), ""]
+            lines += [*_finding(finding, pen, stacks=stacks, is_fixable=report.is_fixable(finding)), ""]
     lines += _in_packages(short, pen)
+    lines += fixes.list_fixed(report) if show_fixes else []
     lines += _doubts(report, pen) if is_quiet else _summary(report, pen)
     return "".join(f"{line}\n" for line in lines)
 
 
-def _finding(finding: Finding, pen: Painter, *, stacks: bool) -> Iterator[str]:
+def _finding(finding: Finding, pen: Painter, *, stacks: bool, is_fixable: bool) -> Iterator[str]:
     parts = snippets(finding.place, finding.related, INK_OF[finding.level])
     gutter = _gutter(parts)
-    yield from _head(finding, pen)
+    yield from _head(finding, pen, is_fixable=is_fixable)
     for part in parts:
         yield from part.draw(gutter, pen)
         yield bar("", gutter, pen)
@@ -82,9 +91,10 @@ def _gutter(parts: list[Snippet]) -> int:
     return max((len(str(number)) for number in numbers), default=1)
 
 
-def _head(finding: Finding, pen: Painter) -> Iterator[str]:
+def _head(finding: Finding, pen: Painter, *, is_fixable: bool) -> Iterator[str]:
     label = f"{finding.level}[{finding.rule.code}]"
-    sentence = f"{finding.rule.name}: {one_line(finding.message)}{_extent(finding)}"
+    mark = f"{fixes.MARK} " if is_fixable else ""
+    sentence = f"{mark}{finding.rule.name}: {one_line(finding.message)}{_extent(finding)}"
     first, *rest = hang(f"{label} ", sentence, pen.width)
     yield pen.paint(label, INK_OF[finding.level]) + pen.paint(first.removeprefix(label), Style.STRONG)
     yield from (pen.paint(line, Style.STRONG) for line in rest)
@@ -127,6 +137,7 @@ def _summary(report: Report, pen: Painter) -> Iterator[str]:
     doubt = bool(report.incomplete or report.hidden or not (report.summary.operators or report.summary.files))
     ink = INK_OF[worst] if worst else Style.WARNING if doubt else Style.HELP
     yield pen.paint("syncheck:", ink) + pen.paint(f" {_verdict(report)}", Style.STRONG)
+    yield from fixes.count_fixes(report)
     if report.summary.files:
         yield f"checked: {counted(report.summary.files, 'file')} in {report.summary.seconds:.1f} s"
     elif report.summary.operators or report.summary.backend:

@@ -27,6 +27,7 @@ SAMPLES = {
     "color": (None, "always", "always"),
     "quiet": (None, True, True),
     "exit_zero": (None, True, True),
+    "show_fixes": ("true", True, True),
     "stacks": ("true", True, True),
     "baseline": ('"known.json"', "known.json", Path.cwd() / "known.json"),
     "write_baseline": (None, True, True),

@@ -1,15 +1,20 @@
-"""Changes files: repairs them, or adds comments that silence findings."""
+"""Changes files: repairs them, adds comments that silence findings, or removes those that silence none."""
 
 import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from syncheck.config.options import Options
-from syncheck.lint import files
+from syncheck.findings import Finding
+from syncheck.lint import files, places
 from syncheck.lint.fixes.repair import repair, with_ignores
+from syncheck.lint.fixes.unused_ignores import without_unused
 from syncheck.lint.prefilter import can_matter
 from syncheck.paths import shown as shown_path
 from syncheck.system import files as disk
+
+Spot = tuple[str, str, int, int]
+"""Where a finding is: path, code, line, column."""
 
 
 @dataclass(slots=True)
@@ -18,11 +23,29 @@ class Changes:
 
     Attributes:
         diff: as a unified diff, where it was only to be shown.
+        fixed: the findings that are repaired, or would be.
+        given_up: those that are left although their fix was wanted.
+        n_comments: comments that were added or removed.
+        n_files: files that were changed, or would be.
         problems: the files that could not be written, and why.
     """
 
     diff: str = ""
+    fixed: list[Finding] = field(default_factory=list)
+    given_up: set[Spot] = field(default_factory=set)
+    n_comments: int = 0
+    n_files: int = 0
     problems: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Changed:
+    """A file's text after a change, and what was done."""
+
+    text: str
+    fixed: list[Finding] = field(default_factory=list)
+    given_up: list[Finding] = field(default_factory=list)
+    n_comments: int = 0
 
 
 def change(paths: Iterable[str], kind: str, options_of: Callable[[str], Options], *, unsafe: bool) -> Changes:
@@ -30,7 +53,7 @@ def change(paths: Iterable[str], kind: str, options_of: Callable[[str], Options]
 
     Args:
         paths: the files; notebooks are left as they are.
-        kind: "fix", "ignore", or "diff": return a unified diff of what "fix" would do, and change nothing.
+        kind: "fix", "ignore", "remove", or "diff": return a unified diff of what "fix" would do, and change nothing.
         options_of: the settings for a file.
         unsafe: see `repair`.
     """
@@ -40,22 +63,47 @@ def change(paths: Iterable[str], kind: str, options_of: Callable[[str], Options]
         if given is None:
             continue
         text, encoding = given
-        codes = options_of(path).codes_for(path)
-        if kind == "ignore":
-            changed = with_ignores(path, text, codes)
-        else:
-            changed = repair(path, text, unsafe=unsafe, codes=codes).source
-        if changed == text:
-            continue
+        changed = _changed(path, text, kind, options_of(path).codes_for(path), unsafe=unsafe)
         name = shown_path(path)
-        if kind == "diff":
-            done.diff += "".join(difflib.unified_diff(files.lines_of(text), files.lines_of(changed), name, name))
-            continue
-        try:
-            disk.write(path, changed.encode(encoding))
-        except OSError as error:
-            done.problems.append(f"{name}: cannot be changed: {error.strerror or error}")
+        if changed.text != text:
+            if kind == "diff":
+                before, after = files.lines_of(text), files.lines_of(changed.text)
+                done.diff += "".join(difflib.unified_diff(before, after, name, name))
+            elif not _write(path, name, changed.text.encode(encoding), done):
+                continue
+            done.n_files += 1
+        done.fixed += [places.under(finding, path, name) for finding in changed.fixed]
+        done.given_up |= {spot_of(places.under(finding, path, name)) for finding in changed.given_up}
+        done.n_comments += changed.n_comments
     return done
+
+
+def spot_of(finding: Finding) -> Spot:
+    """Return where a finding is."""
+    frame = finding.place.frame
+    return frame.path, finding.rule.code, frame.line, frame.column
+
+
+def _changed(path: str, text: str, kind: str, codes: frozenset[str], *, unsafe: bool) -> _Changed:
+    if kind == "ignore":
+        commented, number = with_ignores(path, text, codes)
+        return _Changed(commented, n_comments=number)
+    if kind == "remove":
+        rest, number = without_unused(path, text)
+        return _Changed(rest, n_comments=number)
+    repaired = repair(path, text, unsafe=unsafe, codes=codes)
+    fixed = [finding for finding in repaired.findings if finding.rule.code in codes]
+    return _Changed(repaired.source, fixed, repaired.given_up)
+
+
+def _write(path: str, name: str, data: bytes, done: Changes) -> bool:
+    """Write a file; return whether it could be written."""
+    try:
+        disk.write(path, data)
+    except OSError as error:
+        done.problems.append(f"{name}: cannot be changed: {error.strerror or error}")
+        return False
+    return True
 
 
 def _text(path: str) -> tuple[str, str] | None:

@@ -19,11 +19,13 @@ class Repaired:
     """A file's text after its repair.
 
     Attributes:
-        findings: those that are gone.
+        findings: those that are gone, also those that went with another one.
+        given_up: those that are left although their fix was wanted: it cures nothing.
     """
 
     source: str
     findings: list[Finding] = field(default_factory=list)
+    given_up: list[Finding] = field(default_factory=list)
 
 
 def repair(path: str, source: str, *, unsafe: bool, codes: frozenset[str]) -> Repaired:
@@ -45,7 +47,7 @@ def repair(path: str, source: str, *, unsafe: bool, codes: frozenset[str]) -> Re
 
 def repaired(path: str, source: str, finding: Finding) -> str | None:
     """Return a file's text with one of its findings repaired; None if that makes it no better."""
-    repair = _Repair(path, source, lambda other: _key(other) == _key(finding))
+    repair = _Repair(path, source, lambda other: key_of(other) == key_of(finding))
     done = repair.run()
     return done.source if done.findings else None
 
@@ -70,17 +72,18 @@ class _Repair:
         """Repair the file."""
         most = 0  # findings to repair at once; 0: all
         for _ in range(_MOST_ROUNDS):
-            wanted = [f for f in self._findings if self._is_wanted(f) and _key(f) not in self._given_up]
+            wanted = [f for f in self._findings if self._is_wanted(f) and key_of(f) not in self._given_up]
             if not wanted:
                 break
             tried = wanted[: most or len(wanted)]
             if self._try(tried):
                 most = 0
             elif len(tried) == 1:
-                self._given_up.add(_key(tried[0]))
+                self._given_up.add(key_of(tried[0]))
                 most = 0
             else:
                 most = len(tried) // 2
+        self._repaired.given_up = [finding for finding in self._findings if key_of(finding) in self._given_up]
         return self._repaired
 
     def _try(self, findings: list[Finding]) -> bool:
@@ -90,26 +93,37 @@ class _Repair:
         if len(done) < len(set(edits)):
             return False
         result = lint_source(self._path, files.Text(changed))
-        before, after = Counter(map(_key, self._findings)), Counter(map(_key, result.findings))
+        before, after = Counter(map(key_of, self._findings)), Counter(map(key_of, result.findings))
         cured = before - after
-        if result.problem or after - before or any(_key(finding) not in cured for finding in findings):
+        if result.problem or after - before or any(key_of(finding) not in cured for finding in findings):
             return False
+        self._repaired.findings += _taken(self._findings, cured)
         self._repaired.source, self._findings = changed, result.findings
-        self._repaired.findings += findings
         return True
 
 
-def _key(finding: Finding) -> Key:
+def _taken(findings: Found, keys: Counter[Key]) -> list[Finding]:
+    """Return as many findings of each key as are counted."""
+    left, taken = keys.copy(), list[Finding]()
+    for finding in findings:
+        if left[key_of(finding)] > 0:
+            left[key_of(finding)] -= 1
+            taken.append(finding)
+    return taken
+
+
+def key_of(finding: Finding) -> Key:
+    """Return what stays the same of a finding when lines move."""
     return finding.rule.code, finding.fingerprint, finding.message
 
 
-def with_ignores(path: str, source: str, codes: frozenset[str]) -> str:
-    """Return the text with a comment at each finding's statement that silences it."""
+def with_ignores(path: str, source: str, codes: frozenset[str]) -> tuple[str, int]:
+    """Return the text with a comment at each finding's statement that silences it, and how many these are."""
     by_line: dict[int, set[str]] = {}
     for finding in lint_source(path, files.Text(source)).findings:
         if finding.rule.code in codes:
             by_line.setdefault(finding.place.frame.line, set()).add(finding.rule.code)
-    return with_ignore(source, by_line) if by_line else source
+    return (with_ignore(source, by_line), len(by_line)) if by_line else (source, 0)
 
 
 def with_ignore(source: str, codes: dict[int, set[str]]) -> str:

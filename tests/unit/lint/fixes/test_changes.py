@@ -30,7 +30,9 @@ def changed(path, kind, **options):
 
 
 def test_a_file_is_repaired(file):
-    assert changed(file, "fix") == Changes()
+    done = changed(file, "fix")
+    assert [finding.rule.code for finding in done.fixed] == ["SYN101"]
+    assert (done.n_files, done.problems) == (1, [])
     assert b"wait_stream" in file.read_bytes()
 
 
@@ -42,8 +44,14 @@ def test_a_diff_changes_nothing(file):
 
 
 def test_comments_are_added(file):
-    changed(file, "ignore")
+    assert changed(file, "ignore").n_comments == 1
     assert b"ignore[SYN101]" in file.read_bytes()
+
+
+def test_unused_comments_are_removed(file):
+    file.write_bytes(RACE.replace(b"s = torch.cuda.Stream()", b"s = torch.cuda.Stream()  # syncheck: ignore[SYN2]"))
+    assert changed(file, "remove").n_comments == 1
+    assert file.read_bytes() == RACE
 
 
 def test_rules_that_are_not_selected_change_nothing(file):

@@ -63,10 +63,11 @@ def test_a_repair_that_cures_nothing_is_taken_back(monkeypatch):
 
 
 def test_findings_are_silenced_by_comments():
-    silenced = with_ignores("a.py", RACE, ALL)
+    silenced, number = with_ignores("a.py", RACE, ALL)
     assert silenced == RACE.replace("y = x * 2", "y = x * 2  # syncheck: ignore[SYN101]")
+    assert number == 1
     assert codes(silenced) == []
-    assert with_ignores("a.py", RACE, frozenset({"SYN102"})) == RACE
+    assert with_ignores("a.py", RACE, frozenset({"SYN102"})) == (RACE, 0)
 
 
 @pytest.mark.parametrize("found", [{"SYN102", "SYN101"}])

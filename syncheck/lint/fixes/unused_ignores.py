@@ -1,0 +1,54 @@
+"""Removes comments that silence nothing."""
+
+import io
+import re
+import tokenize
+
+from syncheck.filters import comments
+from syncheck.lint import files
+from syncheck.lint.engine import lint_source
+
+_COMMENT = re.compile(r"#\s*syncheck:\s*ignore[^#]*", re.IGNORECASE)
+"""A comment with its reason, up to the next comment of the same line."""
+
+
+def without_unused(path: str, source: str) -> tuple[str, int]:
+    """Return a file's text without the comments that silence nothing, and how many these were.
+
+    Comments that are damaged stay: what they are to silence is not known.
+
+    Args:
+        path: for the linter.
+        source: the text, with its own line ends.
+    """
+    reported = set(lint_source(path, files.Text(source)).unused)
+    unused = {c.line for c in comments.read(source) if not c.problem and (c.line, str(c)) in reported}
+    if not unused:
+        return source, 0
+    lines, removed = files.lines_of(source), 0
+    for token in list(tokenize.generate_tokens(io.StringIO(source).readline)):
+        line, column = token.start
+        if token.type != tokenize.COMMENT or line not in unused:
+            continue
+        left, count = _without(token.string, line, reported)
+        removed += count
+        text = lines[line - 1]
+        end = text[len(text.rstrip("\r\n")) :]
+        rest = (text[:column] + left).rstrip()
+        lines[line - 1] = rest + end if rest else ""
+    return "".join(lines), removed
+
+
+def _without(comment: str, line: int, reported: set[tuple[int, str]]) -> tuple[str, int]:
+    """Return a comment without its parts that are reported as unused, and how many these are."""
+    removed = 0
+
+    def replaced(match: re.Match[str]) -> str:
+        nonlocal removed
+        parts = comments.read(match[0])
+        if not parts or parts[0].problem or (line, str(parts[0])) not in reported:
+            return match[0]
+        removed += 1
+        return ""
+
+    return _COMMENT.sub(replaced, comment), removed

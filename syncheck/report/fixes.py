@@ -1,0 +1,38 @@
+"""What `lint --fix` has repaired, and what it could: the lines of a report for people."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+from syncheck.findings import Report, counted
+from syncheck.report.style import visible
+
+MARK = "[*]"
+"""Stands at a finding that can be fixed."""
+
+
+def list_fixed(report: Report) -> Iterator[str]:
+    """Yield what was repaired: for each file, how often each rule."""
+    if report.fixed:
+        yield f"Fixed {counted(len(report.fixed), 'finding')}:"
+    for path in dict.fromkeys(finding.place.frame.path for finding in report.fixed):
+        yield f"- {visible(path)}:"
+        rules = Counter(finding.rule for finding in report.fixed if finding.place.frame.path == path)
+        for rule, number in sorted(rules.items(), key=lambda item: item[0].code):
+            yield f"    {number} x {rule.code} ({rule.name})"
+    if report.fixed:
+        yield ""
+
+
+def count_fixes(report: Report) -> Iterator[str]:
+    """Yield how many findings were repaired, and how many can be."""
+    remaining = len(report.findings) + report.hidden
+    if report.fixed:
+        found = counted(len(report.fixed) + remaining, "finding")
+        yield f"Found {found} ({len(report.fixed):,} fixed, {remaining:,} remaining)"
+    safe = sum(map(report.is_fixable, report.findings))
+    more = sum(map(replace(report, is_unsafe_wanted=True).is_fixable, report.findings)) - safe
+    if safe:
+        yield f"{MARK} {safe:,} fixable with --fix" + (f", {more:,} more with --unsafe-fixes" if more else "")
+    elif more:
+        yield f"{more:,} fixable with --unsafe-fixes"

@@ -1,0 +1,125 @@
+"""`syncheck lint` accounts for what it changes: what can be fixed, what was, and what it wrote."""
+
+import json
+
+import pytest
+
+from syncheck.commands.lint import LintRequest, lint
+from syncheck.config.options import Options
+from syncheck.report.render import render
+from tests.lint.test_lint_command import BAD, GOOD
+from tests.lint.test_lint_command import lint as command
+
+TIMED = "import time\nt = time.time()\nz = x * 2\nprint(time.time() - t)\n"
+UNUSED = GOOD + "q = x + 1  # syncheck: ignore[SYN101] once needed\n"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "train.py").write_text(BAD)
+    (tmp_path / "timed.py").write_text(GOOD + TIMED)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def shown(change="", *, unsafe=False, paths=(".",), **options):
+    report, _ = lint(LintRequest(paths, change=change, unsafe=unsafe))
+    return render(report, Options(**options), color=False)
+
+
+def test_what_fix_would_repair_is_marked_and_counted(folder):
+    text = shown()
+    assert "error[SYN101] [*] unordered-read: " in text
+    assert "error[SYN701] unsynchronized-timing: " in text
+    assert "\n[*] 1 fixable with --fix, 1 more with --unsafe-fixes\n" in text
+
+
+def test_unsafe_fixes_are_marked_where_they_are_wanted(folder):
+    text = shown(unsafe=True)
+    assert "error[SYN701] [*] unsynchronized-timing: " in text
+    assert "\n[*] 2 fixable with --fix\n" in text
+
+
+def test_only_unsafe_fixes(folder):
+    text = shown(paths=("timed.py",))
+    assert "[*] unsync" not in text
+    assert "\n1 fixable with --unsafe-fixes\n" in text
+
+
+def test_a_clean_report_counts_no_fixes(folder):
+    (folder / "train.py").write_text(GOOD)
+    assert "fixable" not in shown(paths=("train.py",))
+
+
+def test_what_was_fixed_is_counted(folder):
+    text = shown("fix")
+    assert "\nFound 2 findings (1 fixed, 1 remaining)\n" in text
+    assert "SYN101" not in text
+    assert "\n1 fixable with --unsafe-fixes\n" in text
+    assert "Found" not in shown("fix")
+
+
+def test_all_fixed(folder):
+    text = shown("fix", paths=("train.py",))
+    assert "\nFound 1 finding (1 fixed, 0 remaining)\n" in text
+
+
+def test_a_finding_that_goes_with_another_is_fixed_too(folder):
+    (folder / "train.py").write_text(BAD + "with torch.cuda.stream(side):\n    z = x * 3\n")
+    before = len(json.loads(shown(paths=("train.py",), output_format="json"))["findings"])
+    assert f"({before} fixed, 0 remaining)" in shown("fix", paths=("train.py",))
+
+
+def test_the_fixes_can_be_listed(folder):
+    text = shown("fix", show_fixes=True)
+    assert "Fixed 1 finding:\n- train.py:\n    1 x SYN101 (unordered-read)\n" in text
+    assert "Fixed" not in shown("fix", show_fixes=True)
+
+
+def test_a_fix_that_could_not_be_made_is_no_longer_promised(folder, monkeypatch):
+    monkeypatch.setattr("syncheck.lint.fixes.repair.codemods.apply", lambda source, edits: (source, set()))
+    (finding,) = json.loads(shown("fix", output_format="json", paths=("train.py",)))["findings"]
+    assert finding["fix"]["applicability"] == "example"
+    assert "fixable" not in shown("fix", paths=("train.py",))
+
+
+def test_added_comments_are_counted(folder):
+    assert "note: added 2 comments to 2 files\n" in shown("ignore")
+    assert "added" not in shown("ignore")
+
+
+def test_unused_comments_can_be_removed(folder):
+    (folder / "fine.py").write_text(UNUSED)
+    before = shown(paths=("fine.py",))
+    assert "note: fine.py:8: unused `syncheck: ignore[SYN101]`\n" in before
+    assert "note: --remove-unused-ignores removes unused comments\n" in before
+    after = shown("remove", paths=("fine.py",))
+    assert "note: removed 1 comment from 1 file\n" in after
+    assert "unused" not in after
+    assert (folder / "fine.py").read_text().endswith("q = x + 1\n")
+
+
+def test_a_baseline_that_is_written_is_named(folder):
+    done = command("--baseline", "known.json", "--write-baseline", cwd=folder)
+    assert "note: wrote 2 findings to known.json\n" in done.stdout
+    assert len(json.loads((folder / "known.json").read_text())["findings"]) == 2
+
+
+def test_the_options_are_there(folder):
+    done = command("--fix", "--show-fixes", "train.py", cwd=folder)
+    assert "Fixed 1 finding:" in done.stdout
+    (folder / "fine.py").write_text(UNUSED)
+    assert command("--remove-unused-ignores", "fine.py", cwd=folder).returncode == 0
+    assert "ignore" not in (folder / "fine.py").read_text()
+
+
+def test_changes_that_exclude_each_other_are_refused(folder):
+    done = command("--fix", "--add-ignores", cwd=folder)
+    assert done.returncode == 2
+    assert "--fix and --add-ignores" in done.stderr
+    assert (folder / "train.py").read_text() == BAD
+
+
+def test_a_diff_says_how_many_it_would_fix(folder):
+    done = command("--diff", cwd=folder)
+    assert done.stderr == "Would fix 1 finding.\n"

@@ -1,0 +1,41 @@
+"""Comments that silence nothing are removed, and nothing else."""
+
+import pytest
+
+from syncheck.lint.fixes.unused_ignores import without_unused
+
+HEAD = 'import torch\nside = torch.cuda.Stream()\nx = torch.ones(4, device="cuda")\n'
+
+
+@pytest.mark.parametrize(
+    ("line", "rest"),
+    [
+        ("y = x * 2  # syncheck: ignore[SYN101] a reason\n", "y = x * 2\n"),
+        ("y = x * 2  # syncheck: ignore\r\n", "y = x * 2\r\n"),
+        ("y = x * 2  # noqa: F841  # syncheck: ignore[SYN1]\n", "y = x * 2  # noqa: F841\n"),
+        ("y = x * 2  # syncheck: ignore[SYN1] why # type: ignore\n", "y = x * 2  # type: ignore\n"),
+        ("# syncheck: ignore-file[SYN7]\ny = x\n", "y = x\n"),
+        ("y = x  # syncheck: ignore-lint[SYN101]", "y = x"),
+    ],
+)
+def test_an_unused_comment_goes_with_its_reason(line, rest):
+    assert without_unused("a.py", HEAD + line) == (HEAD + rest, 1)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "with torch.cuda.stream(side):\n    y = x * 2  # syncheck: ignore[SYN101] the scheduler has waited\n",
+        "y = x  # syncheck: ignore-run[SYN101]\n",
+        "y = x  # syncheck: ignore[SYN1\n",
+        "y = x  # syncheck: ignore[SYN999]\n",
+        'y = "# syncheck: ignore[SYN101]"\n',
+    ],
+)
+def test_other_comments_stay(line):
+    assert without_unused("a.py", HEAD + line) == (HEAD + line, 0)
+
+
+def test_several_at_once():
+    source = HEAD + "y = x  # syncheck: ignore[SYN101]\nz = y  # syncheck: ignore[SYN2]\n"
+    assert without_unused("a.py", source) == (HEAD + "y = x\nz = y\n", 2)
