@@ -2,14 +2,32 @@
 
 from syncheck.version import __version__
 
-__all__ = ["__version__", "allow_sync", "check", "ignore"]
+__all__ = [
+    "BackendError",
+    "ConfigError",
+    "RecordError",
+    "ScriptError",
+    "SyncheckError",
+    "TraceError",
+    "__version__",
+    "allow_sync",
+    "check",
+    "ignore",
+]
 
 TYPE_CHECKING = False  # type checkers know better; importing typing would cost more than all the rest
 if TYPE_CHECKING:
     from syncheck.api import check
+    from syncheck.errors import BackendError, ConfigError, RecordError, ScriptError, SyncheckError, TraceError
     from syncheck.filters.ignore_block import allow_sync, ignore
 
 _MODULES = {
+    "BackendError": "syncheck.errors",
+    "ConfigError": "syncheck.errors",
+    "RecordError": "syncheck.errors",
+    "ScriptError": "syncheck.errors",
+    "SyncheckError": "syncheck.errors",
+    "TraceError": "syncheck.errors",
     "allow_sync": "syncheck.filters.ignore_block",
     "check": "syncheck.api",
     "ignore": "syncheck.filters.ignore_block",

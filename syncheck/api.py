@@ -8,7 +8,9 @@ from syncheck.config.options import Options
 from syncheck.errors import ConfigError
 from syncheck.filters.policy import Policy, truncate
 from syncheck.findings import Finding, Report, Summary
+from syncheck.report.notebook import as_html
 from syncheck.report.render import render
+from syncheck.report.text import verdict
 from syncheck.run import run
 from syncheck.run.process import new_session
 
@@ -31,7 +33,7 @@ class BlockReport:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The findings, in the order of path, line and code."""
+        """The findings, in the order of path, line, column and code."""
         return self._report.findings
 
     @property
@@ -54,6 +56,13 @@ class BlockReport:
 
     def __str__(self) -> str:
         return render(self._report, self._options, color=False)
+
+    def __repr__(self) -> str:
+        return f"<syncheck report: {verdict(self._report)}>"
+
+    def _repr_html_(self) -> str:
+        """Return what notebooks show."""
+        return as_html(render(self._report, self._options, color=True))
 
 
 @contextmanager

@@ -186,6 +186,18 @@ class Finding:
         """Return this finding with its fix as an example: it cannot be made as it is."""
         return self if self.fix is None else replace(self, fix=replace(self.fix, applicability=Applicability.EXAMPLE))
 
+    def __repr__(self) -> str:
+        return f"<Finding {self.rule.code} at {self._at}: {self.message}>"
+
+    def __str__(self) -> str:
+        text = f"{self._at}: {self.level} {self.rule.code} {self.rule.name}: {self.message}"
+        return f"{text}\n  help: {self.help}" if self.help else text
+
+    @property
+    def _at(self) -> str:
+        frame = self.place.frame
+        return f"{frame.path}:{frame.line}:{frame.column}" if frame.column else f"{frame.path}:{frame.line}"
+
     def counted(self, count: int) -> "Finding":
         """Return this finding with another count."""
         return replace(self, count=count)
@@ -216,7 +228,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The result of a run, a replay or a lint: findings in the order of path, line and code.
+    """The result of a run, a replay or a lint: findings in the order of path, line, column and code.
 
     Attributes:
         incomplete: reasons why something may have been missed; empty when all was seen.
@@ -272,7 +284,13 @@ def merge_equal(findings: Iterable[Finding]) -> tuple[Finding, ...]:
         key = (finding.rule.code, *((p.frame.path, p.frame.line, p.frame.column) for p in places))
         seen = merged.get(key)
         merged[key] = finding if seen is None else _joined(seen, finding)
-    return tuple(sorted(merged.values(), key=lambda f: (f.place.frame.path, f.place.frame.line, f.rule.code)))
+    return tuple(sorted(merged.values(), key=in_order))
+
+
+def in_order(finding: Finding) -> tuple[str, int, int, str]:
+    """Return what findings are sorted by: path, line, column, code."""
+    frame = finding.place.frame
+    return frame.path, frame.line, frame.column, finding.rule.code
 
 
 def _joined(one: Finding, other: Finding) -> Finding:

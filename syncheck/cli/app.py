@@ -103,7 +103,7 @@ def _words_of(error: Any) -> tuple[str, str]:
     name = parameter.opts[0] if is_option else (parameter.metavar or parameter.human_readable_name)
     if kind == "MissingParameter":
         return f"missing {'option' if is_option else 'argument'} {name}", hint
-    return f"invalid value for {name}: {error.message}", hint
+    return f"invalid value for {name}: {error.message.rstrip('.')}", hint
 
 
 def _status_of(error: SyncheckError) -> int:

@@ -16,7 +16,7 @@ _Format = Annotated[_FORMATS, typer.Option("--output-format", help="Format.")]
 def add_to(cli: typer.Typer) -> None:
     """Add the commands."""
     cli.command(epilog="Examples: `syncheck rules`, `syncheck rules --output-format json`")(rules)
-    cli.command(epilog="Examples: `syncheck explain SYN101`, `syncheck explain unordered-read`")(explain)
+    cli.command(epilog="Examples: `syncheck explain SYN101`, `syncheck explain SYN2`")(explain)
     cli.command(epilog="Examples: `syncheck config`, `syncheck config src/loader.py`")(config)
     cli.command()(lsp)
     cli.command()(doctor)
@@ -30,15 +30,29 @@ def rules(output_format: _Format = _FORMATS.text) -> None:
     if output_format is _FORMATS.json:
         typer.echo(json.dumps(table, indent=2))
         return
+    _print_table(table)
+
+
+def _print_table(table: list[dict[str, object]]) -> None:
     for row in table:
         found_by = ", ".join(row["halves"]) or "-"  # type: ignore[arg-type]  # a list of strings
         typer.echo(f"{row['code']}  {row['name']:<30} {row['level']:<8} {found_by:<10} {row['summary']}")
 
 
-def explain(rule: Annotated[str, typer.Argument(help="A code or a name: SYN101, unordered-read.")]) -> None:
-    """Print the page of a rule."""
-    from syncheck.commands.rules import rule_page
+def explain(
+    rule: Annotated[
+        str,
+        typer.Argument(
+            metavar="RULE", help="A code or a name: SYN101, unordered-read; SYN2 lists all SYN2xx.", show_default=False
+        ),
+    ],
+) -> None:
+    """Print the page of a rule, or list the rules whose codes begin so."""
+    from syncheck.commands.rules import is_prefix, rule_page, rule_table
 
+    if is_prefix(rule):
+        _print_table(rule_table(rule))
+        return
     page = rule_page(rule)
     if not sys.stdout.isatty():
         typer.echo(page)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from syncheck.cli.misplaced import misplaced
 from syncheck.cli.parameters import with_settings
 from syncheck.cli.terminal import OutputStreams, deliver, deliver_overlap
 from syncheck.config.options import Options
@@ -76,10 +77,12 @@ def run(
     options = options_in("", layer, command="run")
     streams = OutputStreams(is_for_data=False)
     program = Program(script, tuple(args or ()), bool(module))
-    status = commands.run(
-        program, options, lambda report: deliver(report, _for_rank(options, report), streams), as_arguments(layer)
-    )
-    raise typer.Exit(status)
+    notes = () if module else misplaced(script, program.arguments)
+
+    def show(report: Report) -> int:
+        return deliver(report.noted(*notes), _for_rank(options, report), streams)
+
+    raise typer.Exit(commands.run(program, options, show, as_arguments(layer)))
 
 
 def _for_rank(options: Options, report: Report) -> Options:

@@ -24,11 +24,14 @@ def load_extensions() -> None:
     Extensions.of(options_in("", command="lint")).load()
 
 
-def rule_table() -> list[dict[str, object]]:
+def rule_table(names: str = "ALL") -> list[dict[str, object]]:
     """Return one entry a rule: code, name, level, halves (which parts report it), summary.
 
+    Args:
+        names: which rules: a code, the start of one, a name, or "ALL".
+
     Raises:
-        ConfigError: the project's own rules cannot be loaded.
+        ConfigError: the project's own rules cannot be loaded, or no rule matches.
     """
     load_extensions()
     return [
@@ -39,8 +42,22 @@ def rule_table() -> list[dict[str, object]]:
             "halves": sorted(sources(rule)),
             "summary": rule.summary,
         }
-        for rule in catalogue.all_rules()
+        for rule in catalogue.matching(names)
     ]
+
+
+def is_prefix(name: str) -> bool:
+    """Return whether a text is the start of codes, and neither a code nor a name.
+
+    Raises:
+        ConfigError: the project's own rules cannot be loaded.
+    """
+    load_extensions()
+    wanted = name.strip().casefold()
+    rules = catalogue.all_rules()
+    if wanted == "all" or any(wanted in (rule.code.casefold(), rule.name) for rule in rules):
+        return wanted == "all"
+    return bool(wanted) and any(rule.code.casefold().startswith(wanted) for rule in rules)
 
 
 def rule_page(name: str) -> str:

@@ -145,9 +145,9 @@ def _steps(word: str) -> tuple[int, int | None]:
     """Read "100:120" or "100:"."""
     first, colon, last = word.partition(":")
     if not (colon and first.isdecimal() and (not last or last.isdecimal())):
-        raise ConfigError(f"invalid value {word!r}", "expected FIRST:LAST, as in 100:120")
+        raise ConfigError(f"invalid value {word!r} (expected FIRST:LAST)", "as in 100:120, or 100: to the end")
     if last and int(last) <= int(first):
-        raise ConfigError(f"invalid value {word!r}", "expected FIRST:LAST, where LAST is greater than FIRST")
+        raise ConfigError(f"invalid value {word!r} (expected FIRST:LAST)", "LAST must be greater than FIRST")
     return int(first), int(last) if last else None
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from syncheck.config.options import Options
 from syncheck.filters import comments
 from syncheck.filters.comments import Statements
-from syncheck.findings import Finding, Report, Summary, merge_equal
+from syncheck.findings import Finding, Report, Summary, in_order, merge_equal
 from syncheck.lint import files, places, rule_registry
 from syncheck.lint.cache import Cache, digest_of
 from syncheck.lint.extensions import Extensions
@@ -204,7 +204,7 @@ def report_of(outcome: Outcome, options_of: Callable[[str], Options]) -> Report:
         codes = options.codes_for(path)
         findings += [places.under(finding, path, shown) for finding in result.findings if finding.rule.code in codes]
         notes += [f"{shown}:{line}: {comment}" for line, comment in result.unused]
-    findings.sort(key=lambda f: (f.place.frame.path, f.place.frame.line, f.rule.code))
+    findings.sort(key=in_order)
     if any(note.endswith("`") for note in notes):  # not damaged
         notes.append("--remove-unused-ignores removes unused comments")
     summary = Summary(files=outcome.n_files, seconds=outcome.seconds)

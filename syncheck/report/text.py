@@ -136,7 +136,7 @@ def _summary(report: Report, pen: Painter) -> Iterator[str]:
     worst = min((finding.level for finding in report.findings), key=lambda level: level.rank, default=None)
     doubt = bool(report.incomplete or report.hidden or not (report.summary.operators or report.summary.files))
     ink = INK_OF[worst] if worst else Style.WARNING if doubt else Style.HELP
-    yield pen.paint("syncheck:", ink) + pen.paint(f" {_verdict(report)}", Style.STRONG)
+    yield pen.paint("syncheck:", ink) + pen.paint(f" {verdict(report)}", Style.STRONG)
     yield from fixes.count_fixes(report)
     if report.summary.files:
         yield f"checked: {counted(report.summary.files, 'file')} in {report.summary.seconds:.1f} s"
@@ -156,7 +156,8 @@ def _doubts(report: Report, pen: Painter) -> Iterator[str]:
         yield from (pen.paint(line, Style.WARNING) for line in hang("incomplete: ", reason, pen.width))
 
 
-def _verdict(report: Report) -> str:
+def verdict(report: Report) -> str:
+    """Return what came of a check, in a few words."""
     if report.findings:
         return f"{_levels(report)} in {_files(report)}"
     if report.hidden:

@@ -11,8 +11,10 @@ from xml.etree import ElementTree
 import pytest
 
 from syncheck.config.options import Options
+from syncheck.findings import Finding, Frame, Place, merge_equal
 from syncheck.lint import engine, files
 from syncheck.lint.cache import Cache
+from syncheck.rules.catalogue import find
 
 BAD = """import torch
 side = torch.cuda.Stream()
@@ -50,6 +52,12 @@ def test_a_folder_is_linted_without_torch(folder):
     assert "error[SYN101] unordered-read: stream `side` (cuda:0) reads `x`" in " ".join(done.stdout.split())
     assert "side.wait_stream(torch.cuda.default_stream())` before line 5" in " ".join(done.stdout.split())
     assert "checked: 3 files" in done.stdout
+
+
+def test_findings_of_one_line_are_in_the_order_of_their_columns(folder):
+    found = (("SYN101", 20), ("SYN201", 5), ("SYN101", 9))
+    findings = [Finding(find(code), Place(Frame("a.py", 3, column)), "") for code, column in found]
+    assert [finding.place.frame.column for finding in merge_equal(findings)] == [5, 9, 20]
 
 
 def test_a_clean_file_gives_status_0(folder):

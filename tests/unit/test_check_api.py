@@ -97,3 +97,19 @@ def test_real_gpus_are_refused_where_there_are_none():
 def test_the_package_names_what_it_has():
     with pytest.raises(AttributeError, match="chek"):
         _ = syncheck.chek  # type: ignore[attr-defined]
+
+
+def test_a_report_and_a_finding_are_fit_to_read(tmp_path):
+    code = (
+        program()
+        + "print(repr(report))\nprint(report.findings[0])\nprint(report.findings)\nprint(report._repr_html_())\n"
+    )
+    shown = run(code, folder=tmp_path).stdout
+    assert "<syncheck report: 1 error in program.py>\n" in shown
+    assert "\nprogram.py:9:13: error SYN101 unordered-read: stream `side` (cuda:0) reads `x`" in shown
+    assert "\n  help: add `side.wait_stream(torch.cuda.default_stream())` before line 9\n" in shown
+    assert "(<Finding SYN101 at program.py:9:13: stream `side`" in shown
+    assert '<pre style="' in shown
+    assert '<span style="' in shown
+    assert "SYN101" in shown.partition("<pre")[2]
+    assert "\x1b" not in shown

@@ -291,3 +291,39 @@ def test_doctor_names_torch_and_the_backend():
 
 def test_the_package_declares_its_types():
     assert (Path(syncheck_package.__file__).parent / "py.typed").exists()
+
+
+def test_a_prefix_lists_its_rules():
+    for prefix in ("SYN2", "syn2"):
+        done = syncheck("explain", prefix)
+        assert done.returncode == 0
+        assert [line.split()[0] for line in done.stdout.splitlines()] == ["SYN201", "SYN202", "SYN203"]
+
+
+def test_options_behind_the_script_are_pointed_out(script):
+    path = script(CLEAN)
+    done = syncheck("run", "--backend", "sim", path, "--devices", "4", "--select=SYN1", "--epochs")
+    assert done.returncode == 0
+    words = " ".join(done.stderr.split())
+    assert "--devices and --select were passed to the program: options of syncheck go before the script" in words
+
+
+def test_the_programs_own_options_are_not_pointed_out(script):
+    path = script(
+        CLEAN + "import argparse\np = argparse.ArgumentParser()\np.add_argument('--output')\np.parse_args()\n"
+    )
+    done = syncheck("run", "--backend", "sim", path, "--output", "x")
+    assert done.returncode == 0
+    assert "passed to the program" not in done.stderr
+
+
+def test_a_wrong_range_of_steps(script):
+    done = syncheck("run", "--steps", "foo", script(CLEAN))
+    assert "invalid value for --steps: 'foo' (expected FIRST:LAST)\n" in done.stderr
+
+
+def test_the_errors_can_be_caught_by_their_public_names():
+    with pytest.raises(syncheck_package.ConfigError) as caught, syncheck_package.check(backend="tpu"):
+        pass
+    assert isinstance(caught.value, syncheck_package.SyncheckError)
+    assert {"BackendError", "TraceError", "ScriptError", "RecordError"} <= set(syncheck_package.__all__)

@@ -1,0 +1,30 @@
+"""Options of syncheck that stand behind the script, where they are the program's."""
+
+from collections.abc import Sequence
+
+from syncheck.config.options import settings_of
+from syncheck.system import files
+
+
+def misplaced(script: str, arguments: Sequence[str]) -> tuple[str, ...]:
+    """Return a note on the program's arguments that look as if they were meant for syncheck.
+
+    An option that the script's own text mentions is the program's.
+    """
+    own = {name for setting in settings_of("run") for option in setting.options for name in option.split("/")}
+    given = dict.fromkeys(argument.partition("=")[0] for argument in arguments)
+    suspects = [name for name in given if name in own and name.startswith("--")]
+    if suspects:
+        text = _text(script)
+        suspects = [name for name in suspects if name.lstrip("-") not in text]
+    if not suspects:
+        return ()
+    were = "was" if len(suspects) == 1 else "were"
+    return (f"{' and '.join(suspects)} {were} passed to the program: options of syncheck go before the script",)
+
+
+def _text(path: str) -> str:
+    try:
+        return files.read(path).decode(errors="replace")
+    except OSError:
+        return ""
