@@ -121,8 +121,8 @@ class Fix:
     applicability: Applicability
 
 
-NOTHING_SEEN = "no GPU operator was seen: nothing was checked"
-NO_FILES = "there is no Python file: nothing was checked"
+NOTHING_SEEN = "nothing to check: the program launched no GPU work"
+NO_FILES = "nothing to check: there is no Python file"
 """Why a report is incomplete, where nothing at all was checked."""
 
 UNKNOWN = Place(Frame("<unknown>", 0))
@@ -190,8 +190,15 @@ class Finding:
         return f"<Finding {self.rule.code} at {self._at}: {self.message}>"
 
     def __str__(self) -> str:
-        text = f"{self._at}: {self.level} {self.rule.code} {self.rule.name}: {self.message}"
+        text = f"{self._at}: {self.level} {self.rule.code} {self.title}"
         return f"{text}\n  help: {self.help}" if self.help else text
+
+    @property
+    def title(self) -> str:
+        """The rule's name and the message; the message alone where it begins with the name."""
+        if self.message.startswith(f"{self.rule.name.replace('-', ' ')}:"):
+            return self.message
+        return f"{self.rule.name}: {self.message}"
 
     @property
     def _at(self) -> str:

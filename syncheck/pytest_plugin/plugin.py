@@ -322,7 +322,8 @@ class Syncheck:
         self._checker.expect(tuple(f for f in report.findings if not codes or f.rule.code in wanted))
         missing = [code for code in codes if not expected[code].intersection(report.codes)]
         if missing:
-            pytest.fail(f"{', '.join(missing)} reported nothing; found: {', '.join(report.codes) or 'nothing'}")
+            found = f"found {', '.join(report.codes)}" if report.codes else "no findings"
+            pytest.fail(f"DID NOT REPORT {', '.join(missing)} ({found})")
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 
 from syncheck import serialization
 from syncheck.filters.baseline import Baseline
-from syncheck.findings import Finding, Report, Summary, counted, merge_equal
+from syncheck.findings import NOTHING_SEEN, Finding, Report, Summary, counted, merge_equal
 
 _MOST_PLACES = 20
 
@@ -64,7 +64,7 @@ class SessionSummary:
         elif self._operators:
             yield f"no findings in {self._operators:,} operators"
         else:
-            yield "no GPU operator was seen: nothing was checked"
+            yield NOTHING_SEEN
         if self._known:
             yield f"{self._known} of them are known: the baseline has them"
         for reason in self._incomplete:

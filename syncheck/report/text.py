@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from syncheck.findings import Finding, Frame, Place, Report, counted, named_ranks
+from syncheck.findings import NO_FILES, NOTHING_SEEN, Finding, Frame, Place, Report, counted, named_ranks
 from syncheck.report import fixes
 from syncheck.report.snippet import Snippet, bar, note, snippets
 from syncheck.report.style import (
@@ -21,6 +21,7 @@ from syncheck.report.style import (
 from syncheck.rules.model import Severity
 
 _NARROWEST = 40
+_NOTHING = {NOTHING_SEEN, NO_FILES}
 
 
 def render(
@@ -94,7 +95,7 @@ def _gutter(parts: list[Snippet]) -> int:
 def _head(finding: Finding, pen: Painter, *, is_fixable: bool) -> Iterator[str]:
     label = f"{finding.level}[{finding.rule.code}]"
     mark = f"{fixes.MARK} " if is_fixable else ""
-    sentence = f"{mark}{finding.rule.name}: {one_line(finding.message)}{_extent(finding)}"
+    sentence = f"{mark}{one_line(finding.title)}{_extent(finding)}"
     first, *rest = hang(f"{label} ", sentence, pen.width)
     yield pen.paint(label, INK_OF[finding.level]) + pen.paint(first.removeprefix(label), Style.STRONG)
     yield from (pen.paint(line, Style.STRONG) for line in rest)
@@ -136,13 +137,14 @@ def _summary(report: Report, pen: Painter) -> Iterator[str]:
     worst = min((finding.level for finding in report.findings), key=lambda level: level.rank, default=None)
     doubt = bool(report.incomplete or report.hidden or not (report.summary.operators or report.summary.files))
     ink = INK_OF[worst] if worst else Style.WARNING if doubt else Style.HELP
-    yield pen.paint("syncheck:", ink) + pen.paint(f" {verdict(report)}", Style.STRONG)
+    said = verdict(report)
+    yield pen.paint("syncheck:", ink) + pen.paint(f" {said}", Style.STRONG)
     yield from fixes.count_fixes(report)
     if report.summary.files:
         yield f"checked: {counted(report.summary.files, 'file')} in {report.summary.seconds:.1f} s"
-    elif report.summary.operators or report.summary.backend:
+    elif report.summary.operators or (report.summary.backend and said not in _NOTHING):
         yield from hang("checked: ", _checked(report), pen.width)
-    yield from _doubts(report, pen)
+    yield from _doubts(report, pen, said)
     for remark in report.notes:
         yield from hang("note: ", remark, pen.width)
     if report.hidden:
@@ -151,8 +153,9 @@ def _summary(report: Report, pen: Painter) -> Iterator[str]:
         yield f"{counted(report.known, 'known finding')} of the baseline not shown"
 
 
-def _doubts(report: Report, pen: Painter) -> Iterator[str]:
-    for reason in report.incomplete:
+def _doubts(report: Report, pen: Painter, said: str = "") -> Iterator[str]:
+    """Yield why the check is incomplete, without what is said already."""
+    for reason in (reason for reason in report.incomplete if reason != said):
         yield from (pen.paint(line, Style.WARNING) for line in hang("incomplete: ", reason, pen.width))
 
 
@@ -165,16 +168,22 @@ def verdict(report: Report) -> str:
     if report.known and not report.incomplete:
         return "no new findings"
     if not (report.summary.operators or report.summary.files):
-        return "nothing was checked" + (": no GPU operator was seen" if report.summary.backend else "")
+        return _nothing(report)
     return "no findings, but the check is incomplete" if report.incomplete else "no findings"
+
+
+def _nothing(report: Report) -> str:
+    """Return why nothing was checked, where there is but one reason."""
+    if set(report.incomplete) - _NOTHING or not (report.incomplete or report.summary.backend):
+        return "nothing was checked"
+    return NO_FILES if NO_FILES in report.incomplete else NOTHING_SEEN
 
 
 def _levels(report: Report) -> str:
     counts = Counter(finding.level for finding in report.findings)
-    words = {Severity.ERROR: "error", Severity.WARNING: "warning"}
+    words = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "suggestion"}
     parts = [counted(counts[level], word) for level, word in words.items() if counts[level]]
-    advice = counts[Severity.ADVICE]  # a word without a plural
-    return ", ".join([*parts, f"{advice:,} advice"] if advice else parts)
+    return ", ".join(parts)
 
 
 def _files(report: Report) -> str:

@@ -32,6 +32,6 @@ RULE = Rule(
     code="SYN201",
     name="missing-record-stream",
     severity=Severity.ERROR,
-    message=("{tensor} is freed while {user} may still be using it, and {allocator} can hand its memory out again"),
+    message="{tensor} may be reused while {user} is still {verb} it",
     doc=__doc__,
 )

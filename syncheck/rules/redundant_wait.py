@@ -18,6 +18,6 @@ RULE = Rule(
     code="SYN802",
     name="redundant-wait",
     severity=Severity.ADVICE,
-    message="this wait adds no order: {reason}",
+    message="redundant wait: {reason}",
     doc=__doc__,
 )

@@ -22,6 +22,6 @@ RULE = Rule(
     code="SYN701",
     name="unsynchronized-timing",
     severity=Severity.ERROR,
-    message="the clock is read while {stream} still runs work launched since the first reading",
+    message="this measures the launch, not the work: {stream} is still running",
     doc=__doc__,
 )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from syncheck.findings import EditKind, Frame
 from syncheck.hb.clock import ACTOR_MASK, HOST, TICK, VectorClock, covers
 from syncheck.hb.engine import Engine
-from syncheck.hb.ids import NO_EVENT, EventId, LookedUp, NamedKind, SiteId, StreamId, WaitCall
+from syncheck.hb.ids import NO_EVENT, UNKNOWN_SITE, EventId, LookedUp, NamedKind, SiteId, StreamId, WaitCall
 from syncheck.hb.order import WaitResult
 from syncheck.rules import (
     elapsed_time_before_sync,
@@ -67,6 +67,7 @@ class Events:
         self.assumed_ordered: set[StreamId] = set()  # actors that got a missing edge when their race was reported
         self._effective_sites: set[int] = set()  # wait calls that waited for something at least once
         self._redundant: dict[SiteId, bool] = {}  # wait call -> no iteration of it added order
+        self._ordered_by: dict[SiteId, SiteId] = {}  # redundant wait call -> the wait that gave the order before it
 
     def add(self, event: EventId, site: SiteId, *, timing: bool, external: bool = False) -> None:
         """An event object was made."""
@@ -159,6 +160,8 @@ class Events:
         blocking copy; nor after a race, whose missing edge was added for it.
         """
         redundant = redundant and waiter not in self.assumed_ordered and self._engine.is_pending(acquired, waiter)
+        if redundant and site not in self._ordered_by:
+            self._ordered_by[site] = self._sync_history.wait_covering(waiter, acquired, site)
         self._note_redundant(site, redundant=redundant)
 
     def _note_redundant(self, site: SiteId, *, redundant: bool) -> None:
@@ -296,10 +299,20 @@ class Events:
         for calls in lines.values():  # one line may wait in vain for one caller and be needed by another
             site = calls[0]
             if all(self._redundant[call] and not self._collector.has(call) for call in calls):
-                facts: dict[str, Text] = {"reason": ("what it waits for was ordered before it already",)}
+                earlier = self._ordered_by.get(site, UNKNOWN_SITE)
+                facts: dict[str, Text] = {"reason": (_already_ordered(sites, site, earlier),)}
                 self._collector.add(
                     PendingFinding(redundant_wait.RULE, site, facts, [], ("remove the wait at {line}",))
                 )
+
+
+def _already_ordered(sites: Sites, site: SiteId, earlier: SiteId) -> str:
+    """Return in words what makes a wait redundant: an earlier one, where it is known."""
+    if not earlier:
+        return "already ordered"
+    frame = sites.place(earlier).frame
+    is_here = frame.path == sites.place(site).frame.path
+    return f"already ordered by the wait at {f'line {frame.line}' if is_here else f'{frame.path}:{frame.line}'}"
 
 
 RULES = (

@@ -31,12 +31,12 @@ def reuse(
     facts: dict[str, Text] = {
         "tensor": (TensorRef(freed.allocation, view),),
         "user": (StreamRef(freed.use.actor),),
-        "allocator": (StreamRef(freed.home),),
+        "verb": ("writing" if freed.use.is_write else "reading",),
     }
     related: list[tuple[SiteId, Text]] = [
-        (free, ("it is freed here",)),
-        (allocated, ("it was allocated here, on ", StreamRef(freed.home))),
-        (again, ("this allocation may get its memory",)),
+        (free, ("freed here",)),
+        (allocated, ("allocated here, on ", StreamRef(freed.home))),
+        (again, ("this allocation may reuse its memory",)),
     ]
     code = StreamCode(freed.use.actor, is_current=user.handle == 0)
     fix = PendingFix((insertion(use_site, TensorCode(freed.allocation), ".record_stream(", code, ")"),))

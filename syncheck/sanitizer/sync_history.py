@@ -48,6 +48,10 @@ class Wait:
         """Return whether what it waited for includes `epoch`."""
         return self.acquired is not None and _at(self.acquired, epoch) >= epoch
 
+    def includes(self, clock: VectorClock) -> bool:
+        """Return whether what it waited for includes all of a clock."""
+        return self.acquired is not None and all(self.covers(epoch) for epoch in clock if epoch)
+
 
 @dataclass(frozen=True, slots=True)
 class HostSync:
@@ -144,6 +148,13 @@ class SyncHistory:
     def waits_after(self, epoch: Epoch) -> Iterator[Wait]:
         """Yield the waits called after `epoch` was submitted, newest first."""
         return (wait for wait in reversed(self._waits) if wait.follows(epoch))
+
+    def wait_covering(self, waiter: StreamId, clock: VectorClock, site: SiteId) -> SiteId:
+        """Return where an actor's newest wait, other than at `site`, brought all of a clock; 0 if there is none."""
+        return next(
+            (w.site for w in reversed(self._waits) if w.waiter == waiter and w.site != site and w.includes(clock)),
+            UNKNOWN_SITE,
+        )
 
     def idle_wait(self, waiter: StreamId, epoch: Epoch) -> Wait | None:
         """Return the newest wait of an actor, called after `epoch` was submitted, that waited for nothing."""

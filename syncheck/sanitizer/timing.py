@@ -76,8 +76,8 @@ class Timing:
         device = self._collector.names.streams[stream].device
         launched = second.launched_at.get(stream, UNKNOWN_SITE)
         running: tuple[SiteId, Text] = (launched, ("this work may still be running on ", StreamRef(stream)))
-        related: list[tuple[SiteId, Text]] = [running, (first.site, ("the first reading",))]
-        read_here: tuple[SiteId, Text] = (second.site, ("the clock is read here",))
+        related: list[tuple[SiteId, Text]] = [running, (first.site, ("clock started here",))]
+        read_here: tuple[SiteId, Text] = (second.site, ("clock read here",))
         wait = wait_instead_of_sync(self._sync_history, self._engine, epoch)
         sync = next(self._sync_history.syncs_after(epoch), None)
         if wait is not None:

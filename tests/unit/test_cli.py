@@ -191,7 +191,7 @@ def test_a_forked_child_reports_nothing_of_its_own(script):
 def test_a_program_without_gpu_work_was_not_checked(script):
     done = syncheck("run", script("print('hello')\n"))
     assert (done.returncode, done.stdout) == (3, "hello\n")
-    assert "nothing was checked" in done.stderr
+    assert done.stderr == "syncheck: nothing to check: the program launched no GPU work\n"
 
 
 def test_arguments_and_module_runs_are_as_in_python(script, tmp_path):

@@ -367,7 +367,7 @@ class Machine:
         self.session.launch(stream, operator, self.accesses(touched), site, context)
 
     def guess(self, node: ast.AST) -> None:
-        """Take it that unknown code leaves work running on the current stream: only clocks and events are told."""
+        """Take it that unknown code leaves work running on the current stream: only clocks and events are affected."""
         stream = self.current(self.thread.device)
         if self.ordering_only or not stream or is_on_host(node) or self.is_capturing():
             return

@@ -29,7 +29,10 @@ def test_memory_that_is_given_back_too_early_is_blamed_at_its_use():
     finding = worded(misuse.reuse(freed(), 0, 20, (10, 30, 40), StreamInfo(0, 7, 3)))
     assert (finding.rule.code, finding.place.frame.line) == ("SYN201", 20)
     assert [place.frame.line for place in finding.related] == [30, 10, 40]
-    assert "stream `side` (cuda:0)" in finding.message
+    assert finding.message == "`x` (4 float32, 16 bytes) may be reused while stream `side` (cuda:0) is still reading it"
+    assert [place.message for place in finding.related] == [
+        "freed here", "allocated here, on the default stream of cuda:0", "this allocation may reuse its memory",
+    ]  # fmt: skip
     assert ".record_stream(" in finding.help
     assert "wait for stream `side` (cuda:0) before the tensor is freed" in finding.help
 

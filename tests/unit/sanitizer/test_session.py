@@ -301,6 +301,8 @@ def test_a_wait_that_never_adds_order_is_syn802():
     program.session.wait_stream(2, 1, 12)
     program.read(2, x, 13)
     assert program.found() == [("SYN802", 12)]
+    (finding,) = program.report().findings
+    assert finding.message == "redundant wait: already ordered by the wait at line 11"
 
 
 def test_a_replay_unordered_with_an_overwrite_of_its_input_is_syn903():
