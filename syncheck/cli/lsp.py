@@ -20,11 +20,10 @@ from syncheck.errors import ConfigError
 from syncheck.findings import Applicability, Finding, Place
 from syncheck.lint import engine, files
 from syncheck.lint.fixes.repair import repair, repaired, with_ignore
-from syncheck.rules.catalogue import all_rules
+from syncheck.rules.catalogue import all_rules, url_of
 from syncheck.rules.model import Severity
 from syncheck.version import __version__
 
-RULE_PAGES = "https://syncheck.github.io/syncheck/rules/"
 _PAUSE = 0.2
 """Seconds without a key until a text is linted."""
 _LEVELS = {
@@ -166,7 +165,7 @@ class Server(LanguageServer):
             "\n".join(filter(None, (finding.message, finding.help))),
             _LEVELS[finding.level],
             rule.code,
-            lsp.CodeDescription(f"{RULE_PAGES}{rule.code}/"),
+            lsp.CodeDescription(url_of(rule)) if url_of(rule) else None,
             "syncheck",
             related_information=related,
         )

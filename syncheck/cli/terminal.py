@@ -69,6 +69,18 @@ class OutputStreams:
         is_terminal = self._pick(is_data=is_data).is_terminal and os.environ.get("TERM") != "dumb"
         return is_terminal or bool(os.environ.get("FORCE_COLOR"))
 
+    def width(self, *, is_data: bool, default: int) -> int:
+        """Return the cells of a line: the terminal's, or what COLUMNS says; `default` where there is no terminal."""
+        columns = os.environ.get("COLUMNS", "")
+        stream = self._pick(is_data=is_data)
+        if not stream.is_terminal:
+            return default
+        return int(columns) if columns.isdecimal() and int(columns) else stream.columns or default
+
+    def has_links(self, *, is_data: bool) -> bool:
+        """Return whether a report can have links: terminals that do not know them show none."""
+        return self._pick(is_data=is_data).is_terminal and os.environ.get("TERM", "dumb") != "dumb"
+
     def _pick(self, *, is_data: bool) -> Descriptor:
         return self._stdout if is_data or self._is_for_data else self._stderr
 
@@ -89,7 +101,7 @@ def deliver(report: Report, options: Options, streams: OutputStreams) -> int:
 
     A report that cannot be written there is printed all the same, so that no finding is lost.
     """
-    from syncheck.report.render import render, status_of
+    from syncheck.report.render import WIDTH, render, status_of
 
     report = report.completed()
     is_data = options.output_format not in {"text", "concise"}
@@ -99,7 +111,9 @@ def deliver(report: Report, options: Options, streams: OutputStreams) -> int:
             files.write(options.output, _encoded(render(report, options, color=False)))
         else:
             color = streams.is_colored(options.color, is_data=is_data)
-            streams.write(render(report, options, color=color), is_data=is_data)
+            links = color and streams.has_links(is_data=is_data)
+            width = streams.width(is_data=is_data, default=WIDTH)
+            streams.write(render(report, options, color=color, width=width, links=links), is_data=is_data)
     except OSError as error:
         reason = error.strerror or str(error)
         streams.write_anywhere(error_text(f"cannot write the report to {where}: {reason}", "it follows here"))
@@ -116,8 +130,8 @@ def deliver_overlap(words: "OverlapReport", report: Report, options: Options, st
     """
     from syncheck.report import overlap_table
 
-    def rendered(*, color: bool) -> str:
-        text = overlap_table.render(words, color=color)
+    def rendered(*, color: bool, width: int = overlap_table.WIDTH) -> str:
+        text = overlap_table.render(words, color=color, width=width)
         if report.findings:
             found = "one finding" if len(report.findings) == 1 else f"{len(report.findings)} findings"
             text += f"note: syncheck has {found} on this program: `syncheck run` shows what is wrong\n"
@@ -127,7 +141,9 @@ def deliver_overlap(words: "OverlapReport", report: Report, options: Options, st
     where = "standard output" if options.output is None else str(options.output)
     try:
         if options.output is None:
-            streams.write(rendered(color=streams.is_colored(options.color, is_data=False)), is_data=False)
+            color = streams.is_colored(options.color, is_data=False)
+            width = streams.width(is_data=False, default=overlap_table.WIDTH)
+            streams.write(rendered(color=color, width=width), is_data=False)
         else:
             files.write(options.output, _encoded(rendered(color=False)))
     except OSError as error:

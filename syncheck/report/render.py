@@ -7,9 +7,12 @@ from syncheck.findings import NO_FILES, NOTHING_SEEN, Report
 from syncheck.report import concise, github, gitlab, junit, sarif, structured, text
 from syncheck.version import __version__
 
+WIDTH = 100
+"""Terminal cells of a line where the report does not go to a terminal."""
 
-def render(report: Report, options: Options, *, color: bool) -> str:
-    """Return a report in the chosen format."""
+
+def render(report: Report, options: Options, *, color: bool, width: int = WIDTH, links: bool = False) -> str:
+    """Return a report in the chosen format; `width`, `color` and `links` are for people's."""
     renderers: dict[str, Callable[[], str]] = {
         "json": lambda: structured.render_json(report, version=__version__),
         "sarif": lambda: sarif.render(report, version=__version__),
@@ -24,6 +27,8 @@ def render(report: Report, options: Options, *, color: bool) -> str:
             full=options.third_party == "full",
             is_quiet=options.quiet,
             show_fixes=options.show_fixes,
+            width=width,
+            links=links,
         ),
     }
     return renderers[options.output_format]()

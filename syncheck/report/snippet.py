@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 
 from syncheck.findings import Frame, Place
-from syncheck.report.style import Painter, Style, cut, hang, one_line, visible, where, wrap
+from syncheck.report.style import Painter, Style, address_of, cut, hang, one_line, visible, where, wrap
 
 _TAB = 4
 
@@ -50,7 +50,7 @@ class Snippet:
     def draw(self, gutter: int, pen: Painter) -> Iterator[str]:
         """Yield the header, the source lines and the marks; `gutter` is the width of a line number."""
         arrow = "-->" if self.primary else ":::"
-        yield f"{' ' * gutter}{pen.paint(arrow, Style.GUTTER)} {where(self.places[0].frame)}"
+        yield f"{' ' * gutter}{pen.paint(arrow, Style.GUTTER)} {_linked(self.places[0].frame, pen)}"
         yield from self._source(gutter, pen)
         for place in self.places:
             if place.message and place.frame.line not in self.lines:
@@ -81,6 +81,10 @@ class Snippet:
         return Checkpoint(start, stop, stroke, ink, one_line(place.message))
 
 
+def _linked(frame: Frame, pen: Painter) -> str:
+    return pen.link(where(frame), address_of(frame) if pen.links else "")
+
+
 def known_lines(place: Place) -> dict[int, str]:
     """Return the source lines of a place by number, in order; empty where the source is unreadable."""
     lines = dict(place.excerpt)
@@ -103,7 +107,7 @@ def snippets(primary: Place, related: Sequence[Place], ink: Style) -> list[Snipp
 
 def note(text: str, gutter: int, pen: Painter) -> Iterator[str]:
     """Yield the lines of a remark below an excerpt."""
-    first, *rest = hang(f"{' ' * gutter} = ", text, pen.width)
+    first, *rest = hang(f"{' ' * gutter} = ", text, pen.prose)
     yield first.replace("=", pen.paint("=", Style.GUTTER), 1)
     yield from rest
 

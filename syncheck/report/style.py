@@ -1,12 +1,15 @@
 """What every line of a report for people is made of: safe text, its width on a terminal, and colour."""
 
+import os
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from rich.cells import cell_len
 
 from syncheck.findings import Frame, counted
+from syncheck.paths import real
 from syncheck.rules.model import Severity
 
 _C0 = {code: 0x2400 + code for code in range(32) if chr(code) != "\t"} | {0x7F: 0x2421}
@@ -19,6 +22,9 @@ _UNSAFE = (
 _VISIBLE = _C0 | {code: 0xFFFD for codes in _UNSAFE for code in codes}
 # A word is never broken, and neither is `code in backticks`.
 _WORD = re.compile(r"(?:`[^`]*`|\S)+")
+
+
+_WIDEST = 120
 
 
 class Style(StrEnum):
@@ -40,14 +46,34 @@ INK_OF = {Severity.ERROR: Style.ERROR, Severity.WARNING: Style.WARNING, Severity
 
 @dataclass(frozen=True, slots=True)
 class Painter:
-    """How to write: with colour or not, and how many terminal cells a line may have."""
+    """How to write.
+
+    Attributes:
+        color: with colour.
+        width: terminal cells that a line may have.
+        links: with links, as terminals understand them.
+    """
 
     color: bool
     width: int
+    links: bool = False
+
+    @property
+    def prose(self) -> int:
+        """Terminal cells that a line of prose may have: longer ones are hard to read."""
+        return min(self.width, _WIDEST)
 
     def paint(self, text: str, ink: Style) -> str:
         """Return `text` in the colour of `ink`, or unchanged where there is no colour."""
         return f"\x1b[{ink}m{text}\x1b[0m" if self.color and ink and text else text
+
+    def link(self, text: str, address: str) -> str:
+        """Return `text` as a link to an address, or unchanged where there are none.
+
+        Source:
+            https://gist.github.com/egmontkob/eb114294efbcd5adb1944c9f3cb5feda (OSC 8).
+        """
+        return f"\x1b]8;;{address}\x1b\\{text}\x1b]8;;\x1b\\" if self.links and address else text
 
 
 def visible(text: str) -> str:
@@ -100,6 +126,12 @@ def location(frame: Frame) -> str:
     """Return path, line and column, as far as they are known, in the form that editors make a link of."""
     numbers = (frame.line, frame.column if frame.line else 0)
     return ":".join((visible(frame.path), *(str(number) for number in numbers if number)))
+
+
+def address_of(frame: Frame) -> str:
+    """Return the address of a source line for a terminal's link; "" where there is no such file."""
+    path = real(frame.path)
+    return f"{Path(path).as_uri()}#{frame.line}" if os.path.isfile(path) else ""
 
 
 def where(frame: Frame) -> str:

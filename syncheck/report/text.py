@@ -18,6 +18,7 @@ from syncheck.report.style import (
     visible,
     where,
 )
+from syncheck.rules import catalogue
 from syncheck.rules.model import Severity
 
 _NARROWEST = 40
@@ -33,6 +34,7 @@ def render(
     full: bool = False,
     is_quiet: bool = False,
     show_fixes: bool = False,
+    links: bool = False,
 ) -> str:
     """Return the whole report, each line ended.
 
@@ -44,8 +46,9 @@ def render(
         full: whether to show in full, too, what lies in installed packages alone.
         is_quiet: leave out the summary, except for the reasons why the check is incomplete.
         show_fixes: whether to list what was repaired.
+        links: whether to link rules to their pages, and paths to their files, as terminals understand it.
     """
-    pen = Painter(color, max(width, _NARROWEST))
+    pen = Painter(color, max(width, _NARROWEST), links)
     lines: list[str] = []
     short = [finding for finding in report.findings if finding.package and not full]
     for finding in report.findings:
@@ -79,7 +82,7 @@ def _in_packages(findings: list[Finding], pen: Painter) -> Iterator[str]:
         more = f" ({counted(number, 'finding')})" if number > 1 else ""
         text = f"{rule.name}: {there}: {one_line(finding.message)}{more}; from {where(finding.place.frame)}"
         label = f"{level}[{rule.code}]"
-        first_line, *rest = hang(f"{label} ", text, pen.width)
+        first_line, *rest = hang(f"{label} ", text, pen.prose)
         yield pen.paint(label, INK_OF[level]) + first_line.removeprefix(label)
         yield from rest
     if findings:
@@ -96,8 +99,9 @@ def _head(finding: Finding, pen: Painter, *, is_fixable: bool) -> Iterator[str]:
     label = f"{finding.level}[{finding.rule.code}]"
     mark = f"{fixes.MARK} " if is_fixable else ""
     sentence = f"{mark}{one_line(finding.title)}{_extent(finding)}"
-    first, *rest = hang(f"{label} ", sentence, pen.width)
-    yield pen.paint(label, INK_OF[finding.level]) + pen.paint(first.removeprefix(label), Style.STRONG)
+    first, *rest = hang(f"{label} ", sentence, pen.prose)
+    linked = pen.link(pen.paint(label, INK_OF[finding.level]), catalogue.url_of(finding.rule))
+    yield linked + pen.paint(first.removeprefix(label), Style.STRONG)
     yield from (pen.paint(line, Style.STRONG) for line in rest)
 
 
@@ -127,7 +131,7 @@ def _frame(frame: Frame) -> str:
 
 def _advise(finding: Finding, gutter: int, pen: Painter) -> Iterator[str]:
     if finding.help:
-        first, *rest = hang(f"{' ' * gutter} = help: ", finding.help, pen.width)
+        first, *rest = hang(f"{' ' * gutter} = help: ", finding.help, pen.prose)
         yield first.replace("= help:", f"{pen.paint('=', Style.GUTTER)} {pen.paint('help:', Style.HELP)}", 1)
         yield from rest
     yield pen.paint(f"{' ' * gutter} = explain: syncheck explain {finding.rule.code}", Style.FAINT)
@@ -143,10 +147,10 @@ def _summary(report: Report, pen: Painter) -> Iterator[str]:
     if report.summary.files:
         yield f"checked: {counted(report.summary.files, 'file')} in {report.summary.seconds:.1f} s"
     elif report.summary.operators or (report.summary.backend and said not in _NOTHING):
-        yield from hang("checked: ", _checked(report), pen.width)
+        yield from hang("checked: ", _checked(report), pen.prose)
     yield from _doubts(report, pen, said)
     for remark in report.notes:
-        yield from hang("note: ", remark, pen.width)
+        yield from hang("note: ", remark, pen.prose)
     if report.hidden:
         yield pen.paint(hidden_line(report.hidden), Style.STRONG)
     if report.known:
@@ -156,7 +160,7 @@ def _summary(report: Report, pen: Painter) -> Iterator[str]:
 def _doubts(report: Report, pen: Painter, said: str = "") -> Iterator[str]:
     """Yield why the check is incomplete, without what is said already."""
     for reason in (reason for reason in report.incomplete if reason != said):
-        yield from (pen.paint(line, Style.WARNING) for line in hang("incomplete: ", reason, pen.width))
+        yield from (pen.paint(line, Style.WARNING) for line in hang("incomplete: ", reason, pen.prose))
 
 
 def verdict(report: Report) -> str:

@@ -11,6 +11,7 @@ from syncheck.errors import ConfigError
 from syncheck.rules.model import Rule
 
 _NOT_RULES = frozenset({"catalogue", "model", "page"})
+_PAGES = "https://syncheck.github.io/syncheck/rules/"
 _CODE = re.compile(r"(?!SYN)[A-Z][A-Z_]*[0-9]+")
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
@@ -47,6 +48,11 @@ def register(rule: Rule) -> None:
 def is_project_code(text: str) -> bool:
     """Return whether a text can be the code of a project's rule, which need not be loaded: a run needs none."""
     return _CODE.fullmatch(text) is not None
+
+
+def url_of(rule: Rule) -> str:
+    """Return the address of a rule's page; "" for a project's rule."""
+    return f"{_PAGES}{rule.code}/" if rule in CATALOGUE else ""
 
 
 def codes_of(names: Iterable[str]) -> frozenset[str]:

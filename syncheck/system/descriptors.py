@@ -100,6 +100,14 @@ class Descriptor:
         except OSError:
             return False
 
+    @property
+    def columns(self) -> int:
+        """Return the cells of a terminal's line; 0 where that is not known."""
+        try:
+            return os.get_terminal_size(self.fileno()).columns
+        except OSError:
+            return 0
+
     def flush(self) -> None:
         """Do nothing: all is written at once."""
 

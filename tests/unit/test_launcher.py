@@ -706,31 +706,31 @@ def here(tmp_path, monkeypatch):
 
 def test_a_missing_script_is_refused_with_the_nearest_name(here):
     (here / "train.py").touch()
-    assert refused("trian.py") == ("No such file: 'trian.py'", "Did you mean 'train.py'?")
-    assert refused("train") == ("No such file: 'train'", "Did you mean 'train.py'?")
-    assert refused("nothing_like_it.txt")[1].startswith("The path is taken from ")
-    assert refused("nowhere/train.py")[1].startswith("There is no directory 'nowhere' in ")
+    assert refused("trian.py") == ("no such file: 'trian.py'", "did you mean 'train.py'?")
+    assert refused("train") == ("no such file: 'train'", "did you mean 'train.py'?")
+    assert refused("nothing_like_it.txt")[1].startswith("paths are relative to ")
+    assert refused("nowhere/train.py")[1].startswith("there is no directory 'nowhere' in ")
 
 
 def test_a_container_without_a_main_is_refused(here):
     (here / "folder").mkdir()
     with zipfile.ZipFile(here / "app.zip", "w") as archive:
         archive.writestr("helper.py", "")
-    assert refused("folder")[0] == "No __main__.py in the directory 'folder'"
-    assert refused("app.zip")[0] == "No __main__.py in the zip file 'app.zip'"
+    assert refused("folder")[0] == "no __main__.py in the directory 'folder'"
+    assert refused("app.zip")[0] == "no __main__.py in the zip file 'app.zip'"
     assert "-m" in refused("folder")[1]
 
 
 def test_what_cannot_be_read_is_refused(here):
     (here / "loop.py").symlink_to("loop.py")
-    assert refused("loop.py")[0] == "Cannot read 'loop.py': Too many levels of symbolic links"
-    assert refused("a\0b.py")[0].startswith("Cannot read 'a\\x00b.py': ")
+    assert refused("loop.py")[0] == "cannot read 'loop.py': Too many levels of symbolic links"
+    assert refused("a\0b.py")[0].startswith("cannot read 'a\\x00b.py': ")
 
 
 def test_bytecode_is_refused(here):
     (here / "x.pyc").write_bytes(b"")
     (here / "hidden").write_bytes(MAGIC_NUMBER + b"\0" * 12)
-    assert refused("x.pyc") == ("'x.pyc' is bytecode", "Name the .py file that it was compiled from.")
+    assert refused("x.pyc") == ("'x.pyc' is bytecode", "name the .py file that it was compiled from")
     assert refused("hidden")[0] == "'hidden' is bytecode"
 
 
@@ -738,7 +738,7 @@ def test_a_syntax_error_is_refused_with_its_line(here):
     (here / "x.py").write_text("import sys\nif True:\n    x = = 1\n")
     message, hint = refused("x.py")
     assert message == "x.py:3: invalid syntax\n    x = = 1\n        ^"
-    assert hint.endswith("nothing was run.")
+    assert hint.endswith("nothing was run")
 
 
 @pytest.mark.parametrize(
@@ -771,24 +771,24 @@ def test_null_bytes_are_refused(here):
 
 def test_an_encoding_error_says_what_to_do(here):
     (here / "x.py").write_bytes(b"\n\n\n\xe9\n")
-    assert refused("x.py")[1].startswith("Save it as UTF-8")
+    assert refused("x.py")[1].startswith("save it as UTF-8")
 
 
 def test_a_missing_module_is_refused(here):
     (here / "some_package").mkdir()
     (here / "some_package" / "__init__.py").touch()
     (here / "some_module.py").touch()
-    assert refused("no_such_module", module=True)[0] == "No module named 'no_such_module'"
-    assert refused("some_package.mod", module=True)[0] == "No module named 'some_package.mod'"
-    assert refused("some_module.mod", module=True)[0] == "No module named 'some_module.mod'"
-    assert refused(".mod", module=True)[0] == "No module named '.mod'"
-    assert refused("some_module.py", module=True)[1] == "A script is named by its path, without -m."
+    assert refused("no_such_module", module=True)[0] == "no module named 'no_such_module'"
+    assert refused("some_package.mod", module=True)[0] == "no module named 'some_package.mod'"
+    assert refused("some_module.mod", module=True)[0] == "no module named 'some_module.mod'"
+    assert refused(".mod", module=True)[0] == "no module named '.mod'"
+    assert refused("some_module.py", module=True)[1] == "a script is named by its path, without -m"
 
 
 def test_a_package_without_a_main_is_refused(here):
     (here / "some_package").mkdir()
     (here / "some_package" / "__init__.py").touch()
-    assert refused("some_package", module=True)[0] == "The package 'some_package' has no __main__ and cannot be run"
+    assert refused("some_package", module=True)[0] == "the package 'some_package' has no __main__ and cannot be run"
 
 
 def test_a_module_or_a_main_that_does_not_compile_is_refused_with_its_line(here):

@@ -25,8 +25,8 @@ def find_module(name: str) -> ModuleSpec | None:
     try:
         return _search(f"{name}.__main__")
     except ScriptError as error:
-        hint = "Add a __main__.py to it, or name one of its modules."
-        raise ScriptError(f"The package {name!r} has no __main__ and cannot be run", hint) from error
+        hint = "add a __main__.py to it, or name one of its modules"
+        raise ScriptError(f"the package {name!r} has no __main__ and cannot be run", hint) from error
 
 
 def _search(name: str) -> ModuleSpec | None:
@@ -73,6 +73,6 @@ def _extends_its_path(package: ModuleSpec) -> bool:
 
 def _missing(name: str) -> ScriptError:
     if name.endswith(".py"):
-        return ScriptError(f"No module named {name!r}", "A script is named by its path, without -m.")
-    hint = f"Modules are looked for in {working_directory()!r} and among the packages of {sys.executable}."
-    return ScriptError(f"No module named {name!r}", hint)
+        return ScriptError(f"no module named {name!r}", "a script is named by its path, without -m")
+    hint = f"modules are looked for in {working_directory()!r} and among the packages of {sys.executable}"
+    return ScriptError(f"no module named {name!r}", hint)

@@ -70,8 +70,8 @@ def load(program: Program) -> PreparedProgram:
     spec = importer.find_spec("__main__")
     if spec is None:
         kind = "directory" if os.path.isdir(path) else "zip file"
-        hint = "Name the script to run, or a module after -m."
-        raise ScriptError(f"No __main__.py in the {kind} {program.target!r}", hint)
+        hint = "name the script to run, or a module after -m"
+        raise ScriptError(f"no __main__.py in the {kind} {program.target!r}", hint)
     _check(spec)
     return PreparedProgram(program, path, path, None)
 
@@ -99,17 +99,17 @@ def _read(target: str, path: str) -> bytes:
         with open(path, "rb") as file:
             source = file.read()
     except FileNotFoundError as error:
-        raise ScriptError(f"No such file: {target!r}", _hint_for_missing(target)) from error
+        raise ScriptError(f"no such file: {target!r}", _hint_for_missing(target)) from error
     except OSError as error:
         raise _unreadable(target, error) from error
     if path.endswith(".pyc") or source.startswith(MAGIC_NUMBER):
-        raise ScriptError(f"{target!r} is bytecode", "Name the .py file that it was compiled from.")
+        raise ScriptError(f"{target!r} is bytecode", "name the .py file that it was compiled from")
     return source
 
 
 def _unreadable(target: str, error: Exception) -> ScriptError:
     reason = getattr(error, "strerror", None) or error
-    return ScriptError(f"Cannot read {target!r}: {reason}", "Check its type and permissions.")
+    return ScriptError(f"cannot read {target!r}: {reason}", "check its type and permissions")
 
 
 def _hint_for_missing(target: str) -> str:
@@ -117,11 +117,11 @@ def _hint_for_missing(target: str) -> str:
     try:
         scripts = [entry for entry in os.listdir(folder or ".") if entry.endswith(".py")]
     except OSError:
-        return f"There is no directory {folder!r} in {working_directory()!r}."
+        return f"there is no directory {folder!r} in {working_directory()!r}"
     near = difflib.get_close_matches(name, scripts, n=1)
     if near:
-        return f"Did you mean {os.path.join(folder, near[0])!r}?"
-    return f"The path is taken from {working_directory()!r}; a module is named after -m."
+        return f"did you mean {os.path.join(folder, near[0])!r}?"
+    return f"paths are relative to {working_directory()!r}; a module is named after -m"
 
 
 def _absolute(path: str) -> str:

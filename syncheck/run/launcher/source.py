@@ -10,7 +10,7 @@ from types import CodeType
 
 from syncheck.errors import ScriptError
 
-_ENCODING_HINT = "Save it as UTF-8, or name its encoding in its first line: # -*- coding: latin-1 -*-"
+_ENCODING_HINT = "save it as UTF-8, or name its encoding in its first line: # -*- coding: latin-1 -*-"
 
 
 def data_of(spec: ModuleSpec) -> bytes | None:
@@ -22,7 +22,7 @@ def data_of(spec: ModuleSpec) -> bytes | None:
         data: bytes = read(spec.origin)
     except OSError as error:
         reason = error.strerror or error
-        raise ScriptError(f"Cannot read {spec.origin!r}: {reason}", "Check its permissions.") from error
+        raise ScriptError(f"cannot read {spec.origin!r}: {reason}", "check its permissions") from error
     return data
 
 
@@ -74,4 +74,4 @@ def _explain(error: SyntaxError, shown: str) -> str:
 
 
 def _version_hint() -> str:
-    return f"Python {sys.version_info.major}.{sys.version_info.minor} cannot compile it; nothing was run."
+    return f"Python {sys.version_info.major}.{sys.version_info.minor} cannot compile it; nothing was run"
