@@ -1,6 +1,7 @@
 """What the program calls its streams, events and tensors."""
 
 import ast
+import dis
 import linecache
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -26,7 +27,26 @@ def bound_name(found: tuple[CodeType, int] | None) -> str:
         return ""
     code, lasti = found
     line, _, column, _ = position(code, lasti)
+    if _is_store(code, lasti) and column is not None:
+        stored = _stored(code.co_filename, line, column)
+        if stored:
+            return stored
     return _target(code.co_filename, line, -1 if column is None else column)
+
+
+def _is_store(code: CodeType, lasti: int) -> bool:
+    """Return whether an instruction binds one variable; from 3.13 on, one can bind two."""
+    name = dis.opname[code.co_code[lasti]]
+    return name.startswith("STORE_") and name != "STORE_FAST_STORE_FAST"
+
+
+@lru_cache(maxsize=4096)
+def _stored(filename: str, line: int, column: int) -> str:
+    """Return the variable of several at once that is bound at a position: of `a, b = pair`, "b"."""
+    tree = _tree(filename)
+    nodes = () if tree is None else ast.walk(tree)
+    stored = (node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    return next((node.id for node in stored if (node.lineno, node.col_offset) == (line, column)), "")
 
 
 def counted_name(name: str, iteration: int) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from syncheck.findings import Finding, Place, merge_equal
-from syncheck.hb.ids import NO_ALLOCATION, AllocationId, HostId, NamedKind, SiteId
+from syncheck.hb.ids import NO_ALLOCATION, UNKNOWN_SITE, AllocationId, HostId, NamedKind, SiteId
 from syncheck.rules.model import Rule, Severity
 from syncheck.sanitizer import fixes
 from syncheck.sanitizer.fixes import PendingFix
@@ -25,6 +25,7 @@ class PendingFinding:
         advice: what else to do.
         allocation: the tensor it is about, 0 if none.
         name_sites: call sites that may show the tensor's name where it is gone: its allocation, its free.
+        freed: the call site where the tensor's last name goes; 0 if that is not known.
         superseded: asked at the end: True drops it, as a more specific finding stands for it.
         thread: the thread of the program that completed a race with another thread.
         is_about_call: it wants a call changed: where torch itself makes that call, the user cannot.
@@ -38,6 +39,7 @@ class PendingFinding:
     fix: PendingFix | None = None
     allocation: AllocationId = NO_ALLOCATION
     name_sites: tuple[SiteId, ...] = ()
+    freed: SiteId = UNKNOWN_SITE
     level: Severity | None = None
     superseded: Callable[[], bool] | None = None
     thread: HostId | None = None
@@ -168,6 +170,8 @@ class Collector:
                 line = sites.lines_of(site)[0]
                 self.names.given.setdefault(key, name)
                 self.names.seen_at.setdefault(key, {}).setdefault((line.path, line.number), name)
+                if site == pending.freed:
+                    self.names.held_until_freed[pending.allocation] = name
 
 
 def _is_torchs(place: Place) -> bool:

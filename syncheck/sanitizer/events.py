@@ -225,10 +225,10 @@ class Events:
 
     def elapsed(self, start: EventId, end: EventId, site: SiteId) -> None:
         """Check `start.elapsed_time(end)`."""
-        for event in (start, end):
-            if not self._states[event].timing:
-                self._report_no_timing(event, site)
-                return
+        without = [event for event in dict.fromkeys((start, end)) if not self._states[event].timing]
+        if without:
+            self._report_no_timing(without, site)
+            return
         for event in (end, start):
             if self.is_pending(event):
                 self._report_pending(event, site)
@@ -240,11 +240,12 @@ class Events:
         last = self._states[event].last
         return last is not None and bool(self._pending(last))
 
-    def _report_no_timing(self, event: EventId, site: SiteId) -> None:
-        made = (self._states[event].site, ("the event was made here, without timing",))
-        argument = PendingEdit(EditKind.ADD_ARGUMENT, made[0], ("enable_timing=True",))
-        facts: dict[str, Text] = {"event": (EventRef(event),)}
-        self._collector.add(PendingFinding(event_without_timing.RULE, site, facts, [made], fix=PendingFix((argument,))))
+    def _report_no_timing(self, events: list[EventId], site: SiteId) -> None:
+        made = list(dict.fromkeys(self._states[event].site for event in events))
+        related: list[tuple[SiteId, Text]] = [(there, ("made here, without timing",)) for there in made]
+        arguments = tuple(PendingEdit(EditKind.ADD_ARGUMENT, there, ("enable_timing=True",)) for there in made)
+        facts: dict[str, Text] = {"event": (EventRef(events[0]),)}
+        self._collector.add(PendingFinding(event_without_timing.RULE, site, facts, related, fix=PendingFix(arguments)))
 
     def _report_pending(self, event: EventId, site: SiteId) -> None:
         last = self._states[event].last

@@ -92,6 +92,7 @@ def word(pending: PendingFix, names: Names, sites: Sites, path: str) -> WordedFi
 def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
     edits: list[Edit] = []
     sentences: list[str] = []
+    is_clear = False  # it says by itself that it cannot be pasted
     missing: dict[str, str] = {}
     is_example = pending.is_example
     for edit in pending.edits:
@@ -106,11 +107,16 @@ def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
             is_example |= not owner
             code = f"{owner}.{code}" if owner else code
         edits.append(Edit(edit.kind, line.path, line.number, line.column, code, edit.old))
-        sentences.append(
-            _in_words(edits[-1], f"line {line.number}" if line.path == path else f"{line.path}:{line.number}")
-        )
+        where = f"line {line.number}" if line.path == path else f"{line.path}:{line.number}"
+        if target.is_split:
+            sentences.append(f"split {where} and add `{code}` between the launch and the use")
+        else:
+            sentences.append(_in_words(edits[-1], where))
+        is_clear |= target.is_split or bool(spelled.missing)
     applicability = Applicability.UNSAFE if pending.is_unsafe else Applicability.SAFE
     text = ", and ".join(sentences)
+    if is_example and not is_clear:
+        text = f"for example, {text}"
     if missing:
         text += ", where " + " and ".join(f"`{name}` is {what}" for name, what in missing.items())
     return WordedFix(text, Fix(tuple(edits), Applicability.EXAMPLE if is_example else applicability))

@@ -109,6 +109,7 @@ class Names:
         sites: converts call sites to places, once the program has ended.
         known_at: (kind, id) -> the call site at which the name in `given` is right.
         seen_at: (kind, id) -> what it was called at some lines: (path, number) -> name.
+        held_until_freed: allocation -> the variable that held it until it was freed.
         shown: allocation -> the view that describes it, where a backend knew better than the access.
         last_site: stream -> call site of its last op, for the streams that got one.
         threads: the names of the program's threads.
@@ -122,6 +123,7 @@ class Names:
     shown: dict[AllocationId, ViewId] = field(default_factory=dict)
     known_at: dict[tuple[NamedKind, int], SiteId] = field(default_factory=dict)
     seen_at: dict[tuple[NamedKind, int], dict[tuple[str, int], str]] = field(default_factory=dict)
+    held_until_freed: dict[AllocationId, str] = field(default_factory=dict)
     kept: set[tuple[NamedKind, int]] = field(default_factory=set)
     gone: deque[tuple[NamedKind, int]] = field(default_factory=deque)
     sites: Sites | None = None

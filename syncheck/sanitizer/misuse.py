@@ -48,7 +48,7 @@ def reuse(
         )
     advice = ("; or ", *advice)
     return PendingFinding(
-        missing_record_stream.RULE, use_site, facts, related, advice, fix, freed.allocation, (free, allocated)
+        missing_record_stream.RULE, use_site, facts, related, advice, fix, freed.allocation, (free, allocated), free
     )
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from syncheck.findings import EditKind
-from syncheck.hb.ids import NamedKind, SiteId, StreamId
+from syncheck.hb.ids import AllocationId, NamedKind, SiteId, StreamId
 from syncheck.sanitizer.messages import BoundCode, DeviceSyncCode, EventCode, Names, StreamCode, TensorCode, Text
 from syncheck.sanitizer.monitor import Sites, SourceLine
 
@@ -15,10 +15,12 @@ class Target:
     Attributes:
         line: the line of the program.
         is_usable: an edit can be made there: the file can be read, a statement begins there, and its names are bound.
+        is_split: it belongs into the statement of the line, which launches what has to come before it.
     """
 
     line: SourceLine
     is_usable: bool
+    is_split: bool = False
 
 
 @dataclass(slots=True)
@@ -81,7 +83,7 @@ class Spelling:
                 continue
             if self.spell(_for_caller(code) if depth else code, line).is_usable:
                 return Target(line, is_usable=True)
-        return Target(lines[0], is_usable=False)
+        return Target(lines[0], is_usable=False, is_split=site != after and _launches(lines[0], earlier))
 
     # -- names
 
@@ -124,7 +126,7 @@ class Spelling:
 
     def _spell_named(self, kind: NamedKind, ident: int, line: SourceLine, spelled: Spelled) -> None:
         name = self._name(kind, ident, line)
-        if kind is NamedKind.ALLOCATION and line.scopes is not None and not line.scopes.is_spoken(name, line.number):
+        if kind is NamedKind.ALLOCATION and not self._is_that_tensor(AllocationId(ident), name, line):
             name = ""  # what has this name there may be another tensor, or none
         if name:
             spelled.code += name
@@ -132,6 +134,13 @@ class Spelling:
         given = self._names.given.get((kind, ident))
         word = "event" if kind is NamedKind.EVENT else "tensor"
         self._add_missing(word, f"`{given}`" if given else "", spelled)
+
+    def _is_that_tensor(self, allocation: AllocationId, name: str, line: SourceLine) -> bool:
+        """Return whether a name certainly stands for a tensor at a line: it is used there, or it has no other value."""
+        if line.scopes is None or line.scopes.is_spoken(name, line.number):
+            return True
+        is_held = self._names.held_until_freed.get(allocation) == name
+        return is_held and line.scopes.is_bound_once(name, line.number)
 
     def _spell_bound(self, site: SiteId, line: SourceLine, spelled: Spelled) -> None:
         name = self._sites.bound(site)
@@ -188,3 +197,10 @@ def _can_insert(line: SourceLine, earlier: tuple[SourceLine, ...]) -> bool:
     if earlier and is_elsewhere and line.scopes.waits_for_others(line.number):
         return False  # the earlier work may be submitted while the statement runs
     return line.scopes.can_insert_before(line.number, others)
+
+
+def _launches(line: SourceLine, earlier: tuple[SourceLine, ...]) -> bool:
+    """Return whether the statement of a line launches what is at other lines, and could have another before it."""
+    others = [other.number for other in earlier if other.path == line.path]
+    scopes = line.scopes
+    return scopes is not None and scopes.can_insert_before(line.number) > scopes.can_insert_before(line.number, others)

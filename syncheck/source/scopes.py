@@ -270,6 +270,11 @@ class Scopes:
         wanted = _normal(expression)
         return any(ast.unparse(node) == wanted for node in self._expressions(line))
 
+    def is_bound_once(self, name: str, line: int) -> bool:
+        """Return whether a variable of a line is bound by one statement only."""
+        owner = _binding_scope(name, self._find(line)[1])
+        return owner is not None and len(owner.bindings.get(name, ())) == 1
+
     def waits_for_others(self, line: int) -> bool:
         """Return whether the statement of a line waits for what a thread or an executor makes."""
         calls = (node.func for node in self._expressions(line) if isinstance(node, ast.Call))

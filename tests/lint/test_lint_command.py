@@ -49,7 +49,7 @@ def test_a_folder_is_linted_without_torch(folder):
     (folder / "torch.py").write_text("raise SystemExit('torch was imported')")
     done = lint(cwd=folder)
     assert done.returncode == 1, done.stderr
-    assert "error[SYN101] unordered-read: stream `side` (cuda:0) reads `x`" in " ".join(done.stdout.split())
+    assert "error[SYN101] [*] unordered-read: stream `side` (cuda:0) reads `x`" in " ".join(done.stdout.split())
     assert "side.wait_stream(torch.cuda.default_stream())` before line 5" in " ".join(done.stdout.split())
     assert "checked: 3 files" in done.stdout
 

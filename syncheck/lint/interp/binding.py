@@ -38,8 +38,7 @@ class Binding:
                 scope.set(name, value)
                 self._evaluator.forget_decisions(name)
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
-                for part, item in zip(parts, self._unpack(value, parts), strict=True):
-                    self.assign(part, item, scope)
+                self._assign_parts(parts, self._unpack(value, parts), scope)
             case ast.Starred(value=inner):
                 self.assign(inner, value, scope)
             case ast.Attribute(value=owner, attr=name):
@@ -52,6 +51,14 @@ class Binding:
                     )
             case _:
                 pass
+
+    def _assign_parts(self, parts: list[ast.expr], values: list[Value], scope: Scope) -> None:
+        """Bind several variables, each at its own place: there goes what it held."""
+        statement = self._machine.current_node
+        for part, value in zip(parts, values, strict=True):
+            self._machine.current_node = part if isinstance(part, ast.Name) else statement
+            self.assign(part, value, scope)
+        self._machine.current_node = statement
 
     def _unpack(self, value: Value, parts: list[ast.expr]) -> list[Value]:
         """Return one value for each part of a tuple that is assigned to."""

@@ -73,6 +73,7 @@ class Machine:
         self.findings: list[PendingFinding] = []
         self.named: set[AllocationId] = set()  # those that a finding is about, and that have got a name
         self.calls: list[tuple[ast.AST, str]] = []
+        self._launched_from: dict[SiteId, tuple[tuple[ast.AST, str], ...]] = {}  # launch -> the calls to its last one
         self.session = Session(lambda rule: rule.code in selected, "the source", self._note_finding, is_run=False)
         self.places = places
         self.stream_names: dict[StreamId, str] = {}
@@ -107,6 +108,8 @@ class Machine:
     def _note_finding(self, finding: PendingFinding) -> None:
         self.findings.append(finding)
         self.places.callers.setdefault(finding.site, tuple(reversed(self.calls)))
+        if finding.fix is not None and finding.fix.after in self._launched_from:
+            self.places.callers.setdefault(finding.fix.after, self._launched_from[finding.fix.after])
 
     # -- streams
 
@@ -364,6 +367,7 @@ class Machine:
         context = context_of(self.thread, device, device if other_device is None else other_device, self)
         is_quick = operator in QUICK and len({id(tensor.block) for tensor, _ in touched}) == 1
         self._recent.note(stream, is_quick=is_quick)
+        self._launched_from[site] = tuple(reversed(self.calls))
         self.session.launch(stream, operator, self.accesses(touched), site, context)
 
     def guess(self, node: ast.AST) -> None:

@@ -45,6 +45,26 @@ def test_an_instruction_is_found_in_the_source():
     assert bound_name(None) == ""
 
 
+class _Noted:
+    """Notes where it is freed."""
+
+    def __init__(self, noted):
+        self._noted = noted
+
+    def __del__(self):
+        frame = sys._getframe(1)
+        self._noted.append((frame.f_code, frame.f_lasti))
+
+
+def test_what_a_variable_of_several_loses_has_its_name():
+    noted = []
+    first, second = _Noted(noted), _Noted(noted)
+    for _ in range(1):
+        (first, [second, _]) = (1, (2, 3))
+    assert [bound_name(found) for found in noted] in (["first", "second"], ["", ""])  # 3.13 binds both at once
+    assert (first, second) == (1, 2)
+
+
 def of(tensor, is_wanted=None):
     return name_of_tensor(sys._getframe(1), is_wanted or (lambda value: value is tensor))
 

@@ -102,3 +102,25 @@ def test_a_handle_is_waited_for_where_it_is_made(names):
     kept = worded(wait_at_once(6), names, bound={6: "work"})
     assert kept.text == "add `work.wait()` after line 6"
     assert kept.fix.edits[0].kind is EditKind.INSERT_AFTER
+
+
+LAUNCH_AND_USE = """\
+import torch
+side = torch.cuda.Stream()
+def make():
+    return torch.ones(4)
+total = make().sum()
+"""
+
+
+def test_a_line_that_launches_and_uses_is_to_be_split(names):
+    pending = PendingFix((insertion(5, StreamCode(1), ".wait_stream(", StreamCode(2), ")"),), after=4)
+    found = worded(pending, names, text=LAUNCH_AND_USE, callers={4: (5,)})
+    code = "torch.cuda.default_stream().wait_stream(side)"
+    assert found.text == f"split line 5 and add `{code}` between the launch and the use"
+    assert found.fix.applicability is Applicability.EXAMPLE
+
+
+def test_an_example_is_called_one(names):
+    found = worded(PendingFix((replacement(5, "wait", "synchronize()"),)), names)
+    assert found.text == "for example, call `synchronize()` instead of `.wait()` at line 5"

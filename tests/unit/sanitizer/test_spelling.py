@@ -34,6 +34,13 @@ SOURCE = textwrap.dedent("""\
     if turn: x.neg_()
     start()
     result = pool.submit(use).result()
+    for pair in pairs:
+        left, right = pair
+        loss = left + right
+        loss.backward()
+    left2 = result
+    left2 = result
+    loss.backward()
 """)
 
 
@@ -160,3 +167,14 @@ def test_no_edit_can_be_made_in_a_file_that_cannot_be_read(names):
     spelling = Spelling(names, Text(SOURCE, readable=False))
     for kind in EditKind:
         assert target(spelling, kind, 10) == (10, False)
+
+
+@pytest.mark.parametrize(
+    ("held_by", "name", "at", "before", "after"),
+    [(16, "left", 18, "<tensor>", "left"), (16, "left", 17, "left", "left"), (20, "left2", 21, "<tensor>", "<tensor>")],
+)
+def test_what_a_variable_held_until_it_was_freed_has_that_name(spelling, names, held_by, name, at, before, after):
+    names.seen_at[NamedKind.ALLOCATION, 9] = {("program.py", held_by): name}
+    assert spelled(spelling, at, TensorCode(9))[0] == before
+    names.held_until_freed[9] = name
+    assert spelled(spelling, at, TensorCode(9))[0] == after
