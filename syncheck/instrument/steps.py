@@ -24,7 +24,7 @@ class Notes(Protocol):
     """Where notes to the user go."""
 
     def note(self, text: str) -> None:
-        """Tell the user something about the run."""
+        """Add a note to the report."""
         ...
 
 

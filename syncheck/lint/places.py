@@ -1,11 +1,14 @@
 """Where findings are: the same findings under another path, or in the cells of a notebook."""
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
 from syncheck.findings import Edit, Finding, Place
 
 _CELL = ":cell "
+_LINE = re.compile(r"`[^`]*`|\bline (?P<line>\d+)\b")
+"""Code, or a line that a text names."""
 
 
 def in_cells(finding: Finding, path: str, cells: tuple[tuple[int, int], ...]) -> Finding:
@@ -17,20 +20,33 @@ def in_cells(finding: Finding, path: str, cells: tuple[tuple[int, int], ...]) ->
         cells: (first line in the source, number of the cell) in order.
     """
 
+    def cell_of(line: int) -> tuple[int, int]:
+        return max(cell for cell in cells if cell[0] <= line)
+
     def moved(place: Place) -> Place:
-        first, number = max(cell for cell in cells if cell[0] <= place.frame.line)
+        first, number = cell_of(place.frame.line)
         frame = place.frame
         there = replace(
             frame, path=f"{path}{_CELL}{number}", line=frame.line - first + 1, end_line=frame.end_line - first + 1
         )
-        excerpt = tuple((line - first + 1, text) for line, text in place.excerpt if line >= first)
+        excerpt = tuple((line - first + 1, text) for line, text in place.excerpt if cell_of(line)[0] == first)
         return Place(there, place.message, excerpt)
 
     def moved_edit(edit: Edit) -> Edit:
-        first, number = max(cell for cell in cells if cell[0] <= edit.line)
+        first, number = cell_of(edit.line)
         return replace(edit, path=f"{path}{_CELL}{number}", line=edit.line - first + 1)
 
-    return _with_places(finding, moved, moved_edit)
+    own = cell_of(finding.place.frame.line)
+
+    def named(match: re.Match[str]) -> str:
+        if match["line"] is None:
+            return match[0]  # code
+        line = int(match["line"])
+        first, number = cell_of(line)
+        return f"line {line - first + 1}" + ("" if first == own[0] else f" of cell {number}")
+
+    there = _with_places(finding, moved, moved_edit)
+    return replace(there, message=_LINE.sub(named, there.message), help=_LINE.sub(named, there.help))
 
 
 def under(finding: Finding, path: str, new: str) -> Finding:
