@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, Protocol
 
 import torch
 
 from syncheck.findings import EditKind
 from syncheck.hb.ids import AllocationId, EventId, NamedKind, SiteId, StreamId
-from syncheck.instrument.naming import counted_name, name_in_frame, name_of_tensor
+from syncheck.instrument.naming import counted_name, name_in_frame, name_of_tensor, stored_name
 from syncheck.sanitizer.collector import PendingFinding
 from syncheck.sanitizer.messages import EventCode, Part, StreamCode, TensorCode
 from syncheck.sanitizer.monitor import Monitor, SourceLine
@@ -25,6 +25,10 @@ class CallSites(Protocol):
 
     def bound_directly(self, ident: SiteId) -> str:
         """Return the name that the program binds what it makes itself at a call site to; "" if none."""
+        ...
+
+    def user_code(self, ident: SiteId) -> tuple[CodeType, int] | None:
+        """Return code object and instruction offset of a site's innermost user frame."""
         ...
 
     def lines_of(self, site: SiteId) -> tuple[SourceLine, ...]:
@@ -89,6 +93,7 @@ class Namer:
                 self._monitor().name(NamedKind.ALLOCATION, allocation, name)
         for finding in findings:
             self._name_at_lines(finding, frame)
+            self._name_freed(finding, frame)
         if any(finding.superseded is None for finding in findings):
             self._after_finding()
 
@@ -103,6 +108,18 @@ class Namer:
                     name = name_in_frame(there, is_wanted)
                     if name:
                         self._monitor().name_at(kind, ident, name, line.path, line.number)
+
+    def _name_freed(self, finding: PendingFinding, frame: FrameType | None) -> None:
+        """Name a tensor by the variable that was bound anew where it went, if that holds a tensor now, too."""
+        found = self._sites.user_code(finding.freed) if finding.freed else None
+        name = stored_name(*found) if found is not None else ""
+        while name and frame is not None:
+            if found is not None and frame.f_code is found[0]:
+                line = self._sites.lines_of(finding.freed)[0]
+                if isinstance(frame.f_locals.get(name), torch.Tensor):
+                    self._monitor().name_at(NamedKind.ALLOCATION, finding.allocation, name, line.path, line.number)
+                return
+            frame = frame.f_back
 
     def _wanted(self, part: Part) -> tuple[NamedKind, int, Callable[[Any], bool]] | None:
         """Return kind and id of what code speaks of, and what recognizes it; None if it speaks of nothing."""

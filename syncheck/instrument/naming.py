@@ -27,22 +27,21 @@ def bound_name(found: tuple[CodeType, int] | None) -> str:
         return ""
     code, lasti = found
     line, _, column, _ = position(code, lasti)
-    if _is_store(code, lasti) and column is not None:
-        stored = _stored(code.co_filename, line, column)
-        if stored:
-            return stored
     return _target(code.co_filename, line, -1 if column is None else column)
 
 
-def _is_store(code: CodeType, lasti: int) -> bool:
-    """Return whether an instruction binds one variable; from 3.13 on, one can bind two."""
-    name = dis.opname[code.co_code[lasti]]
-    return name.startswith("STORE_") and name != "STORE_FAST_STORE_FAST"
+def stored_name(code: CodeType, lasti: int) -> str:
+    """Return the variable that an instruction binds anew; "" if it binds none, or two, as some do from 3.13 on."""
+    operation = dis.opname[code.co_code[lasti]]
+    line, _, column, _ = position(code, lasti)
+    if not operation.startswith("STORE_") or operation == "STORE_FAST_STORE_FAST" or column is None:
+        return ""
+    return _stored(code.co_filename, line, column)
 
 
 @lru_cache(maxsize=4096)
 def _stored(filename: str, line: int, column: int) -> str:
-    """Return the variable of several at once that is bound at a position: of `a, b = pair`, "b"."""
+    """Return the variable that is bound at a position: of `a, b = pair`, "b"."""
     tree = _tree(filename)
     nodes = () if tree is None else ast.walk(tree)
     stored = (node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))

@@ -178,11 +178,11 @@ def _notebook(data: bytes) -> Text:
     for number, source in sources:
         starts.append((len(lines) + 1, number))
         text = source if isinstance(source, str) else "".join(source)
-        lines += [_plain(line) for line in text.splitlines()] or [""]
+        lines += [plain(line) for line in text.splitlines()] or [""]
     return Text("\n".join(lines) + "\n", tuple(starts))
 
 
-def _plain(line: str) -> str:
+def plain(line: str) -> str:
     """Return a line of a notebook as Python: commands of the shell and magic ones do nothing."""
     stripped = line.lstrip()
     return line[: len(line) - len(stripped)] + "pass" if stripped.startswith(("!", "%", "?")) else line

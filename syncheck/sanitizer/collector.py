@@ -25,7 +25,7 @@ class PendingFinding:
         advice: what else to do.
         allocation: the tensor it is about, 0 if none.
         name_sites: call sites that may show the tensor's name where it is gone: its allocation, its free.
-        freed: the call site where the tensor's last name goes; 0 if that is not known.
+        freed: the call site where the tensor goes; 0 if that is not known.
         superseded: asked at the end: True drops it, as a more specific finding stands for it.
         thread: the thread of the program that completed a race with another thread.
         is_about_call: it wants a call changed: where torch itself makes that call, the user cannot.
@@ -164,14 +164,17 @@ class Collector:
 
     def _name(self, pending: PendingFinding, sites: Sites) -> None:
         key = (NamedKind.ALLOCATION, pending.allocation)
+        if pending.freed:
+            line = sites.lines_of(pending.freed)[0]
+            held_by = self.names.seen_at.get(key, {}).get((line.path, line.number))
+            if held_by is not None:
+                self.names.held_until_freed[pending.allocation] = held_by
         for site in pending.name_sites:
             name = sites.bound(site)
             if name and not name.endswith("[...]"):
                 line = sites.lines_of(site)[0]
                 self.names.given.setdefault(key, name)
                 self.names.seen_at.setdefault(key, {}).setdefault((line.path, line.number), name)
-                if site == pending.freed:
-                    self.names.held_until_freed[pending.allocation] = name
 
 
 def _is_torchs(place: Place) -> bool:

@@ -52,6 +52,10 @@ class NoSites:
         del ident
         return []
 
+    def user_code(self, ident: SiteId) -> None:
+        """Know none."""
+        del ident
+
     def bound_directly(self, ident: SiteId) -> str:
         """Return no name."""
         del ident

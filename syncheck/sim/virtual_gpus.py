@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
+from types import CodeType
 from typing import Protocol
 
 from syncheck.hb.clock import MOST_STREAMS
@@ -32,6 +33,10 @@ class CallSites(Sites, Protocol):
 
     def bound_directly(self, ident: SiteId) -> str:
         """Return the name that the program binds what it makes itself at a call site to; "" if none."""
+        ...
+
+    def user_code(self, ident: SiteId) -> tuple[CodeType, int] | None:
+        """Return code object and instruction offset of a site's innermost user frame."""
         ...
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from syncheck.config.options import Options
 from syncheck.findings import Finding
 from syncheck.lint import files, places
+from syncheck.lint.fixes import documents
 from syncheck.lint.fixes.repair import repair, with_ignores
 from syncheck.lint.fixes.unused_ignores import without_unused
-from syncheck.lint.prefilter import can_matter
 from syncheck.paths import shown as shown_path
 from syncheck.system import files as disk
 
@@ -52,28 +52,28 @@ def change(paths: Iterable[str], kind: str, options_of: Callable[[str], Options]
     """Change files, each whole or not at all.
 
     Args:
-        paths: the files; notebooks are left as they are.
+        paths: the files.
         kind: "fix", "ignore", "remove", or "diff": return a unified diff of what "fix" would do, and change nothing.
         options_of: the settings for a file.
         unsafe: see `repair`.
     """
     done = Changes()
     for path in paths:
-        given = _text(path)
-        if given is None:
+        document = documents.read(path)
+        if document is None:
             continue
-        text, encoding = given
-        changed = _changed(path, text, kind, options_of(path).codes_for(path), unsafe=unsafe)
+        changed = _changed(path, document.text, kind, options_of(path).codes_for(path), unsafe=unsafe)
         name = shown_path(path)
-        if changed.text != text:
+        if changed.text != document.text:
             if kind == "diff":
-                before, after = files.lines_of(text), files.lines_of(changed.text)
+                before, after = (files.lines_of(document.shown(text)) for text in (document.text, changed.text))
                 done.diff += "".join(difflib.unified_diff(before, after, name, name))
-            elif not _write(path, name, changed.text.encode(encoding), done):
+            elif not _write(path, name, document.data(changed.text), done):
                 continue
             done.n_files += 1
         done.fixed += [places.under(finding, path, name) for finding in changed.fixed]
-        done.given_up |= {spot_of(places.under(finding, path, name)) for finding in changed.given_up}
+        left = (document.placed(finding, path, changed.text) for finding in changed.given_up)
+        done.given_up |= {spot_of(places.under(finding, path, name)) for finding in left}
         done.n_comments += changed.n_comments
     return done
 
@@ -104,15 +104,3 @@ def _write(path: str, name: str, data: bytes, done: Changes) -> bool:
         done.problems.append(f"{name}: cannot be changed: {error.strerror or error}")
         return False
     return True
-
-
-def _text(path: str) -> tuple[str, str] | None:
-    """Return the text of a file that can be changed, with its own line ends, and its encoding; None for any other."""
-    try:
-        data = disk.read(path)
-        if path.endswith(".ipynb") or not can_matter(data):
-            return None
-        encoding = files.encoding_of(data)  # of a file with a byte order mark, one that writes it
-        return data.decode(encoding), encoding
-    except (OSError, SyntaxError, UnicodeDecodeError):
-        return None

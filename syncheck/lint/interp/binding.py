@@ -56,7 +56,8 @@ class Binding:
         """Bind several variables, each at its own place: there goes what it held."""
         statement = self._machine.current_node
         for part, value in zip(parts, values, strict=True):
-            self._machine.current_node = part if isinstance(part, ast.Name) else statement
+            is_tensor = isinstance(part, ast.Name) and isinstance(scope.find(part.id), Tensor)
+            self._machine.current_node = part if is_tensor else statement
             self.assign(part, value, scope)
         self._machine.current_node = statement
 

@@ -87,7 +87,7 @@ class Machine:
         self._recent = RecentWork(self.session)
         self.own_waits = OwnWaits(self.session.collector)
         self.computing: set[StreamId] = set()  # streams that ran more than copies
-        self.thread = ThreadState()
+        self.thread = self._main_thread = ThreadState()
         self.current_node: ast.AST = ast.Pass(lineno=1, col_offset=0)
         self._n_idents = 0  # given so far
         self._streams: list[tuple[int, int]] = [(-1, 0)]  # id -> (device, handle)
@@ -309,7 +309,12 @@ class Machine:
 
     def _died(self, ident: AllocationId) -> None:
         if ident:
-            self.session.free(ident, self.site())
+            site = self.site()
+            if isinstance(self.current_node, ast.Name):  # a variable that gets another value
+                line = self.places.lines_of(site)[0]
+                name = self.current_node.id
+                self.session.name_at(NamedKind.ALLOCATION, ident, name, line.path, line.number)
+            self.session.free(ident, site)
 
     def release(self, block: Block) -> None:
         """Give a block's memory back while tensors still name it."""
@@ -367,7 +372,8 @@ class Machine:
         context = context_of(self.thread, device, device if other_device is None else other_device, self)
         is_quick = operator in QUICK and len({id(tensor.block) for tensor, _ in touched}) == 1
         self._recent.note(stream, is_quick=is_quick)
-        self._launched_from[site] = tuple(reversed(self.calls))
+        if self.thread is self._main_thread:  # else the calls only start the thread
+            self._launched_from[site] = tuple(reversed(self.calls))
         self.session.launch(stream, operator, self.accesses(touched), site, context)
 
     def guess(self, node: ast.AST) -> None:

@@ -74,10 +74,7 @@ class Places:
         """See `Sites`."""
         if not site:
             return ""
-        node = self.nodes[site - 1]
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            return node.id  # the variable itself, whose old value goes
-        line, column, _, _ = span(node)
+        line, column, _, _ = span(self.nodes[site - 1])
         return self._bindings.target(line, column)
 
     def ignored(self, site: SiteId, rule: Rule) -> bool:

@@ -6,7 +6,14 @@ import sys
 import pytest
 import torch
 
-from syncheck.instrument.naming import bound_name, counted_name, name_in_frame, name_of_tensor, target_in
+from syncheck.instrument.naming import (
+    bound_name,
+    counted_name,
+    name_in_frame,
+    name_of_tensor,
+    stored_name,
+    target_in,
+)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +68,7 @@ def test_what_a_variable_of_several_loses_has_its_name():
     first, second = _Noted(noted), _Noted(noted)
     for _ in range(1):
         (first, [second, _]) = (1, (2, 3))
-    assert [bound_name(found) for found in noted] in (["first", "second"], ["", ""])  # 3.13 binds both at once
+    assert [stored_name(*found) for found in noted] in (["first", "second"], ["", ""])  # 3.13 binds both at once
     assert (first, second) == (1, 2)
 
 

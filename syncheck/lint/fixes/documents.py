@@ -1,0 +1,141 @@
+"""What can be changed: the text of a Python file, or that of a notebook's code cells, and what is written back."""
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from syncheck.findings import Finding
+from syncheck.lint import files, places
+from syncheck.lint.prefilter import can_matter
+from syncheck.system import files as disk
+
+_CELL = "# %% cell "
+"""Begins a cell in the text of a notebook."""
+_STANDS_FOR = re.compile(r"[ \t]*pass  # %% line (\d+)\n?")
+"""A line of a notebook that is no Python."""
+
+
+class Document(Protocol):
+    """A file that can be changed."""
+
+    @property
+    def text(self) -> str:
+        """The text as Python, with its own line ends."""
+        ...
+
+    def shown(self, text: str) -> str:
+        """Return a changed text as people are to see it."""
+        ...
+
+    def data(self, text: str) -> bytes:
+        """Return the file's content with a changed text."""
+        ...
+
+    def placed(self, finding: Finding, path: str, text: str) -> Finding:
+        """Return a finding in a changed text as the linter reports it."""
+        ...
+
+
+def read(path: str) -> Document | None:
+    """Return a file that can be changed; None for any other, and for one in which nothing can be found."""
+    try:
+        data = disk.read(path)
+        if not can_matter(data):
+            return None
+        if path.endswith(".ipynb"):
+            return Notebook.of(data.decode("utf-8"))
+        encoding = files.encoding_of(data)  # of a file with a byte order mark, one that writes it
+        return PythonFile(data.decode(encoding), encoding)
+    except (OSError, SyntaxError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class PythonFile:
+    """A Python file."""
+
+    text: str
+    encoding: str
+
+    def shown(self, text: str) -> str:
+        """See `Document`."""
+        return text
+
+    def data(self, text: str) -> bytes:
+        """See `Document`."""
+        return text.encode(self.encoding)
+
+    def placed(self, finding: Finding, path: str, text: str) -> Finding:
+        """See `Document`."""
+        del path, text
+        return finding
+
+
+@dataclass(slots=True)
+class Notebook:
+    """A notebook: the text of its code cells, each below a line that names it.
+
+    Attributes:
+        content: the file's content.
+        text: the cells as Python: what is none (`%matplotlib inline`) is replaced.
+    """
+
+    content: str
+    text: str = ""
+    _replaced: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, content: str) -> "Notebook":
+        """Read a notebook.
+
+        Raises:
+            ValueError, KeyError, TypeError: it is none.
+        """
+        notebook = cls(content)
+        for number, cell in _code_cells(json.loads(content)):
+            notebook.text += f"{_CELL}{number}\n" + "".join(map(notebook._plain, _source(cell).splitlines()))
+        return notebook
+
+    def _plain(self, line: str) -> str:
+        plain = files.plain(line)
+        if plain == line:
+            return f"{line}\n"
+        self._replaced.append(line)
+        return f"{plain}  # %% line {len(self._replaced) - 1}\n"
+
+    def shown(self, text: str) -> str:
+        """See `Document`."""
+        return "".join(map(self._original, files.lines_of(text)))
+
+    def _original(self, line: str) -> str:
+        match = _STANDS_FOR.fullmatch(line)
+        return f"{self._replaced[int(match[1])]}\n" if match is not None else line
+
+    def data(self, text: str) -> bytes:
+        """See `Document`."""
+        document = json.loads(self.content)
+        parts = re.split(rf"(?m)^{re.escape(_CELL)}\d+\n", self.shown(text))[1:]
+        for (_, cell), part in zip(_code_cells(document), parts, strict=True):
+            before = _source(cell)
+            if part.removesuffix("\n") != "\n".join(before.splitlines()):
+                changed = part if before.endswith("\n") else part.removesuffix("\n")
+                cell["source"] = changed if isinstance(cell["source"], str) else changed.splitlines(keepends=True)
+        indent = re.search(r"\n([ \t]+)\"", self.content)
+        written = json.dumps(document, indent=indent[1] if indent else None, ensure_ascii=False)
+        return (written + ("\n" if self.content.endswith("\n") else "")).encode("utf-8", "surrogatepass")
+
+    def placed(self, finding: Finding, path: str, text: str) -> Finding:
+        """See `Document`."""
+        lines = enumerate(files.lines_of(text), 1)
+        starts = tuple((n + 1, int(line.removeprefix(_CELL))) for n, line in lines if line.startswith(_CELL))
+        return places.in_cells(finding, path, starts)
+
+
+def _code_cells(document: Any) -> list[tuple[int, dict[str, Any]]]:
+    return [(n, cell) for n, cell in enumerate(document["cells"], 1) if cell["cell_type"] == "code"]
+
+
+def _source(cell: dict[str, Any]) -> str:
+    source = cell["source"]
+    return source if isinstance(source, str) else "".join(source)

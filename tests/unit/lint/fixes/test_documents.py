@@ -1,0 +1,78 @@
+"""Notebooks are changed in their cells, and what is no Python there stays."""
+
+import json
+
+import pytest
+
+from syncheck.config.options import Options
+from syncheck.lint.fixes import documents
+from syncheck.lint.fixes.changes import change
+
+CELLS = [
+    ["%matplotlib inline\n", "import torch\n", "side = torch.cuda.Stream()"],
+    'x = torch.ones(10, device="cuda")\nwith torch.cuda.stream(side):\n    y = x * 2',
+    [],
+    ["# the sum\n", "z = y + 1\n", "!ls\n", "if z:\n", "    !rm ü\n"],
+]
+FIXED = [
+    CELLS[0],
+    'x = torch.ones(10, device="cuda")\nwith torch.cuda.stream(side):\n'
+    "    side.wait_stream(torch.cuda.default_stream())\n    y = x * 2",
+    [],
+    ["# the sum\n", "torch.cuda.current_stream().wait_stream(side)\n", *CELLS[3][1:]],
+]
+
+
+def written(cells, **kwargs):
+    listed = [{"cell_type": "code", "metadata": {"n": 1}, "source": source} for source in cells]
+    listed.insert(1, {"cell_type": "markdown", "source": ["# text"]})
+    return json.dumps({"cells": listed, "nbformat": 4}, **kwargs)
+
+
+def changed(path, kind):
+    return change([str(path)], kind, lambda _: Options(), unsafe=False)
+
+
+@pytest.fixture
+def path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "n.ipynb"
+    path.write_text(written(CELLS, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path
+
+
+def test_cells_are_repaired_and_all_else_stays(path):
+    assert len(changed(path, "fix").fixed) == 2
+    assert path.read_text(encoding="utf-8") == written(FIXED, indent=1, ensure_ascii=False) + "\n"
+
+
+def test_comments_are_added_and_removed(path):
+    before = json.loads(path.read_text(encoding="utf-8"))
+    assert changed(path, "ignore").n_comments == 2
+    assert "z = y + 1  # syncheck: ignore[SYN101]\n" in json.loads(path.read_text())["cells"][4]["source"]
+    assert changed(path, "fix").fixed == []
+    text = path.read_text(encoding="utf-8").replace("x * 2", "x")
+    path.write_text(text.replace("y = x ", "y = 2 ").replace("with torch.cuda.stream(side)", "if side"))
+    assert changed(path, "remove").n_comments == 2
+    assert json.loads(path.read_text())["cells"][4]["source"][:2] == before["cells"][4]["source"][:2]
+
+
+def test_a_diff_shows_cells(path):
+    before = path.read_bytes()
+    diff = changed(path, "diff").diff
+    assert "+    side.wait_stream(torch.cuda.default_stream())\n" in diff
+    assert " # %% cell 5\n # the sum\n+torch.cuda.current_stream().wait_stream(side)\n" in diff
+    assert " !ls\n" in diff
+    assert path.read_bytes() == before
+
+
+def test_a_notebook_in_one_line_stays_in_one(path):
+    path.write_text(written(CELLS), encoding="utf-8")
+    changed(path, "fix")
+    assert "\n" not in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"cells": 3}', '{"cells": [{"cell_type": "code"}]}', "torch.cuda"])
+def test_what_is_no_notebook_is_left_alone(path, content):
+    path.write_text(content)
+    assert documents.read(str(path)) is None
