@@ -1,7 +1,7 @@
 """Collects raw findings while the program runs, one for each cause, and words them at the end."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from syncheck.findings import Finding, Place, merge_equal
@@ -26,6 +26,7 @@ class PendingFinding:
         allocation: the tensor it is about, 0 if none.
         name_sites: call sites that may show the tensor's name where it is gone: its allocation, its free.
         freed: the call site where the tensor goes; 0 if that is not known.
+        cause: findings of one rule with an equal cause whose tensors go at one line are one finding; () for none.
         superseded: asked at the end: True drops it, as a more specific finding stands for it.
         thread: the thread of the program that completed a race with another thread.
         is_about_call: it wants a call changed: where torch itself makes that call, the user cannot.
@@ -40,6 +41,7 @@ class PendingFinding:
     allocation: AllocationId = NO_ALLOCATION
     name_sites: tuple[SiteId, ...] = ()
     freed: SiteId = UNKNOWN_SITE
+    cause: tuple[object, ...] = ()
     level: Severity | None = None
     superseded: Callable[[], bool] | None = None
     thread: HostId | None = None
@@ -136,10 +138,13 @@ class Collector:
         kept = [(d, count) for d, count in kept if not (d.superseded and d.superseded())]
         kept = [(d, count) for d, count in kept if not sites.ignored(d.site, d.rule)]
         kept = [(d, count) for d, count in kept if not (d.is_about_call and _is_torchs(sites.place(d.site)))]
-        return merge_equal(self._word(pending, sites).counted(count) for pending, count in kept)
+        for pending, _ in kept:
+            self._name(pending, sites)
+        return merge_equal(
+            self._word(pending, sites).counted(count) for pending, count in _one_for_each_cause(kept, sites)
+        )
 
     def _word(self, pending: PendingFinding, sites: Sites) -> Finding:
-        self._name(pending, sites)
         word = self.names.format
         place = sites.place(pending.site)
         facts = {name: word(value) for name, value in pending.facts.items()}
@@ -175,6 +180,33 @@ class Collector:
                 line = sites.lines_of(site)[0]
                 self.names.given.setdefault(key, name)
                 self.names.seen_at.setdefault(key, {}).setdefault((line.path, line.number), name)
+
+
+def _one_for_each_cause(found: list[tuple[PendingFinding, int]], sites: Sites) -> list[tuple[PendingFinding, int]]:
+    """Return findings with those of one cause joined: the first place is kept, and all edits."""
+    groups: dict[object, list[tuple[PendingFinding, int]]] = {}
+    for pending, count in found:
+        freed = sites.place(pending.freed).frame
+        key = (pending.rule.code, pending.cause, freed.path, freed.line) if pending.cause else id(pending)
+        groups.setdefault(key, []).append((pending, count))
+    return [_joined(group, sites) for group in groups.values()]
+
+
+def _joined(group: list[tuple[PendingFinding, int]], sites: Sites) -> tuple[PendingFinding, int]:
+    def position(entry: tuple[PendingFinding, int]) -> tuple[int, int]:
+        frame = sites.place(entry[0].site).frame
+        return frame.line, frame.column
+
+    (first, count), *others = sorted(group, key=position)
+    if not others:
+        return first, count
+    fixes_of_all = [pending.fix for pending in (first, *(pending for pending, _ in others)) if pending.fix is not None]
+    edits = [edit for fix in fixes_of_all for edit in fix.edits]
+    fix = None if first.fix is None else first.fix._replace(edits=tuple(dict.fromkeys(edits)))
+    joined = replace(first, fix=fix, related=list(first.related))
+    for pending, _ in others:
+        joined.mention([(pending.site, (*pending.facts["tensor"], " may be reused, too"))])
+    return joined, count
 
 
 def _is_torchs(place: Place) -> bool:

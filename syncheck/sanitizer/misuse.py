@@ -48,7 +48,16 @@ def reuse(
         )
     advice = ("; or ", *advice)
     return PendingFinding(
-        missing_record_stream.RULE, use_site, facts, related, advice, fix, freed.allocation, (free, allocated), free
+        missing_record_stream.RULE,
+        use_site,
+        facts,
+        related,
+        advice,
+        fix,
+        freed.allocation,
+        (free, allocated),
+        freed=free,
+        cause=(freed.use.actor, freed.home),
     )
 
 

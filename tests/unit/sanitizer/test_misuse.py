@@ -94,3 +94,20 @@ def test_every_rule_that_is_worded_here_is_listed():
         misuse.lost_context(1, 2, 20),
     ]
     assert {made.rule.code for made in pending} == {rule.code for rule in misuse.RULES}
+
+
+def test_two_tensors_that_one_line_frees_are_one_cause():
+    collector = new_collector()
+    names = collector.names
+    names.streams |= {1: StreamInfo(0, 0, 0), 2: StreamInfo(0, 7, 3)}
+    names.given |= {(NamedKind.ALLOCATION, 9): "x", (NamedKind.ALLOCATION, 8): "y", (NamedKind.ALLOCATION, 7): "z"}
+    names.views.append(View((4,), 4, "float32"))
+    for allocation, used_at, freed_at in ((9, 22, 30), (8, 20, 30), (7, 21, 31)):
+        use = AccessRecord(2, 4096 | 2, 5, dense(0, 16), is_write=False)
+        freed = FreedAccess(allocation, 1, use, 6, 7, 16)
+        collector.add(misuse.reuse(freed, 0, used_at, (10 + allocation, freed_at, 40), StreamInfo(0, 7, 3)))
+    both, other = collector.findings(Text())
+    assert (both.place.frame.line, other.place.frame.line) == (20, 21)
+    assert both.message.startswith("`y` ")
+    assert "`x` (4 float32, 16 bytes) may be reused, too" in [place.message for place in both.related]
+    assert [edit.line for edit in both.fix.edits] == [20, 22]
