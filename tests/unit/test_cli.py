@@ -223,7 +223,7 @@ if __name__ == "__main__":
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
-        (("run", "no_such.py"), 2, "No such file"),
+        (("run", "no_such.py"), 2, "no such file"),
         (("run", "."), 2, "__main__"),
         (("run", "--select", "SYN1O1", "x.py"), 2, "SYN101"),
         (("run", "--output-format", "jsn", "x.py"), 2, "json"),
@@ -237,7 +237,7 @@ if __name__ == "__main__":
         (("run", "--backend", "cuda", "x.py"), 3, "simulated"),
         (("run", "--steps", "5", "x.py"), 2, "FIRST:LAST"),
         (("run", "--steps", "5:x", "x.py"), 2, "FIRST:LAST"),
-        (("run", "--steps", "5:5", "x.py"), 2, "LAST is greater than FIRST"),
+        (("run", "--steps", "5:5", "x.py"), 2, "LAST must be greater than FIRST"),
         (("run", "--backend", "sim", "--steps", "1:2", "x.py"), 3, "needs real GPUs"),
         (("replay", "no_such.trace"), 3, "no_such.trace"),
     ],
