@@ -35,7 +35,7 @@ class _Commands(TyperGroup):
 cli = typer.Typer(
     name="syncheck",
     cls=_Commands,
-    help="Is this PyTorch program's GPU synchronization correct?",
+    help="Check the GPU synchronization of PyTorch programs.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -60,7 +60,7 @@ def common(
         bool | None, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = None,
 ) -> None:
-    """Is this PyTorch program's GPU synchronization correct?"""
+    """Check the GPU synchronization of PyTorch programs."""
     del version
 
 

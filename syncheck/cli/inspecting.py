@@ -67,7 +67,7 @@ def config(
     path: Annotated[str, typer.Argument(help="A file or folder whose settings are wanted.")] = ".",
     output_format: _Format = _FORMATS.text,
 ) -> None:
-    """Print the settings in force, and where each comes from."""
+    """Print the current settings, and where each comes from."""
     from syncheck.commands.doctor import settings_in_force
 
     rows = settings_in_force(path)

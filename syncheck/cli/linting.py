@@ -41,14 +41,14 @@ def lint(
     fix: Annotated[bool | None, typer.Option("--fix", help="Apply fixes.", rich_help_panel=_FIX)] = None,
     unsafe_fixes: Annotated[
         bool | None,
-        typer.Option("--unsafe-fixes", help="Apply also fixes that make the host wait.", rich_help_panel=_FIX),
+        typer.Option("--unsafe-fixes", help="Also apply fixes that make the host wait.", rich_help_panel=_FIX),
     ] = None,
     diff: Annotated[
         bool | None, typer.Option("--diff", help="Show what --fix would change.", rich_help_panel=_FIX)
     ] = None,
     add_ignores: Annotated[
         bool | None,
-        typer.Option("--add-ignores", help="Silence all findings by comments.", rich_help_panel=_FIX),
+        typer.Option("--add-ignores", help="Add comments that silence all findings.", rich_help_panel=_FIX),
     ] = None,
     remove_unused_ignores: Annotated[
         bool | None,
@@ -61,10 +61,10 @@ def lint(
         bool | None, typer.Option("--show-files", help="List the files and check none.", rich_help_panel=_FILES)
     ] = None,
     stdin_filename: Annotated[
-        str, typer.Option(help="Name of what standard input holds.", rich_help_panel=_FILES)
+        str, typer.Option(help="File name for standard input.", rich_help_panel=_FILES)
     ] = "stdin.py",
     no_cache: Annotated[
-        bool | None, typer.Option("--no-cache", help="Neither read nor write the cache.", rich_help_panel=_FILES)
+        bool | None, typer.Option("--no-cache", help="Do not read or write the cache.", rich_help_panel=_FILES)
     ] = None,
     watch: Annotated[
         bool | None, typer.Option("--watch", help="Check again whenever a file changes.", rich_help_panel=_FILES)
@@ -72,7 +72,7 @@ def lint(
     *,
     layer: Layer,
 ) -> None:
-    """Find the same mistakes in source, without running it."""
+    """Find the same mistakes in source code, without running it."""
     from syncheck.commands.lint import LintRequest, lint_files
 
     request = LintRequest(

@@ -103,7 +103,7 @@ def replay(
     *,
     layer: Layer,
 ) -> None:
-    """Check a recorded run again, without the program and without torch."""
+    """Check a recorded run again; needs neither the program nor torch."""
     from syncheck.commands import run as commands
 
     options = options_in("", layer, command="replay")
@@ -125,7 +125,7 @@ def overlap(
     *,
     layer: Layer,
 ) -> None:
-    """Say why the work of a program does not overlap, and what each wait costs."""
+    """Explain why GPU work does not overlap, and what each wait costs."""
     import syncheck.report.overlap_table  # noqa: F401  as for `run`
     from syncheck.commands import overlap as commands
     from syncheck.run.launcher import Program
@@ -151,7 +151,7 @@ def merge(
     *,
     layer: Layer,
 ) -> None:
-    """Merge the records of the ranks of a job into one report, also those of ranks that died."""
+    """Merge the records of a job's ranks into one report, including ranks that died."""
     from syncheck.commands import run as commands
 
     options = options_in("", layer, command="merge")

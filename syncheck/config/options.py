@@ -94,11 +94,11 @@ class Options:
     """The value of every setting; a command reads those that are for it."""
 
     select: tuple[str, ...] = _setting(
-        (), kinds.RULES, "Rules to report: codes, prefixes (SYN1) or names; all if left out.",
+        (), kinds.RULES, "Rules to report: codes, prefixes (SYN1) or names; all by default.",
         example='["SYN1", "SYN201"]', panel="Rules",
     )  # fmt: skip
     extend_select: tuple[str, ...] = _setting(
-        (), kinds.RULES, "Rules to report as well.", example='["unordered-read"]', is_added=True, panel="Rules"
+        (), kinds.RULES, "Rules to report in addition.", example='["unordered-read"]', is_added=True, panel="Rules"
     )
     ignore: tuple[str, ...] = _setting(
         (), kinds.RULES, "Rules not to report.", example='["SYN303"]', is_added=True, panel="Rules"
@@ -108,7 +108,7 @@ class Options:
         example='{ "tests/*" = ["SYN7"] }', is_added=True, panel="Rules",
     )  # fmt: skip
     rules: tuple[str, ...] = _setting(
-        (), kinds.WORDS, "Modules with rules of the project's own.", commands=("lint",), example='["acme.rules"]',
+        (), kinds.WORDS, "Modules with the project's own rules.", commands=("lint",), example='["acme.rules"]',
         is_added=True, panel="Extensions",
     )  # fmt: skip
     models: tuple[str, ...] = _setting(
@@ -116,11 +116,11 @@ class Options:
         example='["acme.gpu_models"]', is_added=True, panel="Extensions",
     )  # fmt: skip
     third_party: str = _setting(
-        "short", kinds.choice("short", "full", "off"), "How to show findings that lie in installed packages alone.",
+        "short", kinds.choice("short", "full", "off"), "How to show findings that are only in installed packages.",
         commands=("run", "replay", "merge", "pytest"), example='"off"',
     )  # fmt: skip
     fail_on: Severity = _setting(
-        Severity.WARNING, kinds.LEVEL, "The mildest level that makes the exit status 1.", example='"error"'
+        Severity.WARNING, kinds.LEVEL, "Lowest level that makes the exit status 1.", example='"error"'
     )
     max_findings: int = _setting(
         0, kinds.integer(0, 1 << 31), "Show at most this many findings; 0 for all.", commands=_REPORTING, example="20"
@@ -137,11 +137,11 @@ class Options:
         False, kinds.FLAG, "Print findings and errors only.", commands=_REPORTING, flags=("--quiet", "-q")
     )
     exit_zero: bool = _setting(
-        False, kinds.FLAG, "Exit with status 0 also when there are findings.", commands=_REPORTING,
+        False, kinds.FLAG, "Exit with status 0 even if there are findings.", commands=_REPORTING,
         flags=("--exit-zero",),
     )  # fmt: skip
     show_fixes: bool = _setting(
-        False, kinds.FLAG, "List what --fix has repaired.", commands=("lint",), example="true", panel="Fixes"
+        False, kinds.FLAG, "List the fixes that were applied.", commands=("lint",), example="true", panel="Fixes"
     )
     stacks: bool = _setting(
         False, kinds.FLAG, "Show whole call stacks.", commands=("run", "replay", "merge"), example="true"
@@ -198,15 +198,15 @@ class Options:
         example="300", panel="Ranks",
     )  # fmt: skip
     exclude: tuple[str, ...] = _setting(
-        (), kinds.WORDS, "Files and folders to leave out, as in a .gitignore.", commands=("lint",),
+        (), kinds.WORDS, "Files and folders to exclude, as in a .gitignore.", commands=("lint",),
         example='["third_party/"]', is_added=True, panel="Files",
     )  # fmt: skip
     force_exclude: bool = _setting(
-        False, kinds.FLAG, "Leave out excluded files also if they are named.", commands=("lint",), example="true",
-        panel="Files",
+        False, kinds.FLAG, "Exclude files even if they are named on the command line.", commands=("lint",),
+        example="true", panel="Files",
     )  # fmt: skip
     respect_gitignore: bool = _setting(
-        True, kinds.FLAG, "Leave out what git ignores.", commands=("lint",), example="false", panel="Files"
+        True, kinds.FLAG, "Exclude files that git ignores.", commands=("lint",), example="false", panel="Files"
     )
     config: Path | None = _setting(
         None, kinds.PATH, "Read the settings from this TOML file.", commands=(*_REPORTING, "overlap"), panel="Settings"

@@ -162,7 +162,7 @@ def known_left_out(
         ConfigError: it cannot be written.
     """
     if options.write_baseline and not (report.summary.operators or report.summary.files):
-        why = f"{shown(baseline.path)} is as it was: nothing was checked"
+        why = f"{shown(baseline.path)} was not changed: nothing was checked"
         return replace(report, notes=(*report.notes, why))
     gone = Counter({entry: n for entry, n in baseline.gone(report.findings).items() if is_looked_at(entry)})
     notes = report.notes
@@ -173,10 +173,13 @@ def known_left_out(
     elif gone and is_certain:
         baseline.known -= gone
         baseline.write()
-        notes = (*notes, f"known findings that are fixed, and taken out of {shown(baseline.path)}: {gone.total()}")
+        notes = (*notes, f"removed {counted(gone.total(), 'fixed finding')} from {shown(baseline.path)}")
     elif gone:
-        hint = "if they are fixed, --write-baseline takes them out"
-        notes = (*notes, f"known findings of {shown(baseline.path)} that this run did not meet: {gone.total()}; {hint}")
+        hint = "if they are fixed, --write-baseline removes them"
+        notes = (
+            *notes,
+            f"{counted(gone.total(), 'known finding')} of {shown(baseline.path)} not seen in this run; {hint}",
+        )
     new = baseline.new(report.findings)
     return replace(report, findings=new, notes=notes, known=len(report.findings) - len(new))
 

@@ -46,7 +46,7 @@ def discover(paths: tuple[str, ...], options_of: Callable[[str], Options]) -> It
     seen: set[str] = set()
     for path in paths:
         if not os.path.lexists(path):
-            raise ConfigError(f"there is no file or folder {path!r}", "check the path, or name a folder to search")
+            raise ConfigError(f"no such file or folder: {path!r}", "check the path, or name a folder to search")
         for file in (
             _under(path, options_of(os.path.join(path, "x.py")))
             if os.path.isdir(path)
@@ -172,7 +172,7 @@ def _notebook(data: bytes) -> Text:
         cells = document["cells"]
         sources = [(n, cell["source"]) for n, cell in enumerate(cells, 1) if cell["cell_type"] == "code"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise SyntaxError(f"it is no notebook: {error}") from None
+        raise SyntaxError(f"it is not a notebook: {error}") from None
     lines: list[str] = []
     starts: list[tuple[int, int]] = []
     for number, source in sources:

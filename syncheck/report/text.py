@@ -86,7 +86,7 @@ def _in_packages(findings: list[Finding], pen: Painter) -> Iterator[str]:
         yield pen.paint(label, INK_OF[level]) + first_line.removeprefix(label)
         yield from rest
     if findings:
-        yield "these lie in installed packages: --third-party full shows them whole, off leaves them out"
+        yield "these are in installed packages: --third-party full shows them in full, off hides them"
         yield ""
 
 
@@ -154,7 +154,7 @@ def _summary(report: Report, pen: Painter) -> Iterator[str]:
     if report.hidden:
         yield pen.paint(hidden_line(report.hidden), Style.STRONG)
     if report.known:
-        yield f"{counted(report.known, 'known finding')} of the baseline not shown"
+        yield f"{counted(report.known, 'known finding')} in the baseline not shown"
 
 
 def _doubts(report: Report, pen: Painter, said: str = "") -> Iterator[str]:

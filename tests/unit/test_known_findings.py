@@ -234,17 +234,17 @@ def test_what_is_fixed_vanishes_from_the_baseline(folder):
     (folder / "train.py").write_text(fixed + "\n\nrace()\n")
     assert lint(folder, "--baseline", "known.json", "--select", "SYN2")[1]["notes"] == []
     _, report = lint(folder, "--baseline", "known.json")
-    assert report["notes"] == ["known findings that are fixed, and taken out of known.json: 1"]
+    assert report["notes"] == ["removed 1 fixed finding from known.json"]
     assert [entry["half"] for entry in json.loads(known.read_text())["findings"]] == ["run"]
     _, report = run(folder, "--baseline", "known.json")
-    assert "did not meet: 1" in report["notes"][0]
+    assert "1 known finding of known.json not seen in this run" in report["notes"][0]
     run(folder, "--baseline", "known.json", "--write-baseline")
     assert json.loads(known.read_text())["findings"] == []
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [(None, "there is no baseline"), ("{", "cannot read"), ("[]", "is no baseline"), ('{"version": 9}', "version 9")],
+    [(None, "no such baseline"), ("{", "cannot read"), ("[]", "is not a baseline"), ('{"version": 9}', "version 9")],
 )
 def test_a_wrong_baseline_is_named(folder, text, words):
     if text is not None:

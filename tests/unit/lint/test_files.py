@@ -39,7 +39,7 @@ def test_a_file_that_is_named_is_linted_whatever_it_is_called_and_once(folder):
 
 
 def test_a_path_that_does_not_exist_is_an_error(folder):
-    with pytest.raises(ConfigError, match="there is no file or folder 'gone'"):
+    with pytest.raises(ConfigError, match="no such file or folder: 'gone'"):
         found("gone")
 
 
@@ -108,7 +108,7 @@ def test_the_code_cells_of_a_notebook_are_one_text():
 
 @pytest.mark.parametrize("data", [b"{", b"[]", b'{"cells": 3}', b'{"cells": [{}]}'])
 def test_what_is_no_notebook_is_refused(data):
-    with pytest.raises(SyntaxError, match="it is no notebook"):
+    with pytest.raises(SyntaxError, match="it is not a notebook"):
         decode(data, "a.ipynb")
 
 
