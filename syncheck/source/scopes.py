@@ -262,8 +262,8 @@ class Scopes:
         if not self.is_visible(expression, line):
             return False
         _, scope, loops = self._find(line)
-        is_repeated = bool(loops) or scope is not self.module
-        return not (is_repeated and _has_index(expression)) or self.is_spoken(expression, line)
+        is_once = not loops and scope is self.module
+        return is_once or not _has_index(expression) or self.is_spoken(expression, line)
 
     def is_spoken(self, expression: str, line: int) -> bool:
         """Return whether the statement of a line has an expression in it, statements inside it aside."""
@@ -272,8 +272,7 @@ class Scopes:
 
     def is_bound_once(self, name: str, line: int) -> bool:
         """Return whether a variable of a line is bound by one statement only."""
-        owner = _binding_scope(name, self._find(line)[1])
-        return owner is not None and len(owner.bindings.get(name, ())) == 1
+        return (owner := _binding_scope(name, self._find(line)[1])) is not None and len(owner.bindings[name]) == 1
 
     def waits_for_others(self, line: int) -> bool:
         """Return whether the statement of a line waits for what a thread or an executor makes."""

@@ -2,6 +2,7 @@
 
 import ast
 
+from syncheck.hb.ids import NamedKind
 from syncheck.lint.interp.contents import is_key, tensors_in
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.operators import is_list
@@ -56,10 +57,19 @@ class Binding:
         """Bind several variables, each at its own place: there goes what it held."""
         statement = self._machine.current_node
         for part, value in zip(parts, values, strict=True):
-            is_tensor = isinstance(part, ast.Name) and isinstance(scope.find(part.id), Tensor)
-            self._machine.current_node = part if is_tensor else statement
+            self._machine.current_node = statement
+            if isinstance(part, ast.Name):
+                self._name_old(part, scope.find(part.id))
             self.assign(part, value, scope)
         self._machine.current_node = statement
+
+    def _name_old(self, variable: ast.Name, old: Value | None) -> None:
+        """Note the variable that a tensor goes with, and go there."""
+        if isinstance(old, Tensor):
+            machine = self._machine
+            machine.current_node = variable
+            path = machine.places.path
+            machine.session.name_at(NamedKind.ALLOCATION, old.block.ident, variable.id, path, variable.lineno)
 
     def _unpack(self, value: Value, parts: list[ast.expr]) -> list[Value]:
         """Return one value for each part of a tuple that is assigned to."""

@@ -73,7 +73,6 @@ class Machine:
         self.findings: list[PendingFinding] = []
         self.named: set[AllocationId] = set()  # those that a finding is about, and that have got a name
         self.calls: list[tuple[ast.AST, str]] = []
-        self._launched_from: dict[SiteId, tuple[tuple[ast.AST, str], ...]] = {}  # launch -> the calls to its last one
         self.session = Session(lambda rule: rule.code in selected, "the source", self._note_finding, is_run=False)
         self.places = places
         self.stream_names: dict[StreamId, str] = {}
@@ -107,9 +106,7 @@ class Machine:
 
     def _note_finding(self, finding: PendingFinding) -> None:
         self.findings.append(finding)
-        self.places.callers.setdefault(finding.site, tuple(reversed(self.calls)))
-        if finding.fix is not None and finding.fix.after in self._launched_from:
-            self.places.callers.setdefault(finding.fix.after, self._launched_from[finding.fix.after])
+        self.places.note_finding(finding, self.calls)
 
     # -- streams
 
@@ -309,12 +306,7 @@ class Machine:
 
     def _died(self, ident: AllocationId) -> None:
         if ident:
-            site = self.site()
-            if isinstance(self.current_node, ast.Name):  # a variable that gets another value
-                line = self.places.lines_of(site)[0]
-                name = self.current_node.id
-                self.session.name_at(NamedKind.ALLOCATION, ident, name, line.path, line.number)
-            self.session.free(ident, site)
+            self.session.free(ident, self.site())
 
     def release(self, block: Block) -> None:
         """Give a block's memory back while tensors still name it."""
@@ -372,8 +364,7 @@ class Machine:
         context = context_of(self.thread, device, device if other_device is None else other_device, self)
         is_quick = operator in QUICK and len({id(tensor.block) for tensor, _ in touched}) == 1
         self._recent.note(stream, is_quick=is_quick)
-        if self.thread is self._main_thread:  # else the calls only start the thread
-            self._launched_from[site] = tuple(reversed(self.calls))
+        self.places.note_launch(site, self.calls if self.thread is self._main_thread else [])  # they start the thread
         self.session.launch(stream, operator, self.accesses(touched), site, context)
 
     def guess(self, node: ast.AST) -> None:

@@ -6,6 +6,7 @@ from syncheck.findings import Frame, Place
 from syncheck.hb.ids import SiteId
 from syncheck.lint.source_file import SourceFile
 from syncheck.rules.model import Rule
+from syncheck.sanitizer.collector import PendingFinding
 from syncheck.sanitizer.monitor import SourceLine
 
 UNKNOWN_PLACE = Place(Frame("<unknown>", 0))
@@ -30,6 +31,7 @@ class Places:
         self._bindings = source.bindings
         self.callers: dict[SiteId, tuple[tuple[ast.AST, str], ...]] = {}
         self.ignored_now: frozenset[str] = frozenset()
+        self._launched_from: dict[SiteId, tuple[tuple[ast.AST, str], ...]] = {}
         self._numbers: dict[tuple[int, frozenset[str]], SiteId] = {}
         self.nodes: list[ast.AST] = []
         self._functions: list[str] = []
@@ -45,6 +47,16 @@ class Places:
             self._ignored.append(self.ignored_now)
             known = self._numbers[key] = SiteId(len(self.nodes))
         return known
+
+    def note_launch(self, site: SiteId, calls: list[tuple[ast.AST, str]]) -> None:
+        """Remember the calls that led to the latest launch of a site, the outermost first."""
+        self._launched_from[site] = tuple(reversed(calls))
+
+    def note_finding(self, finding: PendingFinding, calls: list[tuple[ast.AST, str]]) -> None:
+        """Keep the calls that led to a finding, and to the launch that its repair comes after."""
+        self.callers.setdefault(finding.site, tuple(reversed(calls)))
+        if finding.fix is not None and finding.fix.after in self._launched_from:
+            self.callers.setdefault(finding.fix.after, self._launched_from[finding.fix.after])
 
     def place(self, site: SiteId) -> Place:
         """See `Sites`."""
