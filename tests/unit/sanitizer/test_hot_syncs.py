@@ -1,0 +1,169 @@
+"""Host synchronizations that a loop makes on every iteration."""
+
+import pytest
+
+from syncheck.sanitizer.hot_syncs import HotSyncs
+from syncheck.sanitizer.turns import HOT, Turns
+from tests.unit.sanitizer.program import Text, found, new_collector, new_engine
+
+ITEM = "aten::_local_scalar_dense"
+
+
+class Loop:
+    """A loop that launches one operator on each iteration."""
+
+    def __init__(self, devices=1, streams=2):
+        self.collector = new_collector()
+        self.engine = new_engine(streams, self.collector, devices)
+        self.turns = Turns()
+        self.syncs = HotSyncs(self.engine, self.collector, self.turns)
+
+    def launch(self, stream=1):
+        self.turns.launches[10] = self.turns.launches.get(10, 0) + 1
+        if self.syncs.is_waiting:
+            self.syncs.launched(stream)
+        self.engine.launch(stream, (), 1)
+
+    def device_waits(self, site=50, device=0):
+        self.syncs.device_waits(site, device, self.collector.names)
+        self.engine.sync_device(device)
+
+    def codes(self):
+        return [(code, line) for code, line, _ in found(self.collector)]
+
+    def finding(self):
+        (finding,) = self.collector.findings(Text())
+        return finding
+
+
+@pytest.fixture
+def loop():
+    return Loop()
+
+
+# -- SYN801
+
+
+def read(loop, iterations, operator=ITEM, *, is_write=False):
+    for _ in range(iterations):
+        loop.launch()
+        loop.syncs.host_waits(50, operator, is_write=is_write)
+
+
+def test_a_read_is_hot_from_the_twentieth_iteration(loop):
+    read(loop, HOT - 1)
+    assert loop.codes() == []
+    read(loop, 1)
+    assert loop.codes() == [("SYN801", 50)]
+
+
+@pytest.mark.parametrize(
+    ("operator", "words"),
+    [
+        (ITEM, "`.item()`"),
+        ("aten::copy_", "a copy to the host"),
+        ("", "`synchronize()`"),
+        ("aten::nonzero", "`nonzero`"),
+    ],
+)
+def test_the_message_names_the_call(loop, operator, words):
+    read(loop, HOT, operator)
+    assert words in loop.finding().message
+
+
+@pytest.mark.parametrize("operator", ["aten::copy_", "aten::_to_copy"])
+def test_a_copy_to_the_gpu_brings_nothing_to_the_host(loop, operator):
+    read(loop, 2 * HOT, operator, is_write=True)
+    assert loop.codes() == []
+    read(loop, HOT + 1, operator, is_write=False)
+    assert loop.codes() == [("SYN801", 50)]
+
+
+def test_another_operator_that_writes_and_waits_is_a_read(loop):
+    read(loop, HOT, "aten::masked_select", is_write=True)
+    assert loop.codes() == [("SYN801", 50)]
+
+
+# -- SYN806
+
+
+def test_a_device_wide_wait_before_more_work_is_needless(loop):
+    for _ in range(HOT + 1):
+        loop.launch()
+        loop.device_waits()
+    assert loop.codes() == []
+    loop.launch()
+    assert loop.codes() == [("SYN806", 50)]
+    assert "nothing at all" in loop.finding().message
+    assert "remove the call" in loop.finding().help
+
+
+def test_with_work_on_two_streams_one_is_to_wait_for_the_other(loop):
+    for _ in range(HOT + 1):
+        loop.launch(1)
+        loop.engine.launch(2, (), 1)
+        loop.device_waits()
+    loop.launch()
+    assert "`wait_stream`" in loop.finding().message
+    assert "let the stream that needs the work wait" in loop.finding().help
+
+
+def test_a_host_that_asks_for_something_needs_the_wait(loop):
+    for _ in range(2 * HOT):
+        loop.launch()
+        loop.device_waits()
+        loop.syncs.host_asks()
+    assert loop.codes() == []
+
+
+def test_a_wait_that_had_a_purpose_once_begins_the_count_anew(loop):
+    for iteration in range(2 * HOT):
+        loop.launch()
+        loop.device_waits()
+        if iteration == HOT - 2:
+            loop.syncs.host_asks()
+    assert loop.codes() == []
+    loop.launch()
+    assert loop.codes() == [("SYN806", 50)]
+
+
+def test_the_latest_wait_alone_is_what_the_host_asks_after(loop):
+    loop.launch()
+    loop.device_waits(60)
+    loop.launch()
+    loop.device_waits(50)
+    loop.syncs.host_asks()
+    assert not loop.syncs.is_waiting
+
+
+def test_a_wait_for_nothing_is_not_looked_at(loop):
+    loop.device_waits()
+    assert not loop.syncs.is_waiting
+    loop.launch()
+    loop.device_waits()
+    assert loop.syncs.is_waiting
+    loop.launch()
+    assert not loop.syncs.is_waiting
+
+
+def test_only_work_on_the_device_itself_counts():
+    loop = Loop(devices=2)
+    loop.launch(1)
+    loop.device_waits(device=1)
+    assert not loop.syncs.is_waiting
+    loop.device_waits(device=0)
+    assert loop.syncs.is_waiting
+
+
+def test_a_launch_after_no_wait_is_nothing(loop):
+    loop.syncs.launched(1)
+    assert loop.codes() == []
+
+
+def test_a_needless_wait_now_and_then_is_none_of_a_loop(loop):
+    for _ in range(3 * HOT):
+        for _ in range(4):
+            loop.launch()
+        loop.device_waits()
+    loop.launch()
+    assert loop.codes() == []

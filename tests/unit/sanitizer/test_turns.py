@@ -1,0 +1,76 @@
+"""Which calls a loop makes on every iteration."""
+
+import pytest
+
+from syncheck.sanitizer.turns import Turns
+
+
+@pytest.fixture
+def turns():
+    return Turns()
+
+
+def launch(turns, *sites):
+    for site in sites:
+        turns.launches[site] = turns.launches.get(site, 0) + 1
+
+
+def loop(turns, iterations, *launched, site=50):
+    """Return what is counted for a call on each iteration."""
+    counts = []
+    for _ in range(iterations):
+        launch(turns, *launched)
+        counts.append(turns.count(site))
+    return counts
+
+
+def test_iterations_in_a_row_are_counted(turns):
+    assert loop(turns, 4, 10, 11) == [1, 2, 3, 4]
+
+
+def test_a_hot_call_stays_hot_and_is_counted_no_further(turns):
+    assert loop(turns, 22, 10)[-4:] == [19, 20, 20, 20]
+    launch(turns, 10, 10)
+    assert turns.count(50) == 20
+
+
+def test_a_call_is_none_of_every_iteration_where_all_else_ran_more_often_since(turns):
+    assert loop(turns, 10, 10, 11, 10, 11) == [0] * 10
+
+
+def test_an_interruption_begins_the_row_anew(turns):
+    loop(turns, 5, 10)
+    assert loop(turns, 2, 10, 10) == [0, 0]
+    assert loop(turns, 2, 10) == [1, 2]
+
+
+def test_a_call_without_a_launch_since_the_last_one_changes_nothing(turns):
+    loop(turns, 3, 10)
+    assert turns.count(50) == 0
+    assert loop(turns, 1, 10) == [4]
+
+
+@pytest.mark.parametrize(("inner", "count"), [((11, 12, 13), 1), ((11, 12, 13, 14), 0)])
+def test_a_quarter_of_the_places_that_ran_once_is_enough_beside_inner_loops(turns, inner, count):
+    launch(turns, 10, *inner, *inner)
+    assert turns.count(50) == count
+
+
+def test_places_that_did_not_run_since_are_not_asked(turns):
+    launch(turns, *range(100))
+    turns.count(50)
+    launch(turns, 200, 200, 201, 201, 202, 202)
+    assert turns.count(50) == 0
+    launch(turns, 300)
+    assert turns.count(50) == 1
+
+
+def test_each_call_has_its_own_count(turns):
+    loop(turns, 3, 10, site=50)
+    assert loop(turns, 1, 10, site=51) == [0]
+    assert loop(turns, 1, 10, site=50) == [0]
+
+
+def test_a_call_that_was_made_five_hundred_times_outside_of_loops_counts_for_none(turns):
+    loop(turns, 499, 10, 10)
+    assert loop(turns, 3, 10) == [1, 0, 0]
