@@ -27,10 +27,11 @@ _BUILTINS = {
 _MODULES = {torch, torch.cuda, torch.nn.functional, torch.linalg, torch.fft, torch.special, time, math}
 """Modules whose functions look at their arguments and at nothing else of the program."""
 _CLASSES = (threading.Thread, threading.Event, threading.Lock, threading.RLock, Queue)
-_PLAIN = (
+_FIXED = (
     int, float, bool, str, bytes, complex, type(None), type, ModuleType, FunctionType, BuiltinFunctionType,
-    torch.Tensor, torch.device, torch.dtype, torch.Size,
+    torch.device, torch.dtype,
 )  # fmt: skip
+_PLAIN = (*_FIXED, torch.Tensor, torch.Size)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 FOLLOWED: dict[type, frozenset[str]] = {
     threading.Thread: frozenset({"start", "join"}),
@@ -185,7 +186,8 @@ class _Look:
         """Return whether an attribute or an item is only set, or one of a tensor or a module."""
         if not isinstance(node.ctx, ast.Load) or self._is_tensor(node.value):
             return True
-        return isinstance(self._value(node.value), ModuleType) and _is_plain_value(self._value(node))
+        owner, value = self._value(node.value), self._value(node)
+        return isinstance(owner, ModuleType) and _is_plain_value(value) and (owner in _MODULES or _is_fixed(value))
 
     def _is_plain(self, node: ast.Name) -> bool:
         try:
@@ -264,6 +266,11 @@ def _is_followed(owner: Any, method: str) -> bool:
 def _stream_types() -> tuple[type, ...]:
     """Return the types of streams and events, as they are now: the simulator has its own."""
     return torch.Stream, torch.Event, torch.cuda.Stream, torch.cuda.Event
+
+
+def _is_fixed(value: Any) -> bool:
+    """Return whether a value brings nothing that a thread has made: any may set an attribute of a module."""
+    return all(map(_is_fixed, value)) if isinstance(value, tuple) else isinstance(value, _FIXED)
 
 
 def _is_plain_value(value: Any) -> bool:
