@@ -7,6 +7,7 @@ from types import ModuleType
 import pytest
 import torch
 
+from syncheck.instrument import blind
 from syncheck.instrument.blind import is_blind, is_in_loop
 from tests.unit.instrument.program import run
 
@@ -40,7 +41,7 @@ def change():
 
 
 x = torch.ones(2, 2)
-stream = torch.cuda.Stream(0) if torch.cuda.is_available() else torch.Event(device="cpu")
+done = torch.cuda.Event()
 box, items, pair = Box(), [1, 2], (1, 2)
 event, queue, turnstile = threading.Event(), Queue(), Turnstile()
 event.set()
@@ -54,12 +55,20 @@ for each in range(2):
 """
 
 
+class Event:
+    """An event of a GPU."""
+
+    def query(self):
+        return True
+
+
 @pytest.fixture(autouse=True)
 def settings(monkeypatch):
     """Let the program have a second module."""
     monkeypatch.setattr(torch.Tensor, "mark", None, raising=False)
+    monkeypatch.setattr(torch.cuda, "Event", Event)
     module = ModuleType("settings")
-    vars(module).update(width=4, items=[1], shared=torch.ones(2), pairs=(1, torch.ones(2)))
+    vars(module).update(width=4, items=[1], shared=torch.ones(2), pairs=(1, torch.ones(2)), sizes=(1, (2, 3)))
     monkeypatch.setitem(sys.modules, "settings", module)
 
 
@@ -120,8 +129,14 @@ a = 1; a += 1
 a = 1; del a
 a = pair
 a = settings.width
-event.set(); event.clear(); event.is_set()
+a = settings.sizes
+settings.items = [1]
+event.set(); event.is_set(); event.wait()
+event.clear()
 queue.put(1); queue.get()
+queue.put_nowait(1); queue.get_nowait()
+worker.start(); worker.join()
+done.query()
 a = threading.Thread(target=helper)
 a = Queue()
 a = torch.cuda.is_available
@@ -153,6 +168,7 @@ print("", end=str(helper()))
 a = len(items)
 a = sorted("ba")
 a = settings.items
+a = torch.__all__
 a = settings.shared
 a = settings.pairs
 a = event.is_set
@@ -199,6 +215,11 @@ def test_a_name_that_the_module_does_not_bind_once_is_not_known_in_a_function(na
 @pytest.mark.parametrize("call", ["mark()", "print(mark())", "a = mark() + 1", "torch.add(x, mark())", "x.add(mark())"])
 def test_what_is_around_the_calls_themselves_is_looked_at(call):
     assert found(f"mark()\n{call}")
+
+
+@pytest.mark.parametrize(("between", "is_blind"), [("x + 1", True), ("helper()", False)])
+def test_two_calls_in_one_statement_have_its_other_parts_between_them(between, is_blind):
+    assert found(f"a = mark(), {between}, mark()") is is_blind
 
 
 @pytest.mark.parametrize("call", ["helper(mark())", "a = items, mark()", "a = [mark() for _ in range(1)]"])
@@ -276,6 +297,17 @@ def test_of_functions_with_one_name_the_right_one_is_looked_at():
 def test_a_thread_that_is_traced_is_not_looked_at(monkeypatch):
     monkeypatch.setattr(sys, "gettrace", lambda: print)
     assert not between("pass")
+
+
+def test_code_without_columns_is_not_looked_at(monkeypatch):
+    monkeypatch.setattr(blind, "position", lambda code, offset: (1, 1, None, None))
+    assert not between("pass")
+
+
+def test_a_module_keeps_its_names():
+    marks = Marks()
+    assert run("a = 1\nmark()\nmark()\n", mark=marks)["a"] == 1
+    assert marks.found == [True]
 
 
 def test_a_frame_holds_nothing_that_the_program_has_deleted():

@@ -1,0 +1,284 @@
+"""Threads of the program as hosts: which one acts, what orders them, and where one may have got word of others."""
+
+import gc
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from syncheck.hb.ids import EVERY_THREAD, MAIN_THREAD
+from syncheck.instrument.hosts import Hosts
+from syncheck.instrument.locked_monitor import LockedMonitor
+from tests.unit.instrument.program import run
+
+
+class Monitor:
+    """Keeps the calls, each with its arguments."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __getattr__(self, name):
+        return lambda *args: self.calls.append((name, *args))
+
+
+def as_library(source, **names):
+    """Return the function `f` of a text as one of a library, whose frames are none of the program's."""
+    exec(compile(source, threading.__file__, "exec"), names)
+    return names["f"]
+
+
+WATCHED = as_library(
+    "def f(hosts, work):\n    thread = current()\n    hosts.begin(thread)\n    work()\n    hosts.end(thread)",
+    current=threading.current_thread,
+)
+
+
+class World:
+    """A program whose main thread makes calls of GPUs, as others do.
+
+    Attributes:
+        calls: what the monitor gets.
+    """
+
+    def __init__(self):
+        monitor = Monitor()
+        self.calls = monitor.calls
+        self.hosts = Hosts(LockedMonitor(monitor, threading.RLock()))
+        self.launch = self.hosts.monitor.launch
+
+    def start_one(self):
+        """Start a thread that never makes a call."""
+        self.started = threading.Thread()
+        self.hosts.start(self.started)
+
+    def names(self):
+        return [call[0] for call in self.calls]
+
+    def thread(self, work, *, name="worker"):
+        """Run something in a thread of the program, and wait for it."""
+        thread = threading.Thread(target=WATCHED, args=(self.hosts, work), name=name)
+        self.hosts.start(thread)
+        thread.start()
+        thread.join()
+        self.hosts.joined(thread)
+        return thread
+
+    def elsewhere(self, work):
+        """Run something in a thread that is not followed."""
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+
+
+@pytest.fixture
+def world():
+    return World()
+
+
+# -- which thread acts
+
+
+def test_before_the_first_start_nothing_is_said(world):
+    world.launch()
+    world.launch()
+    assert world.calls == [("launch",), ("launch",)]
+    assert not world.hosts.are_several
+
+
+def test_the_first_start_is_announced_once(world):
+    seen = []
+    world.hosts.on_several = lambda: seen.append(world.hosts.are_several)
+    for _ in range(2):
+        world.start_one()
+    assert seen == [False]
+    assert world.hosts.are_several
+
+
+def test_one_thread_alone_is_not_mentioned_after_a_start(world):
+    world.start_one()
+    world.calls.clear()
+    world.launch()
+    world.launch()
+    assert world.calls == [("launch",), ("launch",)]
+
+
+def test_a_started_thread_comes_after_its_start_and_before_its_join(world):
+    world.launch()
+    thread = world.thread(world.launch)
+    world.launch()
+    start, worker = world.hosts.sync_of(thread), 2
+    assert world.calls == [
+        ("launch",), ("release", start),
+        ("host", worker, "worker"), ("acquire", start), ("launch",), ("release", start),
+        ("host", MAIN_THREAD, "MainThread"), ("acquire_all",), ("acquire", start), ("launch",),
+    ]  # fmt: skip
+
+
+def test_each_thread_is_a_host_of_its_own(world):
+    for name in "ab":
+        world.thread(world.launch, name=name)
+    main = (MAIN_THREAD, "MainThread")
+    assert [call[1:] for call in world.calls if call[0] == "host"] == [(2, "a"), main, (3, "b"), main]
+
+
+def test_a_thread_that_makes_no_call_is_not_mentioned(world):
+    world.thread(lambda: None)
+    assert world.names() == ["release", "acquire"]  # its start and its join
+
+
+def test_a_join_before_any_start_orders_nothing(world):
+    world.hosts.joined(threading.Thread())
+    assert world.calls == []
+
+
+def test_a_thread_that_nothing_is_known_of_stands_for_every_one(world):
+    world.start_one()
+    world.calls.clear()
+    world.elsewhere(world.launch)
+    assert world.calls == [("host", EVERY_THREAD, ""), ("launch",)]
+
+
+# -- what orders threads
+
+
+def test_an_object_has_one_number_as_long_as_it_lives(world):
+    first, second = threading.Event(), threading.Event()
+    number = world.hosts.sync_of(first)
+    assert world.hosts.sync_of(first) == number
+    assert world.hosts.sync_of(second) != number
+
+
+def test_the_number_of_an_object_that_is_gone_is_forgotten_before_the_next_call(world):
+    thing = threading.Event()
+    number = world.hosts.sync_of(thing)
+    del thing
+    gc.collect()
+    assert world.calls == []
+    world.launch()
+    assert world.calls == [("forget_sync", number), ("launch",)]
+
+
+def test_an_object_at_the_address_of_one_that_is_gone_is_another_one(world):
+    first, second = threading.Event(), threading.Event()
+    number = world.hosts.sync_of(first)
+    objects = world.hosts._objects
+    objects[id(second)] = objects.pop(id(first))  # as if it lay where the first one did
+    assert world.hosts.sync_of(second) != number
+
+
+def test_the_thread_that_releases_or_acquires_is_named(world):
+    sync = world.hosts.sync_of(world)
+    world.thread(lambda: world.hosts.release(sync))
+    world.hosts.acquire(sync)
+    assert [call for call in world.calls if call[0] == "host" or call[1:] == (sync,)] == [
+        ("host", 2, "worker"), ("release", sync), ("host", MAIN_THREAD, "MainThread"), ("acquire", sync),
+    ]  # fmt: skip
+
+
+# -- where a thread may have got word of others
+
+
+HEAD = """
+items = []
+
+
+def library(function=launch):
+    return function()
+
+
+def inner():
+    launch()
+
+
+def twice():
+    launch()
+    launch()
+
+
+def seeing():
+    print(*items, end="")
+    launch()
+"""
+
+
+class Go:
+    """An event of the program's: another thread makes a call of a GPU while the program waits for it."""
+
+    def __init__(self, world):
+        self.event = threading.Event()
+        self.event.wait = lambda: world.elsewhere(world.launch)
+
+
+def has_news(body):
+    """Return whether the thread of a program is ordered after the others at its last call.
+
+    It is a thread of the test's own: what has started the tests may be a program, too.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(_has_news, body).result()
+
+
+def _has_news(body):
+    world = World()
+    world.start_one()
+    world.elsewhere(world.launch)
+    lines = "\n".join(f"    {line}" for line in body.splitlines())
+    run(f"{HEAD}\ndef program(go):\n{lines}\nprogram(go)\n", launch=world.launch, go=Go(world).event)
+    last = max(i for i, call in enumerate(world.calls) if call[0] == "host" and call[1] == MAIN_THREAD)
+    return ("acquire_all",) in world.calls[last:]
+
+
+BLIND = {
+    "one line after the other": "launch()\ngo.wait()\nlaunch()",
+    "one line": "launch(), go.wait(), launch()",
+    "work of its own": "launch()\na = 1\ngo.wait()\na = a + 1\nlaunch()",
+    "into a function": "launch()\ngo.wait()\ninner()",
+    "into two functions": "def outer():\n    inner()\nlaunch()\ngo.wait()\nouter()",
+    "round a loop": "for i in range(2):\n    launch()\n    go.wait()",
+    "a second call that is blind": "launch()\ngo.wait()\nlaunch()\ngo.wait()\nlaunch()",
+}
+SEEING = {
+    "a look at what is shared": "launch()\ngo.wait()\nprint(*items, end='')\nlaunch()",
+    "out of a function": "inner()\ngo.wait()\nlaunch()",
+    "out of a function and into it": "inner()\ngo.wait()\ninner()",
+    "a function that looks": "launch()\ngo.wait()\nseeing()",
+    "a branch": "launch()\ngo.wait()\nif not items: launch()",
+    "a loop that looks": "for i in range(2):\n    launch()\n    go.wait()\n    print(*items, end='')",
+    "a loop further out": "for i in range(2):\n    inner()\n    go.wait()",
+    "called by a library": "launch()\ngo.wait()\nlist(map(lambda _: launch(), range(1)))",
+    "very deep": "def deep(n):\n    deep(n - 1) if n else launch()\nlaunch()\ngo.wait()\ndeep(300)",
+    "what was seen once": "launch()\nprint(*items, end='')\ngo.wait()\nlaunch()",
+}
+
+
+@pytest.mark.parametrize("body", BLIND.values(), ids=BLIND)
+def test_blind_code_keeps_a_thread_from_news(body):
+    assert not has_news(body)
+
+
+@pytest.mark.parametrize("body", SEEING.values(), ids=SEEING)
+def test_code_that_may_have_looked_orders_a_thread_after_all_others(body):
+    assert has_news(body)
+
+
+def test_two_calls_of_the_monitor_by_one_call_of_the_program_are_one_look(world):
+    source = "def f():\n    launch()\n    go.wait()\n    launch()\n"
+    both = as_library(source, launch=world.launch, go=Go(world).event)
+    world.start_one()
+    world.elsewhere(world.launch)
+    run("def program(both):\n    both()\nprogram(both)", both=both)
+    assert world.names()[-3:] == ["launch", "host", "launch"]
+
+
+@pytest.mark.parametrize(("before", "has_news"), [("a = 1", False), ("print(*items, end='')", True)])
+def test_a_new_thread_knows_nothing_but_what_was_before_its_start(world, before, has_news):
+    work = run(f"{HEAD}\ndef work():\n    {before}\n    launch()\n", launch=world.launch)["work"]
+    world.thread(work)
+    assert world.names()[1:5] == ["host", "acquire", *(["acquire_all"] if has_news else []), "launch", "release"][:4]
+
+
+def test_a_thread_whose_function_was_called_by_a_library_may_have_news(world):
+    work = run("def work():\n    list(map(lambda _: launch(), range(1)))", launch=world.launch)["work"]
+    world.thread(work)
+    assert "acquire_all" in world.names()

@@ -1,0 +1,123 @@
+"""Events and queues order the threads that use them."""
+
+import contextlib
+import queue
+import threading
+from queue import Queue
+
+import pytest
+
+from syncheck.instrument.patching import Patches
+from syncheck.instrument.thread_order import install_thread_order
+
+EVENT_METHODS = {name: getattr(threading.Event, name) for name in ("set", "wait", "is_set")}
+
+
+class Hosts:
+    """Keeps what orders threads."""
+
+    def __init__(self):
+        self.are_several = True
+        self.is_checking = True
+        self.calls = []
+
+    def sync_of(self, thing):
+        return thing
+
+    def release(self, sync):
+        self.calls.append("release")
+        self.thing = sync
+
+    def acquire(self, sync):
+        self.calls.append("acquire")
+        self.thing = sync
+
+
+@pytest.fixture
+def hosts():
+    made, patches = Hosts(), Patches()
+    install_thread_order(made, lambda: made.is_checking, patches)
+    yield made
+    patches.undo()
+
+
+def a_set_event():
+    event = threading.Event()
+    EVENT_METHODS["set"](event)
+    return event
+
+
+def a_queue(size=0, items=1):
+    made = Queue(size)
+    made.queue.extend(range(items))
+    made.unfinished_tasks = items
+    return made
+
+
+@pytest.mark.parametrize(
+    ("make", "use", "expected"),
+    [
+        (threading.Event, lambda e: e.set(), ["release"]),
+        (a_set_event, lambda e: e.wait(), ["acquire"]),
+        (threading.Event, lambda e: e.wait(0), []),
+        (a_set_event, lambda e: e.is_set(), ["acquire"]),
+        (threading.Event, lambda e: e.is_set(), []),
+        (threading.Event, lambda e: e.clear(), []),
+        (a_queue, lambda q: q.put(1), ["release"]),
+        (lambda: a_queue(2), lambda q: q.put(1, timeout=1), ["release", "acquire"]),
+        (a_queue, lambda q: q.get(), ["release", "acquire"]),
+        (a_queue, lambda q: q.get_nowait(), ["release", "acquire"]),
+        (a_queue, lambda q: q.put_nowait(1), ["release"]),
+    ],
+)
+def test_what_a_call_releases_and_acquires(hosts, make, use, expected):
+    thing = make()
+    use(thing)
+    assert hosts.calls == expected
+    assert not expected or hosts.thing is thing
+
+
+def test_a_result_is_that_of_the_method(hosts):
+    assert a_queue().get() == 0
+    assert a_set_event().wait(timeout=1) is True
+    assert threading.Event().wait(0) is False
+
+
+def test_a_release_comes_before_the_call_and_an_acquisition_after_it(hosts):
+    seen = []
+
+    class Slow(Queue):
+        def _get(self):
+            seen.extend(hosts.calls)
+            return super()._get()
+
+    slow = Slow()
+    slow.queue.append(1)
+    slow.get()
+    assert seen == ["release"]
+    assert hosts.calls == ["release", "acquire"]
+
+
+def test_a_call_that_fails_acquires_nothing(hosts):
+    with contextlib.suppress(queue.Empty):
+        Queue().get(timeout=0)
+    with contextlib.suppress(queue.Full):
+        a_queue(1, items=1).put(2, timeout=0)
+    assert hosts.calls == ["release", "release"]
+
+
+@pytest.mark.parametrize(("are_several", "is_checking"), [(False, True), (True, False)])
+def test_one_thread_alone_and_what_is_not_checked_is_not_followed(hosts, are_several, is_checking):
+    hosts.are_several, hosts.is_checking = are_several, is_checking
+    a_set_event().is_set()
+    assert a_queue().get() == 0
+    assert hosts.calls == []
+
+
+def test_methods_are_put_back():
+    patches = Patches()
+    install_thread_order(Hosts(), lambda: True, patches)
+    assert threading.Event.wait is not EVENT_METHODS["wait"]
+    assert threading.Event.wait.__doc__ == EVENT_METHODS["wait"].__doc__
+    patches.undo()
+    assert {name: getattr(threading.Event, name) for name in EVENT_METHODS} == EVENT_METHODS
