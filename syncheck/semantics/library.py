@@ -121,7 +121,7 @@ def _parsed(signature: str) -> tuple[str, tuple[str, ...]]:
     """Return the name and the parameters of a signature."""
     match = re.fullmatch(r"([A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)+)\s*(\(.*\))\s*", signature, re.DOTALL)
     try:
-        parsed = ast.parse(f"lambda {match[2][1:-1]}: 0", mode="eval") if match else None
+        parsed = ast.parse(f"(lambda {match[2][1:-1]}: 0)", mode="eval") if match else None
     except SyntaxError:
         parsed = None
     if match is None or parsed is None or not isinstance(parsed.body, ast.Lambda):

@@ -32,6 +32,7 @@ def test_one_name_stands_for_itself_and_several_are_kept_in_order():
         ("acme.f()", "acme.f", ()),
         ("acme.native.f(a, /, b=1, *, c=None)", "acme.native.f", ("a", "b", "c")),
         ("acme::f(a, b)", "acme::f", ("a", "b")),
+        ("acme.f (\n  a,\n  b,\n)  ", "acme.f", ("a", "b")),
         ("_a1.B._c(self)", "_a1.B._c", ("self",)),
     ],
 )
