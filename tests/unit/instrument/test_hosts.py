@@ -183,10 +183,6 @@ HEAD = """
 items = []
 
 
-def library(function=launch):
-    return function()
-
-
 def inner():
     launch()
 
@@ -224,7 +220,9 @@ def _has_news(body):
     world.start_one()
     world.elsewhere(world.launch)
     lines = "\n".join(f"    {line}" for line in body.splitlines())
-    run(f"{HEAD}\ndef program(go):\n{lines}\nprogram(go)\n", launch=world.launch, go=Go(world).event)
+    go = Go(world).event
+    calling = as_library("def f(one, other):\n    one()\n    go.wait()\n    other()", go=go)
+    run(f"{HEAD}\ndef program(go):\n{lines}\nprogram(go)\n", launch=world.launch, go=go, calling=calling)
     last = max(i for i, call in enumerate(world.calls) if call[0] == "host" and call[1] == MAIN_THREAD)
     return ("acquire_all",) in world.calls[last:]
 
@@ -248,6 +246,8 @@ SEEING = {
     "a loop further out": "for i in range(2):\n    inner()\n    go.wait()",
     "called by a library": "launch()\ngo.wait()\nlist(map(lambda _: launch(), range(1)))",
     "very deep": "def deep(n):\n    deep(n - 1) if n else launch()\nlaunch()\ngo.wait()\ndeep(300)",
+    "out of a function that a library called": "calling(inner, launch)",
+    "into a function that a library calls": "calling(launch, inner)",
     "what was seen once": "launch()\nprint(*items, end='')\ngo.wait()\nlaunch()",
 }
 
