@@ -70,18 +70,30 @@ class Library:
         for parent in parents:
             owner = getattr(owner, parent, None)
         original = getattr(owner, name, None)
-        if not callable(original):
-            return
+        if callable(original) and not isinstance(original, type):  # a class stays one: the program asks for it by name
+            patches.set(owner, name, self._wrapper(effect, original, inspect.getattr_static(owner, name)))
+
+    def _wrapper(self, effect: Effect, original: Callable[..., Any], found: Any) -> Any:
+        """Return what replaces a function, or a method of the same kind as the one that is found in its class."""
         bind = _binder(original, effect)
 
-        @wraps(original)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            result = original(*args, **kwargs)
+        def watched(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            result = function(*args, **kwargs)
             if self._calls.is_checking():
                 self.report(effect, bind(args, kwargs), result)
             return result
 
-        patches.set(owner, name, wrapper)
+        @wraps(original)
+        def of_class(cls: type, *args: Any, **kwargs: Any) -> Any:
+            return watched(found.__get__(None, cls), args, kwargs)
+
+        @wraps(original)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return watched(original, args, kwargs)
+
+        if isinstance(found, classmethod):
+            return classmethod(of_class)
+        return staticmethod(wrapper) if isinstance(found, staticmethod) else wrapper
 
     def report(self, effect: Effect, bound: dict[str, Any], result: Any) -> None:
         """Report one call.
