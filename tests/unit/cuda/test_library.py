@@ -1,0 +1,149 @@
+"""What described functions and operators of libraries do on real GPUs."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from syncheck.cuda import devices
+from syncheck.cuda.library import LibraryCalls
+from syncheck.semantics import library as descriptions
+from syncheck.semantics.library import describe
+
+SIDE = 7
+
+
+@pytest.fixture(autouse=True)
+def no_others(monkeypatch):
+    """Begin without descriptions."""
+    monkeypatch.setattr(descriptions, "_described", {})
+    monkeypatch.setattr(devices, "current_device", lambda: 0)
+
+
+@pytest.fixture
+def calls(gpu):
+    cuda = gpu.cuda
+    return LibraryCalls(cuda.reporter, cuda.streams, cuda.memory, cuda.events, cuda.launches)
+
+
+@pytest.fixture
+def side(gpu):
+    """Return the id of a second stream."""
+    return gpu.cuda.streams.of(0, SIDE)
+
+
+def test_a_stream_is_an_object_or_the_current_one(gpu, calls, side):
+    assert calls.stream_of(SimpleNamespace(device_index=0, cuda_stream=SIDE)) == side
+    assert calls.stream_of(None) == gpu.cuda.streams.of(0, 0)
+    gpu.current.handle = SIDE
+    assert calls.stream_of(None) == side
+
+
+def test_only_calls_of_the_program_are_reported(gpu, calls):
+    assert calls.is_checking()
+    with gpu.cuda.reporter.suppressed():
+        assert not calls.is_checking()
+    gpu.cuda.is_checking = False
+    assert not calls.is_checking()
+
+
+def test_a_launch_reads_and_writes_the_memory_of_its_tensors(gpu, calls, side):
+    x, out = torch.ones(4), torch.ones(4)
+    calls.launch("acme.copy", side, [(x, False), (out, True)])
+    (_, stream, operator, accesses, *_) = gpu.monitor.named("launch")[-1]
+    allocations = [gpu.cuda.memory.allocation_of(tensor) for tensor in (x, out)]
+    assert (stream, operator) == (side, "acme.copy")
+    assert [(allocation, is_write) for allocation, _, is_write in accesses] == [
+        (allocations[0], False), (allocations[1], True),
+    ]  # fmt: skip
+
+
+def test_a_launch_that_touches_nothing_is_none(gpu, calls, side):
+    before = len(gpu.monitor.named("launch"))
+    calls.launch("acme.copy", side, [(torch.ones(4)[:0], False)])
+    assert [call[2] for call in gpu.monitor.named("launch")[before:]] == ["aten::ones"]
+
+
+def test_a_stream_waits_for_another_and_never_for_itself(gpu, calls, side):
+    calls.wait_stream(side, 1)
+    calls.wait_stream(side, side)
+    assert [call[1:3] for call in gpu.monitor.named("wait_stream")] == [(side, 1)]
+    assert [str(how) for how in gpu.monitor.named("wait_stream")[0][4]] == ["torch", ""]
+
+
+def test_a_stream_waits_for_an_event(gpu, calls, side):
+    event = SimpleNamespace(cuda_event=5)
+    ident = gpu.cuda.events.of_handle(5)
+    calls.wait_event(side, event)
+    (call,) = gpu.monitor.named("wait")
+    assert (call[1], call[2], str(call[4])) == (ident, side, "")
+
+
+def test_the_host_waits_inside_of_a_call(gpu, calls, side):
+    calls.sync_stream(side)
+    (call,) = gpu.monitor.named("sync_stream")
+    assert (call[1], call[-1]) == (side, ("explicit", False))
+
+
+# -- operators
+
+
+@pytest.fixture
+def acme(gpu):
+    """Define operators that copy, each of which would be seen by its parts."""
+    with torch.library._scoped_library("acme_unit", "DEF") as library:
+        library.define("copy(Tensor x, Tensor(a!) out) -> ()")
+        library.impl("copy", lambda x, out: [out.copy_(x), None][1], "CPU")
+        library.define("double(Tensor x) -> Tensor")
+        library.impl("double", lambda x: x.clone().mul_(2), "CPU")
+        yield torch.ops.acme_unit
+
+
+def launched(gpu, function):
+    """Return what a call launches: operator, stream and, of each access, whether it writes."""
+    before = len(gpu.monitor.named("launch"))
+    function()
+    return [(call[2], call[1], [write for *_, write in call[3]]) for call in gpu.monitor.named("launch")[before:]]
+
+
+def test_a_described_operator_is_reported_as_described(gpu, acme, side):
+    describe("acme_unit::copy(x, out)", reads="x", writes="out", then_waits="host")
+    x, out = torch.ones(4), torch.zeros(4)
+    gpu.current.handle = SIDE
+    assert launched(gpu, lambda: acme.copy(x, out)) == [("acme_unit::copy", side, [False, True])]
+    assert out.tolist() == [1] * 4
+    assert [call[1] for call in gpu.monitor.named("sync_stream")] == [side]
+
+
+def test_a_new_result_is_memory_of_the_current_stream(gpu, acme, side):
+    describe("acme_unit::double(x)", reads="x", returns="new")
+    x = torch.ones(4)
+    gpu.current.handle = SIDE
+    results = []
+    assert launched(gpu, lambda: results.append(acme.double(x))) == [("acme_unit::double", side, [False, True])]
+    assert results[0].tolist() == [2] * 4
+    assert gpu.monitor.named("allocate")[-1][2] == side
+    assert len(gpu.monitor.named("allocate")) == 2
+
+
+def test_a_result_that_is_known_is_not_announced_again(gpu, acme):
+    describe("acme_unit::double(x)", reads="x", returns="new")
+    x = torch.ones(4)
+    special = gpu.cuda.operators._described.special(descriptions.operator("acme_unit::double"))
+    applies, run = special
+    assert applies((x,), {})
+    dispatch = SimpleNamespace(call=lambda tensor: tensor)
+    before = len(gpu.monitor.named("allocate"))
+    assert run(dispatch, (x,), {}) is x
+    assert len(gpu.monitor.named("allocate")) == before
+
+
+def test_an_error_of_the_operator_is_the_programs_and_nothing_is_reported(gpu, acme):
+    describe("acme_unit::copy(x, out)", reads="x", writes="out")
+
+    def fail():
+        with pytest.raises(RuntimeError, match="must match"):
+            acme.copy(torch.ones(4), torch.ones(3))
+
+    assert "acme_unit::copy" not in [name for name, *_ in launched(gpu, fail)]
+    assert gpu.cuda.is_checking

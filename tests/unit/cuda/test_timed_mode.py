@@ -1,0 +1,63 @@
+"""The dispatch mode that also measures."""
+
+import pytest
+import torch
+from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+from syncheck.cuda.timed_mode import TimedMode
+from tests.unit.conftest import watched_gpu
+
+
+class Timing:
+    """Keeps what is measured; what comes before a launch is seen at its beginning."""
+
+    def __init__(self, gpu):
+        self.gpu = gpu
+        self.measured = []
+        self.wanted = True
+
+    def begin(self, dispatch, args, kwargs):
+        self.launched = len(self.gpu.monitor.named("launch"))
+        self.given = args, kwargs
+        return object() if self.wanted else None
+
+    def end(self, interval, name):
+        self.measured.append((name, len(self.gpu.monitor.named("launch")) - self.launched))
+
+
+@pytest.fixture
+def timing(on_cpu):
+    with watched_gpu(on_cpu, lambda: None) as gpu:
+        mode = _get_current_dispatch_mode()
+        assert isinstance(mode, TimedMode)
+        mode.timing = Timing(gpu)
+        yield mode.timing
+
+
+def test_an_operator_runs_and_is_logged_between_beginning_and_end(timing):
+    assert torch.ones(2).add_(1).tolist() == [2, 2]
+    assert timing.measured[:2] == [("aten::ones", 1), ("aten::add_", 1)]
+
+
+def test_the_arguments_are_those_of_the_call(timing):
+    torch.ones(2, dtype=torch.float64)
+    args, kwargs = timing.given
+    assert args == ([2],)
+    assert kwargs["dtype"] is torch.float64
+    x = torch.ones(2)
+    x.neg_()
+    assert timing.given == ((x,), {})
+
+
+def test_what_is_not_to_be_measured_runs_all_the_same(timing):
+    timing.wanted = False
+    assert torch.ones(2).tolist() == [1, 1]
+    assert timing.measured == []
+
+
+def test_an_operator_that_fails_has_no_end(timing):
+    x = torch.ones(2, 3)
+    timing.measured.clear()
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        torch.mm(x, x)
+    assert timing.measured == []
