@@ -270,6 +270,30 @@ def test_a_module_that_is_imported_later_is_wrapped_then(calls, acme, install, t
     monkeypatch.delitem(sys.modules, "acme_later")
 
 
+def test_a_module_inside_of_a_package_is_wrapped_when_it_is_imported_itself(calls, install, tmp_path, monkeypatch):
+    package = tmp_path / "acme_package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "inner.py").write_text("class Store:\n    def fetch(self, x):\n        return x\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import acme_package
+
+    describe("acme_package.inner.Store.fetch(self, x)", reads="x")
+    install()
+    import acme_package.inner
+
+    acme_package.inner.Store().fetch(X)
+    assert [call[1] for call in calls.made] == ["acme_package.inner.Store.fetch"]
+    for name in ("acme_package.inner", "acme_package"):
+        monkeypatch.delitem(sys.modules, name)
+
+
+def test_a_library_that_is_not_installed_is_no_error(calls, install):
+    describe("acme_that_is_nowhere.Store.fetch(self, x)", reads="x")
+    install()
+    assert calls.made == []
+
+
 def test_arguments_are_bound_by_the_names_of_the_description():
     effect = Effect("acme.f", ("x", "y", "z"))
     assert bound_to(effect, (1, 2), {"z": 3, "w": 4}) == {"x": 1, "y": 2, "z": 3, "w": 4}

@@ -1,0 +1,150 @@
+"""Arguments and results of collectives' operators."""
+
+import re
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from syncheck.instrument.collectives import plan_of
+from syncheck.semantics.collectives import FLAT
+from syncheck.sim.collective_arguments import asks_for_handle, for_gloo_of, group_name, work_in
+
+pytestmark = pytest.mark.skipif(not dist.is_available(), reason="this torch has no torch.distributed")
+if dist.is_available():
+    GATHER = torch.ops.c10d._allgather_base_.default
+    SCATTER = torch.ops.c10d._reduce_scatter_base_.default
+    REDUCE = torch.ops.c10d.allreduce_.default
+    COALESCED = torch.ops.c10d.allgather_into_tensor_coalesced_.default
+
+
+@pytest.fixture(scope="module")
+def group():
+    """Return a boxed group of two ranks: it has no backend, and so no name."""
+    group = dist.ProcessGroup(dist.HashStore(), 0, 2)
+    return group.boxed()
+
+
+def taken(func, *args, keeps_inputs=False, **kwargs):
+    return for_gloo_of(plan_of(func), args, kwargs, keeps_inputs=keeps_inputs)
+
+
+# -- shapes
+
+
+def test_stacked_and_flat_shapes_are_given_as_vectors_of_the_same_memory(group):
+    output, given = torch.zeros(2, 3, 2), torch.ones(3, 2)
+    (to, by, *rest), _ = taken(GATHER, output, given, group, False, -1)
+    assert (to.shape, by.shape, rest) == ((12,), (6,), [group, False, -1])
+    to[0] = 7
+    assert output[0, 0, 0] == 7
+
+
+def test_lists_of_them_stay_lists(group):
+    (outputs, givens, *_), _ = taken(
+        COALESCED, [torch.zeros(2, 2), torch.zeros(4)], [torch.ones(2), torch.ones(2)], group, False
+    )
+    assert [[tuple(tensor.shape) for tensor in side] for side in (outputs, givens)] == [[(4,), (4,)], [(2,), (2,)]]
+
+
+@pytest.mark.parametrize(("output", "given", "is_gather"), [(4, 2, True), (2, 4, False)])
+def test_the_whole_is_as_large_as_the_parts_of_all_ranks(group, output, given, is_gather):
+    func = GATHER if is_gather else SCATTER
+    taken(func, torch.zeros(output), torch.zeros(given), group)
+    with pytest.raises(ValueError, match=re.escape(FLAT[plan_of(func).base])):
+        taken(func, torch.zeros(output + 1), torch.zeros(given), group)
+
+
+@pytest.mark.parametrize("gap", [0, 1])
+def test_memory_that_does_not_lie_side_by_side_is_refused(group, gap):
+    tensors = [torch.zeros(4), torch.zeros(2)]
+    tensors[gap] = torch.zeros(2 * len(tensors[gap]))[::2]
+    with pytest.raises(ValueError, match="Tensors must be contiguous"):
+        taken(GATHER, *tensors, group)
+
+
+def test_other_collectives_take_what_they_are_given(group):
+    args = ([torch.zeros(2, 2)], group)
+    assert taken(REDUCE, *args)[0] is not None
+    assert taken(REDUCE, *args)[0][0] is args[0]
+
+
+# -- what a handle keeps
+
+
+def test_inputs_are_copied_where_a_handle_keeps_them(group):
+    output, given = torch.zeros(4), torch.ones(2)
+    (to, by, *_), _ = taken(GATHER, output, given, group, keeps_inputs=True)
+    assert to.data_ptr() == output.data_ptr()
+    assert by.data_ptr() != given.data_ptr()
+    assert by.tolist() == [1, 1]
+
+
+def test_lists_of_inputs_are_copied_too(group):
+    inputs = [[torch.ones(2), torch.ones(2)]]
+    plan = plan_of(torch.ops.c10d.scatter_.default)
+    (_, copies, *_), _ = for_gloo_of(plan, ([torch.zeros(2)], inputs, group), {}, keeps_inputs=True)
+    assert [tensor.tolist() for tensor in copies[0]] == [[1, 1], [1, 1]]
+    assert copies[0][0].data_ptr() != inputs[0][0].data_ptr()
+
+
+def test_inputs_that_are_named_are_copied_and_the_programs_own_mapping_stays(group):
+    given = torch.ones(2)
+    kwargs = {"input_tensors": [[given]], "other": 1}
+    plan = plan_of(torch.ops.c10d.scatter_.default)
+    _, changed = for_gloo_of(plan, ([torch.zeros(2)],), kwargs, keeps_inputs=True)
+    assert changed["input_tensors"][0][0].data_ptr() != given.data_ptr()
+    assert kwargs["input_tensors"][0][0] is given
+    assert changed["other"] == 1
+
+
+def test_what_is_written_is_not_copied(group):
+    tensors = [torch.zeros(2)]
+    (kept, *_), _ = taken(REDUCE, tensors, group, keeps_inputs=True)
+    assert kept[0] is tensors[0]
+
+
+def test_an_input_that_is_none_stays_none(group):
+    plan = plan_of(torch.ops.c10d.scatter_.default)
+    (_, given), _ = for_gloo_of(plan, ([torch.zeros(2)], None), {}, keeps_inputs=True)
+    assert given is None
+
+
+# -- handles and groups
+
+
+@pytest.mark.parametrize(("value", "expected"), [(True, True), (False, False)])
+def test_a_handle_is_asked_for_by_a_parameter(group, value, expected):
+    names = [argument.name for argument in GATHER._schema.arguments]
+    name = next(name for name in names if name in {"async_op", "asyncOp"})
+    assert asks_for_handle(GATHER, (), {name: value}) is expected
+    args = tuple(value if other == name else None for other in names)
+    assert asks_for_handle(GATHER, args, {}) is expected
+
+
+def test_sending_always_gives_a_handle():
+    assert asks_for_handle(torch.ops.c10d.send.default, (), {}) is True
+
+
+def test_a_group_is_found_among_other_objects_of_cpp_code(group):
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        named = dist.group.WORLD
+        assert named.group_name
+        assert group_name(([torch.zeros(1)], dist.Work().boxed(), group, named.boxed())) == named.group_name
+    finally:
+        dist.destroy_process_group()
+
+
+def test_arguments_without_a_group_have_no_name():
+    assert group_name(([torch.zeros(1)], 3, None)) == ""
+
+
+def test_a_group_without_a_name_has_none(group):
+    assert group_name((group,)) == ""
+
+
+def test_a_handle_is_the_result_or_its_last_part():
+    work = dist.Work()
+    assert work_in(work.boxed()) is work
+    assert work_in(([torch.zeros(1)], work.boxed())) is work

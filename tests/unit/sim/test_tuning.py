@@ -1,0 +1,88 @@
+"""Settings that only make real GPUs faster."""
+
+import pytest
+import torch
+
+from syncheck.instrument.patching import Patches
+from syncheck.instrument.torch_internals import C
+from syncheck.sim.errors import NotSimulatedError
+from syncheck.sim.tuning import WITHOUT_EFFECT, install_tuning
+
+
+@pytest.fixture(autouse=True)
+def tuning():
+    patches = Patches()
+    install_tuning(patches)
+    yield
+    patches.undo()
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "answer"),
+    [
+        ("enable", (True,), None), ("is_enabled", (), False), ("tuning_is_enabled", (), False),
+        ("record_untuned_is_enabled", (), False), ("get_max_tuning_duration", (), 30),
+        ("get_max_tuning_iterations", (), 100), ("get_filename", (), ""), ("get_results", (), ()),
+        ("get_validators", (), ()), ("read_file", ("a.csv",), False), ("get_rotating_buffer_size", (), -1),
+    ],
+)  # fmt: skip
+def test_no_kernel_is_tuned(name, args, answer):
+    if not hasattr(torch.cuda.tunable, name):
+        pytest.skip("this torch has no such function")
+    assert getattr(torch.cuda.tunable, name)(*args) == answer
+
+
+def test_what_would_tune_kernels_by_hand_is_refused():
+    with pytest.raises(NotSimulatedError, match=r"torch\.cuda\.tunable\.tune_gemm_in_file\(\) is not simulated"):
+        torch.cuda.tunable.tune_gemm_in_file("a.csv")
+
+
+def test_each_function_of_tunable_is_accepted_or_refused():
+    for name in torch.cuda.tunable.__all__:
+        function = getattr(torch.cuda.tunable, name)
+        assert "syncheck" in function.__code__.co_filename, name
+
+
+def test_settings_of_the_allocator_are_accepted():
+    torch.cuda.memory._set_allocator_settings("expandable_segments:True")
+    torch.cuda.memory._record_memory_history(max_entries=10)
+    for name in ("_accelerator_setAllocatorSettings", "_cuda_cudaCachingAllocator_set_allocator_settings"):
+        if hasattr(C, name):
+            assert getattr(C, name)("a setting") is None
+
+
+@pytest.mark.parametrize("library", ["linalg", "blas"])
+def test_a_library_that_is_preferred_is_remembered(library):
+    setter, getter = f"_set_{library}_preferred_backend", f"_get_{library}_preferred_backend"
+    if not (hasattr(C, setter) and hasattr(C, getter)):
+        pytest.skip("this torch has no such setting")
+    before = getattr(C, getter)()
+    other = next(kind for kind in type(before).__members__.values() if kind != before)
+    getattr(C, setter)(other)
+    assert getattr(C, getter)() == other
+
+
+def test_the_cache_of_plans_has_a_size_for_each_device():
+    cache = torch.backends.cuda.cufft_plan_cache
+    assert (cache.size, cache.max_size, cache[0].size) == (0, 4096, 0)
+    cache[1].max_size = 10
+    assert cache.max_size == 10
+    cache.clear()
+
+
+def test_settings_are_torchs_own_again_afterwards():
+    patches = Patches()
+    before = torch.cuda.tunable.is_enabled
+    install_tuning(patches)
+    assert torch.cuda.tunable.is_enabled is not before
+    patches.undo()
+    assert torch.cuda.tunable.is_enabled is before
+
+
+def test_functions_without_an_effect_are_those_that_a_build_without_cuda_lacks():
+    if torch.version.cuda is None:
+        assert [name for name in WITHOUT_EFFECT if hasattr(C, name)] == []
+
+
+def test_a_program_may_call_each_of_them(gpu):
+    assert {name: getattr(C, name)() for name in WITHOUT_EFFECT} == WITHOUT_EFFECT
