@@ -28,7 +28,7 @@ class LibraryCalls:
 
     def is_checking(self) -> bool:
         """Return whether the program is watched now."""
-        return self._reporter.is_checking and not self._reporter.callbacks_suppressed
+        return not self._reporter.callbacks_suppressed
 
     def stream_of(self, stream: Any) -> StreamId:
         """Return the stream that an object stands for; the current one for None."""

@@ -122,8 +122,15 @@ def test_a_new_result_is_memory_of_the_current_stream(gpu, acme, side):
     results = []
     assert launched(gpu, lambda: results.append(acme.double(x))) == [("acme_unit::double", side, [False, True])]
     assert results[0].tolist() == [2] * 4
-    assert gpu.monitor.named("allocate")[-1][2] == side
-    assert len(gpu.monitor.named("allocate")) == 2
+    _, made = gpu.monitor.named("allocate")
+    assert made[2] == side
+    assert "acme.double(x)" in gpu.sites.place(made[-1]).frame.source
+
+
+def test_an_empty_result_has_no_memory(gpu, acme):
+    describe("acme_unit::double(x)", reads="x", returns="new")
+    assert acme.double(torch.ones(0)).numel() == 0
+    assert gpu.monitor.named("allocate") == []
 
 
 def test_a_result_that_is_known_is_not_announced_again(gpu, acme):
