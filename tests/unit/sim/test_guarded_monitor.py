@@ -49,7 +49,7 @@ def test_calls_are_passed_on_with_their_results(monitor, checks):
     assert monitor.view is monitor.view
 
 
-@pytest.mark.parametrize("name", ["no_such_call", "_private", "__deepcopy__"])
+@pytest.mark.parametrize("name", ["no_such_call", "_is_protocol", "__deepcopy__"])
 def test_what_no_monitor_has_is_no_call(monitor, name):
     with pytest.raises(AttributeError, match=name):
         getattr(monitor, name)
