@@ -1,10 +1,10 @@
 """Where findings are: the same findings under another path, or in the cells of a notebook."""
 
-import re
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 
-from syncheck.findings import Edit, Finding, Place
+from syncheck.findings import UNKNOWN, Edit, Finding, Place
 
 _CELL = ":cell "
 _LINE = re.compile(r"`[^`]*`|\bline (?P<line>\d+)\b")
@@ -24,12 +24,15 @@ def in_cells(finding: Finding, path: str, cells: tuple[tuple[int, int], ...]) ->
         return max(cell for cell in cells if cell[0] <= line)
 
     def moved(place: Place) -> Place:
-        first, number = cell_of(place.frame.line)
+        if place == UNKNOWN:
+            return place
+        first, number = max(cell for cell in cells if cell[0] <= place.frame.line)
+        end = min((other for other, _ in cells if other > first), default=sys.maxsize)
         frame = place.frame
         there = replace(
             frame, path=f"{path}{_CELL}{number}", line=frame.line - first + 1, end_line=frame.end_line - first + 1
         )
-        excerpt = tuple((line - first + 1, text) for line, text in place.excerpt if cell_of(line)[0] == first)
+        excerpt = tuple((line - first + 1, text) for line, text in place.excerpt if first <= line < end)
         return Place(there, place.message, excerpt)
 
     def moved_edit(edit: Edit) -> Edit:

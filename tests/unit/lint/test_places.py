@@ -1,49 +1,110 @@
-"""Where findings are in the cells of a notebook."""
-
-import json
+"""The same findings under another path, or in the cells of a notebook."""
 
 import pytest
 
-from syncheck.lint import files
-from syncheck.lint.engine import lint_data
+from syncheck.findings import UNKNOWN, Applicability, Edit, EditKind, Finding, Fix, Frame, Place
+from syncheck.lint.places import in_cells, under
+from syncheck.rules.catalogue import find
 
-CELLS = [
-    "import torch\nside = torch.cuda.Stream()\n",
-    "x = torch.ones(10, device='cuda')\n",
-    "with torch.cuda.stream(side):\n    y = x * 2\n",
-    "z = y + 1\n",
-]
+CELLS = ((1, 3), (11, 4), (21, 7))
+PATH = "a.ipynb"
 
 
-@pytest.fixture
-def findings():
-    cells = [{"cell_type": "markdown", "source": "# text"}]
-    cells += [{"cell_type": "code", "source": text} for text in CELLS]
-    return lint_data("n.ipynb", json.dumps({"cells": cells}).encode()).findings
+def place(line, *, path=PATH, excerpt=()):
+    return Place(
+        Frame(path, line, 5, line + 1, 9, "f", "x = 1"), "it happened", tuple((n, f"line {n}") for n in excerpt)
+    )
 
 
-def test_advice_names_the_lines_of_the_cell(findings):
-    first, second = findings
-    assert (first.place.frame.path, first.place.frame.line) == ("n.ipynb:cell 4", 2)
-    assert first.help == "add `side.wait_stream(torch.cuda.default_stream())` before line 2"
-    assert second.help == "add `torch.cuda.current_stream().wait_stream(side)` before line 1"
+def finding(primary, *related, edits=()):
+    """Return a finding; `edits` are places."""
+    changes = tuple(
+        Edit(EditKind.INSERT_AFTER, edit.frame.path, edit.frame.line, 0, "torch.cuda.synchronize()") for edit in edits
+    )
+    fix = Fix(changes, Applicability.SAFE) if edits else None
+    return Finding(find("SYN101"), primary, "a race", related=related, fix=fix)
 
 
-def test_lines_of_other_cells_name_the_cell():
-    cells = [*CELLS[:1], "start = torch.cuda.Event()\n", "end = torch.cuda.Event()\nstart.record()\nend.record()\n",
-             "torch.cuda.synchronize()\nprint(start.elapsed_time(end))\n"]  # fmt: skip
-    source = json.dumps({"cells": [{"cell_type": "code", "source": text} for text in cells]}).encode()
-    (finding,) = lint_data("n.ipynb", source).findings
-    assert "the call at line 1 of cell 2, and" in finding.help
-    assert finding.help.endswith("the call at line 1 of cell 3")
+def where(place):
+    return place.frame.path, place.frame.line, place.frame.end_line
 
 
-def test_excerpts_stay_in_their_cell(findings):
-    for finding in findings:
-        for place in (finding.place, *finding.related):
-            cell = CELLS[int(place.frame.path.partition(":cell ")[2]) - 2]
-            assert [text for _, text in place.excerpt] == cell.splitlines()
+# -- cells
 
 
-def test_other_files_have_no_cells():
-    assert files.decode(b"x = 1\n", "a.py").cells == ()
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (1, (f"{PATH}:cell 3", 1, 2)), (10, (f"{PATH}:cell 3", 10, 11)), (11, (f"{PATH}:cell 4", 1, 2)),
+        (22, (f"{PATH}:cell 7", 2, 3)), (99, (f"{PATH}:cell 7", 79, 80)),
+    ],
+)  # fmt: skip
+def test_a_line_of_the_notebooks_source_is_one_of_a_cell(line, expected):
+    moved = in_cells(finding(place(line)), PATH, CELLS)
+    assert where(moved.place) == expected
+
+
+def test_all_but_the_lines_stays():
+    moved = in_cells(finding(place(12)), PATH, CELLS).place
+    frame = moved.frame
+    assert (frame.column, frame.end_column, frame.function, frame.source, moved.message) == (
+        5,
+        9,
+        "f",
+        "x = 1",
+        "it happened",
+    )
+
+
+def test_related_places_and_edits_move_too():
+    moved = in_cells(finding(place(12), place(3), place(21), edits=[place(13), place(2)]), PATH, CELLS)
+    assert [where(other)[:2] for other in moved.related] == [(f"{PATH}:cell 3", 3), (f"{PATH}:cell 7", 1)]
+    assert [(edit.path, edit.line) for edit in moved.fix.edits] == [(f"{PATH}:cell 4", 3), (f"{PATH}:cell 3", 2)]
+    assert moved.fix.applicability is Applicability.SAFE
+    assert (moved.rule.code, moved.message) == ("SYN101", "a race")
+
+
+def test_the_source_around_a_place_is_that_of_its_cell():
+    moved = in_cells(finding(place(12, excerpt=range(9, 15))), PATH, CELLS)
+    assert moved.place.excerpt == ((1, "line 11"), (2, "line 12"), (3, "line 13"), (4, "line 14"))
+    moved = in_cells(finding(place(20, excerpt=range(18, 23))), PATH, CELLS)
+    assert moved.place.excerpt == ((8, "line 18"), (9, "line 19"), (10, "line 20"))
+    moved = in_cells(finding(place(30, excerpt=range(28, 33))), PATH, CELLS)
+    assert [line for line, _ in moved.place.excerpt] == [8, 9, 10, 11, 12]
+
+
+def test_an_unknown_place_is_in_no_cell():
+    moved = in_cells(finding(place(12), UNKNOWN), PATH, CELLS)
+    assert moved.related == (UNKNOWN,)
+
+
+# -- paths
+
+
+def test_a_file_and_its_cells_get_the_new_path_and_others_keep_theirs():
+    before = finding(
+        place(1), place(2, path=f"{PATH}:cell 3"), place(3, path="b.py"), edits=[place(4), place(5, path="c")]
+    )
+    moved = under(before, PATH, "sub/new.ipynb")
+    assert where(moved.place) == ("sub/new.ipynb", 1, 2)
+    assert [other.frame.path for other in moved.related] == ["sub/new.ipynb:cell 3", "b.py"]
+    assert [edit.path for edit in moved.fix.edits] == ["sub/new.ipynb", "c"]
+
+
+@pytest.mark.parametrize("other", ["a.ipynb2", "x/a.ipynb", "a.ipynb:1"])
+def test_a_path_that_only_begins_or_ends_alike_is_another_one(other):
+    assert under(finding(place(1, path=other)), PATH, "new").place.frame.path == other
+
+
+def test_an_empty_path_is_no_beginning_of_every_other_one():
+    moved = under(finding(place(1, path=""), place(2, path="b.py")), "", "prog.py")
+    assert [where(p)[0] for p in (moved.place, *moved.related)] == ["prog.py", "b.py"]
+
+
+def test_under_the_same_path_a_finding_is_the_same():
+    same = finding(place(1), edits=[place(2)])
+    assert under(same, PATH, PATH) is same
+
+
+def test_a_finding_without_a_fix_has_none_elsewhere():
+    assert under(finding(place(1)), PATH, "new").fix is None
