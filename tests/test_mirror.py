@@ -8,8 +8,6 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("lint", "sim", "cuda", "sanitizer", "semantics", "instrument")
 STILL_WITHOUT = frozenset(
     """
-    lint/callers.py lint/certainty.py lint/classes.py lint/extensions.py lint/fixes/replacements.py lint/gpu_state.py
-    lint/interp/contents.py lint/interp/own_waits.py lint/interp/parts.py lint/interp/recent_work.py
     lint/models/library.py lint/rule_registry.py lint/rules/base.py lint/rules/device_wide_sync.py
     lint/rules/empty_cache_in_loop.py lint/rules/host_sync_in_loop.py lint/rules/loops.py
     lint/rules/rank_dependent_collective.py lint/shapes.py lint/side_streams.py

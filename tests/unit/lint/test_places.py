@@ -57,9 +57,9 @@ def test_all_but_the_lines_stays():
 
 
 def test_related_places_and_edits_move_too():
-    moved = in_cells(finding(place(12), place(3), place(21), edits=[place(13), place(2)]), PATH, CELLS)
+    moved = in_cells(finding(place(12), place(3), place(21), edits=[place(11), place(2)]), PATH, CELLS)
     assert [where(other)[:2] for other in moved.related] == [(f"{PATH}:cell 3", 3), (f"{PATH}:cell 7", 1)]
-    assert [(edit.path, edit.line) for edit in moved.fix.edits] == [(f"{PATH}:cell 4", 3), (f"{PATH}:cell 3", 2)]
+    assert [(edit.path, edit.line) for edit in moved.fix.edits] == [(f"{PATH}:cell 4", 1), (f"{PATH}:cell 3", 2)]
     assert moved.fix.applicability is Applicability.SAFE
     assert (moved.rule.code, moved.message) == ("SYN101", "a race")
 

@@ -1,0 +1,74 @@
+"""What values contain, and what is known of them."""
+
+import ast
+
+import pytest
+
+from syncheck.lint.interp.contents import is_key, tensors_in, works_in
+from syncheck.lint.interp.scope import Scope
+from syncheck.lint.interp.values import NONE, UNKNOWN, Block, Constant, Function, Mapping, Sequence, Tensor, Work
+
+
+def tensor():
+    return Tensor(Block(1, 0, is_pinned=False, died=lambda ident: None))
+
+
+def nested(value, levels):
+    for level in range(levels):
+        value = Mapping({"x": value}) if level % 2 else Sequence([value])
+    return value
+
+
+def function(text, **names):
+    scope = Scope()
+    scope.names.update(names)
+    return Function(ast.parse(text, mode="eval").body, scope)
+
+
+@pytest.mark.parametrize(
+    ("find", "make"), [(tensors_in, tensor), (works_in, lambda: Work(None))], ids=["tensors", "works"]
+)
+class TestContents:
+    def test_a_value_of_the_kind_is_all_that_there_is(self, find, make):
+        value = make()
+        assert find(value) == [value]
+
+    @pytest.mark.parametrize("value", [None, NONE, UNKNOWN, Constant(3), Sequence([]), Mapping({}), Sequence([NONE])])
+    def test_in_other_values_there_is_none(self, find, make, value):
+        assert find(value) == []
+
+    def test_lists_and_dictionaries_are_looked_through_in_order(self, find, make):
+        one, two, three = make(), make(), make()
+        assert find(Sequence([one, NONE, Mapping({"a": two, "b": Sequence([three])})])) == [one, two, three]
+
+    def test_three_levels_are_looked_at(self, find, make):
+        value = make()
+        assert find(nested(value, 3)) == [value]
+        assert find(nested(value, 4)) == []
+
+
+def test_a_value_of_the_other_kind_is_not_meant():
+    assert tensors_in(Work(None)) == []
+    assert works_in(tensor()) == []
+
+
+def test_a_function_contains_the_handles_that_it_uses():
+    used, unused = Work(None), Work(None)
+    assert works_in(function("lambda: used.wait()", used=Sequence([used]), unused=unused)) == [used]
+    assert works_in(function("lambda: 1", used=used)) == []
+
+
+def test_functions_count_as_a_level():
+    work = Work(None)
+    assert works_in(nested(function("lambda: w", w=work), 2)) == [work]
+    assert works_in(nested(function("lambda: w", w=work), 3)) == []
+
+
+@pytest.mark.parametrize("value", [1, "a", 1.5, True, (1, "a"), None])
+def test_constants_are_keys(value):
+    assert is_key(value)
+
+
+@pytest.mark.parametrize("value", [slice(1), [1], {}, {1}, bytearray()])
+def test_what_cannot_be_a_key_is_none(value):
+    assert not is_key(value)

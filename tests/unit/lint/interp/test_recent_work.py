@@ -1,0 +1,81 @@
+"""The work since a clock was read first."""
+
+import pytest
+
+from syncheck.hb.ids import NamedKind
+from syncheck.lint.interp.recent_work import RecentWork
+
+
+class Session:
+    """Knows which streams are busy."""
+
+    def __init__(self):
+        self.busy = set()
+
+    def is_pending(self, kind, stream):
+        assert kind is NamedKind.STREAM
+        return stream in self.busy
+
+
+@pytest.fixture
+def session():
+    return Session()
+
+
+@pytest.fixture
+def work(session):
+    made = RecentWork(session)
+    made.begin()
+    return made
+
+
+def submit(work, session, stream, *quick):
+    for is_quick in quick:
+        work.note(stream, is_quick=is_quick)
+        session.busy.add(stream)
+
+
+def test_where_nothing_runs_there_is_nothing_to_miss(work):
+    assert not work.is_next_to_nothing()
+
+
+@pytest.mark.parametrize(
+    ("operators", "expected"),
+    [([True], True), ([True, True], True), ([True, True, True], False), ([False], False), ([True, False], False)],
+)
+def test_up_to_two_quick_operators_take_no_time(work, session, operators, expected):
+    submit(work, session, 1, *operators)
+    assert work.is_next_to_nothing() is expected
+
+
+def test_work_on_any_stream_takes_time(work, session):
+    submit(work, session, 1, True)
+    submit(work, session, 2, False)
+    assert not work.is_next_to_nothing()
+    session.busy.remove(2)
+    assert work.is_next_to_nothing()
+
+
+def test_what_is_complete_is_forgotten_at_the_next_operator(work, session):
+    submit(work, session, 1, False)
+    session.busy.clear()
+    assert not work.is_next_to_nothing()
+    submit(work, session, 1, True)
+    assert work.is_next_to_nothing()
+
+
+def test_work_from_before_the_clock_was_read_is_not_noted(session):
+    work = RecentWork(session)
+    submit(work, session, 1, False)
+    assert not work.is_next_to_nothing()
+    work.begin()
+    submit(work, session, 1, True)
+    assert work.is_next_to_nothing()
+
+
+def test_a_second_reading_forgets_nothing(work, session):
+    submit(work, session, 1, False)
+    work.begin()
+    assert not work.is_next_to_nothing()
+    submit(work, session, 1, True)
+    assert not work.is_next_to_nothing()

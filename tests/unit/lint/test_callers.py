@@ -1,0 +1,79 @@
+"""What the callers of a function do with its results, where they are not in the file."""
+
+import textwrap
+
+import pytest
+
+from syncheck.lint.callers import consume
+from syncheck.lint.interp.values import Call, Instance
+from tests.unit.lint.program import follow
+
+HEAD = "s = torch.cuda.Stream()\nx = torch.ones(4, device='cuda')\nh = torch.ones(4)\n"
+
+
+def calls_after(body, name="f"):
+    """Return the calls that the callers of a function make, and the program."""
+    program = follow(HEAD + f"def {name}():\n{textwrap.indent(textwrap.dedent(body), '    ')}")
+    function = program.scope.names[name]
+    result = program.interpreter.call_function(function, Call(function.node, [], {}))
+    start = len(program.calls)
+    consume(program.interpreter, result, function.node)
+    return program.calls[start:], program
+
+
+USE = "launch cuda:0 the caller's work"
+
+
+def test_each_batch_of_a_generator_is_used_on_the_current_stream():
+    calls, _ = calls_after("""
+        for _ in range(2):
+            batch = torch.ones(2, device='cuda')
+            yield batch
+    """)
+    assert [call for call in calls if call.startswith("launch cuda:0 the")] == [f"{USE} r2", f"{USE} r3"]
+
+
+def test_a_batch_is_dropped_before_the_next_one_is_made():
+    calls, _ = calls_after("""
+        for _ in range(2):
+            yield torch.ones(2, device='cuda')
+    """)
+    shown = [call for call in calls if call.startswith((USE, "free"))]
+    assert shown[:3] == [f"{USE} r2", "free 2", f"{USE} r3"]
+
+
+def test_tensors_in_a_batch_are_used_and_those_of_the_host_are_not():
+    calls, _ = calls_after("yield {'x': [x], 'h': h}")
+    assert calls == [f"{USE} r1"]
+
+
+def test_an_object_that_can_be_iterated_is_looped_over():
+    program = follow(HEAD + "class Loader:\n    def __iter__(self):\n        yield x\nloader = Loader()\n")
+    loader = program.scope.names["loader"]
+    assert isinstance(loader, Instance)
+    start = len(program.calls)
+    consume(program.interpreter, loader, program.tree.body[3])
+    assert program.calls[start:] == [f"{USE} r1"]
+
+
+@pytest.mark.parametrize("name", ["__next__", "next"])
+def test_the_next_batch_is_used(name):
+    calls, _ = calls_after("return x", name)
+    assert calls == [f"{USE} r1"]
+
+
+def test_any_other_result_goes_where_it_cannot_be_followed():
+    calls, program = calls_after("return x")
+    assert not any(call.startswith("launch") for call in calls)
+    assert program.scope.names["x"].block.escaped
+
+
+def test_the_use_belongs_to_the_function_and_what_ran_before_goes_on():
+    program = follow(HEAD)
+    seen = []
+    program.machine.function = "outer"
+    launch = program.machine.launch
+    program.machine.launch = lambda *args: (seen.append(program.machine.function), launch(*args))
+    consume(program.interpreter, program.scope.names["x"], follow("def next(): pass").tree.body[0])
+    assert seen == ["next"]
+    assert program.machine.function == "outer"

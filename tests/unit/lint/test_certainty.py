@@ -1,0 +1,165 @@
+"""How sure a finding is."""
+
+import ast
+import textwrap
+
+import pytest
+
+from syncheck.findings import Finding, Frame, Place
+from syncheck.lint.certainty import judged, one_for_each_clock
+from syncheck.rules.catalogue import find
+from syncheck.rules.model import Severity
+
+EMPTY = ast.parse("")
+
+
+def frame(line, function="f"):
+    return Frame("a.py", line, 1, line, 9, function)
+
+
+def finding(code, line=10, related=(), **kwargs):
+    rule = find(code)
+    places = tuple(Place(frame(other) if isinstance(other, int) else other) for other in related)
+    return Finding(rule, Place(frame(line)), code, related=places, level=kwargs.pop("level", rule.severity))
+
+
+def shown(findings, *, guesses=None, copies=(), has_chosen=False):
+    """Return (code, level) of what is reported; guesses and copies by line."""
+    likely = {frame(line): is_likely for line, is_likely in (guesses or {}).items()}
+    result = judged(findings, likely, {frame(line) for line in copies}, EMPTY, has_chosen=has_chosen)
+    return [(found.rule.code, found.level.value) for found in result]
+
+
+# -- what depends on unknown code
+
+
+@pytest.mark.parametrize("code", ["SYN701", "SYN402", "SYN502"])
+@pytest.mark.parametrize(
+    ("guesses", "expected"),
+    [({}, "error"), ({5: True}, "warning"), ({5: False}, None), ({5: True, 6: False}, None), ({7: False}, "error")],
+)
+def test_work_that_unknown_code_may_have_left_makes_a_finding_unsure(code, guesses, expected):
+    made = finding(code, related=(5, 6), level=Severity.ERROR)
+    assert shown([made], guesses=guesses) == ([(code, expected)] if expected else [])
+
+
+def test_other_rules_do_not_ask_what_runs():
+    assert shown([finding("SYN101", related=(5,))], guesses={5: False}) == [("SYN101", "error")]
+
+
+# -- captures
+
+
+@pytest.mark.parametrize(
+    ("function", "has_chosen", "level"), [("g", True, "warning"), ("g", False, "error"), ("f", True, "error")]
+)
+def test_a_capture_of_another_function_on_a_path_that_was_chosen_may_not_call_this_one(function, has_chosen, level):
+    made = finding("SYN902", related=(frame(5, function),))
+    assert shown([made], has_chosen=has_chosen) == [("SYN902", level)]
+
+
+# -- waits of a stream for itself
+
+
+def test_a_finding_of_another_rule_at_the_same_place_says_more():
+    assert shown([finding("SYN407"), finding("SYN301")]) == [("SYN301", "error")]
+    assert [code for code, _ in shown([finding("SYN407", 11), finding("SYN301")])] == ["SYN407", "SYN301"]
+    assert [code for code, _ in shown([finding("SYN407"), finding("SYN407")])] == ["SYN407", "SYN407"]
+
+
+# -- clocks
+
+
+def test_what_may_have_been_a_copy_from_a_gpu_is_not_timed():
+    assert shown([finding("SYN701", related=(5,))], copies=[5]) == []
+    assert shown([finding("SYN701", related=(5,))], copies=[6]) == [("SYN701", "error")]
+    assert shown([finding("SYN301", related=(5,))], copies=[5]) == [("SYN301", "error")]
+
+
+def is_measured(source):
+    """Return whether the time up to the last reading of a clock is reported."""
+    tree = ast.parse(textwrap.dedent(source))
+    readings = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "clock"]
+    last = max(readings, key=lambda node: (node.lineno, node.col_offset))
+    there = Frame("a.py", last.lineno, last.col_offset + 1, last.end_lineno, last.end_col_offset + 1)
+    made = Finding(find("SYN701"), Place(there), "")
+    return list(judged([made], {}, set(), tree, has_chosen=False)) == [made]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "print(clock() - start)",
+        "print(f'{clock() - start:.3f}')",
+        "log(seconds=clock() - start)",
+        "times.append(clock() - start)",
+        "self.seconds = clock() - start",
+        "total += clock() - start",
+        "seconds = clock() - start\nprint(seconds)",
+        "seconds = clock() - start\nif seconds > 5: warn()\nprint(seconds)",
+        "seconds, n = clock() - start, 1",
+        "a = b = clock()\nprint(b - start)",
+        "a = clock()\nb = a - start\nc = b * 1000\nprint(c)",
+        "a = clock()\nb = a\nc = b\nd = c\ne = d\nf = e\nif f > 5: stop()",  # further than is looked
+        "clock()",
+        "accelerator_time = clock() - start\nprint(accelerator_time)",
+    ],
+)
+@pytest.mark.parametrize("is_function", [True, False])
+def test_a_time_that_goes_somewhere_is_measured(use, is_function):
+    assert is_measured(f"def f():\n{textwrap.indent(use, '    ')}" if is_function else use)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "if clock() - start > 5: stop()",
+        "while clock() < end: step()",
+        "assert clock() - start < 5",
+        "if clock(): stop()",
+        "while clock(): stop()",
+        "assert clock()",
+        "time.sleep(1 - (clock() - start))",
+        "sleep(seconds=clock() - start)",
+        "late = clock() - start > 5\nprint(1)",
+        "seconds = clock() - start",
+        "seconds = clock() - start\nif seconds > 5: stop()",
+        "seconds = clock() - start\nseconds = 3",
+        "a = clock()\nb = a\nc = b\nd = c\nif d > 5: stop()",
+        "cpu_seconds = clock() - start\nprint(cpu_seconds)",
+        "self.launchTime = clock() - start",
+        "times['dispatch'] = clock() - start",
+        "a = enqueue_ms = clock() - start\nprint(a)",
+    ],
+)
+@pytest.mark.parametrize("is_function", [True, False])
+def test_a_time_that_is_only_compared_or_is_the_hosts_own_is_not(use, is_function):
+    assert not is_measured(f"async def f():\n{textwrap.indent(use, '    ')}" if is_function else use)
+
+
+def test_a_use_in_another_function_is_none_of_the_same_name():
+    other = "def f():\n    seconds = clock()\ndef g(seconds):\n    print(seconds)\n"
+    assert not is_measured(other)
+    assert not is_measured("def f():\n    seconds = clock()\n    def g(seconds):\n        print(seconds)\n")
+
+
+def test_of_functions_inside_of_others_the_innermost_counts():
+    inner = "def f(seconds):\n    print(seconds)\n    def g():\n        seconds = clock()\n        {}\n"
+    assert not is_measured(inner.format("pass"))
+    assert is_measured(inner.format("print(seconds)"))
+
+
+# -- one finding for each reading
+
+
+def test_of_findings_about_one_reading_the_worst_is_kept_at_the_place_of_the_first():
+    warning, error = (finding("SYN701", level=level) for level in (Severity.WARNING, Severity.ERROR))
+    other, race = finding("SYN701", 20), finding("SYN101")
+    assert one_for_each_clock([warning, race, error, other]) == [error, race, other]
+    assert one_for_each_clock([error, warning]) == [error]
+    assert one_for_each_clock([race, race]) == [race, race]
+
+
+def test_of_equal_ones_the_first_is_kept():
+    one, two = finding("SYN701", related=(1,)), finding("SYN701", related=(2,))
+    assert one_for_each_clock([one, two]) == [one]

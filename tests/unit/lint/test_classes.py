@@ -1,0 +1,121 @@
+"""Classes as a whole: which methods are followed, and in which order."""
+
+import ast
+import textwrap
+
+import pytest
+
+from syncheck.findings import Finding, Frame, Place
+from syncheck.lint.classes import between_methods, order
+from syncheck.rules.catalogue import find
+
+WORK = "self.x = x.cuda(non_blocking=True)"
+WAIT = "self.stream.synchronize()"
+
+
+def steps(**methods):
+    """Return the names of the methods of a class in order; each is given by its body."""
+    source = "class A:\n" + "".join(f"    def {name}(self):\n        {body}\n" for name, body in methods.items())
+    return names(source)
+
+
+def names(source):
+    (kind,) = ast.parse(textwrap.dedent(source)).body
+    return [method.name for method in order(kind)]
+
+
+def test_methods_are_called_as_they_stand_and_all_of_them_twice():
+    assert steps(b=WORK, a="pass") == ["b", "a", "b", "a"]
+
+
+def test_what_ends_comes_last():
+    assert steps(close="pass", put=WORK, flush="pass", get="pass") == 2 * ["put", "get", "close", "flush"]
+
+
+def test_methods_that_only_wait_come_after_each_other_one():
+    assert steps(wait=WAIT, put=WORK, close="pass") == 2 * ["put", "wait", "close", "wait"]
+
+
+@pytest.mark.parametrize(
+    ("body", "only_waits"),
+    [
+        ("self.stream.synchronize()", True), ("s.wait_stream(self.stream)", True), ("self.work.wait()", True),
+        ("s.wait_event(self.done)", True), ("self.stream.query()", False), ("pass", False),
+        ("s.wait_stream(t); y.copy_(x)", False), ("s.synchronize(); x.to(d, non_blocking=True)", False),
+        ("dist.all_reduce(x, async_op=True); s.synchronize()", False), ("with s: s.synchronize()", False),
+    ],
+)  # fmt: skip
+def test_a_method_that_starts_or_enters_something_does_more_than_wait(body, only_waits):
+    assert steps(join=body, put=WORK) == 2 * (["put", "join"] if only_waits else ["join", "put"])
+
+
+def test_a_class_whose_methods_start_nothing_is_not_followed():
+    assert steps(a="self.x = 1", b="return self.x") == []
+
+
+def test_an_anchor_in_a_private_method_counts():
+    assert steps(_go=WORK, a="self._go()", b="return self.x") == ["a", "b", "a", "b"]
+
+
+def test_one_method_leaves_nothing_for_another():
+    assert steps(a=WORK) == []
+    assert steps(a=WORK, _b="pass", __init__="pass") == []
+
+
+@pytest.mark.parametrize(("count", "expected"), [(24, 48), (25, 0)])
+def test_a_class_with_very_many_methods_is_not_followed(count, expected):
+    assert len(steps(**{f"m{number}": WORK for number in range(count)})) == expected
+
+
+@pytest.mark.parametrize("name", ["__call__", "__iter__", "__next__", "__enter__", "__exit__"])
+def test_methods_that_python_calls_are_followed(name):
+    assert name in steps(**{name: WORK, "other": "pass"})
+
+
+@pytest.mark.parametrize("name", ["__init__", "_private", "__len__"])
+def test_other_names_with_underscores_are_not(name):
+    assert steps(**{name: WORK, "a": "pass", "b": "pass"}) == ["a", "b", "a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("head", "is_followed"),
+    [
+        ("def a(self)", True), ("async def a(self)", True), ("def a(self, x)", True),
+        ("@torch.no_grad()\ndef a(self)", True),
+        ("@staticmethod\ndef a(x)", False), ("@staticmethod\ndef a(self)", False), ("@classmethod\ndef a(self)", False),
+        ("@property\ndef a(self)", False), ("@cached_property\ndef a(self)", False),
+        ("@abstractmethod\ndef a(self)", False), ("def a(cls)", False), ("def a()", False),
+    ],
+)  # fmt: skip
+def test_methods_of_an_object_are_followed(head, is_followed):
+    method = textwrap.indent(f"{head}: {WORK}", "    ")
+    source = f"class A:\n{method}\n    def b(self): pass\n    def c(self): pass\n"
+    assert names(source) == 2 * (["a", "b", "c"] if is_followed else ["b", "c"])
+
+
+# -- what several methods show together
+
+
+def finding(code="SYN101", line=10, functions=("A.put", "A.get")):
+    first, *others = (Place(Frame("a.py", line + 5 * n, function=name)) for n, name in enumerate(functions))
+    return Finding(find(code), first, "", related=tuple(others))
+
+
+def test_what_two_methods_show_together_rests_on_the_order_of_their_calls():
+    (found,) = between_methods([finding()], [])
+    assert (found.rule.code, found.level.value) == ("SYN101", "warning")
+
+
+@pytest.mark.parametrize("functions", [("A.put",), ("A.put", "A.put")])
+def test_what_one_method_shows_alone_is_found_alone(functions):
+    assert list(between_methods([finding(functions=functions)], [])) == []
+
+
+def test_rules_that_are_not_about_what_one_leaves_for_another_are_left_out():
+    assert list(between_methods([finding("SYN701")], [])) == []
+
+
+def test_what_was_found_otherwise_is_not_found_again():
+    assert list(between_methods([finding()], [finding()])) == []
+    assert list(between_methods([finding()], [finding("SYN102")])) != []
+    assert list(between_methods([finding()], [finding(line=11)])) != []

@@ -1,0 +1,117 @@
+"""Rules and descriptions of libraries that the settings name."""
+
+import sys
+
+import pytest
+
+from syncheck.config.options import Options
+from syncheck.errors import ConfigError
+from syncheck.lint import models, prefilter, rule_registry
+from syncheck.lint.extensions import Extensions
+from syncheck.lint.interp import registry
+from syncheck.rules import catalogue
+from syncheck.semantics import library
+
+RULES = """
+from syncheck.extend import LintRule, Rule, Severity
+
+class Calls(LintRule):
+    rule = Rule("ACME{number}", "calls-{number}", Severity.ERROR, "{{name}}", doc="No calls.")
+"""
+MODELS = """
+from syncheck.extend import describe
+
+describe("acme_of_a_test.copy_rows(x, out)", reads="x", writes="out")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Return a project's folder; what it registers is gone afterwards."""
+    models.load()  # once for all tests: they are to stay
+    for owner, name in ((rule_registry, "_of_projects"), (catalogue, "_of_projects"), (library, "_described")):
+        monkeypatch.setattr(owner, name, {})
+    monkeypatch.setattr(prefilter, "_of_libraries", set())
+    monkeypatch.setattr(registry, "_functions", dict(registry._functions))
+    yield tmp_path
+    for name in [
+        name for name, module in sys.modules.items() if str(tmp_path) in (getattr(module, "__file__", "") or "")
+    ]:
+        del sys.modules[name]
+
+
+def extensions(folder, *, rules=(), models=()):
+    return Extensions(rules, models, str(folder))
+
+
+def write(folder, name, text):
+    (folder / f"{name}.py").write_text(text)
+    return name
+
+
+def test_the_settings_say_what_is_loaded():
+    options = Options(rules=("acme.rules",), models=("acme.models",), root="/project")
+    assert Extensions.of(options) == (("acme.rules",), ("acme.models",), "/project")
+
+
+def test_without_extensions_nothing_is_loaded(folder):
+    assert extensions(folder).load() == ""
+    assert rule_registry.all_rules() == rule_registry.own_rules()
+
+
+def test_rules_are_found_in_the_projects_folder_and_registered(folder):
+    name = write(folder, "rules_a", RULES.format(number=1) + RULES.format(number=2).replace("Calls", "Others"))
+    extensions(folder, rules=(name,)).load()
+    assert [rule.code for rule in rule_registry.all_rules()[-2:]] == ["ACME1", "ACME2"]
+    assert catalogue.find("calls-1").code == "ACME1"
+    assert str(folder) not in sys.path
+
+
+def test_loading_them_again_changes_nothing(folder):
+    name = write(folder, "rules_b", RULES.format(number=1))
+    first = extensions(folder, rules=(name,)).load()
+    assert extensions(folder, rules=(name,)).load() == first
+    assert [rule.code for rule in rule_registry.all_rules()].count("ACME1") == 1
+
+
+def test_descriptions_have_models_for_the_linter(folder):
+    name = write(folder, "models_a", MODELS)
+    extensions(folder, models=(name,)).load()
+    assert [effect.name for effect in library.described()] == ["acme_of_a_test.copy_rows"]
+    assert "acme_of_a_test.copy_rows" in registry._functions
+    assert prefilter.can_matter(b"copy_rows(1)")
+
+
+def test_what_is_loaded_has_a_digest_that_changes_with_it(folder):
+    names = [write(folder, "rules_c", RULES.format(number=1)), write(folder, "models_c", MODELS)]
+    loaded = extensions(folder, rules=(names[0],), models=(names[1],))
+    before = loaded.load()
+    assert len(before.split()) == 2
+    for name in names:
+        write(folder, name, (folder / f"{name}.py").read_text() + "\n# changed\n")
+        after = loaded.load()
+        assert after != before
+        before = after
+
+
+def test_a_module_without_a_rule_is_refused(folder):
+    name = write(folder, "rules_d", "from syncheck.extend import LintRule\n")
+    with pytest.raises(ConfigError, match="rules_d has no rule") as error:
+        extensions(folder, rules=(name,)).load()
+    assert "LintRule" in error.value.hint
+
+
+def test_a_module_of_descriptions_needs_no_rule(folder):
+    assert extensions(folder, models=(write(folder, "models_d", "x = 1\n"),)).load()
+
+
+def test_two_rules_with_one_code_are_refused(folder):
+    names = [write(folder, f"rules_{n}", RULES.format(number=1).replace("calls-1", f"calls-{n}")) for n in "ef"]
+    with pytest.raises(ConfigError, match="ACME1"):
+        extensions(folder, rules=tuple(names)).load()
+
+
+@pytest.mark.parametrize("role", ["rules", "models"])
+def test_a_module_that_cannot_be_imported_is_named(folder, role):
+    with pytest.raises(ConfigError, match=f"cannot import the {role} acme_nowhere"):
+        extensions(folder, **{role: ("acme_nowhere",)}).load()
