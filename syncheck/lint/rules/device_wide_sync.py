@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from syncheck.lint.rules.base import own_nodes
-from syncheck.lint.rules.loops import BACKENDS, LoopRule, expression_of
+from syncheck.lint.rules.loops import BACKENDS, LoopRule, expression_of, statements
 from syncheck.rules import device_wide_sync
 
 _WAIT = re.compile(rf"(torch\.)?({BACKENDS})\.synchronize\(\)")
@@ -18,16 +18,21 @@ class DeviceWideSync(LoopRule):
 
     rule = device_wide_sync.RULE
 
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)  # type: ignore[arg-type]  # as the base class is made
+        self._reported: set[cst.CSTNode] = set()
+
     def check_loop(self, loop: cst.For | cst.While) -> None:
         """Look at a loop."""
         timed = {self.code(event) for event in _timed(loop)}
         blocks = [loop, *(node for node in own_nodes(loop) if isinstance(node, cst.With | cst.If))] if timed else []
         for block in blocks:
-            for first, second in itertools.pairwise(block.body.body):
+            for first, second in itertools.pairwise(statements(block.body)):
                 event, wait = _recorded(first), expression_of(second)
                 if event is None or wait is None or self.code(event) not in timed:
                     continue
-                if _WAIT.fullmatch(self.code(wait)):
+                if _WAIT.fullmatch(self.code(wait)) and wait not in self._reported:  # by a loop around this one
+                    self._reported.add(wait)
                     self.report(wait, alternative=f"`{self.code(event)}.synchronize()`")
 
 

@@ -38,14 +38,21 @@ def receivers(loop: cst.CSTNode, method: str) -> Iterator[cst.BaseExpression]:
 
 def always_made(body: cst.BaseSuite) -> Iterator[cst.Call]:
     """Yield the calls that are made on every iteration: those below no condition and no other loop."""
-    for statement in body.body:
+    for statement in statements(body):
         if isinstance(statement, cst.With):
             if not any(_allows_syncs(item.item) for item in statement.items):
                 yield from always_made(statement.body)
-        elif isinstance(statement, cst.SimpleStatementLine):
-            for small in statement.body:
-                if isinstance(small, cst.Expr | cst.Assign | cst.AugAssign | cst.AnnAssign):
-                    yield from (node for node in own_nodes(small) if isinstance(node, cst.Call))
+        elif isinstance(statement, cst.Expr | cst.Assign | cst.AugAssign | cst.AnnAssign):
+            yield from (node for node in own_nodes(statement) if isinstance(node, cst.Call))
+
+
+def statements(body: cst.BaseSuite) -> Iterator[cst.CSTNode]:
+    """Yield the statements of a block, those that share a line one by one."""
+    for statement in body.body:
+        if isinstance(statement, cst.SimpleStatementLine):
+            yield from statement.body
+        else:
+            yield statement
 
 
 def _allows_syncs(context: cst.BaseExpression) -> bool:
@@ -57,8 +64,5 @@ def _allows_syncs(context: cst.BaseExpression) -> bool:
 
 
 def expression_of(statement: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return the expression that a statement consists of; None for any other statement."""
-    if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1:
-        only = statement.body[0]
-        return only.value if isinstance(only, cst.Expr) else None
-    return None
+    """Return the expression that one of `statements` consists of; None for any other statement."""
+    return statement.value if isinstance(statement, cst.Expr) else None

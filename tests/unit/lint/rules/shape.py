@@ -1,0 +1,25 @@
+"""Looks for one rule of shape in a text."""
+
+import textwrap
+
+from syncheck.lint.shapes import check
+from syncheck.lint.source_file import SourceFile
+
+
+def findings(kind, source):
+    """Return all findings of a rule in a text."""
+    found, problem = check(SourceFile("program.py", textwrap.dedent(source)), [kind])
+    assert problem == ""
+    return found
+
+
+def found(kind, source):
+    """Return (line, source of the place) of each finding."""
+    text = textwrap.dedent(source).splitlines()
+    places = [finding.place.frame for finding in findings(kind, source)]
+    return [(place.line, text[place.line - 1][place.column - 1 : place.end_column - 1]) for place in places]
+
+
+def lines(kind, source):
+    """Return the lines at which a rule is found."""
+    return [line for line, _ in found(kind, source)]

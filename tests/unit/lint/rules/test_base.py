@@ -1,0 +1,147 @@
+"""What a rule of shape is."""
+
+from typing import ClassVar
+
+import libcst as cst
+import pytest
+
+from syncheck.findings import Applicability, Edit, EditKind, Fix
+from syncheck.lint.rules.base import LintRule, own_nodes
+from syncheck.rules.model import Rule, Severity
+from tests.unit.lint.rules.shape import findings
+
+FIX = Fix((Edit(EditKind.INSERT_BEFORE, "program.py", 1, 0, "pass"),), Applicability.UNSAFE)
+
+
+def rule(message="{what} is called"):
+    return Rule("ACME1", "calls", Severity.WARNING, message, doc="Calls.")
+
+
+class Probes(LintRule):
+    """Collects what methods of the base class say of each argument of `probe`."""
+
+    rule = rule()
+    answers: ClassVar[list[object]] = []
+
+    def answer(self, node):
+        raise NotImplementedError
+
+    def visit_Call(self, node: cst.Call) -> None:
+        if self.code(node.func) == "probe":
+            self.answers.append(self.answer(node.args[0].value))
+
+
+def answers(answer, source):
+    kind = type("Kind", (Probes,), {"answers": [], "answer": answer})
+    assert findings(kind, source) == []
+    return kind.answers
+
+
+def reporting(**arguments):
+    """Return a rule that reports each call of `wrong`, with arguments of `report`."""
+
+    def visit_Call(self, node: cst.Call) -> None:
+        if self.code(node.func) == "wrong":
+            given = {name: make(node) if callable(make) else make for name, make in arguments.items()}
+            self.report(node, **given)
+
+    return type("Kind", (LintRule,), {"rule": rule(), "visit_Call": visit_Call})
+
+
+# -- reports
+
+
+def test_a_report_is_a_finding_of_the_linter_at_the_node():
+    (found,) = findings(reporting(what="`wrong`", help="remove it", fix=FIX), "def f():\n    x = wrong(\n        1)\n")
+    frame = found.place.frame
+    assert (frame.path, frame.function, frame.source) == ("program.py", "f", "    x = wrong(")
+    assert (frame.line, frame.column, frame.end_line, frame.end_column) == (2, 9, 3, 11)
+    assert (found.message, found.help, found.fix, found.source) == ("`wrong` is called", "remove it", FIX, "lint")
+    assert (found.rule.code, found.level, found.related) == ("ACME1", Severity.WARNING, ())
+
+
+def test_facts_are_shown_as_text():
+    (found,) = findings(reporting(what=3), "wrong()\n")
+    assert found.message == "3 is called"
+
+
+def test_related_nodes_say_what_is_there():
+    kind = reporting(what="x", related=lambda node: [(node.args[0].value, "this one"), (node.func, "called here")])
+    (found,) = findings(kind, "wrong(abc)\n")
+    assert [(place.message, place.frame.column, place.frame.end_column) for place in found.related] == [
+        ("this one", 7, 10), ("called here", 1, 6),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("facts", [{}, {"what": "x", "other": "y"}])
+def test_facts_that_the_message_does_not_ask_for_or_lacks_are_refused(facts):
+    class Strict(LintRule):
+        rule = rule()
+
+        def visit_Call(self, node: cst.Call) -> None:
+            with pytest.raises(ValueError, match="ACME1 takes the facts"):
+                self.report(node, **facts)
+
+    assert findings(Strict, "wrong()\n") == []
+
+
+# -- names and code
+
+
+@pytest.mark.parametrize(
+    ("imports", "expression", "name"),
+    [
+        ("import torch", "torch.cuda.Stream", "torch.cuda.Stream"),
+        ("import torch", "torch.cuda.Stream(0)", "torch.cuda.Stream"),
+        ("import torch as t", "t.cuda", "torch.cuda"),
+        ("from torch import cuda", "cuda.empty_cache()", "torch.cuda.empty_cache"),
+        ("from torch.cuda import Stream as S", "S", "torch.cuda.Stream"),
+        ("import torch", "self.torch.cuda", ""),
+        ("import torch", "other.cuda", ""),
+        ("import torch", "torch.cuda[0].x", ""),
+        ("import torch", "f().x", ""),
+        ("import torch", "3", ""),
+    ],
+)
+def test_a_full_name_is_that_of_the_imports(imports, expression, name):
+    assert answers(LintRule.full_name, f"{imports}\nprobe({expression})\n") == [name]
+
+
+def test_the_code_of_a_node_is_its_source():
+    assert answers(LintRule.code, "probe( a +  b )\n") == ["a +  b"]
+
+
+# -- states
+
+
+def test_what_the_gpus_do_is_known_at_an_expression():
+    source = """
+        import torch
+        side = torch.cuda.Stream()
+        with torch.cuda.stream(side):
+            probe(side)
+        def never(x):
+            return
+            probe(x)
+    """
+    at, nowhere = answers(LintRule.gpu_state, source)
+    assert (at.current_stream.name, at.stream.name) == ("side", "side")
+    assert nowhere is None
+
+
+# -- nodes
+
+
+def names(source):
+    return [node.value for node in own_nodes(cst.parse_module(source)) if isinstance(node, cst.Name)]
+
+
+def test_the_nodes_of_functions_and_classes_inside_are_not_a_nodes_own():
+    assert names("a = b\nif c:\n    d()\n") == ["a", "b", "c", "d"]
+    assert names("a\ndef f(x): y\nclass C(D): z\ng = lambda u: v\nb\n") == ["a", "g", "b"]
+
+
+def test_a_function_that_is_asked_for_itself_has_its_nodes():
+    (function,) = cst.parse_module("def f(x):\n    y\n    def g(): z\n").body
+    found = [node for node in own_nodes(function) if isinstance(node, cst.Name | cst.FunctionDef)]
+    assert [node.value if isinstance(node, cst.Name) else node.name.value for node in found] == ["f", "x", "y", "g"]
