@@ -17,6 +17,8 @@ Seen in <https://github.com/huggingface/transformers-bloom-inference/pull/40>.
 
 from syncheck.rules.model import Rule, Severity
 
+_ABOUT_RANK = tuple((words,) for words in ("rank ==", "rank==", "is_main_", "is_master_", "is_world_", "is_rank_"))
+
 RULE = Rule(
     code="SYN605",
     name="rank-dependent-collective",
@@ -24,8 +26,8 @@ RULE = Rule(
     message="{collective} is reached by some ranks only",
     doc=__doc__,
     words=tuple(
-        (condition, collective)
-        for condition in ("rank ==", "rank==", "rank() ==", "is_main_", "is_master_", "is_world_", "is_rank_")
+        (*condition, collective)
+        for condition in (*_ABOUT_RANK, ("get_rank(", "=="))
         for collective in ("all_reduce", "all_gather", "broadcast", "reduce", "gather", "scatter", "all_to_all")
     ),
 )
