@@ -56,6 +56,7 @@ def test_other_rules_do_not_ask_what_runs():
 def test_a_capture_of_another_function_on_a_path_that_was_chosen_may_not_call_this_one(function, has_chosen, level):
     made = finding("SYN902", related=(frame(5, function),))
     assert shown([made], has_chosen=has_chosen) == [("SYN902", level)]
+    assert shown([finding("SYN101", related=(frame(5, function),))], has_chosen=has_chosen) == [("SYN101", "error")]
 
 
 # -- waits of a stream for itself
@@ -98,9 +99,10 @@ def is_measured(source):
         "seconds = clock() - start\nprint(seconds)",
         "seconds = clock() - start\nif seconds > 5: warn()\nprint(seconds)",
         "seconds, n = clock() - start, 1",
+        "seconds = self.seconds = clock() - start",
         "a = b = clock()\nprint(b - start)",
         "a = clock()\nb = a - start\nc = b * 1000\nprint(c)",
-        "a = clock()\nb = a\nc = b\nd = c\ne = d\nf = e\nif f > 5: stop()",  # further than is looked
+        "a = clock()\nb = a\nc = b\nd = c\ne = d\nif e > 5: stop()",  # further than is looked
         "clock()",
         "accelerator_time = clock() - start\nprint(accelerator_time)",
     ],
@@ -121,7 +123,8 @@ def test_a_time_that_goes_somewhere_is_measured(use, is_function):
         "assert clock()",
         "time.sleep(1 - (clock() - start))",
         "sleep(seconds=clock() - start)",
-        "late = clock() - start > 5\nprint(1)",
+        "late = clock() - start > 5\nprint(late)",
+        "a = clock()\nb = clock()\nprint(a)",
         "seconds = clock() - start",
         "seconds = clock() - start\nif seconds > 5: stop()",
         "seconds = clock() - start\nseconds = 3",
@@ -140,6 +143,7 @@ def test_a_time_that_is_only_compared_or_is_the_hosts_own_is_not(use, is_functio
 def test_a_use_in_another_function_is_none_of_the_same_name():
     other = "def f():\n    seconds = clock()\ndef g(seconds):\n    print(seconds)\n"
     assert not is_measured(other)
+    assert not is_measured("def f(): seconds = clock()\nprint(seconds)\n")
     assert not is_measured("def f():\n    seconds = clock()\n    def g(seconds):\n        print(seconds)\n")
 
 

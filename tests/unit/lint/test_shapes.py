@@ -1,0 +1,152 @@
+"""Looks for the rules of shape in one file."""
+
+from functools import cached_property
+from typing import ClassVar
+
+import libcst as cst
+import pytest
+
+from syncheck.lint import definitions, shapes
+from syncheck.lint.rules.base import LintRule
+from syncheck.lint.shapes import check
+from syncheck.lint.source_file import SourceFile
+from syncheck.rules.model import Rule, Severity
+
+SOURCE = """\
+import torch
+
+
+def f():
+    wrong()
+
+
+class A:
+    def g(self):
+        wrong()
+
+    def h(self):
+        pass
+
+
+wrong()
+"""
+
+
+def rule(code="ACME1", words=()):
+    return Rule(code, f"rule-{code.lower()}", Severity.ERROR, "wrong", doc="A rule.", words=words)
+
+
+class Calls(LintRule):
+    rule = rule()
+
+    def visit_Call(self, node: cst.Call) -> None:
+        if self.code(node.func) == "wrong":
+            self.report(node)
+
+
+def lines(source, *kinds):
+    found, problem = check(SourceFile("program.py", source), kinds)
+    assert problem == ""
+    return [(finding.rule.code, finding.place.frame.line) for finding in found]
+
+
+def test_a_rule_is_looked_for_in_the_whole_file():
+    assert sorted(lines(SOURCE, Calls)) == [("ACME1", 5), ("ACME1", 10), ("ACME1", 16)]
+
+
+def test_without_rules_nothing_is_found():
+    assert lines(SOURCE) == []
+
+
+def test_each_definition_has_a_visitor_of_its_own():
+    class Counting(Calls):
+        made: ClassVar[list[object]] = []
+
+        def __init__(self, *args):
+            super().__init__(*args)
+            self.made.append(self)
+
+    lines(SOURCE, Counting)
+    assert len(Counting.made) == 4  # the import, the function, the class, the call
+
+
+@pytest.mark.parametrize(("is_whole", "classes"), [(True, ["A"]), (False, [])])
+def test_a_rule_gets_classes_whole_or_their_members_one_by_one(is_whole, classes):
+    class Seeing(Calls):
+        looks_at_classes = is_whole
+        seen: ClassVar[list[str]] = []
+        methods: ClassVar[list[str]] = []
+
+        def visit_ClassDef(self, node: cst.ClassDef) -> None:
+            self.seen.append(node.name.value)
+
+        def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
+            self.methods.append(node.name.value)
+
+    assert sorted(lines(SOURCE, Seeing)) == [("ACME1", 5), ("ACME1", 10), ("ACME1", 16)]
+    assert [name for name in Seeing.seen if name == "A"] == classes
+    assert sorted(Seeing.methods) == ["f", "g", "h"]
+
+
+def test_only_definitions_with_a_word_of_the_rule_are_parsed(monkeypatch):
+    parsed = []
+    parse = definitions.Definition.wrapper.func
+    noting = cached_property(lambda self: [parsed.append(self.text), parse(self)][1])
+    noting.__set_name__(definitions.Definition, "wrapper")
+    monkeypatch.setattr(definitions.Definition, "wrapper", noting)
+    kind = type("Kind", (Calls,), {"rule": rule(words=("wrong", "never"))})
+    assert len(lines(SOURCE.replace("def f():\n    wrong()", "def f():\n    right()"), kind)) == 2
+    assert parsed
+    assert all("wrong" in text for text in parsed)
+
+
+def test_a_rule_that_fails_is_named_and_the_others_are_looked_for():
+    class Failing(LintRule):
+        rule = rule("ACME2")
+
+        def visit_Call(self, node: cst.Call) -> None:
+            raise KeyError("a mistake")
+
+    found, problem = check(SourceFile("program.py", SOURCE), [Failing, Calls])
+    assert problem == "line 4: the rule ACME2 failed: KeyError: 'a mistake'"
+    assert {finding.rule.code for finding in found} == {"ACME1"}
+    assert len(found) == 3
+
+
+def test_syntax_that_libcst_does_not_know_is_passed_over(monkeypatch):
+    def refuse(self):
+        raise cst.ParserSyntaxError("unknown", lines=[""], raw_line=1, raw_column=0)
+
+    monkeypatch.setattr(definitions.Definition, "wrapper", property(refuse))
+    assert lines(SOURCE, Calls) == []
+
+
+class Asking(LintRule):
+    rule = rule("ACME3")
+    states: ClassVar[list[object]] = []
+
+    def visit_Call(self, node: cst.Call) -> None:
+        if self.code(node.func) == "probe":
+            self.states.append(self.gpu_state(node.args[0].value))
+
+
+def asked(source):
+    Asking.states.clear()
+    assert lines(source, Asking) == []
+    return Asking.states
+
+
+def test_a_file_is_followed_once_for_all_rules_and_only_for_those_that_ask(monkeypatch):
+    followed = []
+    record = shapes._record
+    monkeypatch.setattr(shapes, "_record", lambda source, found: (followed.append(1), record(source, found)))
+    lines(SOURCE, Calls)
+    assert followed == []
+    source = "import torch\nprobe(torch.cuda.Stream())\ndef f(): probe(1)\n"
+    assert [state is not None for state in asked(source)] == [True, True]
+    assert followed == [1]
+
+
+def test_a_state_is_known_also_where_nothing_else_matters():
+    (state,) = asked("import torch\n\n\ndef f(x):\n    probe(x)\n")
+    assert state.current_stream.is_default
