@@ -158,13 +158,20 @@ def _note_block(item: ast.withitem, parents: dict[ast.AST, ast.AST], use: _Use) 
 
 def _called(block: ast.With) -> set[str]:
     """Return the last names of all calls in a block."""
-    nodes = (node for statement in block.body for node in (statement, *own_nodes(statement)))
+    nodes = _nodes_in(block)
     return {ast.unparse(node.func).rpartition(".")[2] for node in nodes if isinstance(node, ast.Call)}
+
+
+def _nodes_in(block: ast.With) -> list[ast.AST]:
+    """Return what runs in a block: functions and classes are only defined there."""
+    defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    statements = [statement for statement in block.body if not isinstance(statement, defined)]
+    return [node for statement in statements for node in (statement, *own_nodes(statement))]
 
 
 def _copies_from_outside(block: ast.With) -> bool:
     """Return whether a block copies into a tensor, and from one, that were both there before it."""
-    nodes = [node for statement in block.body for node in (statement, *own_nodes(statement))]
+    nodes = _nodes_in(block)
     made = {
         target.id
         for node in nodes

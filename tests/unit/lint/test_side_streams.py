@@ -1,0 +1,212 @@
+"""Streams that an object keeps, and that no method orders against the streams of its callers."""
+
+import ast
+import textwrap
+
+import pytest
+
+from syncheck.findings import Finding, Frame, Place
+from syncheck.lint.interp.sites import Places
+from syncheck.lint.side_streams import RULES, WORD, findings
+from syncheck.lint.source_file import SourceFile
+from syncheck.rules.catalogue import find
+
+HEAD = "class A{base}:\n    def __init__(self):\n        self.s = {stream}\n"
+LOAD = "y = x.to(self.device)"
+COPY = "self.out.copy_(self.given)"
+JOIN = "torch.cuda.current_stream().wait_stream(self.s)"
+
+
+def found(source, known=()):
+    file = SourceFile("program.py", source)
+    return [(f.rule.code, f.place.frame.line, f.message) for f in findings(file.tree, Places(file), known)]
+
+
+def klass(work, *other, base="", stream="torch.cuda.Stream()"):
+    """Return a class whose stream is current around some work; other statements stand in a second method."""
+    lines = [*(other or ("pass",))]
+    body = textwrap.indent(f"def run(self):\n    with torch.cuda.stream(self.s):\n        {work}\n", "    ")
+    rest = "    def other(self):\n" + "".join(f"        {line}\n" for line in lines)
+    return HEAD.format(base=base, stream=stream) + body + rest
+
+
+def is_found(*args, **kwargs):
+    return bool(found(klass(*args, **kwargs)))
+
+
+def test_a_stream_that_nothing_waits_for_is_named_where_it_is_current():
+    ((code, line, message),) = found(klass(LOAD))
+    assert (code, line) == ("SYN105", 5)
+    assert "nothing ever waits for stream `self.s`" in message
+    assert [rule.code for rule in RULES] == ["SYN105"]
+    assert WORD in klass(LOAD)
+
+
+def test_a_stream_that_never_waits_for_what_it_copies_is_named():
+    ((_, line, message),) = found(klass(COPY, JOIN))
+    assert line == 5
+    assert "never waits for the stream that makes what it copies here" in message
+
+
+# -- what moves data
+
+
+@pytest.mark.parametrize(
+    ("work", "expected"),
+    [(LOAD, True), ("y = x.cuda()", True), ("y.copy_(x)", True), ("y = x + 1", False), ("def f(): x.cuda()", False)],
+)
+def test_only_a_block_that_moves_data_is_meant(work, expected):
+    assert is_found(work) is expected
+
+
+@pytest.mark.parametrize(
+    ("work", "expected"),
+    [
+        (COPY, True), ("a.copy_(b)", True), ("out = f(); out.copy_(self.x)", False),
+        ("out = self.y; out.copy_(x)", True),
+        ("given = f(); self.out.copy_(given)", False), (LOAD, False), ("a.copy_()", False), ("copy_(a, b)", False),
+    ],
+)  # fmt: skip
+def test_a_copy_between_tensors_from_outside_needs_a_wait(work, expected):
+    assert is_found(work, JOIN) is expected
+
+
+# -- what orders
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["self.s.wait_stream(other)", "self.s.wait_event(done)", "done.wait(self.s)", "done.wait(stream=self.s)"],
+)
+def test_a_stream_that_waits_is_ordered(statement):
+    assert not is_found(LOAD, statement)
+    assert not is_found(COPY, JOIN, statement)
+
+
+@pytest.mark.parametrize(
+    "statement", [JOIN, "done = self.s.record_event()", "done.record(self.s)", "ready = self.s.query()"]
+)
+def test_a_stream_that_is_waited_for_may_load(statement):
+    assert not is_found(LOAD, statement)
+    assert is_found(COPY, statement)
+
+
+def test_the_host_may_order_all_of_it():
+    assert not is_found(LOAD, "torch.cuda.synchronize()")
+
+
+@pytest.mark.parametrize("call", ["loss.item()", "y.cpu()", "y.tolist()", "done.record()", "s.record_event()"])
+def test_what_the_block_itself_waits_for_is_awaited(call):
+    assert not is_found(f"{LOAD}; {call}")
+
+
+@pytest.mark.parametrize("call", ["torch.cuda.current_stream().wait_event(e)", "e.wait()", "s.wait_stream(t)"])
+def test_a_block_that_waits_is_ordered(call):
+    assert not is_found(f"{LOAD}; {call}")
+    assert not is_found(f"{COPY}; {call}", JOIN)
+
+
+# -- where it goes
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["f(self.s)", "return self.s", "x = self.s", "x = [self.s]", "self.s.priority", "f(stream=self.s)",
+     "self.s.cuda_stream", "b = [c for c in d if self.s]"],
+)  # fmt: skip
+def test_a_stream_that_goes_elsewhere_may_be_ordered_there(statement):
+    assert not is_found(LOAD, statement)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["if self.s is None: pass", "if self.s: pass", "a = not self.s", "a = self.s and b", "a = self.s.device",
+     "x.record_stream(self.s)", "self.s = None", "f(a.s())", "x.s()"],
+)  # fmt: skip
+def test_a_stream_that_is_only_looked_at_goes_nowhere(statement):
+    assert is_found(LOAD, statement)
+
+
+def test_a_use_in_any_class_counts():
+    other = "class B:\n    def f(self, a):\n        a.s.wait_stream(b)\n"
+    assert found(klass(LOAD) + other) == []
+
+
+# -- which streams and which classes
+
+
+@pytest.mark.parametrize(
+    ("stream", "expected"),
+    [
+        ("torch.cuda.Stream()", True), ("Stream(device=0)", True), ("torch.cuda.Stream(0)", True), ("stream", False),
+        ("get_stream()", False), ("torch.cuda.ExternalStream(h)", False),
+    ],
+)  # fmt: skip
+def test_the_stream_is_one_that_the_class_made(stream, expected):
+    assert is_found(LOAD, stream=stream) is expected
+
+
+def test_an_attribute_that_may_be_another_stream_is_not_meant():
+    assert not is_found(LOAD, "self.s = given")
+    assert not is_found(LOAD, "self.s: Stream = given")
+    assert is_found(LOAD, "self.s: Stream = torch.cuda.Stream()")
+    assert is_found(LOAD, "self.s: Stream")
+
+
+@pytest.mark.parametrize(
+    ("base", "expected"),
+    [("", True), ("(nn.Module)", True), ("(torch.nn.Module, ABC)", True), ("(object)", True), ("(Base)", False)],
+)
+def test_what_an_unknown_base_does_is_not_known(base, expected):
+    assert is_found(LOAD, base=base) is expected
+    assert is_found(COPY, JOIN, base=base)
+
+
+@pytest.mark.parametrize(
+    "block", ["with self.s:", "with torch.cuda.StreamContext(self.s):", "with a, stream(self.s) as b:"]
+)
+def test_a_stream_is_made_current_in_several_ways(block):
+    assert found(klass(LOAD).replace("with torch.cuda.stream(self.s):", block)) != []
+
+
+def test_an_asynchronous_block_is_not_understood():
+    source = (
+        klass(LOAD).replace("with torch.cuda.stream(self.s):", "async with self.s:").replace("def run", "async def run")
+    )
+    assert found(source) == []
+
+
+def test_a_block_outside_of_the_class_is_not_its_own():
+    source = klass("y = 1") + f"def f(a):\n    with torch.cuda.stream(a.s):\n        {LOAD}\n"
+    assert found(source) == []
+
+
+def test_each_block_and_each_stream_is_named():
+    source = klass(LOAD, "with torch.cuda.stream(self.s):", f"    {LOAD}", "self.t = torch.cuda.Stream()",
+                   "with torch.cuda.stream(self.t):", f"    {LOAD}")  # fmt: skip
+    assert [(line, "`self.t`" in message) for _, line, message in found(source)] == [(5, False), (8, False), (11, True)]
+
+
+# -- what is known
+
+
+def race(code, line, *others):
+    first, *related = (Place(Frame("program.py", number)) for number in (line, *others))
+    return Finding(find(code), first, "", related=tuple(related))
+
+
+@pytest.mark.parametrize(
+    ("known", "expected"),
+    [
+        (race("SYN101", 6), False), (race("SYN201", 5), False), (race("SYN101", 2, 6), False),
+        (race("SYN101", 2), True), (race("SYN801", 6), True), (race("SYN101", 7), True),
+    ],
+)  # fmt: skip
+def test_a_race_in_the_block_says_more(known, expected):
+    assert bool(found(klass(LOAD), [known])) is expected
+
+
+def test_a_name_of_the_method_is_that_of_the_place():
+    file = SourceFile("program.py", klass(LOAD))
+    (made,) = findings(ast.parse(file.text), Places(file), ())
+    assert made.place.frame.function == "run"
