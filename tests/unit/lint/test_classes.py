@@ -89,7 +89,7 @@ def test_other_names_with_underscores_are_not(name):
 )  # fmt: skip
 def test_methods_of_an_object_are_followed(head, is_followed):
     method = textwrap.indent(f"{head}: {WORK}", "    ")
-    source = f"class A:\n{method}\n    def b(self): pass\n    def c(self): pass\n"
+    source = f"class A:\n    kind = 1\n{method}\n    def b(self): pass\n    def c(self): pass\n"
     assert names(source) == 2 * (["a", "b", "c"] if is_followed else ["b", "c"])
 
 
@@ -101,9 +101,12 @@ def finding(code="SYN101", line=10, functions=("A.put", "A.get")):
     return Finding(find(code), first, "", related=tuple(others))
 
 
-def test_what_two_methods_show_together_rests_on_the_order_of_their_calls():
-    (found,) = between_methods([finding()], [])
-    assert (found.rule.code, found.level.value) == ("SYN101", "warning")
+@pytest.mark.parametrize(
+    "code", ["SYN101", "SYN102", "SYN103", "SYN104", "SYN201", "SYN301", "SYN302", "SYN601", "SYN602"]
+)
+def test_what_two_methods_show_together_rests_on_the_order_of_their_calls(code):
+    (found,) = between_methods([finding(code)], [])
+    assert (found.rule.code, found.level.value) == (code, "warning")
 
 
 @pytest.mark.parametrize("functions", [("A.put",), ("A.put", "A.put")])
