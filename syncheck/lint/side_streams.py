@@ -14,8 +14,8 @@ RULES = (unordered_side_stream.RULE,)
 WORD = "Stream("
 """What stands in a file where this can be found."""
 _WAITS = frozenset({"wait_stream", "wait_event"})
-_JOINS = frozenset({"record_event", "synchronize", "query"})
-_HOST_WAITS = frozenset({"synchronize", "item", "cpu", "tolist", "wait"})
+_JOINS = frozenset({"record_event", "query"})
+_HOST_WAITS = frozenset({"item", "cpu", "tolist"})
 _MOVES = frozenset({"to", "cuda", "copy_"})
 _KNOWN_BASES = frozenset(
     {"object", "nn.Module", "torch.nn.Module", "Module", "ABC", "abc.ABC", "torch.autograd.Function"}
@@ -50,7 +50,8 @@ def findings(tree: ast.Module, places: Places, known: Sequence[Finding]) -> Iter
     races = [finding for finding in known if finding.rule.family in {Family.RACE, Family.LIFETIME}]
     lines = [place.frame.line for finding in races for place in (finding.place, *finding.related)]
     attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
-    if any(node.attr == "synchronize" for node in attributes):
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    if "synchronize" in names or any(node.attr == "synchronize" for node in attributes):
         return  # the host may order all of it
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
     for kind in tree.body:

@@ -84,7 +84,14 @@ def test_a_stream_that_waits_is_ordered(statement):
 
 
 @pytest.mark.parametrize(
-    "statement", [JOIN, "done = self.s.record_event()", "done.record(self.s)", "ready = self.s.query()"]
+    "statement",
+    [
+        JOIN,
+        "done = self.s.record_event()",
+        "done.record(self.s)",
+        "done.record(stream=self.s)",
+        "ready = self.s.query()",
+    ],
 )
 def test_a_stream_that_is_waited_for_may_load(statement):
     assert not is_found(LOAD, statement)
@@ -93,6 +100,8 @@ def test_a_stream_that_is_waited_for_may_load(statement):
 
 def test_the_host_may_order_all_of_it():
     assert not is_found(LOAD, "torch.cuda.synchronize()")
+    assert not is_found(LOAD, "synchronize()")
+    assert not is_found(COPY, JOIN, "self.s.synchronize()")
 
 
 @pytest.mark.parametrize("call", ["loss.item()", "y.cpu()", "y.tolist()", "done.record()", "s.record_event()"])
