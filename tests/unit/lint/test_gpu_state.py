@@ -133,6 +133,22 @@ def test_where_the_current_stream_is_not_known_nothing_is():
     assert state_of("unknown.stream", "unknown.stream").stream is None
 
 
+def test_what_is_made_on_an_unknown_stream_is_not_known_to_be_ready():
+    source = (
+        "with torch.cuda.stream(unknown):\n    y = torch.ones(4, device='cuda')\n    torch.cuda.current_stream()\ny"
+    )
+    assert state_of("y", source).tensor == TensorState(0, False, None, is_ready=False)
+    assert state_of("torch.cuda.current_stream()", source).stream is None
+
+
+def test_an_expression_of_several_lines_has_a_state():
+    assert state_of("side if True else x", "print(side if True else\n  x)").stream == SIDE
+
+
+def test_parts_that_are_left_out_have_none():
+    assert state_of("x[:2]", "x[:2]").tensor.is_ready
+
+
 def test_a_place_to_which_the_program_comes_twice_has_what_holds_both_times():
     state = state_of(
         "probe", "for s in (side, torch.cuda.default_stream()):\n    with torch.cuda.stream(s):\n        probe"

@@ -85,6 +85,16 @@ def test_facts_that_the_message_does_not_ask_for_or_lacks_are_refused(facts):
     assert findings(Strict, "wrong()\n") == []
 
 
+def test_a_rule_gets_classes_whole_unless_it_says_otherwise():
+    class Classes(LintRule):
+        rule = rule()
+
+        def visit_ClassDef(self, node: cst.ClassDef) -> None:
+            self.report(node, what=node.name.value)
+
+    assert [found.message for found in findings(Classes, "class A:\n    def f(self): pass\n")] == ["A is called"]
+
+
 # -- names and code
 
 
