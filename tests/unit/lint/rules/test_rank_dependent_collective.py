@@ -16,7 +16,8 @@ def script(body):
 
 
 def below(condition, body=REDUCE):
-    return script(f"if {condition}:\n{textwrap.indent(body, '    ')}\n")
+    words = "  # rank == 0"  # it is looked at, whatever the condition is
+    return script(f"if {condition}:{words}\n{textwrap.indent(body, '    ')}\n")
 
 
 @pytest.mark.parametrize(
@@ -28,6 +29,15 @@ def below(condition, body=REDUCE):
 )  # fmt: skip
 def test_a_collective_of_all_that_one_rank_makes_is_found(condition):
     assert below(condition) == [3]
+
+
+def test_other_arguments_make_it_no_collective_of_some():
+    assert below("rank == 0", "dist.all_reduce(x, op=dist.ReduceOp.MAX, async_op=True)") == [3]
+
+
+@pytest.mark.parametrize("condition", ["get_rank(group) == 0", "get_rank()==0", "is_rank_zero", "rank==0"])
+def test_each_spelling_is_one_of_the_words_that_are_looked_for(condition):
+    assert script(f"if {condition}:\n    {REDUCE}\n") == [3]
 
 
 def test_the_message_names_the_collective():
