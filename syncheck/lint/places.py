@@ -1,6 +1,6 @@
 """Where findings are: the same findings under another path, or in the cells of a notebook."""
 
-import sys
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -26,13 +26,12 @@ def in_cells(finding: Finding, path: str, cells: tuple[tuple[int, int], ...]) ->
     def moved(place: Place) -> Place:
         if place == UNKNOWN:
             return place
-        first, number = max(cell for cell in cells if cell[0] <= place.frame.line)
-        end = min((other for other, _ in cells if other > first), default=sys.maxsize)
+        first, number = cell_of(place.frame.line)
         frame = place.frame
         there = replace(
             frame, path=f"{path}{_CELL}{number}", line=frame.line - first + 1, end_line=frame.end_line - first + 1
         )
-        excerpt = tuple((line - first + 1, text) for line, text in place.excerpt if first <= line < end)
+        excerpt = tuple((line - first + 1, text) for line, text in place.excerpt if cell_of(line)[0] == first)
         return Place(there, place.message, excerpt)
 
     def moved_edit(edit: Edit) -> Edit:
