@@ -18,6 +18,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,7 @@ class Membership:
 
     def __init__(self, wanted: Path | None) -> None:
         self.alone = ""
+        self._unseen = ""
         self._wanted = wanted
         self._is_merger = False
         parent = os.environ.get(PARTS)
@@ -117,9 +119,7 @@ class Membership:
         _, host = json.loads(value)
         store.wait([_READY], _END_TIMEOUT)
         path, self.alone = json.loads(bytes(store.get(_READY)).decode())
-        if self.alone:
-            return None
-        return self._seen(Path(path), host)
+        return None if self.alone else self._seen(Path(path), host)
 
     def _made(self) -> tuple[Path | None, str]:
         """Make the folder of the job: where the user wants it, else here, else where all of this machine can write.
@@ -143,18 +143,28 @@ class Membership:
         return None, problem
 
     def _seen(self, folder: Path, host: str) -> Path | None:
-        """Return a folder that another machine may have made; None where it cannot be seen."""
+        """Return a folder that another machine may have made; where it cannot be seen, one for this machine's ranks."""
         deadline = time.monotonic() + _VISIBILITY_TIMEOUT
         while not folder.is_dir():
             if time.monotonic() > deadline:
-                here = socket.gethostname()
-                self.alone = (
-                    f"{here} does not see {folder}, which {host} has made: there is no shared file system. Each rank "
-                    "reports by itself, and ranks are not compared: name a shared folder with --ranks-dir"
-                )
-                return None
+                return self._apart(folder, host)
             time.sleep(0.1)
         return folder
+
+    def _apart(self, folder: Path, host: str) -> Path | None:
+        """Make a folder for the ranks of this machine, under the name of the job's: they look for the same ones."""
+        here = socket.gethostname()
+        unseen = f"{here} does not see {folder}, which {host} has made"
+        for own in (folder, Path(".syncheck").absolute() / folder.name, Path(tempfile.gettempdir(), folder.name)):
+            with contextlib.suppress(OSError):
+                own.mkdir(parents=True, exist_ok=True)
+                self._unseen = (
+                    f"{unseen}: this report has the ranks of {here} alone. Copy the folders of all machines to one and "
+                    "merge them with `syncheck merge FOLDER FOLDER`, or name a shared folder with --ranks-dir"
+                )
+                return own
+        self.alone = f"{unseen}, and cannot write one of its own: name a shared folder with --ranks-dir"
+        return None
 
     # -- the end
 
@@ -181,7 +191,8 @@ class Membership:
         merged = merging.merge([folder])
         if not merged.is_whole:
             hint = f"the ranks' records are kept: syncheck merge {os.path.relpath(folder)}"
-            merged.report = merged.report.noted(hint)
+            reasons = [self._unseen] if self._unseen else []
+            merged.report = replace(merged.report.noted(hint), incomplete=(*reasons, *merged.report.incomplete))
         elif self._wanted is None:
             shutil.rmtree(folder, ignore_errors=True)
         return merged

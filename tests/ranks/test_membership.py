@@ -2,9 +2,11 @@
 
 import json
 import tempfile
+from pathlib import Path
 
 import pytest
 
+from syncheck.findings import Report
 from syncheck.ranks import rendezvous, writer
 from syncheck.ranks.rendezvous import Membership
 
@@ -49,15 +51,40 @@ def test_the_first_rank_makes_the_folder_and_the_others_find_it(tmp_path, monkey
     assert (first.alone, second.alone) == ("", "")
 
 
-def test_a_rank_that_does_not_see_the_folder_says_so(monkeypatch, tmp_path):
+def elsewhere(monkeypatch, folder):
+    """Return a store whose job has its folder on another machine."""
     monkeypatch.setattr(rendezvous, "_VISIBILITY_TIMEOUT", 0.2)
-    member = Membership(None)
     store = Store(json.dumps(["a job", "other-machine"]).encode())
-    store.set("syncheck/ready", json.dumps([str(tmp_path / "elsewhere"), ""]))
+    store.set("syncheck/ready", json.dumps([str(folder), ""]))
+    return store
+
+
+def test_ranks_that_do_not_see_the_folder_keep_their_records_on_their_machine(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    store = elsewhere(monkeypatch, tmp_path / "file" / "job-1")
+    members = []
+    for rank in (1, 2):
+        monkeypatch.setattr(writer, "active", None)
+        members.append(Membership(None))
+        members[-1].join(store, rank, 3)
+        assert writer.current().folder == tmp_path / ".syncheck" / "job-1"
+        writer.current().end(0, Report(), ["train.py"], [])
+    merged = members[-1].end(Report(), 0, ["train.py"], [])
+    assert "which other-machine has made: this report has the ranks of" in merged.report.incomplete[0]
+    assert "syncheck merge FOLDER FOLDER" in merged.report.incomplete[0]
+    assert "rank 0 of 3 left nothing" in merged.report.incomplete[1]
+    assert merged.report.notes[-1].endswith("syncheck merge .syncheck/job-1")
+
+
+def test_a_rank_that_can_write_nowhere_says_so(monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    store = elsewhere(monkeypatch, tmp_path / "file" / "job-1")
+    monkeypatch.setattr(Path, "mkdir", lambda *_, **__: (tmp_path / "file" / "x").write_text(""))
+    member = Membership(None)
     member.join(store, 1, 2)
     assert writer.current() is None
-    assert "which other-machine has made: there is no shared file system" in member.alone
-    assert "--ranks-dir" in member.alone
+    assert "cannot write one of its own: name a shared folder with --ranks-dir" in member.alone
 
 
 def test_a_store_that_cannot_be_used_leaves_the_rank_alone(tmp_path):
