@@ -1,40 +1,9 @@
 """The questions of the seed documents, answered in the simulator."""
 
-from pathlib import Path
-
 import pytest
 
-from syncheck.commands.overlap import recorded
-from syncheck.config.options import Options
-from syncheck.overlap import wording
-from syncheck.overlap.analysis import analyze
 from tests import warm
-
-SEEDS = Path(__file__).parents[2] / "fixtures" / "seeds"
-PRODUCT, COPY = "aten::mul", "aten::copy_"
-
-
-class Answer:
-    """What `syncheck overlap` finds in a run of a seed."""
-
-    def __init__(self, trace):
-        recorder, self.sites, _ = recorded(trace, Options())
-        self.graph = recorder.graph()
-        self.analysis = analyze(self.graph)
-        self.words = wording.report(self.analysis, recorder.names, self.sites, "")
-
-    def ran(self, operator):
-        """Return when the operations of a name run."""
-        schedule = self.analysis.schedule
-        found = [op for op, operation in enumerate(self.graph.ops) if operation.operator == operator]
-        return [(schedule.starts[op], schedule.ends[op]) for op in found]
-
-    def overlap(self, first, second):
-        """Return for how long operations of two names run at the same time."""
-        return sum(max(0, min(a[1], b[1]) - max(a[0], b[0])) for a in self.ran(first) for b in self.ran(second))
-
-    def edge(self, kind):
-        return next(line for line in self.words.edges if line.kind == kind)
+from tests.overlap.answers import COPY, PRODUCT, SEEDS, Answer
 
 
 @pytest.fixture(scope="module")
