@@ -90,9 +90,12 @@ class Definition:
         return name
 
     def node_at(self, line: int, column: int, end_line: int, end_column: int) -> cst.CSTNode | None:
-        """Return the outermost expression with a position; None if there is none. Columns count from 0."""
+        """Return the outermost expression or simple statement with a position; None if there is none.
+
+        Columns count from 0.
+        """
         wanted = CodeRange((line, column), (end_line, end_column))
-        found = (node for node in self._positions if isinstance(node, cst.BaseExpression))
+        found = (node for node in self._positions if isinstance(node, cst.BaseExpression | cst.BaseSmallStatement))
         return next((node for node in found if self.position(node) == wanted), None)
 
     def statement_at(self, line: int) -> Statement | None:

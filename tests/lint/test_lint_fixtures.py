@@ -9,6 +9,7 @@ import pytest
 from syncheck.lint.engine import lint_source
 from syncheck.lint.files import Text
 from syncheck.lint.fixes.repair import repair
+from syncheck.lint.source_file import SourceFile
 from syncheck.rules.catalogue import CATALOGUE
 
 PATHS = markers.fixtures()
@@ -56,3 +57,14 @@ def test_most_missing_waits_have_a_repair() -> None:
         wanted += sum(f.rule.code in {"SYN101", "SYN102", "SYN402", "SYN403", "SYN201"} for f in lint(path, source))
         repaired += len(repair(path.name, source, unsafe=False, codes=CODES).findings)
     assert repaired > wanted / 2
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.relative_to(markers.ROOT).as_posix())
+def test_every_place_is_that_of_a_node_of_libcst(path: Path) -> None:
+    source = path.read_text(encoding="utf-8")
+    definitions = SourceFile(path.name, source).definitions
+    frames = [place.frame for finding in lint(path, source) for place in (finding.place, *finding.related)]
+    for frame in filter(lambda frame: frame.line, frames):
+        definition = definitions.at(frame.line)
+        assert definition is not None
+        assert definition.node_at(frame.line, frame.column - 1, frame.end_line, frame.end_column - 1) is not None
