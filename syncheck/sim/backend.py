@@ -23,6 +23,7 @@ from syncheck.sanitizer.monitor import Monitor
 from syncheck.semantics.threads import ThreadState
 from syncheck.sim.autocast import Autocast
 from syncheck.sim.autograd import Backward, Engine
+from syncheck.sim.comm import Comm
 from syncheck.sim.compute import Compute
 from syncheck.sim.copies import Copies
 from syncheck.sim.creation import Creation
@@ -141,7 +142,8 @@ class Simulator:
         Creation(runtime, copies, patches).install()
         LegacyTypes(patches).install()
         StorageShim(runtime, copies, patches).install()
-        ParallelShim(runtime, patches).install()
+        ParallelShim(patches).install()
+        Comm(runtime).install(patches)
         install_cuda(runtime, launches, self.random, patches)
         patches.set(CUDAGraph, "recorder", self.recorder)
         self._install_autograd(patches)

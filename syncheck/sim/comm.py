@@ -1,0 +1,226 @@
+"""Scatter, gather and broadcast over several GPUs, which torch does in C++.
+
+Source:
+    torch/csrc/cuda/comm.cpp: what is checked, in which words, and how tensors are copied: on the current streams or on
+    the given ones, without waiting where the target is on a GPU.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from syncheck.instrument.patching import Patches
+from syncheck.instrument.torch_internals import C
+from syncheck.sim.runtime import Runtime
+
+_Streams = Sequence[Any] | None
+
+
+class Comm:
+    """Replaces the C++ functions below `torch.nn.parallel.comm`."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._gpus = runtime.gpus
+
+    def install(self, patches: Patches) -> None:
+        """Replace everything."""
+        functions = {
+            "_broadcast": _broadcast,
+            "_broadcast_out": _broadcast_out,
+            "_broadcast_coalesced": _broadcast_coalesced,
+            "_scatter": _scatter,
+            "_scatter_out": _scatter_out,
+            "_gather": self._gather,
+            "_gather_out": _gather_out,
+        }
+        for name, function in functions.items():
+            patches.set(C, name, function)
+
+    def _gather(self, tensors: Sequence[torch.Tensor], dim: int, destination: int | None) -> torch.Tensor:
+        shape = _gathered_shape(tensors, dim)
+        index = self._gpus.thread.device if destination is None else destination
+        formats = {_memory_format(tensor) for tensor in tensors}
+        return _fill(
+            tensors,
+            torch.empty(
+                shape,
+                dtype=tensors[0].dtype,
+                device=torch.device("cpu") if index == -1 else torch.device("cuda", index),
+                memory_format=formats.pop() if len(formats) == 1 else torch.contiguous_format,
+            ),
+            dim,
+        )
+
+
+# -- broadcast
+
+
+def _broadcast(tensor: torch.Tensor, devices: Sequence[int]) -> tuple[torch.Tensor, ...]:
+    for device in devices:
+        _check(device >= 0, f"Expected non-negative device index, but got {device}")
+    return tuple(_copied(tensor, device) for device in devices)
+
+
+def _broadcast_out(tensor: torch.Tensor, out: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+    for index, target in enumerate(out):
+        _check_on_gpu(index, target)
+        _check(
+            target.shape == tensor.shape,
+            f"Expected all output tensors to have same shape as the source tensor {list(tensor.shape)}, but output "
+            f"tensor at index {index} has shape {list(target.shape)}",
+        )
+    for target in out:
+        target.copy_(tensor, non_blocking=True)
+    return out
+
+
+def _broadcast_coalesced(
+    tensors: Sequence[torch.Tensor], devices: Sequence[int], buffer_size: int = 0
+) -> list[list[torch.Tensor]]:
+    del buffer_size  # of the buffer in which torch joins small tensors for the way
+    _check(
+        all(tensor.get_device() == devices[0] for tensor in tensors), f"All tensors must be on devices[0]: {devices[0]}"
+    )
+    return [list(tensors), *([_copied(tensor.detach(), d) for tensor in tensors] for d in devices[1:])]
+
+
+# -- scatter
+
+
+def _scatter(
+    tensor: torch.Tensor,
+    devices: Sequence[int],
+    chunk_sizes: Sequence[int] | None = None,
+    dim: int = 0,
+    streams: _Streams = None,
+) -> tuple[torch.Tensor, ...]:
+    _check(bool(devices), "Expected at least one device to scatter to")
+    if chunk_sizes is not None:
+        _check(
+            len(chunk_sizes) == len(devices),
+            "Expected devices and chunk_sizes to be of same length, but got "
+            f"len(devices) = {len(devices)} and len(chunk_sizes) = {len(chunk_sizes)}",
+        )
+    chunks = tensor.chunk(len(devices), dim) if chunk_sizes is None else _split(tensor, chunk_sizes, dim)
+    moved = []
+    for index, (chunk, device) in enumerate(zip(chunks, devices, strict=False)):
+        if device == tensor.get_device():
+            moved.append(chunk)
+            continue
+        with torch.cuda.stream(_stream_at(streams, index, device)):
+            moved.append(_copied(chunk, device))
+    return tuple(moved)
+
+
+def _scatter_out(
+    tensor: torch.Tensor, out: Sequence[torch.Tensor], dim: int = 0, streams: _Streams = None
+) -> Sequence[torch.Tensor]:
+    _check(bool(out), "Expected at least one output tensor to scatter to")
+    dim = range(tensor.dim())[dim]
+    for index, target in enumerate(out):
+        _check_on_gpu(index, target)
+        _check(
+            _without(target.shape, dim) == _without(tensor.shape, dim) and target.dim() == tensor.dim(),
+            f"Output tensor at index {index} has incorrect shape: {list(target.shape)}. Expected same shape except for "
+            f"scatter dim {dim} as the source tensor: {list(tensor.shape)}",
+        )
+    sizes = [target.size(dim) for target in out]
+    _check(
+        sum(sizes) == tensor.size(dim),
+        f"Total size for output tensors along scatter dim {dim} does not match the source tensor size at dim {dim}. "
+        f"Expected {tensor.size(dim)}, but got total size {sum(sizes)}",
+    )
+    for index, (chunk, target) in enumerate(zip(_split(tensor, sizes, dim), out, strict=True)):
+        with torch.cuda.stream(_stream_at(streams, index, target.get_device())):
+            target.copy_(chunk, non_blocking=True)
+    return out
+
+
+def _stream_at(streams: _Streams, index: int, device: int) -> Any:
+    """Return the stream for a part; None where none was given."""
+    stream = streams[index] if streams is not None and index < len(streams) else None
+    if stream is None:
+        return None
+    _check(
+        stream.device_index == device,
+        f"Expected the device associated with the stream at index {index} (was {stream.device_index}) "
+        f"to match the device supplied at that index (expected {device})",
+    )
+    return stream
+
+
+# -- gather
+
+
+def _gather_out(tensors: Sequence[torch.Tensor], out: torch.Tensor, dim: int) -> torch.Tensor:
+    shape = _gathered_shape(tensors, dim)
+    _check(list(out.shape) == shape, f"Expected out tensor to have shape {shape}, but got {list(out.shape)}")
+    return _fill(tensors, out, dim)
+
+
+def _gathered_shape(tensors: Sequence[torch.Tensor], dim: int) -> list[int]:
+    """Return the shape of all tensors together; raise torch's errors for those that do not fit."""
+    _check(bool(tensors), "Expected at least one tensor to gather from")
+    shape = list(tensors[0].shape)
+    dim = range(len(shape))[dim]
+    for index, tensor in enumerate(tensors):
+        _check(
+            tensor.is_cuda,
+            f"Expected all input tensors to be CUDA tensors, but tensor at index {index} has device {tensor.device}",
+        )
+        _check(
+            tensor.dim() == len(shape),
+            f"Expected all input tensors to have the same number of dimensions, but tensor at index {index}has "
+            f"{tensor.dim()} dimensions, (expected {len(shape)})",
+        )
+        shape[dim] = tensor.size(dim)
+        _check(
+            list(tensor.shape) == shape,
+            f"Input tensor at index {index} has invalid shape {list(tensor.shape)}, but expected {shape}",
+        )
+    shape[dim] = sum(tensor.size(dim) for tensor in tensors)
+    return shape
+
+
+def _fill(tensors: Sequence[torch.Tensor], out: torch.Tensor, dim: int) -> torch.Tensor:
+    parts = _split(out, [tensor.size(dim) for tensor in tensors], dim)
+    for tensor, part in zip(tensors, parts, strict=True):
+        part.copy_(tensor, non_blocking=out.is_cuda)
+    return out
+
+
+# -- all of them
+
+
+def _check(condition: bool, message: str) -> None:  # as TORCH_CHECK
+    if not condition:
+        raise RuntimeError(message)
+
+
+def _check_on_gpu(index: int, target: torch.Tensor) -> None:
+    _check(
+        target.is_cuda,
+        f"Expected all output tensors to be CUDA tensors, but output tensor at index {index} has device "
+        f"'{target.device}'",
+    )
+
+
+def _copied(tensor: torch.Tensor, device: int) -> torch.Tensor:
+    _check(device >= 0, f"Expected non-negative device index, but got {device}")
+    return tensor.to(torch.device("cuda", device), non_blocking=True)
+
+
+def _split(tensor: torch.Tensor, sizes: Sequence[int], dim: int) -> tuple[torch.Tensor, ...]:
+    return tensor.split(list(sizes), dim)  # type: ignore[no-untyped-call, no-any-return]  # torch leaves it untyped
+
+
+def _without(shape: torch.Size, dim: int) -> tuple[int, ...]:
+    return (*shape[:dim], *shape[dim + 1 :])
+
+
+def _memory_format(tensor: torch.Tensor) -> torch.memory_format:
+    """Return how the elements of a tensor lie, as torch's `suggest_memory_format` does."""
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    suggested = formats.get(tensor.dim(), torch.contiguous_format)
+    return suggested if tensor.is_contiguous(memory_format=suggested) else torch.contiguous_format
