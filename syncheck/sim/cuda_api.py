@@ -249,6 +249,7 @@ def _install_low_level(runtime: Runtime, functions: dict[str, Callable[..., Any]
         "_cuda_isCurrentStreamCapturing": functions["is_current_stream_capturing"],
         "_cuda_getCurrentRawStream": lambda device: gpus.handle_of(gpus.current_stream(device)),
         "_cuda_synchronize": runtime.synchronize,
+        "_activate_gpu_trace": runtime.gpu_trace.activate,
         "_cuda_sleep": functions["_sleep"],
         "_cuda_set_sync_debug_mode": functions["set_sync_debug_mode"],
         "_cuda_get_sync_debug_mode": functions["get_sync_debug_mode"],

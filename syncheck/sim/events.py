@@ -7,6 +7,7 @@ import torch
 
 from syncheck.hb.ids import EventId, LookedUp, NamedKind, ObjectKind, WaitCall
 from syncheck.sim.errors import NotSimulatedError
+from syncheck.sim.gpu_trace import event_handle
 from syncheck.sim.runtime import ProgramObject, StreamObject, active
 
 
@@ -58,12 +59,18 @@ class SimulatedEvent(ProgramObject):
     @property
     def event_id(self) -> int:
         """The handle; 0 before the first record."""
-        return 0 if self._recorded_at is None else 0x1000 + self._ident
+        return 0 if self._recorded_at is None else event_handle(self._ident)
 
     @property
     def cuda_event(self) -> int:
         """The handle; 0 before the first record."""
         return self.event_id
+
+    @property
+    def _as_parameter_(self) -> Any:
+        import ctypes  # noqa: PLC0415  as few programs ask
+
+        return ctypes.c_void_p(self.event_id)
 
     def record(self, stream: StreamObject | None = None) -> None:
         """Take a snapshot of a stream, the current one if none is given."""

@@ -40,11 +40,16 @@ class CapturedStreams:
                 self._streams.add(args[0])
 
 
-_FOLLOWED = frozenset("capture_begin capture_end record wait wait_stream".split())
+_FOLLOWED = frozenset(
+    "capture_begin capture_end record stream sync_device sync_event sync_stream wait wait_stream".split()
+)
 
 
 class GuardedMonitor:
     """Passes calls on to a monitor; after an error in it they are ignored, and the report says so.
+
+    Attributes:
+        followers: called before each call that orders or makes streams, with its name and arguments, checked or not.
 
     Args:
         monitor: receives what the program does.
@@ -53,6 +58,7 @@ class GuardedMonitor:
     def __init__(self, monitor: Monitor) -> None:
         self._monitor: Any = monitor
         self._captured = CapturedStreams()
+        self.followers: list[Callable[[str, tuple[Any, ...]], None]] = [self._captured.follow]
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_") or not hasattr(Monitor, name):
@@ -75,7 +81,8 @@ class GuardedMonitor:
         guarded = self._guarded(name)
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            self._captured.follow(name, args)
+            for follow in self.followers:
+                follow(name, args)
             return guarded(*args, **kwargs)
 
         return call

@@ -14,6 +14,7 @@ from syncheck.instrument.plan import dtype_name
 from syncheck.instrument.torch_internals import functorch, sparse_parts, storage_key
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim.errors import NotSimulatedError, out_of_memory
+from syncheck.sim.gpu_trace import GpuTrace
 from syncheck.sim.rows import Block
 from syncheck.sim.virtual_gpus import VirtualGpus
 
@@ -28,6 +29,7 @@ class Allocation:
         pinned: page-locked host memory.
         exported: its address was handed out (numpy, data_ptr), so that writes by the host may go unseen.
         in_flight: checksum of an exported buffer at the time an asynchronous copy from it was submitted.
+        address: for which torch's callbacks have been called; 0 for none.
     """
 
     ident: AllocationId
@@ -36,6 +38,7 @@ class Allocation:
     pinned: bool = False
     exported: bool = False
     in_flight: int | None = None
+    address: int = 0
 
 
 class _StorageRef(weakref.ref[torch.UntypedStorage]):
@@ -48,8 +51,9 @@ class _StorageRef(weakref.ref[torch.UntypedStorage]):
 class Memory:
     """The tags of all storages."""
 
-    def __init__(self, gpus: VirtualGpus) -> None:
+    def __init__(self, gpus: VirtualGpus, gpu_trace: GpuTrace) -> None:
         self._gpus = gpus
+        self._gpu_trace = gpu_trace
         self._tags: dict[int, tuple[Allocation, _StorageRef]] = {}
         self._views: dict[tuple[Any, ...], ViewId] = {}
         self._freed: deque[tuple[AllocationId, int, int, SiteId]] = deque()  # (id, device, bytes, where)
@@ -96,6 +100,8 @@ class Memory:
             reference.key = key
             self._tags[key] = (allocation, reference)
             self._begin(allocation, site)
+        if device != HOST_DEVICE:
+            allocation.address = self._gpu_trace.allocated(storage)
         return allocation
 
     def tag_pinned(self, storage: torch.UntypedStorage) -> None:
@@ -125,6 +131,7 @@ class Memory:
         del self._tags[reference.key]
         allocation = tag[0]
         self._freed.append((allocation.ident, allocation.device, allocation.n_bytes, self._gpus.site()))
+        self._gpu_trace.freed(allocation.address)
 
     def flush(self) -> None:
         """Report the frees since the last call to the monitor, in their order."""
@@ -150,6 +157,9 @@ class Memory:
             self._end(allocation, site)
             allocation.n_bytes = storage.nbytes()
             self._restart(allocation, site)
+        if allocation.device != HOST_DEVICE:
+            self._gpu_trace.freed(allocation.address)
+            allocation.address = self._gpu_trace.allocated(storage)
 
     def place(self, tensor: torch.Tensor, device: int, site: SiteId) -> None:
         """Place a tensor where it turns out to belong; what it was before was a guess."""

@@ -18,6 +18,7 @@ from syncheck.sanitizer.monitor import Monitor
 from syncheck.sanitizer.race_context import UNSEEN_WRITE
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim.errors import cuda_error
+from syncheck.sim.gpu_trace import GpuTrace
 from syncheck.sim.guarded_monitor import GuardedMonitor
 from syncheck.sim.memory import Memory
 from syncheck.sim.null_monitor import NullMonitor
@@ -78,6 +79,7 @@ class Runtime:
 
     Attributes:
         gpus: devices, streams, and what is current in each thread.
+        gpu_trace: torch's callbacks for GPU calls.
         memory: which storages are on which device.
         torch_devices: `torch.device` of each.
         is_checking: the program is watched.
@@ -108,7 +110,8 @@ class Runtime:
     ) -> None:
         self.gpus = VirtualGpus(n_devices, monitor, sites)
         self.torch_devices = [torch.device("cuda", index) for index in range(n_devices)]
-        self.memory = Memory(self.gpus)
+        self.gpu_trace = GpuTrace(self.gpus)
+        self.memory = Memory(self.gpus, self.gpu_trace)
         self.note = note
         self.pid = os.getpid()
         self.is_checking = True
@@ -237,6 +240,7 @@ class Runtime:
         if isinstance(monitor, LockedMonitor):  # a forked child reports nothing
             monitor.later("object_destroyed", kind, ident)
             if kind is ObjectKind.TIMING_EVENT:
+                self.gpu_trace.event_gone(ident)
                 monitor.later("drop_event", ident)
 
     # -- waiting on the host
@@ -259,10 +263,11 @@ class Runtime:
                 return False
             self._asked.discard(key)
         site = gpus.site()
-        if kind is NamedKind.EVENT:
-            gpus.monitor.sync_event(EventId(ident), site)
-        else:
-            gpus.monitor.sync_stream(StreamId(ident), site, explicit=False)
+        with self.gpu_trace.silent():
+            if kind is NamedKind.EVENT:
+                gpus.monitor.sync_event(EventId(ident), site)
+            else:
+                gpus.monitor.sync_stream(StreamId(ident), site, explicit=False)
         return True
 
     def wait_in_operator(self, stream: StreamId) -> None:

@@ -5,6 +5,7 @@ import torch
 
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim.errors import NotSimulatedError
+from syncheck.sim.gpu_trace import GpuTrace
 from syncheck.sim.memory import Memory, parts_of_sparse
 from syncheck.sim.null_monitor import NoSites, NullMonitor
 from syncheck.sim.virtual_gpus import TOTAL_MEMORY, VirtualGpus
@@ -32,7 +33,8 @@ def monitor():
 
 @pytest.fixture
 def memory(monitor):
-    return Memory(VirtualGpus(2, monitor, NoSites()))
+    gpus = VirtualGpus(2, monitor, NoSites())
+    return Memory(gpus, GpuTrace(gpus))
 
 
 def test_a_storage_lives_from_its_tag_to_its_last_tensor(memory, monitor):
