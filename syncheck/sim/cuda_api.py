@@ -18,7 +18,7 @@ from syncheck.sim.events import CudaEvent, SimulatedEvent
 from syncheck.sim.graphs import AcceleratorGraph, CUDAGraph
 from syncheck.sim.launches import Launches
 from syncheck.sim.random import Generator, Random
-from syncheck.sim.runtime import Runtime
+from syncheck.sim.runtime import Runtime, explicit_index
 from syncheck.sim.streams import CudaStream, ExternalStream, SimulatedStream, StreamContext
 
 CUDA_VERSION = "12.8"
@@ -109,7 +109,8 @@ class CudaApi:
             return -1
         if device is None and not optional:
             raise ValueError(f"Expected a torch.device with a specified index or an integer, but got:{device}")
-        return self._runtime.index_of(device)
+        index = explicit_index(device)
+        return self._runtime.index_of(None) if index is None else index
 
     # -- streams
 

@@ -1,5 +1,7 @@
 """What `torch.cuda` says of a virtual device."""
 
+import uuid
+
 from syncheck.sim.virtual_gpus import TOTAL_MEMORY
 
 NAME = "Simulated GPU"
@@ -23,7 +25,7 @@ class DeviceProperties:
         self.L2_cache_size = 50 << 20
         self.is_integrated = self.is_multi_gpu_board = 0
         self.gcnArchName = NAME
-        self.uuid = f"syncheck-{index}"
+        self.uuid = uuid.uuid5(uuid.NAMESPACE_DNS, f"gpu-{index}.simulated")
         self.pci_bus_id, self.pci_device_id, self.pci_domain_id = index, 0, 0
         self.clock_rate, self.memory_clock_rate, self.memory_bus_width = 1_980_000, 2_619_000, 5120
 

@@ -172,7 +172,7 @@ class Distributed:
     def _stream(self, group: str, device: int) -> StreamId:
         known = self._streams.get((group, device))
         if known is None:
-            known = self._streams[group, device] = self._gpus.new_stream(device, UNKNOWN_SITE, high_priority=False)
+            known = self._streams[group, device] = self._gpus.new_stream(device, UNKNOWN_SITE)
             self._gpus.monitor.name(NamedKind.STREAM, known, "nccl" if group in {"", "0"} else f"nccl, group {group}")
         return known
 
@@ -271,7 +271,7 @@ class Distributed:
     def new_end(self, started: Started) -> Started:
         """Return what stands for the end of a callback that runs after a collective, on a stream of its own."""
         device = self._gpus.device_of(started.stream)
-        stream = self._gpus.new_stream(device, UNKNOWN_SITE, high_priority=False)
+        stream = self._gpus.new_stream(device, UNKNOWN_SITE)
         self._gpus.monitor.name(NamedKind.STREAM, stream, "callback")
         end = Started(None, self._gpus.next_event(), stream, [], started.group)
         self._gpus.monitor.event(end.event, UNKNOWN_SITE, timing=False)

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from syncheck.hb.ids import EventId, LookedUp, NamedKind, ObjectKind, WaitCall
-from syncheck.sim.errors import NotSimulatedError
+from syncheck.sim.errors import NotSimulatedError, cuda_error
 from syncheck.sim.gpu_trace import event_handle
 from syncheck.sim.runtime import ProgramObject, StreamObject, active
 
@@ -127,6 +127,8 @@ class SimulatedEvent(ProgramObject):
         began, ended = self._recorded_at, end_event._recorded_at
         if began is None or ended is None:
             raise ValueError("Both events must be recorded before calculating elapsed time.")
+        if self._device != end_event._device:
+            raise cuda_error("invalid resource handle")
         return (ended - began) * 1000
 
     def ipc_handle(self) -> Any:

@@ -49,7 +49,7 @@ class GuardedMonitor:
     """Passes calls on to a monitor; after an error in it they are ignored, and the report says so.
 
     Attributes:
-        followers: called before each call that orders or makes streams, with its name and arguments, checked or not.
+        followers: called after each call that orders or makes streams, with its name and arguments, checked or not.
 
     Args:
         monitor: receives what the program does.
@@ -81,9 +81,10 @@ class GuardedMonitor:
         guarded = self._guarded(name)
 
         def call(*args: Any, **kwargs: Any) -> Any:
+            result = guarded(*args, **kwargs)
             for follow in self.followers:
                 follow(name, args)
-            return guarded(*args, **kwargs)
+            return result
 
         return call
 

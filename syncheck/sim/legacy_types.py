@@ -34,9 +34,11 @@ class _OldType(type):
     def __call__(cls, *args: Any, **kwargs: Any) -> torch.Tensor:
         if not cls.is_cuda:
             return cls.original(*args, **kwargs)  # type: ignore[no-any-return]  # torch's own type
+        device = kwargs.pop("device", None)
         with torch.device("cpu"):
             made: torch.Tensor = cls.original(*args, **kwargs)
-        return made.to(torch.device("cuda", torch.cuda.current_device()))
+        index = torch.cuda._utils._get_device_index(device, optional=True)
+        return made.to(torch.device("cuda", index))
 
 
 class LegacyTypes:

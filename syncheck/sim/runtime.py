@@ -123,6 +123,7 @@ class Runtime:
         self._findings = findings
         self._namer = Namer(lambda: self.gpus.monitor, sites, self, after_finding)
         self._asked: set[tuple[NamedKind, int]] = set()
+        self.gpus.guarded.followers.append(self._forget_questions)
 
     def activate(self) -> None:
         """Make this the runtime of the process."""
@@ -192,7 +193,7 @@ class Runtime:
             RuntimeError: torch's error for an ordinal that does not exist.
         """
         self.check_process()
-        index = _explicit_index(device)
+        index = explicit_index(device)
         if index is None or index < 0:
             state = self.gpus.thread
             state.implicit_device = True
@@ -270,6 +271,13 @@ class Runtime:
                 gpus.monitor.sync_stream(StreamId(ident), site, explicit=False)
         return True
 
+    def _forget_questions(self, name: str, args: tuple[Any, ...]) -> None:
+        """The host has waited: what it knows to be complete now is asked about anew, once there is new work."""
+        del args
+        if self._asked and name.startswith("sync_"):
+            pending = self.gpus.monitor.is_pending
+            self._asked = {(kind, ident) for kind, ident in self._asked if pending(kind, ident)}
+
     def wait_in_operator(self, stream: StreamId) -> None:
         """The host waits for a stream inside an operator.
 
@@ -326,7 +334,7 @@ class Runtime:
                 self.verify_unmodified(whole)
 
 
-def _explicit_index(device: Any) -> int | None:
+def explicit_index(device: Any) -> int | None:
     """Return the index in a device description; None where it names no index."""
     if device is None:
         return None

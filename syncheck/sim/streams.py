@@ -7,6 +7,7 @@ import torch
 from syncheck.hb.ids import LookedUp, NamedKind, ObjectKind, SiteId, StreamId, WaitCall
 from syncheck.sim.events import CudaEvent, SimulatedEvent
 from syncheck.sim.runtime import ProgramObject, Runtime, active
+from syncheck.sim.virtual_gpus import GREATEST_PRIORITY
 
 _CUDA_TYPE = 1  # c10::DeviceType::CUDA
 
@@ -31,8 +32,10 @@ class SimulatedStream(ProgramObject):
             stream = runtime.gpus.external_stream(index, kwargs["stream_id"], runtime.gpus.site())
             return cls.of(runtime, stream)
         index = runtime.index_of(device)
+        if priority > 0:
+            raise RuntimeError(f"Expected cuda stream priority to be less than or equal to 0, got {priority}")
         site = runtime.gpus.site()
-        stream = runtime.gpus.new_stream(index, site, high_priority=priority < 0)
+        stream = runtime.gpus.new_stream(index, site, priority)
         self = cls.of(runtime, stream)
         self._made(site)
         return self
@@ -95,13 +98,13 @@ class SimulatedStream(ProgramObject):
 
     @property
     def priority(self) -> int:
-        """-1 for a stream of the high-priority pool, else 0."""
-        return -1 if self.stream_id & 0x8000 else 0
+        """The priority: a smaller number goes first."""
+        return self._runtime.gpus.priority_of(self._ident)
 
     @staticmethod
     def priority_range() -> tuple[int, int]:
         """Return (least, greatest) priority of the simulated device."""
-        return 0, -5
+        return 0, GREATEST_PRIORITY
 
     def is_capturing(self) -> bool:
         """Return whether the stream is being captured into a graph."""

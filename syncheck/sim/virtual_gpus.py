@@ -1,6 +1,7 @@
 """The virtual gpus: devices, streams and what is current in each thread. Integers only, no torch."""
 
 import threading
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,9 +18,14 @@ from syncheck.semantics.threads import ThreadState, context_of, take_lost_stream
 from syncheck.sim.guarded_monitor import GuardedMonitor
 
 POOL_SIZE = 32
-"""Streams a priority class and device; further ones are handed out round-robin.
+"""Streams a priority and device; further ones are handed out round-robin.
 
 Source: kStreamsPerPool in c10/cuda/CUDAStream.cpp.
+"""
+GREATEST_PRIORITY = -3
+"""The least is 0.
+
+Source: max_compile_time_stream_priorities in c10/cuda/CUDAStream.h; `getStreamFromPool` takes smaller numbers for it.
 """
 TOTAL_MEMORY = 80 << 30
 
@@ -45,14 +51,14 @@ class VirtualDevice:
     """One virtual GPU.
 
     Attributes:
-        pools: priority class -> streams handed out so far.
+        pools: priority -> streams handed out so far.
         fraction: the part of its memory that the program may use.
     """
 
     index: int
     default_stream: StreamId
-    pools: dict[bool, list[StreamId]] = field(default_factory=lambda: {False: [], True: []})
-    handed_out: dict[bool, int] = field(default_factory=lambda: {False: 0, True: 0})
+    pools: dict[int, list[StreamId]] = field(default_factory=lambda: defaultdict(list))
+    handed_out: Counter[int] = field(default_factory=Counter)
     allocated: int = 0
     peak: int = 0
     allocations: int = 0
@@ -89,6 +95,7 @@ class VirtualGpus:
         self._local = threading.local()
         self._streams: list[tuple[int, int]] = [(-1, 0)]  # id -> (device, handle)
         self._by_handle: dict[tuple[int, int], StreamId] = {}
+        self._priorities: dict[StreamId, int] = {}
         self.devices = [VirtualDevice(index, self._add_stream(index, 0, UNKNOWN_SITE)) for index in range(n_devices)]
         self.on_change: Callable[[], None] = lambda: None  # called when other streams are current in this thread
 
@@ -150,17 +157,23 @@ class VirtualGpus:
         """Return the stream of a device that was added last."""
         return StreamId(max(stream for stream, (where, _) in enumerate(self._streams) if where == device))
 
-    def new_stream(self, device: int, site: SiteId, *, high_priority: bool) -> StreamId:
+    def new_stream(self, device: int, site: SiteId, priority: int = 0) -> StreamId:
         """Hand out a stream of the pool, round-robin once all exist."""
         virtual = self.devices[device]
-        pool = virtual.pools[high_priority]
+        priority = max(priority, GREATEST_PRIORITY)
+        pool = virtual.pools[priority]
         with self.lock:
-            number = virtual.handed_out[high_priority]
-            virtual.handed_out[high_priority] += 1
+            number = virtual.handed_out[priority]
+            virtual.handed_out[priority] += 1
             if number < POOL_SIZE:
-                handle = 0x7000_0000 + (device << 16) + (0x8000 if high_priority else 0) + 0x10 * (number + 1)
+                handle = 0x7000_0000 + (device << 16) + (-priority << 14) + 0x10 * (number + 1)
                 pool.append(self._add_stream(device, handle, site))
+                self._priorities.setdefault(pool[-1], priority)  # with too many, a stream is handed out again
             return pool[number % POOL_SIZE]
+
+    def priority_of(self, stream: StreamId) -> int:
+        """Return a stream's priority."""
+        return self._priorities.get(stream, 0)
 
     def external_stream(self, device: int, handle: int, site: SiteId) -> StreamId:
         """Return the stream with a handle from outside; 1 is the legacy default stream, unknown ones are blocking."""

@@ -8,6 +8,8 @@ from syncheck.sim.virtual_gpus import TOTAL_MEMORY
 
 def test_each_device_has_its_own_identity():
     assert DeviceProperties(0).uuid != DeviceProperties(1).uuid
+    assert len(str(DeviceProperties(0).uuid)) == 36
+    assert len(DeviceProperties(0).uuid.bytes) == 16
     assert DeviceProperties(1).pci_bus_id == 1
     assert f"total_memory={TOTAL_MEMORY >> 20}MB" in repr(DeviceProperties(0))
 

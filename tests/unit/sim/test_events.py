@@ -37,6 +37,15 @@ def test_times_are_those_of_the_host(gpu):
         torch.cuda.Event().elapsed_time(end)
 
 
+def test_times_of_two_devices_are_not_compared(gpus):
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+    for index, event in enumerate(events):
+        event.record(torch.cuda.default_stream(index))
+        event.synchronize()
+    with pytest.raises(RuntimeError, match="CUDA error: invalid resource handle"):
+        events[0].elapsed_time(events[1])
+
+
 def test_arguments_go_by_position_or_name(gpu):
     assert torch.cuda.Event(True)._timing
     assert torch.cuda.Event(enable_timing=True)._timing

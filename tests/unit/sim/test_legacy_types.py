@@ -10,6 +10,8 @@ def test_old_types_make_tensors_on_the_current_gpu(gpus):
     assert (x.device, x.dtype, x.tolist()) == (torch.device("cuda", 1), torch.float32, [1, 2])
     assert torch.FloatTensor([1.0]).device.type == "cpu"
     assert torch.cuda.LongTensor(3).shape == (3,)
+    for device, index in ((0, 0), ("cuda:0", 0), (None, 1)):
+        assert torch.cuda.FloatTensor(1, device=device).device.index == index
 
 
 def test_old_types_recognize_tensors(gpu):

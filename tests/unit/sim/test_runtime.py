@@ -50,6 +50,26 @@ def test_pending_work_is_not_complete_at_the_first_question(gpu):
     assert [call for call in calls if call.startswith("sync")] == ["sync cuda:0", "sync cuda:0"]
 
 
+def test_new_work_is_asked_about_anew(gpu):
+    stream, answers = torch.cuda.Stream(), []
+    for wait in (stream.synchronize, torch.cuda.synchronize, lambda: stream.record_event().synchronize()):
+        with torch.cuda.stream(stream):
+            torch.ones(4, device="cuda")
+        answers.append(stream.query())
+        wait()
+        assert stream.query()
+    assert answers == [False, False, False]
+
+
+def test_a_wait_for_other_work_is_no_answer(gpu):
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        torch.ones(4, device="cuda")
+    assert not stream.query()
+    torch.cuda.current_stream().synchronize()
+    assert stream.query()
+
+
 def test_an_event_is_asked_about_again_after_another_record(gpu):
     event = torch.cuda.Event()
     assert event.query()

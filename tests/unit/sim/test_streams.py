@@ -20,9 +20,13 @@ def test_streams_of_one_handle_are_equal(gpus):
 
 
 def test_a_priority_has_streams_of_its_own(gpu):
-    assert torch.cuda.Stream(priority=-1).priority == -1
-    assert torch.cuda.Stream().priority == 0
-    assert torch.cuda.Stream.priority_range() == (0, -5)
+    assert torch.cuda.Stream.priority_range() == (0, -3)
+    made = [torch.cuda.Stream(priority=priority) for priority in (0, -1, -2, -3, -9)]
+    assert [stream.priority for stream in made] == [0, -1, -2, -3, -3]
+    assert len({stream.cuda_stream for stream in made}) == len(made)
+    assert torch.cuda.current_stream().priority == 0
+    with pytest.raises(RuntimeError, match="priority to be less than or equal to 0, got 1"):
+        torch.cuda.Stream(priority=1)
 
 
 def test_waits_say_how_the_streams_were_got(gpu):

@@ -21,16 +21,16 @@ def test_each_device_has_a_default_stream(gpus):
 
 
 def test_streams_of_a_pool_come_round_again(gpus):
-    made = [gpus.new_stream(0, 0, high_priority=False) for _ in range(POOL_SIZE + 2)]
+    made = [gpus.new_stream(0, 0) for _ in range(POOL_SIZE + 2)]
     assert len(set(made)) == POOL_SIZE
     assert made[POOL_SIZE:] == made[:2]
-    other = gpus.new_stream(0, 0, high_priority=True)
+    other = gpus.new_stream(0, 0, priority=-1)
     assert other not in made
-    assert gpus.handle_of(other) & 0x8000
+    assert [gpus.priority_of(stream) for stream in (made[0], other)] == [0, -1]
 
 
 def test_streams_from_outside_are_known_by_their_handle(gpus):
-    made = gpus.new_stream(1, 0, high_priority=False)
+    made = gpus.new_stream(1, 0)
     assert gpus.external_stream(1, gpus.handle_of(made), 0) == made
     assert gpus.external_stream(1, 1, 0) == gpus.default_stream(1)  # the legacy default stream
     assert gpus.external_stream(1, 0x99, 0) == gpus.external_stream(1, 0x99, 0) != gpus.external_stream(0, 0x99, 0)
@@ -39,14 +39,14 @@ def test_streams_from_outside_are_known_by_their_handle(gpus):
 def test_a_stream_is_made_current_with_its_device(gpus):
     changes = []
     gpus.on_change = lambda: changes.append(gpus.current_stream(1))
-    side = gpus.new_stream(1, 0, high_priority=False)
+    side = gpus.new_stream(1, 0)
     gpus.set_stream(side)
     assert (gpus.thread.device, gpus.current_stream(1), changes) == (1, side, [side])
     assert gpus.thread.set_explicitly
 
 
 def test_a_block_puts_back_device_and_stream(gpus):
-    side = gpus.new_stream(1, 0, high_priority=False)
+    side = gpus.new_stream(1, 0)
     with gpus.entered(side, 50):
         assert gpus.context(0, 0) == Context(side, 50)
         assert gpus.context(1, 1) is None
@@ -56,7 +56,7 @@ def test_a_block_puts_back_device_and_stream(gpus):
 
 
 def test_each_thread_has_its_own_streams(gpus):
-    gpus.set_stream(gpus.new_stream(0, 0, high_priority=False))
+    gpus.set_stream(gpus.new_stream(0, 0))
     seen = []
     thread = threading.Thread(target=lambda: seen.append(gpus.current_stream(0)))
     thread.start()
