@@ -33,6 +33,7 @@ class CudaApi:
         self._launches = launches
         self._random_numbers = random
         self._gpus = runtime.gpus
+        self.memory = CudaMemory(runtime)
 
     # -- devices
 
@@ -174,13 +175,7 @@ class CudaApi:
 
     def functions(self) -> dict[str, Callable[..., Any]]:
         """Return all functions of `torch.cuda` that are simulated, by name."""
-        return (
-            self._basic()
-            | self._properties()
-            | self._streams()
-            | CudaMemory(self._runtime).functions()
-            | self._random()
-        )
+        return self._basic() | self._properties() | self._streams() | self.memory.functions() | self._random()
 
     def accelerator(self) -> dict[str, Callable[..., Any]]:
         """Return the functions of `torch.accelerator`, by name."""
@@ -217,6 +212,8 @@ def install_cuda(runtime: Runtime, launches: Launches, random: Random, patches: 
         patches.set(torch.accelerator, "Graph", AcceleratorGraph)
     _install_refused_modules(patches)
     _install_low_level(runtime, api.functions(), patches)
+    for name, function in api.memory.low_level().items():
+        patches.set(C, name, function)
     patches.set(torch.cuda, "default_generators", random.defaults)
 
 
@@ -286,7 +283,7 @@ def _low_level_set_stream(runtime: Runtime) -> Callable[..., None]:
     return set_stream
 
 
-REFUSED = """caching_allocator_alloc caching_allocator_delete caching_allocator_disabled
+REFUSED = """caching_allocator_disabled
 change_current_allocator CUDAPluggableAllocator GreenContext temperature power_draw clock_rate current_blas_handle
 current_solver_handle""".split()
 """Functions and classes of `torch.cuda` that have no meaning without a GPU."""

@@ -4,7 +4,10 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch
+
 from syncheck.sim.errors import NotSimulatedError
+from syncheck.sim.gpu_trace import storage_address
 from syncheck.sim.runtime import Runtime, active
 from syncheck.sim.virtual_gpus import TOTAL_MEMORY, VirtualDevice
 
@@ -32,6 +35,18 @@ class CudaMemory:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._gpus = runtime.gpus
+        self._raw: dict[int, torch.UntypedStorage] = {}  # allocated without a tensor, by address
+
+    def low_level(self) -> dict[str, Callable[..., Any]]:
+        """Return the C functions below those that are torch's own, by name."""
+        return {
+            "_cuda_emptyCache": self._empty_cache,
+            "_cuda_memoryStats": lambda device: self._virtual(device).memory.nested(),
+            "_cuda_resetPeakMemoryStats": lambda device: self._virtual(device).memory.reset_peak(),
+            "_cuda_resetAccumulatedMemoryStats": lambda device: self._virtual(device).memory.reset_accumulated(),
+            "_cuda_cudaCachingAllocator_raw_alloc": self._allocate,
+            "_cuda_cudaCachingAllocator_raw_delete": self._release,
+        }
 
     def functions(self) -> dict[str, Callable[..., Any]]:
         """Return the functions, by name."""
@@ -39,17 +54,16 @@ class CudaMemory:
 
     def _figures(self) -> dict[str, Callable[..., Any]]:
         def allocated(device: Any = None) -> int:
-            return self._virtual(device).allocated
+            return self._virtual(device).memory.current
 
         def peak(device: Any = None) -> int:
-            return self._virtual(device).peak
+            return self._virtual(device).memory.peak
 
         def free_and_total(device: Any = None) -> tuple[int, int]:
-            return TOTAL_MEMORY - self._virtual(device).allocated, TOTAL_MEMORY
+            return TOTAL_MEMORY - self._virtual(device).memory.current, TOTAL_MEMORY
 
         def reset_peak(device: Any = None) -> None:
-            virtual = self._virtual(device)
-            virtual.peak = virtual.allocated
+            self._virtual(device).memory.reset_peak()
 
         return {
             "memory_allocated": allocated,
@@ -61,23 +75,21 @@ class CudaMemory:
             "mem_get_info": free_and_total,
             "device_memory_used": allocated,
             "memory_usage": lambda *_, **__: 0,
-            "memory_stats": self._stats,
-            "memory_stats_as_nested_dict": self._nested_stats,
+            "memory_stats_as_nested_dict": lambda device=None: self._virtual(device).memory.nested(),
             "host_memory_stats": dict,
             "host_memory_stats_as_nested_dict": dict,
-            "memory_summary": self._summary,
             "memory_snapshot": lambda *_, **__: [],
             "reset_peak_memory_stats": reset_peak,
             "reset_max_memory_allocated": reset_peak,
             "reset_max_memory_cached": reset_peak,
-            "reset_accumulated_memory_stats": reset_peak,
+            "reset_accumulated_memory_stats": lambda device=None: self._virtual(device).memory.reset_accumulated(),
         }
 
     def _settings(self) -> dict[str, Callable[..., Any]]:
         return {
             "reset_peak_host_memory_stats": lambda: None,
             "reset_accumulated_host_memory_stats": lambda: None,
-            "empty_cache": lambda: None,
+            "empty_cache": self._empty_cache,
             "set_per_process_memory_fraction": self._set_fraction,
             "get_per_process_memory_fraction": lambda device=None: self._virtual(device).fraction,
             "caching_allocator_enable": _keep_caching,
@@ -103,33 +115,25 @@ class CudaMemory:
             raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
         self._virtual(device).fraction = fraction
 
-    def _nested_stats(self, device: Any = None) -> dict[str, Any]:
-        virtual = self._virtual(device)
-        size = {"current": virtual.allocated, "peak": virtual.peak, "allocated": virtual.peak, "freed": 0}
-        counts = {
-            "current": virtual.allocations,
-            "peak": virtual.allocations,
-            "allocated": virtual.allocations,
-            "freed": 0,
-        }
-        names = "allocated_bytes reserved_bytes active_bytes requested_bytes inactive_split_bytes".split()
-        stats: dict[str, Any] = {name: {"all": dict(size)} for name in names}
-        stats |= {name: {"all": dict(counts)} for name in ("allocation", "segment", "active", "inactive_split")}
-        return stats | {"num_alloc_retries": 0, "num_ooms": 0, "num_sync_all_streams": 0}
+    def _empty_cache(self) -> None:
+        """There is no cache; the call is counted, once for each GPU."""
+        for device in self._gpus.devices:
+            device.memory.n_emptied += 1
 
-    def _stats(self, device: Any = None) -> dict[str, int]:
-        flat: dict[str, int] = {}
-        for name, value in self._nested_stats(device).items():
-            if isinstance(value, dict):
-                flat |= {f"{name}.all.{key}": number for key, number in value["all"].items()}
-            else:
-                flat[name] = value
-        return flat
+    def _allocate(self, size: int, stream: int) -> int:
+        """Allocate memory that no tensor has; return its address."""
+        gpus, runtime = self._gpus, self._runtime
+        device, site = gpus.thread.device, gpus.site()
+        with gpus.entered(gpus.external_stream(device, stream, site), site):
+            storage = torch.UntypedStorage(size)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+            runtime.memory.tag(storage, device, site)
+        address = storage_address(storage)
+        self._raw[address] = storage
+        return address
 
-    def _summary(self, device: Any = None, abbreviated: bool = False) -> str:
-        del abbreviated
-        virtual = self._virtual(device)
-        return f"Simulated GPU {virtual.index}: {virtual.allocated} bytes allocated, {virtual.peak} at most"
+    def _release(self, address: int) -> None:
+        if self._raw.pop(address, None) is None:
+            raise RuntimeError(f"invalid device pointer: {address:#x}")
 
     @contextlib.contextmanager
     def _use_mem_pool(self, pool: MemPool, device: Any = None) -> Iterator[None]:

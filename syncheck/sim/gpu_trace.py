@@ -10,7 +10,8 @@ from torch.cuda import _gpu_trace
 from syncheck.hb.ids import EventId, StreamId
 from syncheck.sim.virtual_gpus import VirtualGpus
 
-_address_of = torch.UntypedStorage.data_ptr  # as it is before a run replaces it: nothing is handed out here
+storage_address = torch.UntypedStorage.data_ptr
+"""Return the address of a storage: as it is before a run replaces it, which hands nothing out."""
 
 
 def event_handle(event: EventId) -> int:
@@ -53,7 +54,7 @@ class GpuTrace:
         """A GPU's memory was allocated; return its address, 0 where no callback was called."""
         if not self._is_active or not storage.nbytes():
             return 0
-        address = _address_of(storage)
+        address = storage_address(storage)
         _gpu_trace.MemoryAllocationCallbacks.fire_callbacks(address)
         return address
 

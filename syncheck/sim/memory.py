@@ -114,14 +114,8 @@ class Memory:
         if allocation.device != HOST_DEVICE:
             home = gpus.current_stream(allocation.device)
             pool = gpus.thread.pools.get(allocation.device, 0)
-            self._count(allocation.device, allocation.n_bytes)
+            gpus.devices[allocation.device].memory.allocate(allocation.n_bytes)
         gpus.monitor.allocate(allocation.ident, home, allocation.n_bytes, pool, site)
-
-    def _count(self, device: int, n_bytes: int) -> None:
-        virtual = self._gpus.devices[device]
-        virtual.allocated += n_bytes
-        virtual.peak = max(virtual.peak, virtual.allocated)
-        virtual.allocations += n_bytes > 0
 
     def _storage_died(self, reference: "_StorageRef") -> None:
         # May run at any moment and in any thread, also inside the monitor: only note it here.
@@ -141,7 +135,7 @@ class Memory:
             while self._freed:
                 ident, device, n_bytes, site = self._freed.popleft()
                 if device != HOST_DEVICE:
-                    self._gpus.devices[device].allocated -= n_bytes
+                    self._gpus.devices[device].memory.free(n_bytes)
                 self._gpus.monitor.free(ident, site)
 
     def forget_frees(self) -> None:
@@ -181,7 +175,7 @@ class Memory:
         self.flush()
         self._gpus.monitor.free(allocation.ident, site)
         if allocation.device != HOST_DEVICE:
-            self._gpus.devices[allocation.device].allocated -= allocation.n_bytes
+            self._gpus.devices[allocation.device].memory.free(allocation.n_bytes)
 
     def _restart(self, allocation: Allocation, site: SiteId) -> None:
         allocation.ident = self._gpus.next_allocation()

@@ -26,7 +26,6 @@ WITHOUT_EFFECT: dict[str, Any] = {
     "_cuda_getMemoryMetadata": "",
     "_cuda_attach_out_of_memory_observer": None,
     "_cuda_init": None,
-    "_cuda_emptyCache": None,
     "_cuda_ipc_collect": None,
     "_cuda_getCompiledVersion": 12080,
     "_cuda_hasPrimaryContext": True,

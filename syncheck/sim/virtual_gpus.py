@@ -16,6 +16,7 @@ from syncheck.instrument.locked_monitor import LockedMonitor
 from syncheck.sanitizer.monitor import Monitor, Sites
 from syncheck.semantics.threads import ThreadState, context_of, take_lost_stream
 from syncheck.sim.guarded_monitor import GuardedMonitor
+from syncheck.sim.memory_counters import MemoryCounters
 
 POOL_SIZE = 32
 """Streams a priority and device; further ones are handed out round-robin.
@@ -52,6 +53,7 @@ class VirtualDevice:
 
     Attributes:
         pools: priority -> streams handed out so far.
+        memory: what is allocated.
         fraction: the part of its memory that the program may use.
     """
 
@@ -59,14 +61,12 @@ class VirtualDevice:
     default_stream: StreamId
     pools: dict[int, list[StreamId]] = field(default_factory=lambda: defaultdict(list))
     handed_out: Counter[int] = field(default_factory=Counter)
-    allocated: int = 0
-    peak: int = 0
-    allocations: int = 0
+    memory: MemoryCounters = field(default_factory=MemoryCounters)
     fraction: float = 1.0
 
     def has_room(self, n_bytes: int) -> bool:
         """Return whether so much memory can be allocated."""
-        return self.allocated + n_bytes <= self.fraction * TOTAL_MEMORY
+        return self.memory.current + n_bytes <= self.fraction * TOTAL_MEMORY
 
 
 class VirtualGpus:

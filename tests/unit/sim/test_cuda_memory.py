@@ -24,7 +24,29 @@ def test_statistics_are_nested_or_flat(gpu):
     x = torch.empty(1024, device="cuda")
     assert torch.cuda.memory_stats()["allocated_bytes.all.current"] == x.nbytes
     assert torch.cuda.memory_stats_as_nested_dict()["allocation"]["all"]["current"] == 1
-    assert "4096 bytes allocated" in torch.cuda.memory_summary()
+    assert torch.cuda.memory_stats()["requested_bytes.small_pool.current"] == x.nbytes
+    assert "4096 B" in torch.cuda.memory_summary()
+
+
+def test_memory_comes_in_multiples_of_512_bytes(gpu):
+    x = torch.empty(1, device="cuda")
+    assert torch.cuda.memory_allocated() == torch.cuda.memory_reserved() == 512
+    del x
+    assert torch.cuda.memory_allocated() == 0
+    torch.cuda.reset_accumulated_memory_stats()
+    assert torch.cuda.memory_stats()["allocation.all.allocated"] == 0
+
+
+def test_memory_that_no_tensor_has_is_counted(gpu):
+    side = torch.cuda.Stream()
+    with gpu.calling() as calls:
+        address = torch.cuda.caching_allocator_alloc(1000, stream=side)
+        assert torch.cuda.memory_allocated() == 1024
+        torch.cuda.caching_allocator_delete(address)
+    assert calls == ["allocate 1 on s1", "free 1"]
+    assert torch.cuda.memory_allocated() == 0
+    with pytest.raises(RuntimeError, match="invalid device pointer"):
+        torch.cuda.caching_allocator_delete(address)
 
 
 def test_a_pool_holds_what_is_allocated_in_its_block(gpu):
@@ -46,5 +68,6 @@ def test_an_allocator_of_its_own_is_not_simulated(gpu):
 
 def test_what_frees_caches_does_nothing(gpu):
     assert gpu.calls_of(torch.cuda.empty_cache) == []
+    assert torch.cuda.memory_stats()["num_sync_all_streams"] == 1
     assert torch.cuda.get_allocator_backend() == "native"
     assert torch.cuda.graph_pool_handle() != torch.cuda.graph_pool_handle()

@@ -68,16 +68,16 @@ def test_memory_is_counted_by_device(memory):
     x, y = torch.ones(4), torch.ones(8)
     memory.tag(x.untyped_storage(), 0, 0)
     memory.tag(y.untyped_storage(), 0, 0)
-    assert (device.allocated, device.peak, device.allocations) == (48, 48, 2)
+    assert (device.memory.current, device.memory.peak) == (1024, 1024)
     del y
     memory.flush()
     z = torch.ones(2)
     memory.tag(z.untyped_storage(), 0, 0)
-    assert (device.allocated, device.peak, device.allocations) == (24, 48, 3)
+    assert (device.memory.current, device.memory.peak) == (1024, 1024)
 
 
 def test_a_device_may_be_full(memory):
-    memory._gpus.devices[0].allocated = TOTAL_MEMORY
+    memory._gpus.devices[0].memory.allocate(TOTAL_MEMORY)
     with pytest.raises(torch.OutOfMemoryError, match="Tried to allocate 16 bytes"):
         memory.tag(torch.ones(4).untyped_storage(), 0, 0)
 
