@@ -76,7 +76,7 @@ class Simulator:
         self.launches = launches = Launches(runtime, backward)
         self.random = random = Random(n_devices)
         self.placement = placement = Placement(runtime, backward)
-        compute = Compute(random)
+        compute = Compute(random, runtime.memory)
         self.recorder = recorder = GraphRecorder(runtime, compute)
         self.copies = copies = Copies(runtime, backward, launches, placement, recorder)
         self.distributed = distributed = Distributed(runtime, backward, launches)

@@ -8,15 +8,17 @@ from typing import Any
 import torch
 
 from syncheck.instrument.plan import Plan, tensors_in
-from syncheck.sim.errors import NotSimulatedError, out_of_memory
+from syncheck.sim.errors import NotSimulatedError
+from syncheck.sim.memory import Memory
 from syncheck.sim.random import DeviceGenerator, Random, device_generator, keep_generators
 
 
 class Compute:
     """Computes operators on the CPU."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, memory: Memory) -> None:
         self._random = random
+        self._memory = memory
 
     def run(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int) -> Any:
         """Compute an operator; a random one without a generator draws from the device's own.
@@ -38,7 +40,7 @@ class Compute:
             size = re.search(r"can't allocate memory: you tried to allocate (\d+) bytes", str(error))
             if size is None:
                 raise
-            raise out_of_memory(device, int(size[1])) from error
+            raise self._memory.refused(device, int(size[1])) from error
 
     def _drawing(
         self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int

@@ -12,7 +12,8 @@ from syncheck.hb.ids import LookedUp
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import C
 from syncheck.sim.cuda_memory import CudaMemory, MemPool
-from syncheck.sim.device_properties import NAME, DeviceProperties
+from syncheck.sim.cudart import install_cudart
+from syncheck.sim.device_properties import NAME, device_properties
 from syncheck.sim.errors import refuse
 from syncheck.sim.events import CudaEvent, SimulatedEvent
 from syncheck.sim.graphs import AcceleratorGraph, CUDAGraph
@@ -77,7 +78,7 @@ class CudaApi:
         return {
             "get_device_name": lambda device=None: NAME,
             "get_device_capability": lambda device=None: (9, 0),
-            "get_device_properties": lambda device=None: DeviceProperties(runtime.index_of(device)),
+            "get_device_properties": lambda device=None: device_properties(runtime.index_of(device)),
             "can_device_access_peer": self._peers,
             "get_arch_list": lambda: ["sm_90"],
             "get_gencode_flags": lambda: "",
@@ -86,7 +87,6 @@ class CudaApi:
             "get_sync_debug_mode": lambda: int(runtime.sync_debug.level),
             "set_sync_debug_mode": runtime.sync_debug.choose,
             "utilization": lambda *_, **__: 0,
-            "check_error": lambda res: None,
             "is_current_stream_capturing": lambda: gpus.monitor.capturing(gpus.current_stream(gpus.thread.device)),
         }
 
@@ -188,6 +188,7 @@ class CudaApi:
             "set_device_index": functions["set_device"],
             "set_device_idx": functions["set_device"],
             "get_memory_info": functions["mem_get_info"],
+            "memory_stats": torch.cuda.memory_stats,
             "empty_host_cache": lambda: None,
             "get_device_capability": lambda device=None: {"supported_dtypes": set(_DTYPES)},
         }
@@ -211,6 +212,7 @@ def install_cuda(runtime: Runtime, launches: Launches, random: Random, patches: 
     if hasattr(torch.accelerator, "Graph"):  # since torch 2.13
         patches.set(torch.accelerator, "Graph", AcceleratorGraph)
     _install_refused_modules(patches)
+    install_cudart(runtime, patches)
     _install_low_level(runtime, api.functions(), patches)
     for name, function in api.memory.low_level().items():
         patches.set(C, name, function)

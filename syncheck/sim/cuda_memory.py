@@ -40,6 +40,7 @@ class CudaMemory:
     def low_level(self) -> dict[str, Callable[..., Any]]:
         """Return the C functions below those that are torch's own, by name."""
         return {
+            "_cuda_attach_out_of_memory_observer": self._runtime.memory.observers.append,
             "_cuda_emptyCache": self._empty_cache,
             "_cuda_memoryStats": lambda device: self._virtual(device).memory.nested(),
             "_cuda_resetPeakMemoryStats": lambda device: self._virtual(device).memory.reset_peak(),

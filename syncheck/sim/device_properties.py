@@ -1,6 +1,7 @@
 """What `torch.cuda` says of a virtual device."""
 
 import uuid
+from functools import cache
 
 from syncheck.sim.virtual_gpus import TOTAL_MEMORY
 
@@ -34,3 +35,9 @@ class DeviceProperties:
         return (
             f"_CudaDeviceProperties(name='{NAME}', major=9, minor=0, total_memory={size}MB, multi_processor_count=132)"
         )
+
+
+@cache
+def device_properties(index: int) -> DeviceProperties:
+    """Return what `torch.cuda.get_device_properties` returns of a device: always the same object."""
+    return DeviceProperties(index)

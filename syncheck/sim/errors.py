@@ -48,13 +48,24 @@ def misplaced_index(device: str) -> RuntimeError:
     return RuntimeError(f"indices should be either on cpu or on the same device as the indexed tensor ({device})")
 
 
-def out_of_memory(device: int, n_bytes: int) -> torch.OutOfMemoryError:
+def out_of_memory(device: int, n_bytes: int, in_use: int, total: int) -> torch.OutOfMemoryError:
     """Return torch's error for memory that a device does not have.
 
     Source:
-        c10/cuda/CUDACachingAllocator.cpp, `malloc`.
+        c10/cuda/CUDACachingAllocator.cpp, `malloc` and `format_size`.
     """
-    return torch.OutOfMemoryError(f"CUDA out of memory. Tried to allocate {n_bytes} bytes. GPU {device} is simulated.")
+    return torch.OutOfMemoryError(
+        f"CUDA out of memory. Tried to allocate {_size(n_bytes)}. GPU {device} has a total capacity of {_size(total)} "
+        f"of which {_size(total - in_use)} is free. Of the allocated memory {_size(in_use)} is allocated by PyTorch. "
+        "This GPU is simulated: it has the host's memory, and no more."
+    )
+
+
+def _size(n_bytes: int) -> str:
+    for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if n_bytes > unit:
+            return f"{n_bytes / unit:.2f} {name}"
+    return f"{n_bytes} bytes"
 
 
 def cuda_error(text: str) -> RuntimeError:

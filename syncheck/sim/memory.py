@@ -3,6 +3,7 @@
 import weakref
 import zlib
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +15,9 @@ from syncheck.instrument.plan import dtype_name
 from syncheck.instrument.torch_internals import functorch, sparse_parts, storage_key
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim.errors import NotSimulatedError, out_of_memory
-from syncheck.sim.gpu_trace import GpuTrace
+from syncheck.sim.gpu_trace import GpuTrace, storage_address
 from syncheck.sim.rows import Block
-from syncheck.sim.virtual_gpus import VirtualGpus
+from syncheck.sim.virtual_gpus import TOTAL_MEMORY, VirtualGpus
 
 
 @dataclass(slots=True)
@@ -58,6 +59,8 @@ class Memory:
         self._views: dict[tuple[Any, ...], ViewId] = {}
         self._freed: deque[tuple[AllocationId, int, int, SiteId]] = deque()  # (id, device, bytes, where)
         self._exported: set[int] = set()
+        self._registered: dict[int, int] = {}  # host memory that the program has pinned itself: address -> bytes
+        self.observers: list[Callable[[int, int, int, int], None]] = []  # called before memory is refused
 
     def of(self, tensor: torch.Tensor) -> Allocation | None:
         """Return a tensor's tag; None for plain host memory and for tensors without storage."""
@@ -65,7 +68,35 @@ class Memory:
             tag = self._tags.get(storage_key(tensor.untyped_storage()))
         except (NotImplementedError, RuntimeError):
             return self._of_wrapped(tensor)
-        return None if tag is None else tag[0]
+        if tag is None:
+            return self._of_registered(tensor.untyped_storage()) if self._registered else None
+        return tag[0]
+
+    def _of_registered(self, storage: torch.UntypedStorage) -> Allocation | None:
+        """Return the tag of a storage in memory that the program has pinned itself; None elsewhere."""
+        address = storage_address(storage)
+        if any(start <= address < start + size for start, size in self._registered.items()):
+            return self.tag(storage, HOST_DEVICE, UNKNOWN_SITE, pinned=True)
+        return None
+
+    def register_host(self, address: int, size: int) -> bool:
+        """Pin host memory that is there; return whether it was not pinned so before."""
+        is_new = address not in self._registered
+        self._registered.setdefault(address, size)
+        return is_new
+
+    def unregister_host(self, address: int) -> bool:
+        """Let host memory that was pinned so be pageable again; return whether there was any."""
+        size = self._registered.pop(address, None)
+        if size is None:
+            return False
+        for key, (allocation, reference) in list(self._tags.items()):
+            storage = reference()
+            if storage is not None and allocation.pinned and address <= storage_address(storage) < address + size:
+                with self._gpus.lock:
+                    del self._tags[key]
+                    self._end(allocation, UNKNOWN_SITE)
+        return True
 
     def _of_wrapped(self, tensor: torch.Tensor) -> Allocation | None:
         """Return the tag below a wrapper of `torch.func`, or of the tensors that one holds."""
@@ -93,7 +124,7 @@ class Memory:
         with self._gpus.lock:
             self.flush()
             if device != HOST_DEVICE and not self._gpus.devices[device].has_room(storage.nbytes()):
-                raise out_of_memory(device, storage.nbytes())
+                raise self.refused(device, storage.nbytes())
             key = storage_key(storage)
             allocation = Allocation(self._gpus.next_allocation(), device, storage.nbytes(), pinned)
             reference = _StorageRef(storage, self._storage_died)
@@ -103,6 +134,19 @@ class Memory:
         if device != HOST_DEVICE:
             allocation.address = self._gpu_trace.allocated(storage)
         return allocation
+
+    def refused(self, device: int, n_bytes: int) -> torch.OutOfMemoryError:
+        """Return torch's error for memory that there is not; the program's observers are called first.
+
+        Source:
+            c10/cuda/CUDACachingAllocator.cpp, `malloc`.
+        """
+        virtual = self._gpus.devices[device]
+        virtual.memory.n_refused += 1
+        in_use = virtual.memory.current
+        for observe in self.observers:
+            observe(device, n_bytes, in_use, TOTAL_MEMORY - in_use)
+        return out_of_memory(device, n_bytes, in_use, TOTAL_MEMORY)
 
     def tag_pinned(self, storage: torch.UntypedStorage) -> None:
         """Place a new storage in pinned host memory."""

@@ -24,7 +24,6 @@ WITHOUT_EFFECT: dict[str, Any] = {
     "_cuda_getCublasLtWorkspaceSize": 0,
     "_cuda_setMemoryMetadata": None,
     "_cuda_getMemoryMetadata": "",
-    "_cuda_attach_out_of_memory_observer": None,
     "_cuda_init": None,
     "_cuda_ipc_collect": None,
     "_cuda_getCompiledVersion": 12080,

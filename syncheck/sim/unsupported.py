@@ -189,7 +189,6 @@ def _install_profiler(patches: Patches) -> None:
     patches.set(old, "__init__", initialize_old)
     patches.set(torch.cuda.profiler, "start", lambda: None)
     patches.set(torch.cuda.profiler, "stop", lambda: None)
-    patches.set(torch.cuda, "cudart", _cuda_runtime)
 
 
 def _install_nvtx(patches: Patches) -> None:
@@ -199,26 +198,3 @@ def _install_nvtx(patches: Patches) -> None:
         for name in ("rangePushA", "rangePop", "rangeStartA", "rangeEnd", "markA", "deviceRangeStart", "deviceRangeEnd")
     }
     patches.set(torch.cuda.nvtx, "_nvtx", SimpleNamespace(**silent))
-
-
-def _cuda_runtime() -> Any:
-    return _CudaRuntime()
-
-
-class _CudaRuntime:
-    """What `torch.cuda.cudart()` returns: the profiler can be switched, all else is not simulated."""
-
-    cudaError = SimpleNamespace(success=0)  # noqa: N815  torch's name
-
-    def cudaProfilerStart(self) -> int:  # noqa: N802  torch's name
-        """There is no profiler to start."""
-        return 0
-
-    def cudaProfilerStop(self) -> int:  # noqa: N802  torch's name
-        """There is no profiler to stop."""
-        return 0
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return refuse(f"torch.cuda.cudart().{name}()")

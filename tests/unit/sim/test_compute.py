@@ -6,7 +6,11 @@ import torch
 from syncheck.instrument.plan import plan_of
 from syncheck.sim.compute import Compute
 from syncheck.sim.errors import NotSimulatedError
+from syncheck.sim.gpu_trace import GpuTrace
+from syncheck.sim.memory import Memory
+from syncheck.sim.null_monitor import NoSites, NullMonitor
 from syncheck.sim.random import Random
+from syncheck.sim.virtual_gpus import VirtualGpus
 
 
 @pytest.fixture
@@ -16,7 +20,8 @@ def random():
 
 @pytest.fixture
 def compute(random):
-    return Compute(random)
+    gpus = VirtualGpus(2, NullMonitor(), NoSites())
+    return Compute(random, Memory(gpus, GpuTrace(gpus)))
 
 
 def run(compute, operator, *args, device=0, **kwargs):

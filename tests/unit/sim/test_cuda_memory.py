@@ -49,6 +49,17 @@ def test_memory_that_no_tensor_has_is_counted(gpu):
         torch.cuda.caching_allocator_delete(address)
 
 
+def test_what_does_not_fit_is_shown_to_observers(gpu):
+    seen = []
+    torch._C._cuda_attach_out_of_memory_observer(lambda *figures: seen.append(figures))
+    with pytest.raises(
+        torch.OutOfMemoryError, match=r"Tried to allocate 1024.00 GiB. GPU 0 has a total capacity of 80"
+    ):
+        torch.empty(1 << 40, dtype=torch.int8, device="cuda")
+    assert seen == [(0, 1 << 40, 0, TOTAL_MEMORY)]
+    assert torch.cuda.memory_stats()["num_ooms"] == 1
+
+
 def test_a_pool_holds_what_is_allocated_in_its_block(gpu):
     pools = []
     gpu.session.allocate, allocate = lambda *call: (pools.append(call[3]), allocate(*call)), gpu.session.allocate

@@ -17,5 +17,6 @@ def test_each_device_has_its_own_identity():
 def test_programs_get_it_from_torch(gpus):
     properties = torch.cuda.get_device_properties(1)
     assert (properties.name, properties.uuid) == (NAME, DeviceProperties(1).uuid)
+    assert properties is torch.cuda.get_device_properties("cuda:1")
     assert (properties.major, properties.minor) == torch.cuda.get_device_capability()
     assert torch.cuda.get_device_name() == NAME

@@ -33,8 +33,10 @@ def test_mixed_devices_are_named_in_torchs_order(devices, text):
 
 
 def test_errors_are_of_torchs_kinds():
-    assert isinstance(out_of_memory(1, 5), torch.OutOfMemoryError)
-    assert "GPU 1" in str(out_of_memory(1, 5))
+    assert isinstance(out_of_memory(1, 5, 0, 9), torch.OutOfMemoryError)
+    text = str(out_of_memory(1, 3 << 29, 5, 80 << 30))
+    assert "Tried to allocate 1.50 GiB. GPU 1 has a total capacity of 80.00 GiB of which" in text
+    assert "5 bytes is allocated" in text
     assert isinstance(cuda_error("invalid device ordinal"), RuntimeError)
     assert "CUDA error: invalid device ordinal" in str(cuda_error("invalid device ordinal"))
     assert "(cuda:0)" in str(misplaced_index("cuda:0"))
