@@ -77,7 +77,7 @@ class Simulator:
         self.random = random = Random(n_devices)
         self.placement = placement = Placement(runtime, backward)
         compute = Compute(random, runtime.memory)
-        self.recorder = recorder = GraphRecorder(runtime, compute)
+        self.recorder = recorder = GraphRecorder(runtime, compute, launches)
         self.copies = copies = Copies(runtime, backward, launches, placement, recorder)
         self.distributed = distributed = Distributed(runtime, backward, launches)
         self.library = library = Library(LibraryCalls(runtime, launches))

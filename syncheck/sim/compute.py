@@ -65,8 +65,21 @@ class Compute:
             aten/src/ATen/cuda/CUDAGeneratorImpl.cpp, `CUDAGeneratorState::increase`.
         """
         generator = device_generator(generator_in(args, kwargs)) if plan.random and plan.has_generator else None
-        if generator is not None and not any(generator is one for one in (*self._random.defaults, *registered)):
+        if generator is not None and not any(
+            generator.state is one.state for one in (*self._random.defaults, *registered)
+        ):
             raise RuntimeError("Attempt to increase offset for a CUDA generator not in capture mode.")
+
+    def drawing_as_now(
+        self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int
+    ) -> Callable[[], AbstractContextManager[None]]:
+        """Return how to make a block in which an operator draws from the state that its generator has now."""
+        given = generator_in(args, kwargs) if plan.has_generator else None
+        generator = self._random.generator(device) if given is None else device_generator(given)
+        if not plan.random or generator is None:
+            return nullcontext
+        state = generator.state
+        return lambda: generator.using(state)
 
     def with_generator(
         self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int

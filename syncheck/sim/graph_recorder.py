@@ -2,18 +2,20 @@
 
 import weakref
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_map
 
-from syncheck.hb.ids import GraphId, StreamId
+from syncheck.hb.ids import Accesses, GraphId, StreamId
 from syncheck.instrument.plan import Argument, Plan, tensors_in
 from syncheck.instrument.torch_internals import BelowAutograd, storage_key
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim.compute import Compute
 from syncheck.sim.errors import cuda_error
+from syncheck.sim.launches import Launches
 from syncheck.sim.random import DeviceGenerator
 from syncheck.sim.runtime import Runtime
 
@@ -22,9 +24,15 @@ TensorArguments = list[tuple[torch.Tensor, Argument]]
 
 @dataclass(frozen=True, slots=True)
 class _Outside:
-    """A tensor that the graph uses and does not own: it keeps the address, not the memory."""
+    """A tensor that the graph uses and does not own: it keeps the address, not the memory.
+
+    Attributes:
+        lost: what stands for memory that was freed, by its weak reference: the same for all tensors that were there.
+    """
 
     storage: "weakref.ref[torch.UntypedStorage]"
+    n_bytes: int
+    lost: dict[int, torch.UntypedStorage]
     dtype: torch.dtype
     offset: int
     size: tuple[int, ...]
@@ -34,7 +42,9 @@ class _Outside:
         """Return the tensor; other memory in its place if it was freed, as a GPU would go on with whatever is there."""
         storage = self.storage()
         if storage is None:
-            return torch.zeros(self.size, dtype=self.dtype)
+            storage = self.lost.get(id(self.storage))
+        if storage is None:
+            storage = self.lost[id(self.storage)] = torch.zeros(self.n_bytes, dtype=torch.uint8).untyped_storage()
         return torch.empty(0, dtype=self.dtype).set_(storage, self.offset, self.size, self.stride)
 
 
@@ -45,6 +55,8 @@ class Tape:
     Attributes:
         generators: those of random numbers that the program has registered with the graph.
         put_generators_back: gives all generators the state that they had before the capture.
+        lost: what stands for memory outside the graph that was freed.
+        n_launches: what was launched on captured streams.
     """
 
     ident: GraphId
@@ -55,13 +67,16 @@ class Tape:
     is_valid: bool = True
     generators: list[DeviceGenerator] = field(default_factory=list)
     put_generators_back: Callable[[], None] = lambda: None
+    lost: dict[int, torch.UntypedStorage] = field(default_factory=dict)
+    n_launches: int = 0
 
 
 class GraphRecorder:
     """Records the capture in progress."""
 
-    def __init__(self, runtime: Runtime, compute: Compute) -> None:
+    def __init__(self, runtime: Runtime, compute: Compute, launches: Launches) -> None:
         self._runtime = runtime
+        self._launches = launches
         self._compute = compute
         self._tape: Tape | None = None
         runtime.on_refused_capture.append(self._invalidate)
@@ -73,6 +88,7 @@ class GraphRecorder:
         self._tape = tape
         tape.put_generators_back = self._compute.keep_generators()
         self._runtime.is_capturing = True
+        self._launches.before_launch.append(self._count)
 
     def end(self) -> Tape:
         """Stop recording; what the operators did to memory outside the graph is undone: a capture runs nothing.
@@ -83,6 +99,7 @@ class GraphRecorder:
         assert tape is not None
         self._tape = None
         self._runtime.is_capturing = False
+        self._launches.before_launch.remove(self._count)
         with self._runtime.unmonitored():
             for storage, saved in tape.before.values():
                 if storage.nbytes() == saved.nbytes():
@@ -90,6 +107,12 @@ class GraphRecorder:
         tape.before.clear()
         tape.put_generators_back()
         return tape
+
+    def _count(self, stream: StreamId, accesses: Accesses) -> None:
+        """Something is about to be launched."""
+        del accesses
+        if self._tape is not None and self._runtime.gpus.monitor.capturing(stream):
+            self._tape.n_launches += 1
 
     def _invalidate(self) -> None:
         """A forbidden call was made: the capture cannot succeed any more."""
@@ -123,7 +146,8 @@ class GraphRecorder:
         if plan.touches:
             targets = [(place, self._slot(tape, t)) for place, t in enumerate(outputs) if any(t is f for f in fresh)]
             slots = tree_map(lambda value: self._slot(tape, value, copies_host=True), (args, kwargs))
-            tape.steps.append(self._step(func, plan, slots, targets, device))
+            drawing = self._compute.drawing_as_now(plan, args, kwargs, device)
+            tape.steps.append(self._step(func, plan, slots, targets, device, drawing))
         return result
 
     def _save(self, tape: Tape, tensor: torch.Tensor) -> None:
@@ -147,18 +171,23 @@ class GraphRecorder:
             storage = value.untyped_storage()
             if storage_key(storage) in tape.owned:
                 return value.detach()
-            return _Outside(
-                weakref.ref(storage), value.dtype, int(value.storage_offset()), tuple(value.shape), value.stride()
-            )
+            place = (value.dtype, int(value.storage_offset()), tuple(value.shape), value.stride())
+            return _Outside(weakref.ref(storage), storage.nbytes(), tape.lost, *place)
 
     def _step(
-        self, func: Any, plan: Plan, slots: Any, targets: list[tuple[int, torch.Tensor]], device: int
+        self,
+        func: Any,
+        plan: Plan,
+        slots: Any,
+        targets: list[tuple[int, torch.Tensor]],
+        device: int,
+        drawing: Callable[[], AbstractContextManager[None]],
     ) -> Callable[[], None]:
         has_grad = torch.is_grad_enabled()  # an LSTM keeps what its backward pass needs only where that is so
 
         def step() -> None:
             args, kwargs = tree_map(lambda v: v.tensor() if isinstance(v, _Outside) else v, slots)
-            with torch.set_grad_enabled(has_grad), BelowAutograd():
+            with torch.set_grad_enabled(has_grad), BelowAutograd(), drawing():
                 results = tensors_in(self._compute.run(func, plan, args, kwargs, device))
             for place, target in targets:
                 target.copy_(results[place])

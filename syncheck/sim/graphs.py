@@ -1,11 +1,16 @@
 """`torch.cuda.CUDAGraph` and `torch.accelerator.Graph` for virtual devices."""
 
+import warnings
 from typing import Any, ClassVar
 
 from syncheck.sim.errors import NotSimulatedError, cuda_error
 from syncheck.sim.graph_recorder import GraphRecorder, Tape
 from syncheck.sim.random import DeviceGenerator
 from syncheck.sim.runtime import active
+
+_EMPTY = (
+    "The CUDA Graph is empty. This usually means that the graph was attempted to be captured on wrong device or stream."
+)
 
 
 class CUDAGraph:
@@ -60,7 +65,8 @@ class CUDAGraph:
         """End the capture.
 
         Source:
-            CUDA Runtime API: cudaErrorStreamCaptureUnjoined (904), cudaErrorStreamCaptureInvalidated (901).
+            CUDA Runtime API: cudaErrorStreamCaptureUnjoined (904), cudaErrorStreamCaptureInvalidated (901);
+            aten/src/ATen/cuda/CUDAGraph.cpp, `capture_end`: the warning.
         """
         runtime = self._runtime
         runtime.enter()
@@ -72,6 +78,8 @@ class CUDAGraph:
             raise cuda_error("operation failed due to a previous error during capture")
         if unjoined:
             raise cuda_error("capturing stream has unjoined work")
+        if not tape.n_launches:
+            warnings.warn(_EMPTY, UserWarning, stacklevel=2)
         self._tape = tape
 
     def replay(self) -> None:

@@ -5,6 +5,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -21,6 +22,18 @@ _SEED = struct.Struct("<Q")
 _by_address: "weakref.WeakValueDictionary[int, DeviceGenerator]" = weakref.WeakValueDictionary()
 
 
+@dataclass(slots=True, eq=False)
+class State:
+    """The state of a generator: several may share one, and one may switch between several.
+
+    Source:
+        aten/src/ATen/cuda/CUDAGeneratorImpl.h, `CUDAGeneratorState`.
+    """
+
+    seed: int = 67280421310721  # c10/core/GeneratorImpl.h, `default_rng_seed_val`
+    offset: int = 0
+
+
 class DeviceGenerator(RawGenerator):
     """A CPU generator that says it is on a virtual device, and whose state is that of a GPU's: a seed and an offset.
 
@@ -30,9 +43,8 @@ class DeviceGenerator(RawGenerator):
         aten/src/ATen/cuda/CUDAGeneratorImpl.cpp: `get_state`, `set_state`, `set_offset`, `philox_cuda_state`.
     """
 
-    device_index = 0
-    _own_seed = 0
-    _offset = 0
+    device_index: int
+    state: State
 
     @property
     def device(self) -> torch.device:  # type: ignore[override]  # read-only in C as well
@@ -41,33 +53,35 @@ class DeviceGenerator(RawGenerator):
 
     def manual_seed(self, seed: int) -> "DeviceGenerator":
         """Begin the numbers of a seed."""
-        self._own_seed, self._offset = int(seed) & _MASK, 0
+        self.state.seed, self.state.offset = int(seed) & _MASK, 0
         return self
 
     def seed(self) -> int:
         """Begin the numbers of a new seed; return it."""
         self.manual_seed(RawGenerator.seed(self))
-        return self._own_seed
+        return self.state.seed
 
     def initial_seed(self) -> int:
         """Return the seed."""
-        return self._own_seed
+        return self.state.seed
 
     def get_offset(self) -> int:
         """Return how far the numbers of the seed are used up."""
-        return self._offset
+        return self.state.offset
 
     def set_offset(self, offset: int) -> "DeviceGenerator":
         """Go to a place among the numbers of the seed."""
         if offset % 4:
             raise RuntimeError("offset must be a multiple of 4")
-        self._offset = offset
+        self.state.offset = offset
         return self
 
     def get_state(self) -> torch.Tensor:
         """Return seed and offset, as 16 bytes."""
         with active().unmonitored():
-            return torch.frombuffer(bytearray(_STATE.pack(self._own_seed, self._offset)), dtype=torch.uint8).clone()
+            return torch.frombuffer(
+                bytearray(_STATE.pack(self.state.seed, self.state.offset)), dtype=torch.uint8
+            ).clone()
 
     def set_state(self, new_state: torch.Tensor) -> "DeviceGenerator":
         """Take over seed and offset; a seed alone begins its numbers."""
@@ -76,35 +90,40 @@ class DeviceGenerator(RawGenerator):
         data = bytes(new_state.tolist())
         if len(data) not in {_SEED.size, _STATE.size}:
             raise RuntimeError("RNG state is wrong size")
-        self._own_seed, self._offset = _STATE.unpack(data) if len(data) == _STATE.size else (*_SEED.unpack(data), 0)
+        seed, offset = _STATE.unpack(data) if len(data) == _STATE.size else (*_SEED.unpack(data), 0)
+        self.state.seed, self.state.offset = seed, offset
         return self
 
     def clone_state(self) -> "DeviceGenerator":
         """Return a generator of its own with the same state."""
-        other = make_generator(self.device_index)
-        other.take_over(self)
-        return other
+        return make_generator(self.device_index, replace(self.state))
 
     def graphsafe_get_state(self) -> "DeviceGenerator":
-        """Return a generator that keeps this state."""
-        return self.clone_state()
+        """Return a generator that shares this state."""
+        return make_generator(self.device_index, self.state)
 
     def graphsafe_set_state(self, state: "DeviceGenerator") -> "DeviceGenerator":  # type: ignore[override]  # as in C
-        """Take over the state of another generator."""
-        self.take_over(state)
+        """Share the state of another generator from here on."""
+        self.state = state.state
         return self
 
-    def take_over(self, other: "DeviceGenerator") -> None:
-        """Take over the state of another generator."""
-        self._own_seed, self._offset = other._own_seed, other._offset  # same class
+    @contextmanager
+    def using(self, state: State) -> Iterator[None]:
+        """Draw from a state in a block."""
+        own, self.state = self.state, state
+        try:
+            yield
+        finally:
+            self.state = own
 
     @contextmanager
     def drawing(self, n_numbers: int) -> Iterator[RawGenerator]:
         """Let an operator draw; `n_numbers`: how many, about."""
         with _drawing:
-            RawGenerator.manual_seed(self, _mixed(self._own_seed, self._offset))
+            state = self.state
+            RawGenerator.manual_seed(self, _mixed(state.seed, state.offset))
             yield self
-            self._offset += 4 * max(1, (n_numbers + 3) // 4)
+            state.offset += 4 * max(1, (n_numbers + 3) // 4)
 
     def __reduce__(self) -> Any:
         raise TypeError("cannot pickle a generator of a simulated GPU")
@@ -148,16 +167,13 @@ def _mixed(seed: int, offset: int) -> int:
     return mixed ^ mixed >> 31
 
 
-def make_generator(index: int) -> DeviceGenerator:
-    """Return a new generator on a virtual device.
-
-    Source:
-        c10/core/GeneratorImpl.h, `default_rng_seed_val`.
-    """
+def make_generator(index: int, state: State | None = None) -> DeviceGenerator:
+    """Return a new generator on a virtual device, with a state of its own if none is given."""
     generator = DeviceGenerator()
     generator.device_index = index
+    generator.state = state or State()
     _by_address[address_of(generator)] = generator
-    return generator.manual_seed(67280421310721)
+    return generator
 
 
 def device_generator(generator: Any) -> DeviceGenerator | None:
@@ -170,11 +186,12 @@ def device_generator(generator: Any) -> DeviceGenerator | None:
 
 def keep_generators() -> Callable[[], None]:
     """Return a function that gives all generators of virtual devices the state that they have now."""
-    kept = [(generator, generator.clone_state()) for generator in list(_by_address.values())]
+    states = {generator.state for generator in list(_by_address.values())}
+    kept = [(state, state.seed, state.offset) for state in states]
 
     def put_back() -> None:
-        for generator, state in kept:
-            generator.take_over(state)
+        for state, seed, offset in kept:
+            state.seed, state.offset = seed, offset
 
     return put_back
 

@@ -42,6 +42,27 @@ class _DeviceCopy(torch.autograd.Function):
         return back, None, None, None, None
 
 
+class _PinnedCopy(torch.autograd.Function):
+    """A copy in pinned memory; its gradient goes back as it is.
+
+    Source:
+        tools/autograd/derivatives.yaml, `_pin_memory`.
+    """
+
+    @staticmethod
+    def forward(source: torch.Tensor, shim: "TensorShim") -> Any:
+        return shim.copies.pin(source)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Nothing is needed for the way back."""
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        del ctx
+        return grads[0], None
+
+
 class TensorShim:
     """Replaces the members of torch.Tensor that know about devices."""
 
@@ -93,6 +114,14 @@ class TensorShim:
             found = device(input)
             return found.index if found.type == "cuda" else self._raw_index(input)
 
+        grad: Any = C.TensorBase.grad
+
+        def set_grad(tensor: torch.Tensor, value: Any) -> None:
+            if isinstance(value, torch.Tensor):
+                _check_gradient(device(tensor), device(value))
+            grad.__set__(tensor, value)
+
+        patches.set(torch.Tensor, "grad", property(grad.__get__, set_grad, grad.__delete__))
         patches.set(torch.Tensor, "get_device", get_device)
         patches.set(torch, "get_device", get_device)
 
@@ -142,7 +171,7 @@ class TensorShim:
             "cuda": lambda _: cuda,
             "cpu": lambda _: cpu,
             "type_as": lambda _: lambda tensor, other: tensor.to(other.device, other.dtype),
-            "pin_memory": lambda _: lambda tensor, device=None: copies.pin(tensor),
+            "pin_memory": lambda _: lambda tensor, device=None: self.pin(tensor),
             "is_pinned": lambda _: lambda tensor, device=None: copies.is_pinned(tensor),
             "record_stream": lambda _: self.record_stream,
             "copy_": lambda original: lambda tensor, *args, **kwargs: self.copy_(original, tensor, *args, **kwargs),
@@ -152,6 +181,12 @@ class TensorShim:
         lazy: Any = torch.nn.parameter.UninitializedTensorMixin  # type: ignore[attr-defined]  # torch does not export it
         allowed = [getattr(torch.Tensor, method.__name__, method) for method in lazy._allowed_methods]
         self._patches.set(lazy, "_allowed_methods", allowed)
+
+    def pin(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return a copy in pinned memory, with autograd; the tensor itself if it is there."""
+        if tensor.requires_grad and torch.is_grad_enabled() and not self.copies.is_pinned(tensor):
+            return _PinnedCopy.apply(tensor, self)  # type: ignore[no-any-return, no-untyped-call]  # as above
+        return self.copies.pin(tensor)
 
     def copy_(self, original: Any, target: torch.Tensor, src: Any, non_blocking: bool = False) -> torch.Tensor:
         """Copy into a tensor; across devices with a gradient, through a differentiable move."""
@@ -219,6 +254,25 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.devi
         device, options["dtype"] = other.device, other.dtype
     options |= dict(zip(("non_blocking", "copy", "memory_format"), rest, strict=False))
     return as_device(device), options
+
+
+def _check_gradient(own: torch.device, found: torch.device) -> None:
+    """Raise torch's error for a gradient on another device than its tensor.
+
+    Source:
+        torch/csrc/autograd/python_variable.cpp, `THPVariable_set_grad`.
+    """
+    advice = "Please ensure that the gradient and the tensor are on the same device"
+    if own.type != found.type:
+        raise RuntimeError(
+            f"attempting to assign a gradient with device type '{found.type}' to a tensor with device type "
+            f"'{own.type}'. {advice}"
+        )
+    if own != found:
+        raise RuntimeError(
+            f"attempting to assign a gradient located on device with index '{found.index}' to a tensor located on "
+            f"device with index '{own.index}'. {advice}"
+        )
 
 
 def as_device(device: Any) -> torch.device | None:

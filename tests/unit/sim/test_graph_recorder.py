@@ -47,6 +47,30 @@ def test_memory_that_is_gone_holds_anything(side):
     assert "SYN904" in side.codes()
 
 
+def test_memory_that_is_gone_is_the_same_for_all_operators_of_a_replay(side):
+    x = torch.ones(3, device="cuda")
+
+    def work(x):
+        x.fill_(2)
+        y = x + 2
+        del x
+        return y
+
+    graph = torch.cuda.CUDAGraph()
+    graph.capture_begin()
+    y = work(x)
+    graph.capture_end()
+    del x
+    graph.replay()
+    assert y.tolist() == [4, 4, 4]
+
+
+def test_a_capture_of_nothing_is_warned_of(side):
+    with pytest.warns(UserWarning, match="The CUDA Graph is empty"):
+        captured(lambda: None)
+    captured(lambda: torch.cuda._sleep(1))
+
+
 def test_a_copy_from_pinned_memory_is_run_again(side):
     h = torch.ones(3).pin_memory()
     graph, x = captured(lambda: h.to("cuda", non_blocking=True))

@@ -53,7 +53,7 @@ def test_graphs_may_share_a_pool(gpu):
     first, second = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
     assert first.pool() != second.pool()
     with torch.cuda.graph(first, pool=second.pool()):
-        pass
+        torch.ones(1, device="cuda")
     assert first.pool() == second.pool()
 
 

@@ -54,6 +54,35 @@ def test_a_generator_is_made_for_a_device(gpus):
         pickle.dumps(make_generator(0))
 
 
+def test_a_generator_switches_between_states(gpu):
+    generator = torch.Generator("cuda")
+    generator.manual_seed(0)
+    old, new = generator.graphsafe_get_state(), generator.clone_state()
+    generator.graphsafe_set_state(new)
+    torch.rand(4, device="cuda", generator=generator)
+    assert (generator.get_offset(), new.get_offset(), old.get_offset()) == (4, 4, 0)
+    generator.graphsafe_set_state(old)
+    torch.rand(8, device="cuda", generator=generator)
+    assert (generator.get_offset(), new.get_offset(), old.get_offset()) == (8, 4, 8)
+
+
+def test_a_replay_draws_from_the_states_of_its_capture(gpu):
+    generator, graph = torch.cuda.default_generators[0], torch.cuda.CUDAGraph()
+    old, new = generator.graphsafe_get_state(), generator.clone_state()
+    for state in (old, new):
+        state.manual_seed(7)
+        graph.register_generator_state(state)
+    drawn = []
+    with torch.cuda.graph(graph):
+        for state in (new, old):
+            generator.graphsafe_set_state(state)
+            drawn.append(torch.rand(4, device="cuda", generator=generator))
+    assert (old.get_offset(), new.get_offset()) == (0, 0)
+    graph.replay()
+    assert (old.get_offset(), new.get_offset()) == (4, 4)
+    assert torch.equal(*drawn)
+
+
 def test_states_are_kept_and_put_back(gpu):
     state = torch.cuda.get_rng_state()
     first = torch.rand(3, device="cuda").tolist()

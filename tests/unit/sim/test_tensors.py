@@ -53,6 +53,28 @@ def test_gradients_go_back_the_same_way(gpus):
     assert w.grad.tolist() == [5, 5, 5]
 
 
+def test_a_gradient_goes_back_through_pinning(gpu):
+    h = torch.ones(3, requires_grad=True)
+    pinned = h.pin_memory()
+    assert pinned.is_pinned()
+    (pinned * 2).sum().backward()
+    assert h.grad.tolist() == [2, 2, 2]
+    with torch.no_grad():
+        assert not h.pin_memory().requires_grad
+
+
+def test_a_gradient_is_on_the_device_of_its_tensor(gpus):
+    x = torch.ones(3, device="cuda:0", requires_grad=True)
+    for device in ("cpu", "cuda:1"):
+        with pytest.raises(RuntimeError, match="assign a gradient"):
+            x.grad = torch.ones(3, device=device)
+    x.grad = torch.ones(3, device="cuda:0")
+    assert x.grad.tolist() == [1, 1, 1]
+    x.grad = None
+    assert x.grad is None
+    del x.grad
+
+
 def test_other_devices_are_torchs_own_business(gpu):
     assert torch.ones(3, device="cuda").to("meta").device.type == "meta"
     with pytest.raises(NotImplementedError, match="meta"):
