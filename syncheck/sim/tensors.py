@@ -4,10 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 from syncheck.instrument.methods import replace_method
 from syncheck.instrument.patching import Patches
-from syncheck.instrument.torch_internals import C, nn_module, sparse_parts
+from syncheck.instrument.torch_internals import C, functorch, nn_module, sparse_parts
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim.copies import Copies
 from syncheck.sim.placement import raw_device
@@ -20,8 +21,6 @@ _WRAPPED = "_syncheck_device"
 class _DeviceCopy(torch.autograd.Function):
     """A copy to another device; its gradient goes back the same way."""
 
-    generate_vmap_rule = True
-
     @staticmethod
     def forward(source: torch.Tensor, shim: "TensorShim", target: int, non_blocking: bool, kwargs: Any) -> Any:
         return shim.copies.transfer(source, target, non_blocking=non_blocking, **kwargs)
@@ -32,6 +31,17 @@ class _DeviceCopy(torch.autograd.Function):
         source, shim = inputs[:2]
         ctx.set_materialize_grads(False)
         ctx.shim, ctx.dtype, ctx.origin = shim, source.dtype, shim.memory.device(source)
+        ctx.move = inputs[2:]
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
+        del info
+        return _DeviceCopy.apply(*args), in_dims[0]  # type: ignore[no-untyped-call]  # torch leaves it untyped
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        target, non_blocking, kwargs = ctx.move
+        return ctx.shim.move(tangents[0], target, non_blocking=non_blocking, copy=False, **kwargs)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -55,7 +65,13 @@ class _PinnedCopy(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Nothing is needed for the way back."""
+        del inputs, output
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        del ctx
+        return tangents[0]
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
@@ -137,7 +153,7 @@ class TensorShim:
             return self._convert(tensor, copy=copy, **kwargs)
         if tensor.is_sparse:
             return self._move_sparse(tensor, target, non_blocking=non_blocking, dtype=dtype)
-        if tensor.requires_grad and torch.is_grad_enabled():
+        if is_differentiated(tensor):
             return _DeviceCopy.apply(tensor, self, target, non_blocking, kwargs)  # type: ignore[no-any-return, no-untyped-call]  # torch leaves `apply` untyped
         with C.DisableTorchFunctionSubclass():
             return self.copies.transfer(tensor, target, non_blocking=non_blocking, **kwargs)
@@ -184,13 +200,13 @@ class TensorShim:
 
     def pin(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a copy in pinned memory, with autograd; the tensor itself if it is there."""
-        if tensor.requires_grad and torch.is_grad_enabled() and not self.copies.is_pinned(tensor):
+        if is_differentiated(tensor) and not self.copies.is_pinned(tensor):
             return _PinnedCopy.apply(tensor, self)  # type: ignore[no-any-return, no-untyped-call]  # as above
         return self.copies.pin(tensor)
 
     def copy_(self, original: Any, target: torch.Tensor, src: Any, non_blocking: bool = False) -> torch.Tensor:
         """Copy into a tensor; across devices with a gradient, through a differentiable move."""
-        if isinstance(src, torch.Tensor) and src.requires_grad and torch.is_grad_enabled():
+        if isinstance(src, torch.Tensor) and is_differentiated(src):
             here = self.memory.device(target)
             if here != self.memory.device(src):
                 src = self.move(src, here, non_blocking=non_blocking, copy=False)
@@ -254,6 +270,13 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.devi
         device, options["dtype"] = other.device, other.dtype
     options |= dict(zip(("non_blocking", "copy", "memory_format"), rest, strict=False))
     return as_device(device), options
+
+
+def is_differentiated(tensor: torch.Tensor) -> bool:
+    """Return whether what is made of a tensor has a gradient, or a tangent; only `torch.func` knows of its wrappers."""
+    if (tensor.requires_grad and torch.is_grad_enabled()) or functorch.is_functorch_wrapped_tensor(tensor):
+        return True
+    return forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None  # type: ignore[no-untyped-call]  # as above
 
 
 def _check_gradient(own: torch.device, found: torch.device) -> None:
