@@ -1,8 +1,8 @@
-# Everything a developer needs; both targets set up their own environment in .venv first.
+# Everything a developer needs; the targets set up their own environment in .venv first.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo check fuzz format
+.PHONY: demo check fuzz format peer
 
 demo: .venv/ready  ## check a program with a race on simulated GPUs: prints a finding
 	@$(BIN)/syncheck run --backend sim fixtures/unordered-read/bad.py || test $$? -eq 1
@@ -20,6 +20,9 @@ fuzz: .venv/ready  ## damaged traces, records, baselines, caches, settings and s
 format: .venv/ready
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
+
+peer: .venv/ready  ## PyTorch's own tests on simulated GPUs, against the list of what is expected: about 20 minutes
+	$(BIN)/python peer/run.py
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv

@@ -5,6 +5,8 @@ from typing import Any
 
 import torch
 
+_EXABYTE = 1 << 60
+
 
 class NotSimulatedError(NotImplementedError):
     """The program uses something that the simulator does not have."""
@@ -54,6 +56,8 @@ def out_of_memory(device: int, n_bytes: int, in_use: int, total: int) -> torch.O
     Source:
         c10/cuda/CUDACachingAllocator.cpp, `malloc` and `format_size`.
     """
+    if n_bytes >= _EXABYTE:
+        return torch.OutOfMemoryError("CUDA out of memory. Tried to allocate more than 1EB memory.")
     return torch.OutOfMemoryError(
         f"CUDA out of memory. Tried to allocate {_size(n_bytes)}. GPU {device} has a total capacity of {_size(total)} "
         f"of which {_size(total - in_use)} is free. Of the allocated memory {_size(in_use)} is allocated by PyTorch. "

@@ -37,6 +37,7 @@ def test_errors_are_of_torchs_kinds():
     text = str(out_of_memory(1, 3 << 29, 5, 80 << 30))
     assert "Tried to allocate 1.50 GiB. GPU 1 has a total capacity of 80.00 GiB of which" in text
     assert "5 bytes is allocated" in text
+    assert "Tried to allocate more than 1EB memory" in str(out_of_memory(1, 1 << 60, 0, 9))
     assert isinstance(cuda_error("invalid device ordinal"), RuntimeError)
     assert "CUDA error: invalid device ordinal" in str(cuda_error("invalid device ordinal"))
     assert "(cuda:0)" in str(misplaced_index("cuda:0"))

@@ -1,0 +1,91 @@
+"""What is expected of PyTorch's tests (`expected.toml`), and how that differs from what they did."""
+
+import json
+import tomllib
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass
+class Outcome:
+    """How a test ended: by itself, and which rules were reported, at a level that fails a test."""
+
+    passed: bool = False
+    skipped: bool = False
+    failed: bool = False
+    codes: set[str] = field(default_factory=set)
+    why: str = ""
+
+
+@dataclass
+class Expected:
+    """What `expected.toml` says.
+
+    Attributes:
+        suite: file -> which of its tests, as for `pytest -k`.
+        not_run: tests that are left out.
+        failing: tests that fail.
+        unsteady: tests that pass or fail.
+        found: test -> codes of the rules that it is reported for.
+    """
+
+    suite: dict[str, str]
+    not_run: set[str]
+    failing: set[str]
+    unsteady: set[str]
+    found: dict[str, set[str]]
+
+
+def read_expected(path: Path) -> Expected:
+    """Read the list; each test stands there with a reason."""
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    groups = {"not_run": set(), "fails": set(), "unsteady": set()}
+    found = defaultdict(set)
+    for entry in data["expected"]:
+        if not entry["reason"].strip():
+            raise SystemExit(f"{path}: {entry['tests']} without a reason")
+        for test in entry["tests"]:
+            if entry["outcome"] == "found":
+                found[test] |= set(entry["codes"])
+            else:
+                groups[entry["outcome"]].add(test)
+    return Expected(data["suite"], groups["not_run"], groups["fails"], groups["unsteady"], dict(found))
+
+
+def read_outcomes(path: Path) -> tuple[list[str], dict[str, Outcome]]:
+    """Return the tests that were collected, and how each ended."""
+    collected, outcomes = [], defaultdict(Outcome)
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        entry = json.loads(line)
+        if "collected" in entry:
+            collected = entry["collected"]
+            continue
+        outcome = outcomes[entry["test"]]
+        outcome.passed |= entry["passed"]
+        outcome.skipped |= entry["skipped"]
+        outcome.failed |= entry["failed"]
+        outcome.codes |= set(entry["codes"])
+        outcome.why = outcome.why or entry["why"]
+    return collected, dict(outcomes)
+
+
+def differences(expected: Expected, collected: list[str], outcomes: dict[str, Outcome]) -> list[str]:
+    """Return what is not as expected, one line each."""
+    lines = [f"{test}: did not end" for test in collected if test not in outcomes]
+    for test, outcome in outcomes.items():
+        should_fail = test in expected.failing
+        if outcome.failed and not should_fail and test not in expected.unsteady:
+            lines.append(f"{test}: fails: {outcome.why}")
+        if should_fail and not outcome.failed:
+            lines.append(f"{test}: {'is skipped' if outcome.skipped else 'passes'}, and is expected to fail")
+        wanted = expected.found.get(test, set())
+        lines += [f"{test}: is reported for {code}" for code in sorted(outcome.codes - wanted)]
+        lines += [f"{test}: is expected to be reported for {code}" for code in sorted(wanted - outcome.codes)]
+    return lines
+
+
+def unknown(expected: Expected, collected: list[str]) -> list[str]:
+    """Return what the list says of tests that there are not."""
+    named = expected.failing | expected.unsteady | set(expected.found)
+    return [f"{test}: there is no such test" for test in sorted(named - set(collected))]
