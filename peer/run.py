@@ -39,8 +39,7 @@ def main(files: list[str]) -> int:
         lines += differences(expected, collected, outcomes)
     if not files:
         lines += unknown(expected, every_collected)
-    print(*lines, sep="\n")
-    print(f"{len(lines)} not as expected" if lines else "all as expected")
+    print(*lines, f"{len(lines)} not as expected" if lines else "all as expected", sep="\n")
     return bool(lines)
 
 
