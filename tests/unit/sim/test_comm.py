@@ -4,6 +4,17 @@ import pytest
 import torch
 from torch.nn.parallel import comm
 
+from syncheck.instrument.patching import Patches
+from syncheck.sim.comm import Comm
+
+
+def test_torchs_own_functions_are_put_back(gpus):
+    patches, own = Patches(), torch._C._gather
+    Comm(gpus.runtime).install(patches)
+    assert torch._C._gather != own
+    patches.undo()
+    assert torch._C._gather == own
+
 
 def test_a_tensor_is_broadcast(gpus):
     source = torch.ones(3, device="cuda:0")

@@ -5,11 +5,15 @@ import ctypes
 import pytest
 import torch
 
+from syncheck.sim.cudart import CudaError, CudaRuntime
+
 
 def test_errors_have_texts(gpu):
     torch.cuda.check_error(0)
     with pytest.raises(torch.cuda.CudaError, match=r"out of memory \(2\)"):
         torch.cuda.check_error(2)
+    assert isinstance(torch.cuda.cudart(), CudaRuntime)
+    assert torch.cuda.cudart().cudaError(0) == CudaError.success
     assert torch.cuda.cudart().cudaGetErrorString(4711) == "unrecognized error code"
 
 

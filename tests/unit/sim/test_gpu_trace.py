@@ -6,6 +6,8 @@ import pytest
 import torch
 from torch.cuda import _gpu_trace
 
+from syncheck.sim.gpu_trace import event_handle
+
 
 @pytest.fixture
 def heard(monkeypatch):
@@ -39,7 +41,7 @@ def test_an_event_is_created_at_its_first_record(gpu, heard):
     e.wait()
     e.synchronize()
     handle = e.cuda_event
-    assert e._as_parameter_.value == handle
+    assert e._as_parameter_.value == handle == event_handle(e.ident)
     assert (heard["EventCreation"], heard["EventRecord"]) == ([(handle,)], [(handle, s.cuda_stream)] * 2)
     assert (heard["EventWait"], heard["EventSynchronization"]) == ([(handle, 0)], [(handle,)])
     del e
