@@ -48,6 +48,14 @@ gradient = model.module.weight.grad.clone()
 dist.all_reduce(gradient)
 assert torch.allclose(gradient, model.module.weight.grad * size)
 
+layers = torch.nn.Sequential(torch.nn.Conv2d(2, 3, 3), torch.nn.BatchNorm2d(3)).cuda()
+model = DistributedDataParallel(torch.nn.SyncBatchNorm.convert_sync_batchnorm(layers))
+images = torch.randn(4, 2, 8, 8, device="cuda") + rank
+model(images).square().sum().backward()
+every = [torch.zeros_like(layers[1].running_mean) for _ in range(size)]
+dist.all_gather(every, model.module[1].running_mean)
+assert torch.equal(every[0], every[-1])
+
 if size > 1:
     stage = PipelineStage(torch.nn.Linear(4, 4).cuda(), rank, size, torch.device("cuda", torch.cuda.current_device()))
     schedule = ScheduleGPipe(stage, n_microbatches=2, loss_fn=lambda a, b: (a - b).square().mean())
