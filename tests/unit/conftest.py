@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 
-from syncheck import paths
 from syncheck.cuda import devices
 from syncheck.cuda.backend import Cuda
 from syncheck.findings import Report
@@ -41,12 +40,6 @@ class Recorder:
     def launches(self) -> list[tuple[str, list[bool]]]:
         """Return operator and, of each access, whether it writes."""
         return [(call[2], [write for _, _, write in call[3]]) for call in self.named("launch")]
-
-
-@pytest.fixture(autouse=True)
-def _paths_start_at_the_working_directory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget the folder that an earlier check in this process began in."""
-    monkeypatch.setattr(paths, "_start", [])
 
 
 @pytest.fixture
