@@ -141,7 +141,7 @@ class Collector:
         for pending, _ in kept:
             self._name(pending, sites)
         return merge_equal(
-            self._word(pending, sites).counted(count) for pending, count in _one_for_each_cause(kept, sites)
+            self._word(pending, sites).counted(count) for pending, count in _one_for_each_cause(kept, sites, self.names)
         )
 
     def _word(self, pending: PendingFinding, sites: Sites) -> Finding:
@@ -182,24 +182,29 @@ class Collector:
                 self.names.seen_at.setdefault(key, {}).setdefault((line.path, line.number), name)
 
 
-def _one_for_each_cause(found: list[tuple[PendingFinding, int]], sites: Sites) -> list[tuple[PendingFinding, int]]:
+def _one_for_each_cause(
+    found: list[tuple[PendingFinding, int]], sites: Sites, names: Names
+) -> list[tuple[PendingFinding, int]]:
     """Return findings with those of one cause joined: the first place is kept, and all edits."""
     groups: dict[object, list[tuple[PendingFinding, int]]] = {}
     for pending, count in found:
         freed = sites.place(pending.freed).frame
         key = (pending.rule.code, pending.cause, freed.path, freed.line) if pending.cause else id(pending)
         groups.setdefault(key, []).append((pending, count))
-    return [_joined(group, sites) for group in groups.values()]
+    return [_joined(group, sites, names) for group in groups.values()]
 
 
-def _joined(group: list[tuple[PendingFinding, int]], sites: Sites) -> tuple[PendingFinding, int]:
-    def position(entry: tuple[PendingFinding, int]) -> tuple[int, int]:
-        frame = sites.place(entry[0].site).frame
-        return frame.line, frame.column
-
-    (first, count), *others = sorted(group, key=position)
-    if not others:
-        return first, count
+def _joined(group: list[tuple[PendingFinding, int]], sites: Sites, names: Names) -> tuple[PendingFinding, int]:
+    """Return one finding for several: one that says the same at the same place is the same, seen again."""
+    if len(group) == 1:
+        return group[0]
+    tensors: dict[tuple[int, int, str], tuple[PendingFinding, int]] = {}
+    for pending, count in group:
+        frame = sites.place(pending.site).frame
+        key = (frame.line, frame.column, names.format(pending.facts["tensor"]))
+        known, before = tensors.get(key, (pending, 0))
+        tensors[key] = known, before + count
+    (first, count), *others = (tensors[key] for key in sorted(tensors))
     fixes_of_all = [pending.fix for pending in (first, *(pending for pending, _ in others)) if pending.fix is not None]
     edits = [edit for fix in fixes_of_all for edit in fix.edits]
     fix = None if first.fix is None else first.fix._replace(edits=tuple(dict.fromkeys(edits)))

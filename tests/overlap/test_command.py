@@ -57,7 +57,7 @@ def test_a_program_that_fails_keeps_its_status(overlap):
 def test_a_program_without_a_gpu_is_an_error(overlap):
     done = overlap(PLAIN)
     assert done.returncode == 3
-    assert "no GPU operator was seen" in done.stderr
+    assert "the program launched no GPU work" in done.stderr
 
 
 def test_it_reads_a_trace_that_has_no_times(overlap, tmp_path):

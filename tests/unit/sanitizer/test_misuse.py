@@ -111,3 +111,19 @@ def test_two_tensors_that_one_line_frees_are_one_cause():
     assert both.message.startswith("`y` ")
     assert "`x` (4 float32, 16 bytes) may be reused, too" in [place.message for place in both.related]
     assert [edit.line for edit in both.fix.edits] == [20, 22]
+
+
+def test_one_tensor_at_one_place_is_one_finding_seen_again():
+    collector = new_collector()
+    names = collector.names
+    names.streams |= {1: StreamInfo(0, 0, 0), 2: StreamInfo(0, 7, 3)}
+    names.given |= dict.fromkeys([(NamedKind.ALLOCATION, 9), (NamedKind.ALLOCATION, 8)], "x")
+    names.views.append(View((4,), 4, "float32"))
+    for allocation in (9, 8):
+        use = AccessRecord(2, 4096 | 2, 5, dense(0, 16), is_write=False)
+        freed = FreedAccess(allocation, 1, use, 6, 7, 16)
+        collector.add(misuse.reuse(freed, 0, 20, (10 + allocation, 30, 40), StreamInfo(0, 7, 3)), allocation)
+    (found,) = collector.findings(Text())
+    assert found.count == 2
+    assert len(found.fix.edits) == 1
+    assert not [place for place in found.related if "too" in place.message]
