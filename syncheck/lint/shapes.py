@@ -43,12 +43,11 @@ def _pairs(source: SourceFile, kinds: Sequence[type[LintRule]]) -> Iterator[tupl
 
 
 def _visited(kind: type[LintRule], source: SourceFile, definition: Definition, states: GpuStates) -> list[Finding]:
+    rule = kind(source, definition, states)
     try:
-        tree = definition.wrapper
+        rule.look()
     except cst.ParserSyntaxError:  # syntax that this version of libcst does not know
         return []
-    rule = kind(source, definition, states)
-    tree.visit(rule)
     return rule.found
 
 

@@ -1,7 +1,9 @@
 """What a rule of shape is: a libcst visitor of one definition, which can ask what the GPUs do there."""
 
+import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from functools import cache
 from typing import ClassVar
 
 import libcst as cst
@@ -36,6 +38,10 @@ class LintRule(m.MatcherDecoratableVisitor):
         self._source = source
         self._definition = definition
         self._states = states
+
+    def look(self) -> None:
+        """Look at the definition: visit its nodes."""
+        self._definition.wrapper.visit(self)
 
     def report(
         self,
@@ -91,8 +97,33 @@ class LintRule(m.MatcherDecoratableVisitor):
 
 
 def own_nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """Yield the nodes below a node, without those of functions and classes inside it."""
-    for child in node.children:
+    """Yield the nodes below a node but those of functions and classes inside it, and but spaces and comments."""
+    for child in _children(node):
         yield child
         if not isinstance(child, cst.FunctionDef | cst.ClassDef | cst.Lambda):
             yield from own_nodes(child)
+
+
+def all_nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Yield the nodes below a node, without spaces and comments."""
+    for child in _children(node):
+        yield child
+        yield from all_nodes(child)
+
+
+_SPACES = re.compile(r"whitespace|leading_lines|trailing|lines_after|[lr]par$|header$|footer$|comma$|semicolon$")
+
+
+@cache
+def _parts(kind: type[cst.CSTNode]) -> tuple[str, ...]:
+    """Return the fields of a kind of node that can hold code."""
+    return tuple(field.name for field in fields(kind) if not _SPACES.match(field.name))
+
+
+def _children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Yield the nodes directly below a node: `node.children` takes ten times as long, because it runs a visitor."""
+    for name in _parts(type(node)):
+        part = getattr(node, name)
+        for child in part if isinstance(part, list | tuple) else (part,):
+            if isinstance(child, cst.CSTNode):
+                yield child

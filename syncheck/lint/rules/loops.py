@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
-from syncheck.lint.rules.base import LintRule, own_nodes
+from syncheck.lint.rules.base import LintRule, all_nodes, own_nodes
 
 BACKENDS = "cuda|xpu|npu|accelerator"
 """Modules of torch that have the functions of `torch.cuda`, for a regular expression."""
@@ -16,13 +16,11 @@ class LoopRule(LintRule):
 
     looks_at_classes = False
 
-    def visit_For(self, node: cst.For) -> None:
-        """Look at a loop."""
-        self.check_loop(node)
-
-    def visit_While(self, node: cst.While) -> None:
-        """Look at a loop."""
-        self.check_loop(node)
+    def look(self) -> None:
+        """Look at all loops."""
+        for node in all_nodes(self._definition.wrapper.module):
+            if isinstance(node, cst.For | cst.While):
+                self.check_loop(node)
 
     def check_loop(self, loop: cst.For | cst.While) -> None:
         """Look at a loop."""

@@ -20,30 +20,27 @@ class RankDependentCollective(LintRule):
     rule = rank_dependent_collective.RULE
     looks_at_classes = False
 
-    def __init__(self, *args: object) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]  # as the base class is made
-        self._functions: list[list[str]] = []
+    def look(self) -> None:
+        """Look at all conditions, function by function."""
+        module = self._definition.wrapper.module
+        self._look_in(module, self._collectives(module))
 
-    def visit_Module(self, node: cst.Module) -> None:
-        """Note the collectives of a script."""
-        self._functions.append(self._collectives(node))
+    def _look_in(self, scope: cst.CSTNode, collectives: list[str]) -> None:
+        """Look at the conditions of a function or a script, which calls some collectives."""
+        for node in own_nodes(scope):
+            if isinstance(node, cst.If):
+                self._condition(node, collectives)
+            elif isinstance(node, cst.FunctionDef):
+                self._look_in(node, self._collectives(node))
+            elif isinstance(node, cst.ClassDef):
+                self._look_in(node, collectives)
 
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
-        """Note the collectives of a function."""
-        self._functions.append(self._collectives(node))
-
-    def leave_FunctionDef(self, original_node: cst.FunctionDef) -> None:
-        """Forget them."""
-        del original_node
-        self._functions.pop()
-
-    def visit_If(self, node: cst.If) -> None:
-        """Look at a condition."""
+    def _condition(self, node: cst.If, collectives: list[str]) -> None:
         if node.orelse is not None or not self._is_about_rank(node.test) or _leaves(node):
             return
         for inner in own_nodes(node.body):
             name = self._collective(inner)
-            if name and self._functions[-1].count(name) == 1:
+            if name and collectives.count(name) == 1:
                 self.report(inner, collective=f"`{name}`")
 
     def _collectives(self, scope: cst.CSTNode) -> list[str]:

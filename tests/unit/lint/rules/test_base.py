@@ -6,7 +6,7 @@ import libcst as cst
 import pytest
 
 from syncheck.findings import Applicability, Edit, EditKind, Fix
-from syncheck.lint.rules.base import LintRule, own_nodes
+from syncheck.lint.rules.base import LintRule, all_nodes, own_nodes
 from syncheck.rules.model import Rule, Severity
 from tests.unit.lint.rules.shape import findings
 
@@ -155,3 +155,17 @@ def test_a_function_that_is_asked_for_itself_has_its_nodes():
     (function,) = cst.parse_module("def f(x):\n    y\n    def g(): z\n").body
     found = [node for node in own_nodes(function) if isinstance(node, cst.Name | cst.FunctionDef)]
     assert [node.value if isinstance(node, cst.Name) else node.name.value for node in found] == ["f", "x", "y", "g"]
+
+
+def test_all_nodes_are_those_that_libcst_visits_but_spaces_and_comments():
+    module = cst.parse_module(
+        "@d\nclass A(B, c=1):\n    def f(x: int = 2, *y) -> t:\n        return [z for z in y if x]  # w\n"
+    )
+
+    def below(node):
+        return [inner for child in node.children for inner in (child, *below(child))]
+
+    kinds = (cst.BaseExpression, cst.BaseStatement, cst.BaseSmallStatement, cst.Arg, cst.Param, cst.CompFor)
+    expected = [node for node in below(module) if isinstance(node, kinds)]
+    assert {id(node) for node in all_nodes(module) if isinstance(node, kinds)} == set(map(id, expected))
+    assert not any(isinstance(node, cst.Comment | cst.BaseParenthesizableWhitespace) for node in all_nodes(module))
