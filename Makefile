@@ -1,11 +1,12 @@
-# Everything a developer needs; the targets set up their own environment in .venv first.
+# What a clone of this repository can do. Each target sets up the environment that it needs, once.
 PYTHON ?= python3
 BIN := .venv/bin
+DEMO := .venv-demo/bin
 
 .PHONY: demo check fuzz format peer
 
-demo: .venv/ready  ## check a program with a race on simulated GPUs: prints a finding
-	@$(BIN)/syncheck run --backend sim fixtures/unordered-read/bad.py || test $$? -eq 1
+demo: .venv-demo/ready  ## check a program with a race on simulated GPUs: prints a finding
+	@$(DEMO)/syncheck run --backend sim fixtures/unordered-read/bad.py || test $$? -eq 1
 
 check: .venv/ready  ## format, lint, types, import contracts, tests: what CI runs
 	$(BIN)/ruff format --check
@@ -24,7 +25,23 @@ format: .venv/ready
 peer: .venv/ready  ## PyTorch's own tests on simulated GPUs, against the list of what is expected: about 20 minutes
 	$(BIN)/python peer/run.py
 
-.venv/ready: pyproject.toml constraints.txt
-	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[torch,dev]'
+# numpy: without it, torch warns when it is imported.
+.venv-demo/ready: pyproject.toml constraints.txt
+	@$(SUPPORTED)
+	@echo "make demo: installing torch and syncheck into .venv-demo (once; delete the folder to undo it)"
+	@$(PYTHON) -m venv --clear .venv-demo
+	@$(DEMO)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[torch]' numpy
 	@touch $@
+
+.venv/ready: pyproject.toml constraints.txt
+	@$(SUPPORTED)
+	$(PYTHON) -m venv --clear .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[torch,dev]'
+	@touch $@
+
+# Works in every Python, so that an old one can say what is wrong.
+define SUPPORTED
+command -v $(PYTHON) > /dev/null || { echo "$(PYTHON) not found: install Python 3.11 or newer" >&2; exit 1; }; \
+$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'syncheck needs Python 3.11 or newer, and \
+$(PYTHON) is %d.%d; name another one: make PYTHON=python3.12 $(MAKECMDGOALS)' % sys.version_info[:2])"
+endef
