@@ -36,7 +36,8 @@ peer: .venv/ready  ## PyTorch's own tests on simulated GPUs, against the list of
 .venv/ready: pyproject.toml constraints.txt
 	@$(SUPPORTED)
 	$(PYTHON) -m venv --clear .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[torch,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'  # the first that reads groups
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[torch]' --group dev
 	@touch $@
 
 # Works in every Python, so that an old one can say what is wrong.

@@ -58,6 +58,11 @@ def test_the_wheel_has_types_examples_and_schema(built):
     assert not [name for name in names if name.startswith(("tests/", "bench/"))]
 
 
+def test_an_index_takes_what_is_built(built):
+    status, shown = run(sys.executable, "-m", "twine", "check", "--strict", *built, cwd=built[0].parent)
+    assert status == 0, shown
+
+
 def test_the_sdist_has_what_its_tests_need(built):
     with tarfile.open(built[1]) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}

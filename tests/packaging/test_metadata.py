@@ -1,0 +1,36 @@
+"""What pyproject.toml says to package indexes and installers."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def settings():
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def test_an_index_shows_where_the_project_lives(settings):
+    urls = settings["project"]["urls"]
+    assert {"Documentation", "Source", "Issues", "Changelog"} <= set(urls)
+    site = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert f"site_url: {urls['Documentation']}" in site
+    assert f"repo_url: {urls['Source']}" in site
+    assert settings["project"]["authors"]
+
+
+def test_no_dependency_has_a_cap(settings):
+    project = settings["project"]
+    needed = [
+        *project["dependencies"],
+        *(name for names in project["optional-dependencies"].values() for name in names),
+    ]
+    assert [name for name in needed if "<" in name or "==" in name] == []
+
+
+def test_what_only_developers_need_is_no_extra(settings):
+    assert set(settings["project"]["optional-dependencies"]) == {"torch", "lsp", "html"}
+    assert {"dev", "docs"} <= set(settings["dependency-groups"])
