@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from syncheck.rules.catalogue import CATALOGUE
+from syncheck.rules.page import examples
+
 ROOT = Path(__file__).parents[2]
 BAD = """import torch
 
@@ -56,6 +59,13 @@ def test_the_wheel_has_types_examples_and_schema(built):
     for wanted in needed.split():
         assert f"syncheck/{wanted}" in names
     assert not [name for name in names if name.startswith(("tests/", "bench/"))]
+
+
+def test_the_wheel_has_no_example_that_no_page_shows(built):
+    with zipfile.ZipFile(built[0]) as archive:
+        packed = {name for name in archive.namelist() if "/fixtures/" in name}
+    shown = {example.path for rule in CATALOGUE for example in examples(rule)}
+    assert packed == {f"syncheck/fixtures/{path.parent.name}/{path.name}" for path in shown}
 
 
 def test_an_index_takes_what_is_built(built):
