@@ -3,6 +3,13 @@
 import pytest
 
 from syncheck import paths
+from tests import network
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test that needs the network where there is none."""
+    if item.get_closest_marker("network") and not network.has_package_index():
+        pytest.skip("the package index cannot be reached")
 
 
 @pytest.fixture(autouse=True)

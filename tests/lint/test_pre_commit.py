@@ -13,6 +13,7 @@ BAD = (ROOT / "fixtures/unordered-read/bad.py").read_text(encoding="utf-8")
 
 pre_commit = Path(sys.executable).with_name("pre-commit")
 pytestmark = [
+    pytest.mark.network,
     pytest.mark.skipif(not pre_commit.exists(), reason="pre-commit is not installed"),
     pytest.mark.skipif(not (ROOT / ".git").exists(), reason="this is no clone"),
 ]

@@ -13,6 +13,8 @@ import pytest
 from syncheck.rules.catalogue import CATALOGUE
 from syncheck.rules.page import examples
 
+pytestmark = pytest.mark.network  # the build, and what is installed, come from the index
+
 ROOT = Path(__file__).parents[2]
 BAD = """import torch
 
