@@ -7,6 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+FILES = "https://github.com/syncheck/syncheck/blob/main/"
 SITE = "https://syncheck.github.io/syncheck/"
 RAW = "https://raw.githubusercontent.com/syncheck/syncheck/main/"
 LINKS = re.findall(r"(?:\]\(|\]: |(?:src|srcset|href)=\")([^\s)\"]+)", README)
@@ -29,6 +30,6 @@ def test_a_page_of_the_site_exists(link):
     assert (ROOT / "docs" / f"{name}.md").is_file()
 
 
-@pytest.mark.parametrize("link", [link for link in LINKS if link.startswith(RAW)])
-def test_a_picture_exists(link):
-    assert (ROOT / link.removeprefix(RAW)).is_file()
+@pytest.mark.parametrize("link", [link for link in LINKS if link.startswith((RAW, FILES))])
+def test_a_file_of_the_repository_exists(link):
+    assert (ROOT / link.removeprefix(RAW).removeprefix(FILES)).is_file()
