@@ -88,6 +88,8 @@ def test_what_the_workflow_runs_exists():
     for command in commands:
         if command.startswith("make "):
             assert command.split()[1] in targets
+        if command.startswith("npm run "):
+            assert command.split()[2] in json.loads(read("editors/vscode/package.json"))["scripts"]
         missing = [word for word in command.split() if word.startswith("tests/") and not (ROOT / word).exists()]
         assert not missing
         if "--group" in command:
