@@ -3,10 +3,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO := .venv-demo/bin
 
-.PHONY: demo check fuzz format peer
+.PHONY: demo test check fuzz format peer
 
 demo: .venv-demo/ready  ## check a program with a race on simulated GPUs: prints a finding
 	@$(DEMO)/syncheck run --backend sim fixtures/unordered-read/bad.py || test $$? -eq 1
+
+test: .venv/ready  ## the tests that neither take long nor need the network
+	$(BIN)/pytest -q -n 2 --dist loadfile -m "not gpu and not slow and not network"
 
 check: .venv/ready  ## format, lint, types, import contracts, tests: what CI runs
 	$(BIN)/ruff format --check

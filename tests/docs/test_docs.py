@@ -116,6 +116,7 @@ def commands_in(value):
             yield from commands_in(inner)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_block_of_a_page_works(page, tmp_path):
     reader = Reader(tmp_path)

@@ -9,6 +9,8 @@ import pytest
 
 from tests.ranks.conftest import PROGRAMS, RUN
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = str(PROGRAMS / "divergence.py")
 LINE = {
     name: number

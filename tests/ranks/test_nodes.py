@@ -8,6 +8,8 @@ import pytest
 
 from tests.ranks.conftest import PROGRAMS, free_port
 
+pytestmark = pytest.mark.slow
+
 DYING = """\
 import os, torch
 import torch.distributed as dist

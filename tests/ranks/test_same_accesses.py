@@ -3,8 +3,12 @@
 import gzip
 import json
 
+import pytest
+
 from tests.ranks.conftest import PROGRAMS, RUN
 from tests.rules.markers import ROOT
+
+pytestmark = pytest.mark.slow
 
 RECORDED = ROOT / "traces" / "collectives_of_two_ranks.trace.gz"
 

@@ -40,6 +40,7 @@ def serious(outcome: Outcome) -> Counter[str]:
     return Counter(finding["rule"] for finding in findings if finding["level"] != "advice")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PROGRAMS, ids=name_of)
 def test_a_repaired_program_runs_and_is_clean(path: Path, simulator: Runner, tmp_path: Path) -> None:
     source = path.read_text(encoding="utf-8")

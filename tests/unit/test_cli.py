@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import syncheck as syncheck_package
+from tests import warm
 
 RACE = """
 import torch
@@ -22,7 +23,13 @@ with torch.cuda.stream(side):
 CLEAN = "import torch\nprint(torch.ones(2, device='cuda').sum().item())\n"
 
 
-def syncheck(*arguments, cwd=None, **kwargs):
+def syncheck(*arguments, cwd=None):
+    """Run a command in a process that has torch imported already."""
+    return warm.run("syncheck", *map(str, arguments), folder=cwd or Path.cwd())
+
+
+def started(*arguments, cwd=None, **kwargs):
+    """Run a command in a new process, for tests of how it starts and of what it has: modules, signals, descriptors."""
     command = [sys.executable, "-m", "syncheck", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120, check=False, **kwargs)
 
@@ -270,7 +277,7 @@ def test_a_script_that_cannot_be_read_is_named(script):
 def test_a_missing_torch_says_what_to_install(script, tmp_path):
     hidden = tmp_path / "torch.py"
     hidden.write_text("raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')\n")
-    done = syncheck("run", script(CLEAN), env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    done = started("run", script(CLEAN), env={**os.environ, "PYTHONPATH": str(tmp_path)})
     assert done.returncode == 3
     assert "pip install" in done.stderr
 

@@ -11,7 +11,7 @@ from syncheck.errors import TraceError
 from syncheck.run.trace import codec
 from syncheck.run.trace.file import TraceFile
 from syncheck.sanitizer.session import Session
-from tests.unit.test_cli import RACE, syncheck
+from tests.unit.test_cli import RACE, started
 
 
 def everything(backend):
@@ -22,13 +22,13 @@ def everything(backend):
 def recorded(tmp_path_factory):
     folder = tmp_path_factory.mktemp("trace")
     (folder / "train.py").write_text(RACE + "x = None\ny.record_stream(side)\n")
-    done = syncheck("run", "--trace", "run.trace", "--output-format", "json", "train.py", cwd=folder)
+    done = started("run", "--trace", "run.trace", "--output-format", "json", "train.py", cwd=folder)
     return folder / "run.trace", json.loads(done.stdout)
 
 
 def test_a_replay_finds_what_the_run_found(recorded):
     path, report = recorded
-    done = syncheck("replay", path, "--output-format", "json", cwd=path.parent)
+    done = started("replay", path, "--output-format", "json", cwd=path.parent)
     assert done.returncode == 1
     assert json.loads(done.stdout)["findings"] == report["findings"]
     assert json.loads(done.stdout)["incomplete"] == []
@@ -36,7 +36,7 @@ def test_a_replay_finds_what_the_run_found(recorded):
 
 def test_a_replay_elsewhere_differs_in_the_fix_alone(recorded, tmp_path):
     path, report = recorded
-    found = json.loads(syncheck("replay", path, "--output-format", "json", cwd=tmp_path).stdout)["findings"]
+    found = json.loads(started("replay", path, "--output-format", "json", cwd=tmp_path).stdout)["findings"]
     assert [entry["fix"] and entry["fix"]["applicability"] for entry in found] == [
         "example",
         None,
@@ -48,7 +48,7 @@ def test_a_replay_elsewhere_differs_in_the_fix_alone(recorded, tmp_path):
 
 def test_a_replay_needs_neither_torch_nor_the_program(recorded, tmp_path):
     (tmp_path / "torch.py").write_text("raise ImportError('torch must not be loaded')\n")
-    done = syncheck("replay", recorded[0], env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    done = started("replay", recorded[0], env={**os.environ, "PYTHONPATH": str(tmp_path)})
     assert "SYN101" in done.stdout
 
 
@@ -162,8 +162,8 @@ def test_a_trace_that_was_cut_anywhere_is_replayed_as_far_as_it_goes(recorded, t
 def test_a_program_that_is_killed_leaves_its_trace(tmp_path, ending):
     more = "time.sleep(0.6)\nz = y + 1\ntorch.cuda.synchronize()\n"
     (tmp_path / "train.py").write_text(f"import os, signal, time\n{RACE}{more}{ending}\n")
-    syncheck("run", "--backend", "sim", "--trace", "run.trace", "train.py", cwd=tmp_path)
-    done = syncheck("replay", "run.trace", cwd=tmp_path)
+    started("run", "--backend", "sim", "--trace", "run.trace", "train.py", cwd=tmp_path)
+    done = started("replay", "run.trace", cwd=tmp_path)
     assert "SYN101" in done.stdout
     assert "the trace ends early" in " ".join(done.stdout.split())
 
@@ -171,6 +171,6 @@ def test_a_program_that_is_killed_leaves_its_trace(tmp_path, ending):
 def test_a_forked_child_leaves_the_trace_alone(tmp_path):
     more = "pid = os.fork()\nif pid == 0:\n    raise SystemExit\nos.waitpid(pid, 0)\n"
     (tmp_path / "train.py").write_text(f"import os\n{RACE}{more}")
-    syncheck("run", "--backend", "sim", "--trace", "run.trace", "train.py", cwd=tmp_path)
-    done = syncheck("replay", "run.trace", "--output-format", "json", cwd=tmp_path)
+    started("run", "--backend", "sim", "--trace", "run.trace", "train.py", cwd=tmp_path)
+    done = started("replay", "run.trace", "--output-format", "json", cwd=tmp_path)
     assert json.loads(done.stdout)["incomplete"] == []

@@ -8,7 +8,9 @@ import sys
 import pytest
 
 from syncheck.system.descriptors import Descriptor, Reserve
-from tests.unit.test_cli import RACE, syncheck
+from tests.unit.test_cli import RACE, started
+
+pytestmark = pytest.mark.slow
 
 DAEMON = (
     """
@@ -96,12 +98,12 @@ def test_a_reserve_gives_back_what_it_has_taken():
 @pytest.mark.parametrize("more", [(), ("--output-format", "json"), ("--output", "report.txt")])
 def test_a_daemon_gets_neither_report_nor_trace_into_its_files(tmp_path, more):
     (tmp_path / "train.py").write_text(DAEMON)
-    done = syncheck("run", "--backend", "sim", "--trace", "run.trace", *more, "train.py", cwd=tmp_path)
+    done = started("run", "--backend", "sim", "--trace", "run.trace", *more, "train.py", cwd=tmp_path)
     assert [(tmp_path / f"own{number}.txt").read_text() for number in range(40)] == [str(n) for n in range(40)]
     reported = (tmp_path / "report.txt").read_text() if "--output" in more else done.stdout or done.stderr
     assert "SYN101" in reported
     assert done.returncode == 1
-    assert "SYN101" in syncheck("replay", "run.trace", cwd=tmp_path).stdout
+    assert "SYN101" in started("replay", "run.trace", cwd=tmp_path).stdout
 
 
 def test_a_program_that_has_used_up_all_descriptors_gets_its_report(tmp_path):
@@ -124,7 +126,7 @@ while True:
         resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
 
     for more in ((), ("--output-format", "sarif"), ("--output", "report.txt")):
-        done = syncheck("run", "--backend", "sim", *more, "train.py", cwd=tmp_path, preexec_fn=few)
+        done = started("run", "--backend", "sim", *more, "train.py", cwd=tmp_path, preexec_fn=few)
         assert done.returncode == 1, done.stderr
         reported = (tmp_path / "report.txt").read_text() if "--output" in more else done.stdout or done.stderr
         assert "SYN101" in reported

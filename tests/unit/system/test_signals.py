@@ -5,7 +5,9 @@ import signal
 import pytest
 
 from syncheck.system import signals
-from tests.unit.test_cli import RACE, syncheck
+from tests.unit.test_cli import RACE, started
+
+pytestmark = pytest.mark.slow
 
 WORKING = """
 import signal, time, torch
@@ -25,7 +27,7 @@ work()
 
 def run(tmp_path, source, *options):
     (tmp_path / "train.py").write_text(source)
-    return syncheck("run", "--backend", "sim", *options, "train.py", cwd=tmp_path)
+    return started("run", "--backend", "sim", *options, "train.py", cwd=tmp_path)
 
 
 def test_a_handler_can_use_the_gpu(tmp_path):
@@ -138,7 +140,7 @@ def test_a_program_that_is_asked_to_end_leaves_its_report(tmp_path, number):
     done = run(tmp_path, source, "--trace", "run.trace")
     assert done.returncode == -number
     assert "SYN101" in done.stderr
-    assert "SYN101" in syncheck("replay", "run.trace", cwd=tmp_path).stdout
+    assert "SYN101" in started("replay", "run.trace", cwd=tmp_path).stdout
 
 
 def test_a_program_that_ignores_a_hangup_runs_on(tmp_path):
