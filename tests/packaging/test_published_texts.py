@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shlex
 import subprocess
 import sys
 import tomllib
@@ -11,11 +10,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from typer.main import get_command
 
-from syncheck.cli.app import cli
 from syncheck.rules.catalogue import CATALOGUE
 from syncheck.version import __version__
+from tests.commands import refuses
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -29,16 +27,6 @@ def read(name):
 
 def steps_of(job):
     return [step["run"] for step in job["steps"] if "run" in step]
-
-
-def refuses(command):
-    """Return what the command line would not know in a command that begins with `syncheck`; None if it takes it."""
-    name, *words = shlex.split(command)[1:]
-    known = get_command(cli).commands.get(name)
-    if known is None:
-        return name
-    options = {option for parameter in known.params for option in parameter.opts + parameter.secondary_opts}
-    return next((w for w in words if w.startswith("-") and w.partition("=")[0] not in options), None)
 
 
 @pytest.mark.parametrize("name", TEXTS)

@@ -1,0 +1,55 @@
+"""The recipes of docs/ci.md that need a cluster: their shell is right, and the command line takes their commands."""
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import yaml
+
+from tests.commands import refuses
+from tests.docs.blocks import ROOT, blocks_of
+
+PAGE = ROOT / "docs/ci.md"
+
+
+def block(language, word):
+    (found,) = [block.text for block in blocks_of(PAGE) if block.language == language and word in block.text]
+    return found
+
+
+def syncheck_in(command):
+    """Return the part of a command from `syncheck` on."""
+    words = shlex.split(command)
+    return shlex.join(words[words.index("syncheck") :])
+
+
+def test_the_slurm_script_is_right():
+    script = block("sh", "#SBATCH")
+    subprocess.run(["bash", "-n"], input=script, text=True, check=True)
+    (command,) = [line for line in script.replace("\\\n", " ").splitlines() if line.startswith("srun ")]
+    assert refuses(syncheck_in(command)) is None
+    asked = dict(re.findall(r"--([a-z-]+)=(\d+)", next(line for line in script.splitlines() if "#SBATCH" in line)))
+    assert f"--nproc-per-node={asked['gpus-per-node']}" in command
+    assert asked["ntasks-per-node"] == "1"  # torchrun starts the ranks of a machine
+
+
+def test_the_kubernetes_job_is_right():
+    job = yaml.safe_load(block("yaml", "kind: Job"))
+    pod = job["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    words = [*container["command"], *container["args"]]
+    assert refuses(shlex.join(words)) is None
+    assert words[words.index("--nproc") + 1] == str(container["resources"]["limits"]["nvidia.com/gpu"])
+    assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
+    output = Path(words[words.index("--output") + 1])
+    assert str(output.parent) in {mount["mountPath"] for mount in container["volumeMounts"]}
+    assert (job["spec"]["backoffLimit"], pod["restartPolicy"]) == (0, "Never")
+
+
+def test_the_gitlab_job_writes_what_gitlab_reads():
+    job = yaml.safe_load(block("yaml", "codequality"))["syncheck"]
+    (command,) = [line for line in job["script"] if line.startswith("syncheck ")]
+    assert refuses(command) is None
+    assert job["artifacts"]["reports"]["codequality"] in command
+    assert job["artifacts"]["when"] == "always"  # also when findings end the job
