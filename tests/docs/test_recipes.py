@@ -3,8 +3,11 @@
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import pytest
 import yaml
 
 from tests.commands import refuses
@@ -53,3 +56,36 @@ def test_the_gitlab_job_writes_what_gitlab_reads():
     assert refuses(command) is None
     assert job["artifacts"]["reports"]["codequality"] in command
     assert job["artifacts"]["when"] == "always"  # also when findings end the job
+
+
+class Trainer:
+    """Stands for Ray's: runs the function of the workers here."""
+
+    def __init__(self, function, scaling_config):
+        self.fit = function
+
+
+@pytest.fixture
+def stand_ins(monkeypatch):
+    """Modules in the place of Ray's, and of the program's."""
+
+    def work():
+        import torch
+
+        side, x = torch.cuda.Stream(), torch.ones(4, device="cuda")
+        with torch.cuda.stream(side):
+            x.mul_(2)
+
+    modules = {
+        "ray": {}, "ray.train": {"ScalingConfig": SimpleNamespace}, "ray.train.torch": {"TorchTrainer": Trainer},
+        "training": {"train_one_epoch": work},
+    }  # fmt: skip
+    for name, contents in modules.items():
+        monkeypatch.setitem(sys.modules, name, SimpleNamespace(**contents))
+
+
+def test_a_worker_of_ray_fails_with_its_findings(stand_ins, monkeypatch):
+    monkeypatch.setenv("SYNCHECK_BACKEND", "sim")
+    (source,) = [block.text for block in blocks_of(PAGE) if block.title == "train_ray.py"]
+    with pytest.raises(RuntimeError, match=r"wrong GPU synchronization\n.*SYN103"):
+        exec(compile(source, "train_ray.py", "exec"), {})
