@@ -31,6 +31,7 @@ _MODULES = {
     "allow_sync": "syncheck.filters.ignore_block",
     "check": "syncheck.api",
     "ignore": "syncheck.filters.ignore_block",
+    "load_ipython_extension": "syncheck.notebook",
 }
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from syncheck.config.options import Options
 from syncheck.errors import ConfigError
@@ -59,6 +60,10 @@ class BlockReport:
 
     def __repr__(self) -> str:
         return f"<syncheck report: {verdict(self._report)}>"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: FBT001, ARG002  IPython's signature
+        """Write what IPython shows on a terminal."""
+        printer.text(str(self))
 
     def _repr_html_(self) -> str:
         """Return what notebooks show."""
