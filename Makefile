@@ -9,14 +9,14 @@ demo: .venv-demo/ready  ## check a program with a race on simulated GPUs: prints
 	@$(DEMO)/syncheck run --backend sim fixtures/unordered-read/bad.py || test $$? -eq 1
 
 test: .venv/ready  ## the tests that neither take long nor need the network
-	$(BIN)/pytest -q -n 2 --dist loadfile -m "not gpu and not slow and not network"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 3 --dist loadfile -m "not gpu and not slow and not network"
 
 check: .venv/ready  ## format, lint, types, import contracts, tests: what CI runs
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -q -n 2 --dist loadfile -m "not gpu"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 3 --dist loadfile -m "not gpu"
 
 fuzz: .venv/ready  ## damaged traces, records, baselines, caches, settings and sources, for an hour: make fuzz SECONDS=60
 	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),3600)

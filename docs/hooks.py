@@ -88,7 +88,7 @@ def commands_page():
     context = group.make_context("syncheck", ["rules"], resilient_parsing=True)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
-        arguments = " ".join(p.make_metavar(context) for p in command.params if p.param_type_name == "argument")
+        arguments = " ".join(_metavar(p) for p in command.params if p.param_type_name == "argument")
         lines += [
             f"## syncheck {name}",
             "",
@@ -103,6 +103,13 @@ def commands_page():
             lines += [f"| `{', '.join(option.opts)}` | {option.help or ''} |" for option in options]
             lines.append("")
     return "\n".join(lines)
+
+
+def _metavar(argument):
+    """Return how an argument is written in a usage line."""
+    name = argument.metavar or argument.name.upper()
+    shown = name if argument.required or name.startswith("[") else f"[{name}]"
+    return f"{shown}..." if argument.nargs != 1 and not shown.endswith("...") else shown
 
 
 def settings_table():

@@ -184,7 +184,7 @@ def replay(path: Path, make_session: Callable[[str], Session], sites: StoredSite
 
 
 def _damaged(path: Path, number: int, error: Exception) -> TraceError:
-    reason = f"{type(error).__name__}: {error}"
+    reason = f"{type(error).__name__}: {error}".partition("\n")[0]
     return TraceError(f"{path}: the trace is damaged, seen at record {number} ({reason})", "record the trace again")
 
 
