@@ -33,6 +33,7 @@ from syncheck.lint.interp.values import (
     Value,
 )
 from syncheck.lint.lifetimes import by_reference_count
+from syncheck.lint.nodes import walk
 from syncheck.lint.prefilter import anchor_lines, has_anchor
 from syncheck.lint.source_file import SourceFile
 from syncheck.rules import (
@@ -343,7 +344,7 @@ def _assigned_elsewhere(kind: ast.ClassDef) -> dict[str, list[ast.expr | None]]:
     for member in kind.body:
         if not isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef) or member.name == "__init__":
             continue
-        for node in ast.walk(member):
+        for node in walk(member):
             if isinstance(node, ast.Assign):
                 for target in node.targets:
                     if isinstance(target, ast.Attribute):

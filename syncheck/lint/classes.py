@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from syncheck.findings import Finding
+from syncheck.lint.nodes import walk
 from syncheck.lint.prefilter import has_anchor
 from syncheck.rules.model import Severity
 
@@ -45,9 +46,9 @@ def _is_public(method: Method) -> bool:
 
 def _only_waits(method: Method) -> bool:
     """Return whether a method waits, and starts nothing."""
-    words = {node.attr for node in ast.walk(method) if isinstance(node, ast.Attribute)}
-    words |= {node.arg for node in ast.walk(method) if isinstance(node, ast.keyword) and node.arg}
-    has_block = any(isinstance(node, ast.With | ast.AsyncWith) for node in ast.walk(method))
+    words = {node.attr for node in walk(method) if isinstance(node, ast.Attribute)}
+    words |= {node.arg for node in walk(method) if isinstance(node, ast.keyword) and node.arg}
+    has_block = any(isinstance(node, ast.With | ast.AsyncWith) for node in walk(method))
     return bool(words & _WAITING) and not words & _WORKING and not has_block
 
 

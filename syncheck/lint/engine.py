@@ -15,6 +15,7 @@ from syncheck.findings import Finding, Report, Summary, in_order, merge_equal
 from syncheck.lint import files, places, rule_registry
 from syncheck.lint.cache import Cache, digest_of
 from syncheck.lint.extensions import Extensions
+from syncheck.lint.lifetimes import Collector
 from syncheck.lint.prefilter import can_matter
 from syncheck.lint.result import Result
 from syncheck.lint.source_file import SourceFile
@@ -23,6 +24,7 @@ from syncheck.rules.model import Rule
 from syncheck.system import files as disk
 
 NO_EXTENSIONS = Extensions((), (), "")
+_collector = Collector()
 _FEW = 16
 """Files that are not worth other processes."""
 
@@ -44,7 +46,7 @@ def lint_source(path: str, text: files.Text) -> Result:
     """Lint one file's text."""
     try:
         source = SourceFile(path, text.source)
-        found, statements, problem = _found(source)
+        found, problem = _found(source)
     except SyntaxError as error:
         return Result(problem=f"line {error.lineno or 1}: {error.msg}")
     except (RecursionError, MemoryError):
@@ -52,7 +54,7 @@ def lint_source(path: str, text: files.Text) -> Result:
     except Exception as error:  # noqa: BLE001  the other files are linted all the same
         return Result(problem=f"syncheck itself failed, please report it: {type(error).__name__}: {error}")
     suppressions = comments.read(text.source)
-    kept = comments.apply(found, suppressions, statements)
+    kept = comments.apply(found, suppressions, _statements(source, found)) if suppressions else found
     if text.cells:
         kept = tuple(places.in_cells(finding, path, text.cells) for finding in kept)
     unused = [comment for comment in suppressions if not comment.is_used]
@@ -60,8 +62,8 @@ def lint_source(path: str, text: files.Text) -> Result:
     return Result(kept, tuple((c.line, str(c)) for c in unused if _is_for_lint(c, codes)), problem)
 
 
-def _found(source: SourceFile) -> tuple[tuple[Finding, ...], Statements, str]:
-    """Return the findings of a file, the lines of the statement of each, and why a rule failed."""
+def _found(source: SourceFile) -> tuple[tuple[Finding, ...], str]:
+    """Return the findings of a file, and why a rule failed."""
     from syncheck.lint.analysis import Analysis  # noqa: PLC0415  the sanitizer, which most files do not need
 
     found, problem = Analysis(source).findings(), ""
@@ -71,8 +73,12 @@ def _found(source: SourceFile) -> tuple[tuple[Finding, ...], Statements, str]:
 
         shaped, problem = check(source, kinds)
         found = merge_equal([*found, *shaped])
-    lines = {finding: source.definitions.statement_lines(finding.place.frame.line) for finding in found}
-    return found, lines, problem
+    return found, problem
+
+
+def _statements(source: SourceFile, found: Iterable[Finding]) -> Statements:
+    """Return the lines of the statement of each finding."""
+    return {finding: source.definitions.statement_lines(finding.place.frame.line) for finding in found}
 
 
 def _is_for_lint(comment: comments.Suppression, codes: set[str]) -> bool:
@@ -104,7 +110,9 @@ def _lint_file(path: str) -> tuple[str, Result]:
         data = disk.read(path)
     except OSError as error:
         return path, Result(problem=error.strerror or str(error))
-    return path, lint_data(path, data)
+    result = lint_data(path, data)
+    _collector.file_ended(len(data))
+    return path, result
 
 
 def lint(
@@ -170,6 +178,7 @@ def _begin_worker(extensions: Extensions) -> None:
     """Load what the parent has loaded, and end with it."""
     _end_with_parent()
     extensions.load()
+    _collector.begin()
 
 
 def _end_with_parent() -> None:

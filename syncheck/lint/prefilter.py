@@ -8,6 +8,7 @@ import ast
 from collections.abc import Iterable
 
 from syncheck.lint import rule_registry
+from syncheck.lint.nodes import once, walk
 
 _TORCH = (b"torch", b"accelerator")
 _WORDS = (
@@ -76,10 +77,15 @@ def anchor_lines(source: str) -> list[int]:
 
 def has_anchor(node: ast.AST) -> bool:
     """Return whether any rule can report anything in a function that is followed by itself."""
-    found = {word for inner in ast.walk(node) for word in _words(inner)}
+    found = _all_words(node)
     if found & _ANCHORS or found & _of_libraries or "a stream block" in found:
         return True
     return bool(found & _CLOCK_ANCHORS and found & _DEVICE_ANCHORS)
+
+
+@once
+def _all_words(node: ast.AST) -> frozenset[str]:
+    return frozenset(word for inner in walk(node) for word in _words(inner))
 
 
 def _words(node: ast.AST) -> tuple[str, ...]:

@@ -11,11 +11,11 @@ from syncheck.lint.gpu_state import GpuState, GpuStates, Position, RecordingExpr
 from syncheck.lint.interp.decisions import Flipped
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import Machine
-from syncheck.lint.rules.base import LintRule
+from syncheck.lint.rules.base import ShapeRule
 from syncheck.lint.source_file import SourceFile
 
 
-def check(source: SourceFile, kinds: Sequence[type[LintRule]]) -> tuple[list[Finding], str]:
+def check(source: SourceFile, kinds: Sequence[type[ShapeRule]]) -> tuple[list[Finding], str]:
     """Look for some rules in a file. Definitions without a word of a rule are not parsed for it.
 
     Returns:
@@ -33,7 +33,7 @@ def check(source: SourceFile, kinds: Sequence[type[LintRule]]) -> tuple[list[Fin
     return found, problem
 
 
-def _pairs(source: SourceFile, kinds: Sequence[type[LintRule]]) -> Iterator[tuple[type[LintRule], Definition]]:
+def _pairs(source: SourceFile, kinds: Sequence[type[ShapeRule]]) -> Iterator[tuple[type[ShapeRule], Definition]]:
     """Yield the rules with the definitions that they concern."""
     for is_whole in (False, True):
         wanted = [kind for kind in kinds if kind.looks_at_classes is is_whole]
@@ -42,7 +42,7 @@ def _pairs(source: SourceFile, kinds: Sequence[type[LintRule]]) -> Iterator[tupl
             yield from ((kind, definition) for kind in wanted if kind.rule.concerns(definition.text))
 
 
-def _visited(kind: type[LintRule], source: SourceFile, definition: Definition, states: GpuStates) -> list[Finding]:
+def _visited(kind: type[ShapeRule], source: SourceFile, definition: Definition, states: GpuStates) -> list[Finding]:
     rule = kind(source, definition, states)
     try:
         rule.look()

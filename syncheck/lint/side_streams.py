@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import Places
+from syncheck.lint.nodes import children, walk
 from syncheck.rules import unordered_side_stream
 from syncheck.rules.model import Family
 
@@ -49,11 +50,13 @@ def findings(tree: ast.Module, places: Places, known: Sequence[Finding]) -> Iter
     """
     races = [finding for finding in known if finding.rule.family in {Family.RACE, Family.LIFETIME}]
     lines = [place.frame.line for finding in races for place in (finding.place, *finding.related)]
-    attributes = [node for node in ast.walk(tree) if isinstance(node, ast.Attribute)]
-    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    if "synchronize" in names or any(node.attr == "synchronize" for node in attributes):
+    nodes = walk(tree)
+    attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
+    if any(isinstance(node, ast.Name) and node.id == "synchronize" for node in nodes) or any(
+        node.attr == "synchronize" for node in attributes
+    ):
         return  # the host may order all of it
-    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+    parents = {child: node for node in nodes for child in children(node)}
     for kind in tree.body:
         if isinstance(kind, ast.ClassDef):
             for name in sorted(_streams_of(kind)):
@@ -89,7 +92,7 @@ def _streams_of(kind: ast.ClassDef) -> set[str]:
     """Return the attributes that a class sets to new streams, and to nothing else."""
     made: set[str] = set()
     other: set[str] = set()
-    for node in ast.walk(kind):
+    for node in walk(kind):
         if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
             continue
         is_stream = isinstance(node.value, ast.Call) and ast.unparse(node.value.func).rpartition(".")[2] == "Stream"
@@ -184,10 +187,7 @@ def _copies_from_outside(block: ast.With) -> bool:
     for call in copies:
         if isinstance(call.func, ast.Attribute) and call.func.attr == "copy_" and call.args:
             names = {
-                node.id
-                for part in (call.func.value, *call.args)
-                for node in ast.walk(part)
-                if isinstance(node, ast.Name)
+                node.id for part in (call.func.value, *call.args) for node in walk(part) if isinstance(node, ast.Name)
             }
             if not names & made:
                 return True

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from syncheck.findings import Frame, Place
 from syncheck.instrument.naming import target_in
 from syncheck.lint.files import lines_of
+from syncheck.lint.nodes import statements, walk
 from syncheck.source.scopes import Scopes
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Bindings:
     @cached_property
     def _by_line(self) -> dict[int, list[ast.AST]]:
         found: dict[int, list[ast.AST]] = {}
-        for node in ast.walk(self._tree):
+        for node in walk(self._tree):
             if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr | ast.Delete):
                 _add(found, node, node.lineno, node.end_lineno)
             elif isinstance(node, ast.withitem):
@@ -86,7 +87,7 @@ class SourceFile:
     def imports(self) -> dict[str, str]:
         """What the names bound by `import` stand for, wherever in the file: local name -> full name."""
         found: dict[str, str] = {}
-        for node in ast.walk(self.tree):
+        for node in statements(self.tree):
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     name = alias.name if alias.asname else alias.name.partition(".")[0]

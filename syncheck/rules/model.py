@@ -56,7 +56,12 @@ class Rule:
 
     def concerns(self, text: str) -> bool:
         """Return whether a rule of shape can find anything in a text."""
-        return not self.words or any(all(word in text for word in _several(words)) for words in self.words)
+        if not self.words:
+            return True
+        for words in self.words:  # a loop: this is asked of each definition
+            if words in text if isinstance(words, str) else all(word in text for word in words):
+                return True
+        return False
 
     @property
     def family(self) -> Family | None:
@@ -77,7 +82,3 @@ class Rule:
         """Return the text under "## heading", or "" where the page has none."""
         match = re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", self.doc, re.MULTILINE | re.DOTALL)
         return match.group(1).strip() if match else ""
-
-
-def _several(words: str | tuple[str, ...]) -> tuple[str, ...]:
-    return (words,) if isinstance(words, str) else words

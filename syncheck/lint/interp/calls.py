@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from syncheck.lint import nodes
 from syncheck.lint.interp import registry
 from syncheck.lint.interp.contents import tensors_in, works_in
 from syncheck.lint.interp.control_flow import Returned
@@ -109,7 +110,9 @@ class Calls:
         With a tensor it may also leave work behind, and give another tensor back.
         """
         given = call.values()
-        has_tensor = any(_is_on_gpu(value) for value in given)
+        has_tensor = False
+        for value in given:
+            has_tensor = has_tensor or _is_on_gpu(value)
         for value in given:
             self.escape(value)
         if has_tensor or not name or may_wait(name) or takes_code(given, call.node):
@@ -207,7 +210,7 @@ class Calls:
         begin = kind.find("__init__")
         if isinstance(begin, Function):
             self.call_function(begin, Call(call.node, [instance, *call.args], call.kwargs, call.is_complete))
-        elif any("dataclass" in ast.unparse(decorator) for decorator in kind.node.decorator_list):
+        elif any("dataclass" in nodes.text(decorator) for decorator in kind.node.decorator_list):
             fields = [
                 item.target.id
                 for item in kind.node.body
@@ -235,7 +238,7 @@ class Calls:
 
     def decorate(self, function: Value, decorator: ast.expr, scope: Scope) -> Value:
         """See `Evaluator`: decorators that change nothing here, and those of the program."""
-        name = ast.unparse(decorator)
+        name = nodes.text(decorator)
         if isinstance(function, Function) and name == "staticmethod":
             function.is_static = True
             return function

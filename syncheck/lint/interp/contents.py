@@ -1,7 +1,5 @@
 """What values contain, and what is known of them."""
 
-import ast
-
 from syncheck.lint.interp.values import (
     Function,
     Mapping,
@@ -10,6 +8,7 @@ from syncheck.lint.interp.values import (
     Value,
     Work,
 )
+from syncheck.lint.nodes import names
 
 
 def tensors_in(value: Value | None, depth: int = 3) -> list[Tensor]:
@@ -32,7 +31,7 @@ def works_in(value: Value | None, depth: int = 3) -> list[Work]:
         case Mapping(items=items) if depth:
             return [work for item in items.values() for work in works_in(item, depth - 1)]
         case Function(scope=scope) if depth:
-            used = {node.id for node in ast.walk(value.node) if isinstance(node, ast.Name)}
+            used = names(value.node)
             return [work for name, item in scope.names.items() if name in used for work in works_in(item, depth - 1)]
         case _:
             return []

@@ -3,6 +3,9 @@
 import ast
 import itertools
 import re
+from functools import lru_cache
+
+from syncheck.lint import nodes
 
 _FEW = 3
 Flipped = frozenset[int]
@@ -19,6 +22,7 @@ class Decisions:
     def __init__(self, flipped: Flipped = frozenset()) -> None:
         self._flipped = flipped
         self._made: dict[str, bool] = {}  # text of a condition -> how it was decided
+        self._about: dict[str, set[str]] = {}  # word -> the texts with it
         self._guards: list[bool] = []
         self._n_before = 0
 
@@ -30,21 +34,19 @@ class Decisions:
     def decide(self, test: ast.expr, *, usual: bool = True) -> bool:
         """Return whether a condition is taken to be true; `usual`: how it is decided at first."""
         negated = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
-        text = ast.unparse(test.operand if isinstance(test, ast.UnaryOp) and negated else test)
+        text = nodes.text(test.operand if isinstance(test, ast.UnaryOp) and negated else test)
         if text not in self._made:
             is_flipped = len(self._guards) in self._flipped
             self._guards.append(not usual)
             self._made[text] = (usual != is_flipped) != negated
+            for word in _words(text):
+                self._about.setdefault(word, set()).add(text)
         return self._made[text] != negated
 
     def forget(self, name: str) -> None:
         """A name stands for something else now: conditions with it are open again."""
-        near = [text for text in self._made if name in text]
-        if near:
-            word = re.compile(rf"\b{re.escape(name)}\b")
-            for text in near:
-                if word.search(text):
-                    del self._made[text]
+        for text in self._about.pop(name, ()):
+            self._made.pop(text, None)
 
     def begin(self) -> None:
         """The function that is of interest begins: what was decided so far only prepares its call."""
@@ -66,3 +68,8 @@ class Decisions:
         else:
             found = [frozenset(branches), *(frozenset((number,)) for number in branches)]
         return found + [frozenset((number,)) for number in (*guards, *range(self._n_before))]
+
+
+@lru_cache(maxsize=4096)
+def _words(text: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", text))

@@ -1,7 +1,8 @@
 """Evaluates expressions of a program: what they are, and what they make the GPUs do."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from syncheck.lint.interp.arithmetic import compared, computed, is_same, repeated, subscript
 from syncheck.lint.interp.contents import is_key, tensors_in
@@ -35,9 +36,10 @@ from syncheck.lint.interp.values import (
     Value,
     truth,
 )
+from syncheck.lint.nodes import children
 from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY, REORDERING
 
-_LIKE = {"List": "Tuple", "Set": "Tuple", "SetComp": "ListComp"}
+_LIKE: dict[type[ast.expr], type[ast.expr]] = {ast.List: ast.Tuple, ast.Set: ast.Tuple, ast.SetComp: ast.ListComp}
 """Expressions that are evaluated as another one is."""
 _MOST_MADE = 8
 
@@ -48,20 +50,22 @@ class Expressions:
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
         self._operators = evaluator.operators
+        self._methods: dict[type[ast.expr], Callable[[Any, Scope], Value]] = {
+            kind: getattr(self, name) for kind, name in _METHODS.items()
+        }
 
     def evaluate(self, node: ast.expr | None, scope: Scope) -> Value:
         """See `Evaluator`."""
         if node is None:
             return NONE
-        kind = type(node).__name__
-        method = getattr(self, f"_of_{_LIKE.get(kind, kind)}", None)
-        if method is None:
-            for child in ast.iter_child_nodes(node):
-                if isinstance(child, ast.expr):
-                    self.evaluate(child, scope)
-            return UNKNOWN
-        value: Value = method(node, scope)
-        return value
+        return self._methods[type(node)](node, scope)
+
+    def _of_other(self, node: ast.expr, scope: Scope) -> Value:
+        """Evaluate the parts of an expression of which nothing is known."""
+        for child in children(node):
+            if isinstance(child, ast.expr):
+                self.evaluate(child, scope)
+        return UNKNOWN
 
     def _of_Constant(self, node: ast.Constant, scope: Scope) -> Value:
         del scope
@@ -370,3 +374,12 @@ def difference(machine: Machine, later: ClockReading, earlier: Value) -> Value:
     if isinstance(earlier, ClockReading) and not machine.ordering_only:
         machine.session.clock_difference(earlier.ident, later.ident)
     return UNKNOWN
+
+
+def _name_of_method(kind: type[ast.expr]) -> str:
+    name = f"_of_{_LIKE.get(kind, kind).__name__}"
+    return name if hasattr(Expressions, name) else "_of_other"
+
+
+_METHODS = {kind: _name_of_method(kind) for kind in ast.expr.__subclasses__()}
+"""Kind of expression -> the method that evaluates it."""

@@ -2,9 +2,9 @@
 
 import ast
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 
 from syncheck.lint.interp.values import UNKNOWN, Call, Function, Mapping, Sequence, Value
+from syncheck.lint.nodes import children, once
 
 
 def defaults_of(
@@ -41,7 +41,7 @@ def bind(function: Function, call: Call) -> dict[str, Value]:
     return bound
 
 
-@lru_cache(maxsize=4096)
+@once
 def is_generator(node: ast.AST) -> bool:
     """Return whether a function yields."""
     return any(isinstance(inner, ast.Yield | ast.YieldFrom) for inner in own_nodes(node))
@@ -49,9 +49,9 @@ def is_generator(node: ast.AST) -> bool:
 
 def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
     """Yield the nodes of a function, without those of functions inside it."""
-    waiting = list(ast.iter_child_nodes(node))
+    waiting = children(node)
     while waiting:
         inner = waiting.pop()
         yield inner
         if not isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
-            waiting.extend(ast.iter_child_nodes(inner))
+            waiting += children(inner)

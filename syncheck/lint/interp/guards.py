@@ -2,6 +2,8 @@
 
 import ast
 
+from syncheck.lint.nodes import names, once, walk
+
 _WARNING = frozenset({"warn", "warning", "warn_once", "warning_once"})
 _LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
@@ -40,11 +42,14 @@ def is_over(body: list[ast.stmt], *, in_callee: bool) -> bool:
 
 def used_in(body: list[ast.stmt]) -> set[str]:
     """Return the names that a branch uses: a handle that only one branch waits for, or keeps, is not forgotten."""
-    nodes = (node for statement in body for node in ast.walk(statement))
-    return {node.id for node in nodes if isinstance(node, ast.Name)}
+    return {name for statement in body for name in names(statement)}
 
 
 def waits(body: list[ast.stmt]) -> bool:
     """Return whether anything in a loop is a call of a method `wait`."""
-    nodes = (node for statement in body for node in ast.walk(statement))
-    return any(isinstance(node, ast.Attribute) and node.attr == "wait" for node in nodes)
+    return any(_waits(statement) for statement in body)
+
+
+@once
+def _waits(statement: ast.AST) -> bool:
+    return any(isinstance(node, ast.Attribute) and node.attr == "wait" for node in walk(statement))

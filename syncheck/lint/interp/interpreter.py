@@ -3,6 +3,7 @@
 import ast
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeAlias
 
 from syncheck.lint.interp.binding import Binding
 from syncheck.lint.interp.calls import Calls
@@ -43,6 +44,8 @@ _MOST_KNOWN = 12
 """Iterations of a loop whose end is known."""
 _LIKE = {"AsyncFunctionDef": "FunctionDef", "TryStar": "Try", "AsyncFor": "For", "AsyncWith": "With"}
 """Statements that are run as another one is."""
+_Steps: TypeAlias = Iterator[Value] | None
+"""What a statement yields; None for one that has run and yields nothing."""
 
 
 class Interpreter:
@@ -74,6 +77,9 @@ class Interpreter:
         self.collectives = Collectives(machine)
         self.decisions = Decisions(flipped)
         self._steps = steps
+        self._methods: dict[type[ast.stmt], Callable[[Any, Scope], _Steps]] = {
+            kind: getattr(self, name) for kind, name in _METHODS.items()
+        }
         self.decide, self.forget_decisions = self.decisions.decide, self.decisions.forget
         expressions, binding = expressions_of(self), Binding(self)
         self.evaluate, self.attribute = expressions.evaluate, expressions.attribute
@@ -101,81 +107,76 @@ class Interpreter:
                 raise TooLongError
             machine.current_node = statement
             n_findings = len(machine.findings)
-            kind = type(statement).__name__
-            method = getattr(self, f"_run_{_LIKE.get(kind, kind)}", None)
-            if method is not None:
-                yield from method(statement, scope)
+            method = self._methods.get(type(statement))
+            steps = method(statement, scope) if method is not None else None
+            if steps is not None:
+                yield from steps
             if len(machine.findings) > n_findings:
                 name_findings(machine, machine.findings[n_findings:], scope, statement)
 
     # -- simple statements
 
-    def _run_Expr(self, node: ast.Expr, scope: Scope) -> Iterator[Value]:
-        value = node.value
-        if isinstance(value, ast.Yield):
-            yield self.evaluate(value.value, scope) if value.value is not None else NONE
-        elif isinstance(value, ast.YieldFrom):
-            yield from self.items(self.evaluate(value.value, scope))
-        else:
-            self.evaluate(value, scope)
+    def _run_Expr(self, node: ast.Expr, scope: Scope) -> _Steps:
+        if isinstance(node.value, ast.Yield | ast.YieldFrom):
+            return self._yielded(node.value, [], scope)
+        self.evaluate(node.value, scope)
+        return None
 
-    def _run_Assign(self, node: ast.Assign, scope: Scope) -> Iterator[Value]:
+    def _run_Assign(self, node: ast.Assign, scope: Scope) -> _Steps:
         if isinstance(node.value, ast.Yield):
-            yield self.evaluate(node.value.value, scope) if node.value.value is not None else NONE
-            value = UNKNOWN
-        else:
-            value = self.evaluate(node.value, scope)
-        for target in node.targets:
+            return self._yielded(node.value, node.targets, scope)
+        self._assign_all(node.targets, self.evaluate(node.value, scope), scope)
+        return None
+
+    def _assign_all(self, targets: list[ast.expr], value: Value, scope: Scope) -> None:
+        for target in targets:
             self.assign(target, value, scope)
 
-    def _run_AnnAssign(self, node: ast.AnnAssign, scope: Scope) -> Iterator[Value]:
-        yield from ()
+    def _yielded(self, node: ast.Yield | ast.YieldFrom, targets: list[ast.expr], scope: Scope) -> Iterator[Value]:
+        """Yield what a `yield` gives; nothing is known of what is sent back."""
+        if isinstance(node, ast.YieldFrom):
+            yield from self.items(self.evaluate(node.value, scope))
+        else:
+            yield self.evaluate(node.value, scope)
+        self._assign_all(targets, UNKNOWN, scope)
+
+    def _run_AnnAssign(self, node: ast.AnnAssign, scope: Scope) -> None:
         if node.value is not None:
             self.assign(node.target, self.evaluate(node.value, scope), scope)
 
-    def _run_AugAssign(self, node: ast.AugAssign, scope: Scope) -> Iterator[Value]:
-        yield from ()
+    def _run_AugAssign(self, node: ast.AugAssign, scope: Scope) -> None:
         before = self.evaluate(node.target, scope)
         after = self.evaluate(node.value, scope)
         self.assign(node.target, self._augmented(node, before, after), scope, is_same=isinstance(before, Tensor))
 
-    def _run_Return(self, node: ast.Return, scope: Scope) -> Iterator[Value]:
-        yield from ()
+    def _run_Return(self, node: ast.Return, scope: Scope) -> None:
         raise Returned(self.evaluate(node.value, scope) if node.value is not None else NONE)
 
-    def _run_Raise(self, node: ast.Raise, scope: Scope) -> Iterator[Value]:
-        yield from ()
+    def _run_Raise(self, node: ast.Raise, scope: Scope) -> None:
         raise Raised
 
-    def _run_Break(self, node: ast.Break, scope: Scope) -> Iterator[Value]:
-        yield from ()
+    def _run_Break(self, node: ast.Break, scope: Scope) -> None:
         raise BreakSignal
 
-    def _run_Continue(self, node: ast.Continue, scope: Scope) -> Iterator[Value]:
-        yield from ()
+    def _run_Continue(self, node: ast.Continue, scope: Scope) -> None:
         raise ContinueSignal
 
-    def _run_Assert(self, node: ast.Assert, scope: Scope) -> Iterator[Value]:
-        yield from ()
+    def _run_Assert(self, node: ast.Assert, scope: Scope) -> None:
         self.condition(node.test, scope)
 
-    def _run_Delete(self, node: ast.Delete, scope: Scope) -> Iterator[Value]:
-        yield from ()
+    def _run_Delete(self, node: ast.Delete, scope: Scope) -> None:
         for target in node.targets:
             self._delete(target, scope)
 
-    def _run_Global(self, node: ast.Global, scope: Scope) -> Iterator[Value]:
-        yield from ()
+    def _run_Global(self, node: ast.Global, scope: Scope) -> None:
         for name in node.names:
             scope.share(name, is_global=True)
 
-    def _run_Nonlocal(self, node: ast.Nonlocal, scope: Scope) -> Iterator[Value]:
-        yield from ()
+    def _run_Nonlocal(self, node: ast.Nonlocal, scope: Scope) -> None:
         for name in node.names:
             scope.share(name, is_global=False)
 
-    def _run_Import(self, node: ast.Import, scope: Scope) -> Iterator[Value]:
-        yield from ()
+    def _run_Import(self, node: ast.Import, scope: Scope) -> None:
         for alias in node.names:
             if alias.asname:
                 scope.set(alias.asname, Symbol(alias.name))
@@ -183,23 +184,20 @@ class Interpreter:
                 first = alias.name.partition(".")[0]
                 scope.set(first, Symbol(first))
 
-    def _run_ImportFrom(self, node: ast.ImportFrom, scope: Scope) -> Iterator[Value]:
-        yield from ()
+    def _run_ImportFrom(self, node: ast.ImportFrom, scope: Scope) -> None:
         for alias in node.names:
             module = node.module if node.module and not node.level else f".{node.module or ''}"
             scope.set(alias.asname or alias.name, Symbol(f"{module}.{alias.name}"))
 
     # -- definitions
 
-    def _run_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> Iterator[Value]:
-        yield from ()
+    def _run_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> None:
         function: Value = Function(node, scope, defaults_of(node, lambda default: self.evaluate(default, scope)))
         for decorator in reversed(node.decorator_list):
             function = self.decorate(function, decorator, scope)
         scope.set(node.name, function)
 
-    def _run_ClassDef(self, node: ast.ClassDef, scope: Scope) -> Iterator[Value]:
-        yield from ()
+    def _run_ClassDef(self, node: ast.ClassDef, scope: Scope) -> None:
         made = Class(node, scope, [self.evaluate(base, scope) for base in node.bases])
         inside = Scope(scope)
         self.run(node.body, inside)
@@ -224,13 +222,13 @@ class Interpreter:
 
     # -- branches
 
-    def _run_If(self, node: ast.If, scope: Scope) -> Iterator[Value]:
+    def _run_If(self, node: ast.If, scope: Scope) -> _Steps:
         known = self.condition(node.test, scope)
         is_taken = self.decide(node.test, usual=usual(node)) if known is None else known
         taken, skipped = (node.body, node.orelse) if is_taken else (node.orelse, node.body)
         if known is None:
             self._pass_by(skipped, scope)
-        yield from self.block(taken, scope)
+        return self.block(taken, scope) if taken else None
 
     def _pass_by(self, body: list[ast.stmt], scope: Scope) -> None:
         """Take in what is known of a branch that another path follows."""
@@ -262,8 +260,7 @@ class Interpreter:
             machine.ordering_only -= 1
             thread.streams, thread.contexts, thread.device = before
 
-    def _run_Match(self, node: ast.Match, scope: Scope) -> Iterator[Value]:
-        yield from ()
+    def _run_Match(self, node: ast.Match, scope: Scope) -> None:
         self.evaluate(node.subject, scope)
         for case in node.cases:
             self.run_for_ordering(case.body, scope)
@@ -363,3 +360,11 @@ class Interpreter:
 def _is_all(source: Value) -> bool:
     """Return whether all items of a list are known."""
     return isinstance(source, Sequence) and not source.is_open
+
+
+_METHODS = {
+    kind: name
+    for kind in ast.stmt.__subclasses__()
+    if hasattr(Interpreter, name := f"_run_{_LIKE.get(kind.__name__, kind.__name__)}")
+}
+"""Kind of statement -> the method that runs it."""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, TypeAlias, TypeVar
 
 from syncheck.lint.interp.evaluator import Evaluator
@@ -44,6 +45,7 @@ def models_in(*modules: str) -> Callable[[P], P]:
 
     def register(model: P) -> P:
         _modules.update(dict.fromkeys(modules, model))
+        _model_below.cache_clear()
         return model
 
     return register
@@ -54,6 +56,7 @@ def models_below(*packages: str) -> Callable[[P], P]:
 
     def register(model: P) -> P:
         _packages.update(dict.fromkeys(packages, model))
+        _model_below.cache_clear()
         return model
 
     return register
@@ -72,15 +75,22 @@ def models_methods(*kinds: type[Value]) -> Callable[[M], M]:
 def call_by_name(evaluator: Evaluator, path: str, call: Call) -> Value | None:
     """Call a function by its full name; None if it is not known what it does."""
     path = canonical(path)
-    model = _functions.get(path) or _functions.get(f"*.{path.rpartition('.')[2]}")
+    head, _, name = path.rpartition(".")
+    model = _functions.get(path) or _functions.get(f"*.{name}")
     if model is not None:
         return model(evaluator, call)
-    head = path.rpartition(".")[0]
-    below = _modules.get(head)
-    while below is None and head:
-        below = _packages.get(head)
-        head = head.rpartition(".")[0]
+    below = _model_below(head)
     return below(evaluator, path, call) if below is not None else None
+
+
+@lru_cache(maxsize=4096)
+def _model_below(module: str) -> ModuleModel | None:
+    """Return the model of the functions in a module that have none of their own."""
+    below = _modules.get(module)
+    while below is None and module:
+        below = _packages.get(module)
+        module = module.rpartition(".")[0]
+    return below
 
 
 def call_method(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value | None:
@@ -89,6 +99,7 @@ def call_method(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Va
     return model(evaluator, owner, name, call)
 
 
+@lru_cache(maxsize=4096)
 def canonical(path: str) -> str:
     """Return torch's name for what other backends offer under theirs."""
     return _BACKENDS.sub("torch.cuda", path)

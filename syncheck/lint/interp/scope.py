@@ -4,14 +4,20 @@ import ast
 from collections.abc import Callable, Iterator
 
 from syncheck.lint.interp.values import UNKNOWN, Value
+from syncheck.lint.nodes import walk
 
 
 class Scope:
     """The names of a function or of a module.
 
+    Attributes:
+        is_lazy: names are defined when they are asked for.
+
     Args:
         parent: the scope around it.
     """
+
+    is_lazy = False
 
     def __init__(self, parent: "Scope | None" = None) -> None:
         self.parent = parent
@@ -30,9 +36,9 @@ class Scope:
         """Return what a name stands for; None if it is not known."""
         scope: Scope | None = self.shared.get(name, self)
         while scope is not None:
-            if name in scope.names:
-                return scope.names[name]
-            found = scope.define(name)
+            found = scope.names.get(name)
+            if found is None and scope.is_lazy:
+                found = scope.define(name)
             if found is not None:
                 return found
             scope = scope.parent
@@ -66,6 +72,8 @@ class LazyScope(Scope):
         definitions: name -> the statements that bind it.
         run: runs a statement in this scope.
     """
+
+    is_lazy = True
 
     def __init__(self, definitions: dict[str, ast.stmt], run: Callable[[ast.stmt, Scope], None]) -> None:
         super().__init__()
@@ -111,7 +119,7 @@ def _bound_by(statement: ast.stmt) -> list[str]:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
             return [name]
         case ast.Assign(targets=targets):
-            return [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
+            return [node.id for target in targets for node in walk(target) if isinstance(node, ast.Name)]
         case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
             return [name]
         case _:

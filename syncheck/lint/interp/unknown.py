@@ -2,7 +2,9 @@
 
 import ast
 import re
+from functools import lru_cache
 
+from syncheck.lint import nodes
 from syncheck.lint.interp.values import DERIVED, Attribute, Function, Native, Partial, Value
 
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
@@ -28,11 +30,13 @@ _KEEPING = frozenset(
 """Words of functions that keep what they are given for later."""
 
 
-def words_of(name: str) -> set[str]:
+@lru_cache(maxsize=4096)
+def words_of(name: str) -> frozenset[str]:
     """Return the words of a name, in lower case: those of "device_supports_nonBlocking"."""
-    return {word.lower() for word in _WORDS.findall(name)}
+    return frozenset(word.lower() for word in _WORDS.findall(name))
 
 
+@lru_cache(maxsize=4096)
 def may_wait(path: str) -> bool:
     """Return whether a name says that a function waits for something."""
     name = path.rpartition(".")[2]
@@ -60,7 +64,7 @@ def called_name(node: ast.AST) -> str:
     if isinstance(function, ast.Attribute):
         owner = function.value
         if function.attr == "step":  # of an optimizer; a scheduler's does nothing there
-            words = words_of(ast.unparse(owner))
+            words = words_of(nodes.text(owner))
             return "step" if words & {"optimizer", "optim", "opt", "scaler"} else ""
         return function.attr
     if isinstance(function, ast.Subscript):

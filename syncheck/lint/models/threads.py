@@ -19,6 +19,7 @@ from syncheck.lint.interp.values import (
     Value,
     Work,
 )
+from syncheck.lint.nodes import walk
 
 _WAITING = frozenset({"get", "acquire", "wait", "recv", "join"})
 """Methods that a thread waits with for another thread."""
@@ -37,7 +38,7 @@ def _thread(evaluator: Evaluator, call: Call) -> Value:
 
 def _waits_for_others(function: Function) -> bool:
     """Return whether a function waits for other threads; waiting for an event of CUDA is no such wait."""
-    for node in ast.walk(function.node):
+    for node in walk(function.node):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _WAITING:
             owner = node.func.value
             value = function.scope.find(owner.id) if isinstance(owner, ast.Name) else None

@@ -1,7 +1,7 @@
 """What a rule of shape is: a libcst visitor of one definition, which can ask what the GPUs do there."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from functools import cache
 from typing import ClassVar
@@ -16,12 +16,11 @@ from syncheck.lint.source_file import SourceFile
 from syncheck.rules.model import Rule
 
 
-class LintRule(m.MatcherDecoratableVisitor):
+class ShapeRule:
     """A rule that the linter looks for in the shape of the source.
 
-    A subclass sets `rule` and visits nodes: by methods `visit_Call`, or by methods with the decorator
-    `libcst.matchers.visit`. It is made anew for each definition at the top level of a file that contains one of the
-    rule's words; without words, for every one.
+    It is made anew for each definition at the top level of a file that contains one of the rule's words; without
+    words, for every one.
 
     Attributes:
         rule: what it reports.
@@ -40,8 +39,8 @@ class LintRule(m.MatcherDecoratableVisitor):
         self._states = states
 
     def look(self) -> None:
-        """Look at the definition: visit its nodes."""
-        self._definition.wrapper.visit(self)
+        """Look at the definition."""
+        raise NotImplementedError
 
     def report(
         self,
@@ -96,19 +95,36 @@ class LintRule(m.MatcherDecoratableVisitor):
         return self._source.place(line, column + 1, end_line, end_column + 1, self._definition.function_at(line))
 
 
+class LintRule(ShapeRule, m.MatcherDecoratableVisitor):
+    """A rule that visits the nodes of each definition.
+
+    A subclass sets `rule` and visits nodes: by methods `visit_Call`, or by methods with the decorator
+    `libcst.matchers.visit`.
+    """
+
+    def look(self) -> None:
+        """Look at the definition: visit its nodes."""
+        self._definition.wrapper.visit(self)
+
+
 def own_nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """Yield the nodes below a node but those of functions and classes inside it, and but spaces and comments."""
-    for child in _children(node):
-        yield child
-        if not isinstance(child, cst.FunctionDef | cst.ClassDef | cst.Lambda):
-            yield from own_nodes(child)
+    return _below(node, lambda inner: not isinstance(inner, cst.FunctionDef | cst.ClassDef | cst.Lambda))
 
 
 def all_nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """Yield the nodes below a node, without spaces and comments."""
-    for child in _children(node):
-        yield child
-        yield from all_nodes(child)
+    return _below(node, lambda _: True)
+
+
+def _below(node: cst.CSTNode, is_entered: Callable[[cst.CSTNode], bool]) -> Iterator[cst.CSTNode]:
+    """Yield the nodes below a node in the order of the source, and those in the ones that are entered."""
+    waiting = list(_children(node))[::-1]
+    while waiting:
+        inner = waiting.pop()
+        yield inner
+        if is_entered(inner):
+            waiting += list(_children(inner))[::-1]
 
 
 _SPACES = re.compile(r"whitespace|leading_lines|trailing|lines_after|[lr]par$|header$|footer$|comma$|semicolon$")

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
-from syncheck.lint.rules.base import LintRule, all_nodes, own_nodes
+from syncheck.lint.rules.base import ShapeRule, all_nodes, own_nodes
 
 BACKENDS = "cuda|xpu|npu|accelerator"
 """Modules of torch that have the functions of `torch.cuda`, for a regular expression."""
 
 
-class LoopRule(LintRule):
+class LoopRule(ShapeRule):
     """A rule that looks at the loops of a function, one by one."""
 
     looks_at_classes = False

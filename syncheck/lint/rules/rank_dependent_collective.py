@@ -4,7 +4,7 @@ import re
 
 import libcst as cst
 
-from syncheck.lint.rules.base import LintRule, own_nodes
+from syncheck.lint.rules.base import ShapeRule, own_nodes
 from syncheck.rules import rank_dependent_collective
 from syncheck.semantics.collectives import FUNCTIONS
 
@@ -14,7 +14,7 @@ _BY_ALL = frozenset(FUNCTIONS) - {"barrier", "isend", "irecv"}
 _LEAVES = cst.Return | cst.Raise | cst.Continue | cst.Break
 
 
-class RankDependentCollective(LintRule):
+class RankDependentCollective(ShapeRule):
     """A collective stands below `if rank == 0:`, and the function has no other call of it for the other ranks."""
 
     rule = rank_dependent_collective.RULE

@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from syncheck.lint.lifetimes import by_reference_count
+from syncheck.lint.lifetimes import Collector, by_reference_count
 
 
 def test_the_collector_of_cycles_is_off_inside():
@@ -21,3 +21,46 @@ def test_it_comes_back_after_an_error_and_stays_off_where_it_was():
     with by_reference_count(), by_reference_count():
         pass
     assert gc.isenabled()
+
+
+class Cycle:
+    def __init__(self, ended):
+        self.itself = self
+        self.ended = ended
+
+    def __del__(self):
+        self.ended.append(True)
+
+
+@pytest.fixture
+def collector():
+    yield Collector(most=100)
+    gc.unfreeze()
+    gc.enable()
+
+
+def test_a_collector_waits_for_some_source(collector):
+    collector.begin()
+    ended = []
+    Cycle(ended)
+    collector.file_ended(99)
+    assert not ended
+    collector.file_ended(1)
+    assert ended
+
+
+def test_a_collector_counts_anew_after_each_collection(collector):
+    collector.begin()
+    collector.file_ended(100)
+    ended = []
+    Cycle(ended)
+    collector.file_ended(99)
+    assert not ended
+
+
+def test_a_process_that_does_more_than_lint_is_left_alone(collector):
+    ended = []
+    gc.disable()
+    Cycle(ended)
+    collector.file_ended(1000)
+    assert not ended

@@ -1,0 +1,81 @@
+import ast
+
+import pytest
+
+from syncheck.lint.nodes import children, names, once, statements, text, walk
+
+SOURCE = """
+import torch
+@decorated
+def f(a, *, b: int = 1):
+    try:
+        x[a], y = [b + c for b in d if b], lambda e=g: -h
+    except Error as error:
+        with open(p) as q:
+            return f"{r}"
+    match s:
+        case [t, *_] if u:
+            import inner
+    return (v := 2)
+"""
+LEFT_OUT = ast.expr_context | ast.operator | ast.unaryop | ast.cmpop | ast.boolop
+
+
+def test_walk_finds_what_ast_walk_finds_but_contexts_and_operators():
+    tree = ast.parse(SOURCE)
+    assert set(walk(tree)) == {node for node in ast.walk(tree) if not isinstance(node, LEFT_OUT)}
+
+
+def test_walk_gives_each_node_once_and_outer_ones_first():
+    found = walk(ast.parse(SOURCE))
+    assert len(found) == len(set(found))
+    place = {node: number for number, node in enumerate(found)}
+    assert all(place[node] < place[child] for node in found for child in children(node))
+
+
+@pytest.mark.parametrize(
+    ("source", "kinds"),
+    [
+        ("a", []),
+        ("3", []),
+        ("a + b", ["Name", "Name"]),
+        ("f(a, *b, k=c)", ["Name", "Name", "Starred", "keyword"]),
+        ("lambda a: 1", ["arguments", "Constant"]),
+    ],
+)
+def test_the_children_of_a_node(source, kinds):
+    assert [type(child).__name__ for child in children(ast.parse(source, mode="eval").body)] == kinds
+
+
+def test_statements_are_found_in_all_kinds_of_blocks():
+    tree = ast.parse(SOURCE)
+    assert {node for node in statements(tree) if isinstance(node, ast.stmt)} == {
+        node for node in ast.walk(tree) if isinstance(node, ast.stmt)
+    }
+
+
+def test_a_question_is_asked_once_of_each_node():
+    asked = []
+
+    @once
+    def is_name(node):
+        asked.append(node)
+        return isinstance(node, ast.Name)
+
+    @once
+    def is_call(node):
+        return isinstance(node, ast.Call)
+
+    name, call = ast.parse("a; f()").body
+    assert [is_name(name.value), is_name(name.value), is_name(call.value), is_call(call.value)] == [
+        True, True, False, True,
+    ]  # fmt: skip
+    assert asked == [name.value, call.value]
+
+
+def test_names_are_those_of_variables():
+    assert names(ast.parse("a.b[c](d=e, f='g')")) == {"a", "c", "e"}
+
+
+def test_the_text_of_a_node_does_not_depend_on_its_spaces():
+    assert text(ast.parse("f( a,b )").body[0]) == text(ast.parse("f(a, b)  # here").body[0]) == "f(a, b)"
