@@ -31,7 +31,6 @@ from syncheck.instrument.torch_internals import (
     storage_key,
 )
 from syncheck.semantics.collectives import NAMESPACES
-from syncheck.semantics.library import operator as described_operator
 from syncheck.semantics.waits import HostWait, host_wait
 from syncheck.source.frames import frame_at
 
@@ -90,7 +89,7 @@ class Operators:
         plan = collective_plan_of(func) or plan_of(func)
         is_collective = func.namespace in NAMESPACES
         special: Any = self._collectives.issuing(func) if is_collective else self._copies.specials.get(plan.base)
-        effect = described_operator(plan.name)
+        effect = plan.effect
         if effect is not None:
             special = self._described.special(effect)
         dispatch = self.plans[id(func)] = DispatchPlan(func, plan, special)

@@ -8,9 +8,10 @@ import torch
 
 from syncheck.hb.ids import Access, AllocationId, ViewId
 from syncheck.instrument.torch_internals import schema_of
+from syncheck.semantics.library import Effect
 from syncheck.semantics.library import operator as described_operator
 from syncheck.semantics.operators import HIDDEN_WRITES, METADATA, SIZE_ONLY, TRAINING_WRITES
-from syncheck.semantics.waits import SYNCHRONIZING
+from syncheck.semantics.waits import SYNCHRONIZING, may_wait
 
 _DTYPE_NAMES = {
     dtype: str(dtype).removeprefix("torch.") for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)
@@ -43,11 +44,13 @@ class Plan:
         touches: False for an operator that touches no memory.
         writes_outputs: it fills the new tensors that it returns.
         synchronizes: the host waits for the current stream inside it.
+        may_wait: the host waits in some of its calls.
         random: it draws from a generator.
         has_generator: it takes a `generator` argument.
         has_device: it takes a `device` argument.
         training: position of its argument `training`, where that decides what it writes; -1 for any other operator.
         evaluating: the plan that holds where that argument is False.
+        effect: what it does, where it is described for syncheck.
     """
 
     name: str
@@ -56,11 +59,13 @@ class Plan:
     touches: bool
     writes_outputs: bool
     synchronizes: bool
+    may_wait: bool
     random: bool
     has_generator: bool
     has_device: bool
     training: int = -1
     evaluating: "Plan | None" = None
+    effect: Effect | None = None
 
     def is_evaluating(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
         """Return whether the plan `evaluating` holds for a call."""
@@ -97,9 +102,11 @@ def plan_of(func: Any) -> Plan:
         touches=touches,
         writes_outputs=touches,
         synchronizes=base in SYNCHRONIZING,
+        may_wait=may_wait(base),
         random=torch.Tag.nondeterministic_seeded in func.tags,
         has_generator="generator" in names,
         has_device="device" in names,
+        effect=effect,
     )
     written = TRAINING_WRITES.get(base, ()) if "training" in names else ()
     if not any(argument.is_write for argument in arguments if argument.position in written):

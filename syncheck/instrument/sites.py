@@ -16,7 +16,9 @@ from syncheck.source.lines import PACKAGE, column_of, excerpt, is_user_file, pos
 from syncheck.source.scopes import scopes_of
 
 _MAX_FRAMES = 48
-_LAUNCHER = os.path.join(PACKAGE, "run", "launcher")
+_LAUNCHER_FOLDER = os.path.join(PACKAGE, "run", "launcher")
+_PROGRAM, _SYNCHECK, _LAUNCHER = 1, 2, 3
+"""Whose a code object is; none is 0."""
 
 
 class SiteTable:
@@ -33,18 +35,24 @@ class SiteTable:
         self._stacks: dict[SiteId, list[tuple[CodeType, int]]] = {UNKNOWN_SITE: []}
         self._numbers = count(1)
         self._kinds: dict[int, bool] = {}  # id of a code object -> it is the user's
+        self._owners: dict[int, int] = {}  # id of a code object -> whose it is
         self._codes: list[CodeType] = []  # keeps them, so that their ids stay theirs
         self._ignored: dict[SiteId, tuple[Ignored, ...]] = {}  # call site -> the `syncheck.ignore` blocks around it
         self._twins: dict[tuple[SiteId, tuple[Ignored, ...]], SiteId] = {}  # the same place, inside of blocks
 
     def capture(self, frame: FrameType | None) -> SiteId:
         """Return the id of the call stack that ends in `frame`, syncheck's own frames left out."""
-        while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
+        owners = self._owners
+        while frame is not None and (owners.get(id(frame.f_code)) or self._owner_of(frame.f_code)) != _PROGRAM:
             frame = frame.f_back
         key: list[int] = []
         start = frame
-        while frame is not None and len(key) < 2 * _MAX_FRAMES and not is_outside(frame.f_code):
-            key.append(id(frame.f_code))
+        while frame is not None and len(key) < 2 * _MAX_FRAMES:
+            code = frame.f_code
+            ident = id(code)
+            if (owners.get(ident) or self._owner_of(code)) == _LAUNCHER:
+                break
+            key.append(ident)
             key.append(frame.f_lasti)
             frame = frame.f_back
         wanted = tuple(key)
@@ -100,6 +108,13 @@ class SiteTable:
         """Return (path as shown, line) of all the user's call sites so far."""
         found = {self.user_code(ident) for ident in tuple(self._stacks)}
         return {(shown_path(code.co_filename), position(code, lasti)[0]) for code, lasti in found - {None}}  # type: ignore[misc]
+
+    def _owner_of(self, code: CodeType) -> int:
+        """Return whose a code object is, and keep both."""
+        self._codes.append(code)
+        owner = _LAUNCHER if is_outside(code) else _SYNCHECK if code.co_filename.startswith(PACKAGE) else _PROGRAM
+        self._owners[id(code)] = owner
+        return owner
 
     def _learn(self, code: CodeType) -> bool:
         self._codes.append(code)
@@ -178,7 +193,7 @@ def _source_line(code: CodeType, lasti: int) -> SourceLine:
 
 def is_outside(code: CodeType) -> bool:
     """Return whether a frame is that of the launcher: what called it is no part of the program."""
-    return code.co_filename.startswith(_LAUNCHER)
+    return code.co_filename.startswith(_LAUNCHER_FOLDER)
 
 
 def _stack(frame: FrameType | None) -> list[tuple[CodeType, int]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from typing import Any
 
 import torch
@@ -41,6 +41,8 @@ storage_key: Callable[[torch.UntypedStorage], int] = attrgetter("_cdata")
 """Return the identity of a storage: its address in C++."""
 generator_address: Callable[[Any], int] = attrgetter("_cdata")
 """Return the identity of a generator of random numbers: its address in C++."""
+sequence_number: Callable[[Any], int] = methodcaller("_sequence_nr")
+"""Return the number of a node of a backward pass, which it got when it was made."""
 next_sequence_number: Callable[[], int] = C._autograd._get_sequence_nr
 
 
@@ -58,11 +60,6 @@ def is_composite(func: Any) -> bool:
     """
     key = C.DispatchKey.CompositeImplicitAutograd
     return bool(func.has_kernel_for_dispatch_key(key)) if hasattr(func, "has_kernel_for_dispatch_key") else False
-
-
-def sequence_number(node: Any) -> int:
-    """Return the number of a node of a backward pass, which it got when it was made."""
-    return int(node._sequence_nr())
 
 
 def sparse_parts(tensor: torch.Tensor) -> list[torch.Tensor]:

@@ -45,6 +45,7 @@ WANTS_NUMBER = frozenset("fill_.Tensor masked_fill.Tensor masked_fill_.Tensor be
 MASKED = frozenset("index index_put index_put_ _index_put_impl_ _unsafe_index".split())
 """Operators that wait for the size of their result where an index is a mask. Source: as above, Indexing.cu."""
 _FILLS = frozenset({"index_put", "index_put_", "_index_put_impl_"})
+_MAY_WAIT = SYNCHRONIZING | MASKED | frozenset(NUMBERS)
 
 
 class HostWait(Enum):
@@ -73,6 +74,11 @@ class TensorFacts(Protocol):
     def is_number(self, tensor: Any) -> bool:
         """Return whether a tensor has one element."""
         ...
+
+
+def may_wait(base: str) -> bool:
+    """Return whether the host waits in any call of an operator; else its arguments need not be looked at."""
+    return base in _MAY_WAIT
 
 
 def host_wait(base: str, args: Sequence[Any], kwargs: Mapping[str, Any], facts: TensorFacts) -> HostWait:

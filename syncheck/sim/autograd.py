@@ -390,4 +390,4 @@ def _node_of(value: Any) -> Any:
 
 
 def _is_leaf(node: Any) -> bool:
-    return bool(sequence_number(node) == _LEAF)
+    return sequence_number(node) == _LEAF

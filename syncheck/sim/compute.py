@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from syncheck.instrument.plan import Plan, tensors_in
-from syncheck.sim.cuda_kernels import KERNELS
+from syncheck.sim.cuda_kernels import KERNELS, OF_GPUS
 from syncheck.sim.errors import NotSimulatedError
 from syncheck.sim.memory import Memory
 from syncheck.sim.random import DeviceGenerator, Random, device_generator, keep_generators
@@ -30,7 +30,7 @@ class Compute:
         """
         try:
             if not plan.random:
-                return KERNELS.get(func, func)(*args, **kwargs)
+                return (KERNELS[func] if plan.name in OF_GPUS else func)(*args, **kwargs)
             with self._drawing(plan, args, kwargs, device):
                 return func(*args, **kwargs)
         except NotImplementedError as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from syncheck.instrument.torch_internals import OpOverload
+from syncheck.instrument.torch_internals import OpOverload, schema_of
 
 aten = torch.ops.aten
 
@@ -137,3 +137,6 @@ KERNELS: dict[OpOverload, Callable[..., Any]] = {
     aten.batch_norm_backward_elemt.default: _backward,
 }
 """Operator -> what computes it."""
+
+OF_GPUS = frozenset(schema_of(operator).name for operator in KERNELS)
+"""Their names without overloads: a name is found faster than an operator, whose hash is computed in Python."""

@@ -11,7 +11,6 @@ from syncheck.instrument.plan import Plan, plan_of, tensors_in, tensors_of
 from syncheck.instrument.tensor_facts import TorchFacts
 from syncheck.instrument.torch_internals import schema_of
 from syncheck.semantics.copies import HOST_DEVICE
-from syncheck.semantics.library import operator as described_operator
 from syncheck.semantics.operators import HOST_OUTPUTS, ROWS
 from syncheck.semantics.waits import HostWait, copies_number, host_wait
 from syncheck.sim.autograd import Backward
@@ -73,9 +72,12 @@ class Dispatcher:
         if plan.evaluating is not None and plan.is_evaluating(args, kwargs):
             plan = plan.evaluating
         special = self._copies.specials.get(plan.base)
-        result = RunPlain(args, kwargs) if special is None else special(func, plan, args, kwargs)
-        if isinstance(result, RunPlain):
-            result = self._run_plain(func, plan, result.args, result.kwargs)
+        if special is None:
+            result = self._run_plain(func, plan, args, kwargs)
+        else:
+            result = special(func, plan, args, kwargs)
+            if isinstance(result, RunPlain):
+                result = self._run_plain(func, plan, result.args, result.kwargs)
         self._backward.note_made(result)
         return result
 
@@ -109,9 +111,10 @@ class Dispatcher:
         runtime, gpus = self._runtime, self._gpus
         self._enter(plan, tensors, device)
         stream = gpus.current_stream(device)
-        capturing = gpus.monitor.capturing(stream)
-        wait = self._host_wait(plan, args, kwargs, capturing=capturing)
-        args, kwargs = self._compute.with_generator(plan, args, kwargs, device)
+        capturing = gpus.guarded.capturing(stream)
+        wait = self._host_wait(plan, args, kwargs, capturing=capturing) if plan.may_wait else HostWait.NEVER
+        if plan.random:
+            args, kwargs = self._compute.with_generator(plan, args, kwargs, device)
         if plan.has_device:
             args, kwargs = tree_map(_on_host, (args, kwargs))
         if capturing:
@@ -124,7 +127,7 @@ class Dispatcher:
             self._report(plan, [access for access in accesses if not access[2]], device, stream)
             runtime.wait_in_operator(stream)
         outputs = self._outputs(plan, result, device)
-        effect = described_operator(plan.name)
+        effect = plan.effect
         if effect is not None:
             self._library.report(effect, bound_to(effect, args, kwargs), result)
             return result

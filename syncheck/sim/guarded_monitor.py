@@ -1,7 +1,6 @@
 """The border between the simulator and what checks: an error there ends the check, and not the user's program."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from syncheck.hb.ids import EventId, StreamId
@@ -49,6 +48,7 @@ class GuardedMonitor:
     """Passes calls on to a monitor; after an error in it they are ignored, and the report says so.
 
     Attributes:
+        guard: a block that may fail: then checking stops, and the program runs on.
         followers: called after each call that orders or makes streams, with its name and arguments, checked or not.
 
     Args:
@@ -58,6 +58,7 @@ class GuardedMonitor:
     def __init__(self, monitor: Monitor) -> None:
         self._monitor: Any = monitor
         self._captured = CapturedStreams()
+        self.guard = _Guard(self)
         self.followers: list[Callable[[str, tuple[Any, ...]], None]] = [self._captured.follow]
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -92,15 +93,25 @@ class GuardedMonitor:
         """Return whether a stream is being captured."""
         return stream in self._captured
 
-    @contextmanager
-    def guard(self) -> Iterator[None]:
-        """Stop checking if a block fails, and let the program run on."""
-        try:
-            yield
-        except Exception as error:  # noqa: BLE001  as above
-            self.fail(error)
-
     def fail(self, error: BaseException) -> None:
         """Syncheck itself failed: stop checking, and let the program run on."""
         failed, self._monitor = self._monitor, NullMonitor()
         failed.incomplete(stopped_by(error))
+
+
+class _Guard:
+    """A block that ends the check if it fails; a class, because a generator would take longer than most such blocks."""
+
+    __slots__ = ("_monitor",)
+
+    def __init__(self, monitor: GuardedMonitor) -> None:
+        self._monitor = monitor
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        if isinstance(error, Exception):
+            self._monitor.fail(error)
+            return True
+        return False

@@ -37,17 +37,6 @@ class Stat:
     allocated: int = 0
     freed: int = 0
 
-    def add(self, amount: int) -> None:
-        """Count what is allocated."""
-        self.current += amount
-        self.allocated += amount
-        self.peak = max(self.peak, self.current)
-
-    def remove(self, amount: int) -> None:
-        """Count what is freed."""
-        self.current -= amount
-        self.freed += amount
-
     def as_dict(self) -> dict[str, int]:
         """Return the figures by torch's names."""
         return {"current": self.current, "peak": self.peak, "allocated": self.allocated, "freed": self.freed}
@@ -89,19 +78,30 @@ class MemoryCounters:
         """Count a block for so many bytes."""
         if requested:
             block = block_of(requested)
-            for pool in ("all", block.pool):
-                self.n_bytes[pool].add(block.n_bytes)
-                self.requested[pool].add(requested)
-                self.blocks[pool].add(1)
+            for stat, amount in self._with_amounts(block):
+                stat.current += amount
+                stat.allocated += amount
+                stat.peak = max(stat.peak, stat.current)
 
     def free(self, requested: int) -> None:
         """Count a block that is freed."""
         if requested:
             block = block_of(requested)
-            for pool in ("all", block.pool):
-                self.n_bytes[pool].remove(block.n_bytes)
-                self.requested[pool].remove(requested)
-                self.blocks[pool].remove(1)
+            for stat, amount in self._with_amounts(block):
+                stat.current -= amount
+                stat.freed += amount
+
+    def _with_amounts(self, block: Block) -> tuple[tuple[Stat, int], ...]:
+        """Return the figures that a block counts in, with what it counts for."""
+        n_bytes, requested, blocks, pool = self.n_bytes, self.requested, self.blocks, block.pool
+        return (
+            (n_bytes["all"], block.n_bytes),
+            (n_bytes[pool], block.n_bytes),
+            (requested["all"], block.requested),
+            (requested[pool], block.requested),
+            (blocks["all"], 1),
+            (blocks[pool], 1),
+        )
 
     def reset_peak(self) -> None:
         """Begin to look for peaks again."""

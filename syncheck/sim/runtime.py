@@ -154,7 +154,7 @@ class Runtime:
     def name_findings(self) -> None:
         """After a call that may have completed findings: name their tensors while the frames are alive."""
         if self._findings.new:
-            with self.gpus.lock, self.gpus.guarded.guard():
+            with self.gpus.lock, self.gpus.guarded.guard:
                 self._namer.name_findings(self._findings.take())
 
     @contextmanager
@@ -213,7 +213,7 @@ class Runtime:
 
     def name_new(self, kind: NamedKind, ident: int, site: SiteId) -> None:
         """Give a new object the name that the program binds it to."""
-        with self.gpus.lock, self.gpus.guarded.guard():
+        with self.gpus.lock, self.gpus.guarded.guard:
             self._namer.name_new(kind, ident, site)
 
     def allocation_of(self, tensor: torch.Tensor) -> AllocationId:

@@ -135,7 +135,7 @@ class VirtualGpus:
 
     def site(self) -> SiteId:
         """Return the call site of the program's innermost frame."""
-        with self.guarded.guard():
+        with self.guarded.guard:
             return self.sites.here()
         return UNKNOWN_SITE
 

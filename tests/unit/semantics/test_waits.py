@@ -111,3 +111,13 @@ def test_numbers_have_these_positions_in_a_schema(base, arguments):
     schemas = [getattr(packet, overload)._schema for overload in packet.overloads()]
     for position, name in arguments:
         assert any(len(s.arguments) > position and s.arguments[position].name == name for s in schemas)
+
+
+@pytest.mark.parametrize("base", ["nonzero", "_local_scalar_dense", "masked_fill_", "index", "index_put_", "linspace"])
+def test_the_host_may_wait_in_some_calls(base):
+    assert waits.may_wait(base)
+
+
+@pytest.mark.parametrize("base", ["add", "mm", "copy_", "index_select"])
+def test_it_waits_in_no_call_of_most_operators(base):
+    assert not waits.may_wait(base)

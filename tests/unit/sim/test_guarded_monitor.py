@@ -74,14 +74,14 @@ def test_calls_that_were_looked_up_before_end_too(monitor, checks):
 
 
 def test_a_block_that_fails_ends_the_check(monitor, checks):
-    with monitor.guard():
+    with monitor.guard:
         raise ZeroDivisionError
     assert monitor.view(1) == 0
     assert "ZeroDivisionError" in checks.problems[0]
 
 
 def test_a_block_that_ends_well_changes_nothing(monitor, checks):
-    with monitor.guard():
+    with monitor.guard:
         pass
     assert monitor.view(1) == 5
     assert checks.problems == []
@@ -95,7 +95,7 @@ def test_only_the_first_error_is_reported(monitor, checks):
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 def test_what_ends_the_program_is_no_error_of_syncheck(monitor, checks, error):
-    with pytest.raises(error), monitor.guard():
+    with pytest.raises(error), monitor.guard:
         raise error
     assert checks.problems == []
 
