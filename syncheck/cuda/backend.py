@@ -14,6 +14,7 @@ from syncheck.cuda.collectives import Collectives, Handles
 from syncheck.cuda.copies import Copies
 from syncheck.cuda.driver_events import DriverEvents
 from syncheck.cuda.eager import install_eager
+from syncheck.cuda.emptied_cache import install_emptied_cache
 from syncheck.cuda.events import Events
 from syncheck.cuda.gpu_trace import GpuTrace
 from syncheck.cuda.graphs import Graphs
@@ -189,6 +190,7 @@ class Cuda:
         install_processes(reporter, patches)
         self.library.install(patches)
         install_eager(reporter.note, patches)
+        install_emptied_cache(reporter, patches)
         if torch.distributed.is_available():
             Handles(reporter).install(patches)
         Triton(reporter, streams, self.memory, self.launches, patches).install()

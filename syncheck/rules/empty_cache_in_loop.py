@@ -21,7 +21,8 @@ RULE = Rule(
     code="SYN807",
     name="empty-cache-in-loop",
     severity=Severity.ADVICE,
-    message="torch.cuda.empty_cache() on every iteration of a loop: {consequence}",
+    message="torch.cuda.empty_cache() on every iteration of a loop: what it gives back is asked of the driver again in "
+    "the next one, which waits for the device",
     doc=__doc__,
     words=(("empty_cache", ".backward("),),
 )

@@ -6,6 +6,7 @@ from syncheck.hb.engine import Engine
 from syncheck.hb.ids import Accesses, SiteId, StreamId
 from syncheck.sanitizer import hot_syncs, overlap_advice
 from syncheck.sanitizer.collector import Collector
+from syncheck.sanitizer.sync_history import SyncHistory
 from syncheck.sanitizer.turns import Turns
 
 
@@ -15,12 +16,14 @@ class Advice:
     Args:
         engine: knows the order.
         collector: gets the findings.
+        history: what ordered the work.
         is_run: the calls are those of a run; else nothing is done.
     """
 
-    def __init__(self, engine: Engine, collector: Collector, *, is_run: bool) -> None:
+    def __init__(self, engine: Engine, collector: Collector, history: SyncHistory, *, is_run: bool) -> None:
         self._engine = engine
         self._collector = collector
+        self._history = history
         self._is_run = is_run
         self.begin()
 
@@ -28,7 +31,7 @@ class Advice:
         """What comes is another program: no loop goes on."""
         self._turns = Turns()
         self._syncs = hot_syncs.HotSyncs(self._engine, self._collector, self._turns)
-        self._overlap = overlap_advice.OverlapAdvice(self._engine, self._collector)
+        self._overlap = overlap_advice.OverlapAdvice(self._engine, self._collector, self._history)
         self._latest: dict[StreamId, tuple[str, bool]] = {}  # stream -> operator, whether it begins with a write
 
     def launching(self, stream: StreamId, operator: str, accesses: Accesses, site: SiteId) -> None:
@@ -52,6 +55,11 @@ class Advice:
         """The host waits for a device."""
         if self._is_run:
             self._syncs.device_waits(site, device, self._collector.names)
+
+    def cache_emptied(self, site: SiteId) -> None:
+        """The program gives free memory back to the driver."""
+        if self._is_run:
+            self._syncs.cache_emptied(site)
 
     def host_asks(self) -> None:
         """The host looks at memory, at a clock or at an event."""

@@ -2,7 +2,7 @@
 
 from syncheck.hb.engine import Engine
 from syncheck.hb.ids import SiteId, StreamId
-from syncheck.rules import device_wide_sync, host_sync_in_loop
+from syncheck.rules import device_wide_sync, empty_cache_in_loop, host_sync_in_loop
 from syncheck.sanitizer.collector import Collector, PendingFinding
 from syncheck.sanitizer.messages import Names, Text
 from syncheck.sanitizer.turns import HOT, Turns
@@ -52,6 +52,15 @@ class HotSyncs:
         self._needless = site if unfinished else None
         self._busy[site] = len(unfinished)
 
+    def cache_emptied(self, site: SiteId) -> None:
+        """The program gives free memory back to the driver, which waits for the GPU."""
+        if self._turns.count(site) >= HOT:
+            advice: Text = (
+                "remove the call at {line}: the allocator uses free memory again by itself; call it once, after the "
+                "loop, where another process needs the memory",
+            )
+            self._collector.add(PendingFinding(empty_cache_in_loop.RULE, site, {}, [], advice))
+
     def host_asks(self) -> None:
         """The host looks at memory, at a clock or at an event: the wait before had a purpose."""
         if self._needless is not None:
@@ -82,5 +91,5 @@ class HotSyncs:
         return self._needless is not None
 
 
-RULES = (host_sync_in_loop.RULE, device_wide_sync.RULE)
+RULES = (host_sync_in_loop.RULE, device_wide_sync.RULE, empty_cache_in_loop.RULE)
 """The rules that this module words."""

@@ -219,6 +219,9 @@ class Monitor(Protocol):
     def sync_device(self, device: int, site: SiteId) -> None:
         """The host waits for a device."""
 
+    def empty_cache(self, site: SiteId) -> None:
+        """The program gives the allocator's free memory back to the driver."""
+
     def is_pending(self, kind: NamedKind, ident: int) -> bool:
         """Return whether the host does not know an event or a stream to be complete."""
         ...

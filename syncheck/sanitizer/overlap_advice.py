@@ -7,9 +7,12 @@ from syncheck.hb.ids import SiteId, StreamId
 from syncheck.rules import no_overlap, serialized_peer_copy, stream_pool_aliased
 from syncheck.sanitizer.collector import Collector, PendingFinding
 from syncheck.sanitizer.messages import StreamRef, Text
+from syncheck.sanitizer.sync_history import SyncHistory
 from syncheck.sanitizer.turns import HOT
 
 _COPIES = frozenset({"aten::copy_", "aten::_to_copy"})
+_MOST_EDGES = 4
+"""Calls that are named for one stream."""
 
 
 class OverlapAdvice:
@@ -18,14 +21,17 @@ class OverlapAdvice:
     Args:
         engine: knows the order.
         collector: gets the findings.
+        history: what ordered the work.
     """
 
-    def __init__(self, engine: Engine, collector: Collector) -> None:
+    def __init__(self, engine: Engine, collector: Collector, history: SyncHistory) -> None:
         self._engine = engine
         self._collector = collector
+        self._history = history
         self._latest = StreamId(0)
         self._first: dict[StreamId, SiteId] = {}  # stream -> call site of its first work
         self._visits: dict[StreamId, int] = {}  # how often work went to it, after another one
+        self._edges: dict[StreamId, dict[tuple[SiteId, Text], None]] = {}  # what puts its work in order with others
         self._overlapping: set[StreamId] = set()
         self._reported: set[StreamId] = set()
         self._computing: set[StreamId] = set()
@@ -51,9 +57,23 @@ class OverlapAdvice:
         self._first.setdefault(stream, site)
         self._visits[stream] = self._visits.get(stream, 0) + 1
         engine = self._engine
-        if not self._latest or engine.stream_covers(stream, engine.now(self._latest)):
+        if not self._latest:
+            return
+        if engine.stream_covers(stream, engine.now(self._latest)):
+            self._note_edge(stream)
             return  # so it comes after all work that this one came after, too
         self._overlapping |= {stream, *engine.unordered(stream)} & set(self._first)
+
+    def _note_edge(self, stream: StreamId) -> None:
+        """Keep which call put a stream after the one before: of the last iterations before it may be reported."""
+        before = self._latest
+        if not {HOT - 1, HOT} & {self._visits[stream], self._visits[before]}:
+            return
+        device = self._collector.names.streams[before].device
+        site, is_host = self._history.ordering(stream, self._engine.now(before), device)
+        text: Text = ("the host waits here",) if is_host else (StreamRef(stream), " waits here for ", StreamRef(before))
+        for concerned in (stream, before):
+            self._edges.setdefault(concerned, {})[site, text] = None
 
     def report(self) -> None:
         """Name the streams of the program that were used again and again, and so far overlapped with none."""
@@ -63,11 +83,13 @@ class OverlapAdvice:
             is_alone = stream not in self._overlapping and stream not in self._reported
             if visits >= HOT and is_alone and info.handle and not info.is_torchs:
                 advice: Text = (
-                    "wait as late as possible, directly before the result is used; `syncheck overlap` names the edges "
-                    "that forbid it, and what they cost",
+                    "wait as late as possible, directly before the result is used; `syncheck overlap` says what each "
+                    "wait costs",
                 )
                 facts: dict[str, Text] = {"stream": (StreamRef(stream),)}
-                pending = PendingFinding(no_overlap.RULE, self._first[stream], facts, [], advice)
+                pending = PendingFinding(
+                    no_overlap.RULE, self._first[stream], facts, list(self._edges.get(stream, ()))[:_MOST_EDGES], advice
+                )
                 pending.superseded = partial(self._is_known_better, stream)
                 self._reported.add(stream)
                 self._collector.add(pending)

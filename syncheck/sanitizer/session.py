@@ -100,7 +100,7 @@ class Session:
         lives = Lifetimes(self._engine, self.collector, self._graphs, self._labels, self._views)
         self.allocate, self.free, self.record_stream = lives.allocate, lives.free, lives.record_stream
         self._loops = CreatedInLoop(self.collector)
-        self._advice = loops = advice.Advice(self._engine, self.collector, is_run=is_run)
+        self._advice = loops = advice.Advice(self._engine, self.collector, self._sync_history, is_run=is_run)
         self.stream_object, self.timed, self.times = loops.stream_object, loops.timed, loops.times
         self._operators = 0
         self._incomplete: dict[str, None] = {}
@@ -296,6 +296,10 @@ class Session:
         self._advice.device_waits(device, site)
         self._engine.sync_device(device)
         self._add_sync(site, device, is_device_wide=True)
+
+    def empty_cache(self, site: SiteId) -> None:
+        """See `Monitor`."""
+        self._advice.cache_emptied(site)
 
     def _add_sync(self, site: SiteId, device: int, event: EventId = NO_EVENT, *, is_device_wide: bool = False) -> None:
         engine = self._engine

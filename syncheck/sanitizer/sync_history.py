@@ -156,6 +156,13 @@ class SyncHistory:
             UNKNOWN_SITE,
         )
 
+    def ordering(self, waiter: StreamId, epoch: Epoch, device: int) -> tuple[SiteId, bool]:
+        """Return which call put an actor after `epoch`, of a device, and whether it is the host that waited."""
+        wait = next((w for w in self.waits_after(epoch) if w.waiter == waiter and w.covers(epoch)), None)
+        if wait is not None:
+            return wait.site, False
+        return next((sync.site for sync in self.syncs_after(epoch) if sync.device == device), UNKNOWN_SITE), True
+
     def idle_wait(self, waiter: StreamId, epoch: Epoch) -> Wait | None:
         """Return the newest wait of an actor, called after `epoch` was submitted, that waited for nothing."""
         return next((w for w in self.waits_after(epoch) if w.waiter == waiter and w.acquired is None), None)

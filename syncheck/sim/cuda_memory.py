@@ -117,7 +117,8 @@ class CudaMemory:
         self._virtual(device).fraction = fraction
 
     def _empty_cache(self) -> None:
-        """There is no cache; the call is counted, once for each GPU."""
+        """There is no cache; the call is counted, once for each GPU, and reported."""
+        self._gpus.monitor.empty_cache(self._gpus.site())
         for device in self._gpus.devices:
             device.memory.n_emptied += 1
 

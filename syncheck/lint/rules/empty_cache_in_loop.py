@@ -8,7 +8,6 @@ from syncheck.lint.rules.loops import BACKENDS, LoopRule, always_made, receivers
 from syncheck.rules import empty_cache_in_loop
 
 _CALL = re.compile(rf"(torch\.)?({BACKENDS})\.empty_cache\(\)")
-_CONSEQUENCE = "what it gives back is asked of the driver again in the next one, which waits for the device"
 
 
 class EmptyCacheInLoop(LoopRule):
@@ -20,4 +19,4 @@ class EmptyCacheInLoop(LoopRule):
         """Look at a loop."""
         for call in always_made(loop.body) if any(receivers(loop, "backward")) else ():
             if _CALL.fullmatch(self.code(call)):
-                self.report(call, consequence=_CONSEQUENCE)
+                self.report(call)

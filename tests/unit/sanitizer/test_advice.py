@@ -3,6 +3,7 @@
 import pytest
 
 from syncheck.sanitizer.advice import RULES, Advice
+from syncheck.sanitizer.sync_history import SyncHistory
 from syncheck.sanitizer.turns import HOT
 from tests.unit.sanitizer.program import Text, found, new_collector, new_engine
 
@@ -13,7 +14,7 @@ class Loops:
     def __init__(self, *, is_run=True, streams=3, devices=1):
         self.collector = new_collector()
         self.engine = new_engine(streams, self.collector, devices)
-        self.advice = Advice(self.engine, self.collector, is_run=is_run)
+        self.advice = Advice(self.engine, self.collector, SyncHistory(self.engine.host_follows), is_run=is_run)
 
     def launch(self, stream=1, operator="aten::mul", accesses=(), site=10):
         self.advice.launching(stream, operator, accesses, site)
@@ -47,13 +48,19 @@ def copy_to_peer(loops):
     loops.launch(1, COPY, site=20)
 
 
+def empty_cache(loops):
+    loops.launch()
+    loops.advice.cache_emptied(50)
+
+
 def make_objects(loops):
     for ident in (1, 2):
         loops.advice.stream_object(ident, 2, 30)
 
 
 PROGRAMS = [(wait_for_stream, 1, "SYN801"), (wait_for_device, 1, "SYN806"), (take_turns, 1, "SYN803"),
-            (copy_to_peer, 2, "SYN804"), (make_objects, 1, "SYN808")]  # fmt: skip
+            (copy_to_peer, 2, "SYN804"), (empty_cache, 1, "SYN807"),
+            (make_objects, 1, "SYN808")]  # fmt: skip
 
 
 @pytest.mark.parametrize(("step", "devices", "code"), PROGRAMS)

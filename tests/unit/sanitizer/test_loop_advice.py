@@ -112,6 +112,33 @@ def test_work_between_the_waits_overlaps():
     assert in_turn(program, is_late=True) == []
 
 
+def related(program):
+    (finding,) = [f for f in program.report().findings if f.rule.code == "SYN803"]
+    return [(place.frame.line, place.message) for place in finding.related]
+
+
+def test_the_calls_that_forbid_the_overlap_are_named():
+    program = Program(streams=2)
+    program.session.collector.names.streams[2] = program.session.collector.names.streams[2]._replace(site=3)
+    in_turn(program, is_late=False)
+    assert sorted(related(program)) == [
+        (11, "the stream made at program.py:3 (cuda:0) waits here for the default stream of cuda:0"),
+        (14, "the default stream of cuda:0 waits here for the stream made at program.py:3 (cuda:0)"),
+    ]
+
+
+def test_a_wait_of_the_host_that_forbids_the_overlap_is_named():
+    program = Program(streams=2)
+    program.session.collector.names.streams[2] = program.session.collector.names.streams[2]._replace(site=3)
+    x, y = program.allocate(1), program.allocate(2)
+    for _ in range(HOT + 2):
+        program.write(1, x, 10)
+        program.session.sync_device(0, 11)
+        program.write(2, y, 12)
+        program.session.sync_device(0, 13)
+    assert sorted(related(program)) == [(11, "the host waits here"), (13, "the host waits here")]
+
+
 def peer_copies(program, times, *, is_computing):
     x, y = program.allocate(1), program.allocate(2)
     if is_computing:
@@ -149,6 +176,27 @@ def test_a_stream_whose_object_is_gone_may_be_handed_out_again(program):
     assert program.found() == []
 
 
+# -- memory that is given back
+
+
+def emptied(program, times, every=1):
+    x = program.allocate(1)
+    for number in range(times):
+        step(program, x)
+        if number % every == 0:
+            program.session.empty_cache(50)
+    return program.found()
+
+
+def test_a_cache_that_is_emptied_on_each_iteration_is_advised_against(program):
+    assert emptied(program, HOT + 2) == [("SYN807", 50)]
+
+
+@pytest.mark.parametrize(("times", "every"), [(HOT - 5, 1), (10 * HOT, 8)])
+def test_a_cache_that_is_emptied_in_a_warm_up_or_now_and_then_is_right(program, times, every):
+    assert emptied(program, times, every) == []
+
+
 # -- waits that are meant
 
 
@@ -157,6 +205,7 @@ def test_in_an_allowed_block_the_host_may_wait():
         blocks = ignore_block.current()
     assert ignore_block.covers(blocks, catalogue.find("SYN801"))
     assert ignore_block.covers(blocks, catalogue.find("SYN806"))
+    assert ignore_block.covers(blocks, catalogue.find("SYN807"))
     assert not ignore_block.covers(blocks, catalogue.find("SYN101"))
     assert ignore_block.current() == ()
 

@@ -4,6 +4,7 @@ import pytest
 
 from syncheck.sanitizer.collector import Collector
 from syncheck.sanitizer.overlap_advice import OverlapAdvice
+from syncheck.sanitizer.sync_history import SyncHistory
 from syncheck.sanitizer.turns import HOT
 from tests.unit.sanitizer.program import Text, found, new_engine
 
@@ -13,7 +14,7 @@ class Program:
         self.shown = []
         self.collector = Collector(lambda rule: True, self.shown.append)
         self.engine = new_engine(streams, self.collector, devices)
-        self.advice = OverlapAdvice(self.engine, self.collector)
+        self.advice = OverlapAdvice(self.engine, self.collector, SyncHistory(self.engine.host_follows))
 
     def launch(self, stream, site, operator="aten::mul"):
         self.advice.launching(stream, operator, site)

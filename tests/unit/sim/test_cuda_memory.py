@@ -77,8 +77,8 @@ def test_an_allocator_of_its_own_is_not_simulated(gpu):
         torch.cuda.MemPool(object())
 
 
-def test_what_frees_caches_does_nothing(gpu):
-    assert gpu.calls_of(torch.cuda.empty_cache) == []
+def test_what_frees_caches_frees_nothing(gpu):
+    assert gpu.calls_of(torch.cuda.empty_cache) == ["empty_cache"]  # reported, for SYN807
     assert torch.cuda.memory_stats()["num_sync_all_streams"] == 1
     assert torch.cuda.get_allocator_backend() == "native"
     assert torch.cuda.graph_pool_handle() != torch.cuda.graph_pool_handle()
