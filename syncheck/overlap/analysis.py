@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from syncheck.hb.ids import SiteId, StreamId
 from syncheck.overlap import pairs, usage
+from syncheck.overlap.critical_path import Link, links
 from syncheck.overlap.ids import EdgeId, OpId
 from syncheck.overlap.model import BETWEEN_DEVICES, Edge, EdgeKind, Graph, Need
 from syncheck.overlap.pairs import Pair
@@ -17,6 +18,8 @@ _MOST_PLAYED = 40
 _MOST_STEPS = 4_000_000
 """Steps that are played again in all: of long programs fewer lines are looked at, those that cost the most."""
 _MOST_LINES = 100
+_MOST_LINKS = 30
+"""Parts of the critical path that are kept: of more, the longest."""
 _LEAST_GAIN = 1_000
 """Nanoseconds below which a change is not worth a line."""
 
@@ -67,6 +70,7 @@ class Analysis:
         pairs: what two streams could do at the same time, and did.
         device_pairs: the same of two devices.
         costs: the edges that cost the most, first.
+        links: the critical path in order.
         path: operations of the critical path by operator and call site: the time they take.
         launching: the part of the critical path in which only the host works.
     """
@@ -80,6 +84,7 @@ class Analysis:
     pairs: tuple[Pair, ...]
     device_pairs: tuple[Pair, ...]
     costs: tuple[Cost, ...]
+    links: tuple[Link, ...]
     path: tuple[tuple[str, SiteId, int], ...]
     launching: int
 
@@ -98,6 +103,7 @@ def analyze(graph: Graph) -> Analysis:
         pairs.of_streams(graph, schedule),
         pairs.of_devices(graph, schedule),
         tuple(_costs(graph, schedule, path)),
+        links(graph, schedule, path, _MOST_LINKS),
         tuple(_work_on(path, graph, schedule)),
         _launching_on(path, schedule),
     )

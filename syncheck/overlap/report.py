@@ -75,6 +75,27 @@ class WorkLine:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkLine:
+    """A part of the critical path.
+
+    Attributes:
+        text: the work, or the edge, in words.
+        place: the call; of several operations, that of the longest.
+        taken: how long the work takes, or what the edge costs; in nanoseconds.
+        need: what needs an edge, in words; "" for work.
+        is_needed: False for an edge that nothing needs.
+        is_edge: it is an edge, and not work.
+    """
+
+    text: str
+    place: Place
+    taken: int
+    need: str = ""
+    is_needed: bool = True
+    is_edge: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class OverlapReport:
     """Why the work of a program does not overlap; times in nanoseconds.
 
@@ -83,6 +104,8 @@ class OverlapReport:
         makespan: how long the program takes on the GPUs.
         shortest: how long its longest chain of results takes.
         verdicts: the answer, in a few sentences.
+        links: the critical path, from its beginning to its end.
+        path: what makes it long.
         notes: what limits it.
     """
 
@@ -95,5 +118,6 @@ class OverlapReport:
     uses: tuple[UseLine, ...]
     pairs: tuple[PairLine, ...]
     edges: tuple[EdgeLine, ...]
+    links: tuple[LinkLine, ...]
     path: tuple[WorkLine, ...]
     notes: tuple[str, ...] = field(default=())

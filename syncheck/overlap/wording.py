@@ -3,14 +3,15 @@
 from collections.abc import Iterator
 from itertools import pairwise
 
-from syncheck.findings import Place
+from syncheck.findings import UNKNOWN, Place, counted
 from syncheck.hb.ids import NO_ALLOCATION, NO_EVENT, NO_VIEW, AllocationId, EventId, NamedKind, SiteId, StreamId, ViewId
 from syncheck.overlap import cost as model
 from syncheck.overlap.analysis import Analysis, Cost
+from syncheck.overlap.critical_path import Link, LinkKind
 from syncheck.overlap.ids import EdgeId
 from syncheck.overlap.model import Edge, EdgeKind, Graph, Need
 from syncheck.overlap.pairs import Pair
-from syncheck.overlap.report import STREAM_ORDER, EdgeLine, OverlapReport, PairLine, UseLine, WorkLine
+from syncheck.overlap.report import STREAM_ORDER, EdgeLine, LinkLine, OverlapReport, PairLine, UseLine, WorkLine
 from syncheck.overlap.verdicts import verdicts
 from syncheck.sanitizer.messages import Names
 from syncheck.sanitizer.monitor import Sites
@@ -198,6 +199,30 @@ class Wording:
                         self.stream(own.stream), own.device, own.operations, own.work, own.idle, is_device=False
                     )
 
+    def link(self, link: Link) -> LinkLine:
+        """Return a part of the critical path, in words."""
+        ops = self._graph.ops
+        match link.kind:
+            case LinkKind.WORK:
+                name = ops[link.longest].operator
+                some = name if link.count == 1 else f"{counted(link.count, 'operation')}, the longest {name}"
+                return LinkLine(f"{self.stream(link.stream)}: {some}", self.place(ops[link.longest].site), link.taken)
+            case LinkKind.WAIT:
+                edge = self._graph.edges[link.edge]
+                need = self._graph.needs.get(link.edge)
+                text, place = self.edge(edge), self.place(edge.site)
+                return LinkLine(text, place, link.taken, self.need(need), need is not None, is_edge=True)
+            case LinkKind.ORDER:
+                text = f"the order of {self.stream(link.stream)} itself"
+                need_text = f"needed by nothing: independent of {self.at(self.place(ops[link.first].site))}"
+                return LinkLine(
+                    text, self.place(ops[link.last].site), link.taken, need_text, is_needed=False, is_edge=True
+                )
+            case LinkKind.LAUNCH:
+                return LinkLine("the host launches work", UNKNOWN, link.taken)
+            case _:
+                return LinkLine(f"... {counted(link.count, 'shorter part')} ...", UNKNOWN, link.taken)
+
     def work(self, analysis: Analysis) -> Iterator[WorkLine]:
         """Yield the operations that make the critical path long."""
         for operator, site, taken in analysis.path[:_MOST_WORK]:
@@ -222,6 +247,7 @@ def report(analysis: Analysis, names: Names, sites: Sites, backend: str) -> Over
         tuple(wording.uses(analysis)),
         pairs,
         edges,
+        tuple(map(wording.link, analysis.links)),
         tuple(wording.work(analysis)),
         tuple(_notes(graph)),
     )

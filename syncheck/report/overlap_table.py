@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from syncheck.findings import Place, counted
-from syncheck.overlap.report import EdgeLine, OverlapReport, PairLine, UseLine, WorkLine
+from syncheck.overlap.report import EdgeLine, LinkLine, OverlapReport, PairLine, UseLine, WorkLine
 from syncheck.overlap.verdicts import duration
 from syncheck.report.style import location, one_line
 
@@ -36,7 +36,14 @@ def render(report: OverlapReport, *, color: bool, most: int = 20, width: int = W
     console.print()
     for verdict in report.verdicts:
         console.print(Text(f"- {one_line(verdict)}."))
-    for table in (_uses(report.uses), _pairs(report.pairs), _edges(report.edges[:most]), _path(report.path[:most])):
+    tables = (
+        _uses(report.uses),
+        _pairs(report.pairs),
+        _edges(report.edges[:most]),
+        _links(report.links),
+        _path(report.path[:most]),
+    )
+    for table in tables:
         if table.row_count:
             console.print()
             console.print(table)
@@ -101,6 +108,21 @@ def _edges(lines: Iterable[EdgeLine]) -> Table:
             Text(_line(line.place)),
             Text(one_line(line.need), "" if line.is_needed else "yellow"),
             f"{line.speed_up:.2f}x" if line.speed_up >= 1.005 else "-",
+        )
+    return table
+
+
+def _links(lines: Iterable[LinkLine]) -> Table:
+    table = _table(
+        "The critical path, from its beginning to its end", ("work, or edge", False), ("time", True),
+        ("source line", False), ("needed because of", False),
+    )  # fmt: skip
+    for line in lines:
+        table.add_row(
+            Text(("-> " if line.is_edge else "") + one_line(line.text)),
+            duration(line.taken),
+            Text(_line(line.place) if line.place.frame.line else ""),
+            Text(one_line(line.need), "" if line.is_needed else "yellow"),
         )
     return table
 

@@ -44,6 +44,17 @@ def test_it_runs_the_program_and_says_where_the_times_come_from(overlap):
     assert "the default stream of cuda:0 waits for stream `side` (cuda:0) (train.py:8)" in " ".join(done.stdout.split())
 
 
+def test_the_critical_path_is_shown_in_order(overlap):
+    text = " ".join(overlap(RIGHT).stdout.split())
+    path = text[text.index("The critical path, from its beginning to its end") :]
+    work, wait = (
+        path.index("stream `side` (cuda:0): aten::mul"),
+        path.index("-> the default stream of cuda:0 waits for"),
+    )
+    assert work < wait
+    assert "needed because of `y`" in path[wait:]
+
+
 def test_findings_are_counted_and_fail_nothing(overlap):
     done = overlap(WRONG)
     assert done.returncode == 0

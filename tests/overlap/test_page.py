@@ -5,7 +5,7 @@ import re
 import pytest
 
 from syncheck.findings import Finding, Frame, Place
-from syncheck.overlap.report import EdgeLine, OverlapReport
+from syncheck.overlap.report import EdgeLine, LinkLine, OverlapReport
 from syncheck.overlap.timeline import MOST_BOXES, Arrow, Box, Lane, Mark, Timeline
 from syncheck.report import html
 from syncheck.rules import catalogue
@@ -22,7 +22,7 @@ def words(**changes):
     return OverlapReport(
         **{
             "backend": "a GPU", "times": "measured", "operations": 2, "makespan": 3000, "shortest": 2000,
-            "verdicts": (), "uses": (), "pairs": (), "edges": (), "path": (), **changes,
+            "verdicts": (), "uses": (), "pairs": (), "edges": (), "links": (), "path": (), **changes,
         }
     )  # fmt: skip
 
@@ -105,6 +105,13 @@ def test_the_tables_say_in_words_what_the_picture_shows():
     assert "nothing overlaps." in text
     assert "1.50x" in text
     assert "a wait" in text
+
+
+def test_the_critical_path_is_a_table_in_order():
+    needless = LinkLine("a wait", place(), 1000, "needed by nothing", is_needed=False, is_edge=True)
+    text = html.render(small(report=words(links=(LinkLine("the work", place(), 2000), needless))))
+    table = text[text.index("from its beginning") :]
+    assert table.index("the work") < table.index("a wait") < table.index("needed by nothing")
 
 
 def test_the_command_writes_a_page(trace, tmp_path):
