@@ -93,6 +93,7 @@ def analyze(graph: Graph) -> Analysis:
     """Return why the work of a program does not overlap."""
     schedule = play(graph)
     path = schedule.critical_nodes()
+    stream_pairs = pairs.of_streams(graph, schedule)
     return Analysis(
         graph,
         schedule,
@@ -100,8 +101,8 @@ def analyze(graph: Graph) -> Analysis:
         min(shortest(graph), schedule.makespan),  # a program with a race does not keep to its results
         usage.of_streams(graph, schedule),
         usage.of_devices(graph, schedule),
-        pairs.of_streams(graph, schedule),
-        pairs.of_devices(graph, schedule),
+        stream_pairs,
+        pairs.of_devices(graph, schedule, stream_pairs),
         tuple(_costs(graph, schedule, path)),
         links(graph, schedule, path, _MOST_LINKS),
         tuple(_work_on(path, graph, schedule)),

@@ -1,7 +1,7 @@
 """Which operations each stream and the host know to have ended, and which edge made them know it."""
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from syncheck.hb.clock import HOST
@@ -92,14 +92,19 @@ class Knowledge:
             yield entry.edge
             actor = entry.by
 
-    def known_at(self, actor: StreamId, stream: StreamId, moment: OpId) -> OpId:
-        """Return the last operation of another stream that an actor's operation `moment` comes after; -1 for none."""
-        gained = self._gained.get((actor, stream), ())
-        at = bisect_right(gained, moment, key=lambda entry: entry.since)
-        return gained[at - 1].op if at else -1
+    def around(self, stream: StreamId, other: StreamId, ops: Iterable[OpId]) -> Iterator[tuple[OpId, OpId]]:
+        """Yield what is in order with operations of a stream, which ascend, on another one.
 
-    def known_since(self, actor: StreamId, stream: StreamId, op: OpId) -> OpId:
-        """Return from which number on operations of an actor come after one of another stream; a huge one if none."""
-        gained = self._gained.get((actor, stream), ())
-        at = bisect_left(gained, op, key=lambda entry: entry.op)
-        return gained[at].since if at < len(gained) else _NEVER
+        Yields:
+            The last operation that it comes after, -1 for none; from which number on operations come after it,
+            a huge one if none do.
+        """
+        before, after = self._gained.get((stream, other), ()), self._gained.get((other, stream), ())
+        known, i, j = -1, 0, 0
+        for op in ops:
+            while i < len(before) and before[i].since <= op:
+                known = before[i].op
+                i += 1
+            while j < len(after) and after[j].op < op:
+                j += 1
+            yield known, after[j].since if j < len(after) else _NEVER

@@ -1,7 +1,6 @@
 """What two streams, or two devices, could do at the same time, what they do, and which edges forbid it."""
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate, combinations
 
@@ -71,18 +70,26 @@ def _common_measured(first: list[Interval], second: list[Interval]) -> int:
     return common(first, second) if first and second else -1
 
 
-def _unordered(graph: Graph, op: OpId, stream: StreamId, other: _Work) -> tuple[int, int]:
-    """Return which operations of another stream are in no order with one, as positions from and to."""
-    known = graph.order.known_at(stream, other.stream, op)
-    since = graph.order.known_since(other.stream, stream, op)
-    return bisect_right(other.ops, known), bisect_left(other.ops, since)
+def _unordered(graph: Graph, one: _Work, other: _Work, ops: Iterable[OpId]) -> Iterator[tuple[OpId, int, int]]:
+    """Yield operations of a stream, which ascend, with those of another that are in no order with them.
+
+    Yields:
+        The operation, and positions from and to among those of the other stream.
+    """
+    theirs, begin, end = other.ops, 0, 0
+    ops = list(ops)
+    for op, (known, since) in zip(ops, graph.order.around(one.stream, other.stream, ops), strict=True):
+        while begin < len(theirs) and theirs[begin] <= known:
+            begin += 1
+        while end < len(theirs) and theirs[end] < since:
+            end += 1
+        yield op, begin, end
 
 
 def _free(graph: Graph, one: _Work, other: _Work) -> int:
     """Return how long the operations of a stream take that are in no order with some of the other."""
     total = 0
-    for op in one.ops:
-        begin, end = _unordered(graph, op, one.stream, other)
+    for op, begin, end in _unordered(graph, one, other, one.ops):
         if end > begin and other.taken[end] > other.taken[begin]:
             total += graph.ops[op].nanoseconds
     return total
@@ -92,7 +99,7 @@ def _forbidding(graph: Graph, one: _Work, other: _Work) -> Iterator[EdgeId]:
     """Yield the edges between the longest operation of either stream, and what is around it on the other."""
     longest = max([*one.ops, *other.ops], key=lambda op: graph.ops[op].nanoseconds)
     mine, theirs = (one, other) if graph.ops[longest].stream == one.stream else (other, one)
-    begin, end = _unordered(graph, longest, mine.stream, theirs)
+    _, begin, end = next(_unordered(graph, mine, theirs, (longest,)))
     if end < len(theirs.ops):
         yield from graph.order.chain(theirs.stream, mine.stream, longest)
     if begin > 0:
@@ -102,14 +109,14 @@ def _forbidding(graph: Graph, one: _Work, other: _Work) -> Iterator[EdgeId]:
 # -- devices
 
 
-def of_devices(graph: Graph, schedule: Schedule) -> tuple[Pair, ...]:
-    """Return what each two devices could do, and do, at the same time."""
+def of_devices(graph: Graph, schedule: Schedule, streams: Iterable[Pair]) -> tuple[Pair, ...]:
+    """Return what each two devices could do, and do, at the same time, given the same of streams."""
     by_device: dict[int, list[OpId]] = {}
     for op, operation in enumerate(graph.ops):
         by_device.setdefault(graph.streams[operation.stream].device, []).append(op)
     planned = {d: union((schedule.starts[op], schedule.ends[op]) for op in ops) for d, ops in by_device.items()}
     measured = {device: _measured(graph, schedule, ops) for device, ops in by_device.items()}
-    free = {(p.first, p.second): p.free for p in of_streams(graph, schedule)}
+    free = {(p.first, p.second): p.free for p in streams}
     found = []
     for one, other in combinations(sorted(by_device), 2):
         is_between = {
