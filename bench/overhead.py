@@ -46,18 +46,18 @@ class Block(nn.Module):
         return x + self.down(nn.functional.gelu(self.up(self.norm2(x))))
 
 
-def mlp() -> Callable[[], None]:
+def mlp(device: str = "cuda") -> Callable[[], None]:
     """Return a training step of an 8-layer MLP of width 256, batch 64."""
     layers = [layer for _ in range(8) for layer in (nn.Linear(256, 256), nn.ReLU())]
-    model = nn.Sequential(*layers, nn.Linear(256, 10)).cuda()
-    x, y = torch.randn(64, 256, device="cuda"), torch.randint(10, (64,), device="cuda")
+    model = nn.Sequential(*layers, nn.Linear(256, 10)).to(device)
+    x, y = torch.randn(64, 256).to(device), torch.randint(10, (64,)).to(device)
     return _step(model, lambda: nn.functional.cross_entropy(model(x), y))
 
 
-def transformer(width: int, batch: int, length: int) -> Callable[[], None]:
-    """Return a training step of a 12-layer transformer in bfloat16."""
-    model = nn.Sequential(*[Block(width, width // 64) for _ in range(12)]).cuda().bfloat16()
-    x = torch.randn(batch, length, width, device="cuda", dtype=torch.bfloat16)
+def transformer(width: int, batch: int, length: int, layers: int = 12, device: str = "cuda") -> Callable[[], None]:
+    """Return a training step of a transformer in bfloat16."""
+    model = nn.Sequential(*[Block(width, width // 64) for _ in range(layers)]).to(device).bfloat16()
+    x = torch.randn(batch, length, width, dtype=torch.bfloat16).to(device)
     return _step(model, lambda: model(x).float().pow(2).mean())
 
 

@@ -173,6 +173,11 @@ class Options:
         False, kinds.FLAG, "Measure how long each operator takes, for `syncheck overlap` of the trace.",
         commands=("run",), example="true", panel="Run",
     )  # fmt: skip
+    timed_operators: int = _setting(
+        20_000, kinds.integer(1, 1_000_000),
+        "Operators to measure on real GPUs and to show; after them the check goes on without times.",
+        commands=(*_DRAWING, "pytest"), example="2000", panel="Timeline",
+    )  # fmt: skip
     perfetto: Path | None = _setting(
         None, kinds.PATH, "Write a timeline to this file, for ui.perfetto.dev.", commands=_DRAWING, panel="Timeline"
     )

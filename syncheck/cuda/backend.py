@@ -68,14 +68,23 @@ class _Identities:
 
 
 def measuring(
-    monitor: Monitor,
-    sites: SiteTable,
-    note: Callable[[str], None],
-    findings: NewFindings,
-    after_finding: Callable[[], None],
-) -> "Cuda":
-    """Return the backend that also measures how long operators take; arguments as those of `Cuda`."""
-    return Cuda(monitor, sites, note, findings, after_finding, DriverEvents)
+    most: int,
+) -> "Callable[[Monitor, SiteTable, Callable[[str], None], NewFindings, Callable[[], None]], Cuda]":
+    """Return what makes a backend that also measures how long operators take, up to a number of them."""
+
+    def make(
+        monitor: Monitor,
+        sites: SiteTable,
+        note: Callable[[str], None],
+        findings: NewFindings,
+        after_finding: Callable[[], None],
+    ) -> Cuda:
+        cuda = Cuda(monitor, sites, note, findings, after_finding, DriverEvents)
+        assert cuda.timing is not None, "it was just asked for"
+        cuda.timing.most = most
+        return cuda
+
+    return make
 
 
 class Cuda:
@@ -203,6 +212,11 @@ class Cuda:
         if self.timing is not None:
             self.timing.read()
         self.reporter.flush_calls()
+
+    def begin_anew(self) -> None:
+        """What comes is another program."""
+        if self.timing is not None:
+            self.timing.begin_anew()
 
     def finish(self) -> None:
         """The program has ended: look at what is left, and listen no more."""

@@ -15,6 +15,8 @@ class TimedMode(WatchMode):  # type: ignore[no-untyped-call]  # torch leaves it 
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Run one operator."""
+        if self.timing.is_over:
+            return super().__torch_dispatch__(func, types, args, kwargs)
         dispatch = self._plans.get(id(func)) or self._operators.plan(func)
         interval = self.timing.begin(dispatch, args, kwargs or {})
         result = super().__torch_dispatch__(func, types, args, kwargs)

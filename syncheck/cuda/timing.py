@@ -1,5 +1,6 @@
 """Measures how long operators take: an event before each and one after it, read when both are complete."""
 
+import sys
 from collections import deque
 from itertools import count
 from typing import Any, NamedTuple, Protocol
@@ -62,6 +63,10 @@ class _Base(NamedTuple):
 class Timing:
     """Measures operators.
 
+    Attributes:
+        most: how many; what comes after them costs no more than the check.
+        is_over: so many were measured.
+
     Args:
         reporter: gives access to the monitor.
         streams: gives the ids of streams.
@@ -79,7 +84,15 @@ class Timing:
         self._bases: dict[int, _Base] = {}
         self._pending: deque[Interval] = deque()
         self._began = 0
-        reporter.call_buffer.condenses = False  # every operator counts
+        self._n_timed = 0
+        self.most = sys.maxsize
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """What comes is another program."""
+        self.is_over = False
+        self._n_timed = 0
+        self._reporter.call_buffer.condenses = False  # every operator counts
 
     # -- around an operator
 
@@ -103,8 +116,18 @@ class Timing:
             return
         self._reporter.call_buffer.add(("timed", interval.number, interval.stream, operator))
         self._pending.append(interval)
-        if len(self._pending) >= _MOST_PENDING:
+        self._n_timed += 1
+        if self._n_timed >= self.most and not self.is_over:
+            self._stop()
+        elif len(self._pending) >= _MOST_PENDING:
             self.read()
+
+    def _stop(self) -> None:
+        """Measure no more: from here on the check costs what it costs without times."""
+        self.is_over = True
+        self._reporter.call_buffer.add(("untimed",))
+        self._reporter.flush_calls()  # nothing that was added so far may be condensed
+        self._reporter.call_buffer.condenses = True
 
     def _event(self, device: int) -> int:
         free = self._free.setdefault(device, [])

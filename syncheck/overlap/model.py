@@ -152,6 +152,7 @@ class Graph:
         measured: operations whose times were measured.
         elided: operations that were not passed on one by one, and have no times.
         left_out: operations after the limit of what is kept.
+        is_timed_to_the_end: the limit is not that of operators to measure.
         replays: op -> the graph that it replays, as its number of operations.
         order: what each stream and the host know.
         notes: what the user should know.
@@ -169,6 +170,7 @@ class Graph:
     measured: int = 0
     elided: int = 0
     left_out: int = 0
+    is_timed_to_the_end: bool = True
     replays: dict[OpId, int] = field(default_factory=dict)
     order: Knowledge = field(default_factory=Knowledge)
     notes: dict[str, None] = field(default_factory=dict)

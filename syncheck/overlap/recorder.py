@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
-from syncheck.hb.ids import Accesses, Context, SiteId, StreamId, ViewId
+from syncheck.hb.ids import Accesses, AllocationId, Context, SiteId, StreamId, ViewId
 from syncheck.overlap.builder import NO_OP, Builder
 from syncheck.overlap.model import Graph
 from syncheck.sanitizer.messages import Names
@@ -23,6 +23,7 @@ _SHOWN_AS = {"aten::_to_copy": "aten::copy_"}
 _WORK = frozenset({"replay"})
 _NO_KEYWORDS: dict[str, Any] = {}
 
+_Call = tuple[str, tuple[Any, ...], dict[str, Any]]
 Interval = tuple[int, int, int]
 """(number of a measured interval, when it began, how long it took), in nanoseconds since the start of the run."""
 
@@ -36,10 +37,13 @@ class Recorder:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+        self._calls: list[_Call] = []
         self._n_views = 0
         self._n_launches = 0
         self._left_out = 0
+        self._room = [MOST_CALLS]  # in a list: the calls below look at it without a step too many
+        self._is_timed = True
+        self._after: dict[AllocationId, _Call] = {}  # made where no calls are kept any more, and alive
         self._latest: dict[StreamId, tuple[int, str]] = {}  # stream -> its last launch, and the operator
         self._interval_of: dict[int, int] = {}  # launch -> interval
         self._intervals: dict[int, tuple[int, int]] = {}
@@ -64,13 +68,13 @@ class Recorder:
 
     def _kept_launch(self, method: Callable[..., Any]) -> Callable[..., Any]:
         """Return the call that is made most often, with no step too many."""
-        calls, latest = self._calls, self._latest
+        calls, latest, room = self._calls, self._latest, self._room
 
         @wraps(method)
         def launch(
             stream: StreamId, operator: str, accesses: Accesses, site: SiteId, context: Context | None = None
         ) -> Any:
-            if len(calls) < MOST_CALLS:
+            if len(calls) < room[0]:
                 calls.append(("launch", (stream, operator, accesses, site), _NO_KEYWORDS))
                 latest[stream] = (self._n_launches, operator)
                 self._n_launches += 1
@@ -81,12 +85,12 @@ class Recorder:
         return launch
 
     def _kept(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        calls = self._calls
+        calls, room = self._calls, self._room
         is_work = name in _WORK
 
         @wraps(method)
         def call(*args: Any, **kwargs: Any) -> Any:
-            if len(calls) < MOST_CALLS:
+            if len(calls) < room[0]:
                 calls.append((name, args, kwargs))
                 if is_work:
                     self._latest[args[1]] = (self._n_launches, name)
@@ -105,6 +109,40 @@ class Recorder:
             self._calls.append(("view", (start, sizes, strides, item_size, dtype), {}))
         return view
 
+    def stream(self, stream: StreamId, device: int, handle: int, site: SiteId, *, legacy: bool, blocking: bool) -> None:
+        """See `Monitor`."""
+        self._calls.append(("stream", (stream, device, handle, site), {"legacy": legacy, "blocking": blocking}))
+        self._session.stream(stream, device, handle, site, legacy=legacy, blocking=blocking)
+
+    def allocate(self, allocation: AllocationId, home: StreamId, n_bytes: int, pool: int, site: SiteId) -> None:
+        """See `Monitor`."""
+        call: _Call = ("allocate", (allocation, home, n_bytes, pool, site), _NO_KEYWORDS)
+        if len(self._calls) < self._room[0]:
+            self._calls.append(call)
+        else:
+            self._after[allocation] = call
+        self._session.allocate(allocation, home, n_bytes, pool, site)
+
+    def free(self, allocation: AllocationId, site: SiteId) -> None:
+        """See `Monitor`."""
+        if self._after.pop(allocation, None) is None:
+            self._calls.append(("free", (allocation, site), _NO_KEYWORDS))
+        self._session.free(allocation, site)
+
+    def launches_elided(self, stream: StreamId, count: int, site: SiteId) -> None:
+        """See `Monitor`."""
+        if len(self._calls) < self._room[0]:
+            self._calls.append(("launches_elided", (stream, count, site), _NO_KEYWORDS))
+        else:
+            self._left_out += count
+        self._session.launches_elided(stream, count, site)
+
+    def untimed(self) -> None:
+        """See `Monitor`: what comes is not kept."""
+        self._is_timed = False
+        self._room[0] = 0
+        self._session.untimed()
+
     def forget(self) -> None:
         """What comes is another program: keep the streams, the views and the memory that are there, and no work."""
         freed = {args[0] for name, args, _ in self._calls if name == "free"}
@@ -113,6 +151,9 @@ class Recorder:
             for call in self._calls
             if call[0] in {"stream", "view"} or (call[0] == "allocate" and call[1][0] not in freed)
         ]
+        self._calls += self._after.values()
+        self._after.clear()
+        self._room[0], self._is_timed = MOST_CALLS, True
         self._n_launches = self._left_out = 0
         self._latest.clear()
         self._interval_of.clear()
@@ -146,6 +187,7 @@ class Recorder:
             getattr(builder, name)(*args, **kwargs)
         graph = builder.graph
         graph.left_out = self._left_out
+        graph.is_timed_to_the_end = self._is_timed
         self._add_times(graph, builder.launches)
         return graph
 

@@ -266,7 +266,12 @@ def times_in_words(graph: Graph) -> str:
 def _notes(graph: Graph) -> Iterator[str]:
     if graph.elided:
         yield f"{graph.elided:,} operators were not recorded one by one: record the run with --times"
-    if graph.left_out:
+    if graph.left_out and not graph.is_timed_to_the_end:
+        yield (
+            f"the first {len(graph.ops):,} operators were measured and are shown; {graph.left_out:,} more were only "
+            "checked (--timed-operators; --steps 10:20 measures later ones)"
+        )
+    elif graph.left_out:
         yield f"{graph.left_out:,} operators at the end were left out: there are too many"
     if graph.replays:
         yield "a replay of a CUDA graph is one operation here, as long as all of its operators together"

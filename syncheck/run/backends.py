@@ -18,7 +18,7 @@ def choose(options: Options) -> tuple[str, MakeBackend]:
     check_torch()
     if options.backend == "cuda" or (options.backend == "auto" and cuda.is_available()):
         cuda.check_sanitizer()
-        return cuda.describe(), measuring if options.wants_times else Cuda
+        return cuda.describe(), measuring(options.timed_operators) if options.wants_times else Cuda
     if options.steps is not None:
         raise BackendError("--steps needs real GPUs", "simulated ones are there from the first line on: leave it out")
     name = f"{options.devices} simulated GPU{'s' if options.devices != 1 else ''}"

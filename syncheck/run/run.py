@@ -47,6 +47,10 @@ class Backend(Protocol):
         """Tell the monitor all that happened so far."""
         ...
 
+    def begin_anew(self) -> None:
+        """What comes is another program."""
+        ...
+
     def finish(self) -> None:
         """The program has ended: look at what is left, and listen no more."""
         ...
@@ -154,6 +158,7 @@ class Run:
             self.session.reset()
             if self.recorder is not None:
                 self.recorder.forget()
+                self.backend.begin_anew()
 
     def end(self, status: int) -> int:
         """Deliver the report of a program that ends with a status; return the status to end with."""

@@ -84,6 +84,9 @@ class Advice:
     def times(self, intervals: Sequence[tuple[int, int, int]]) -> None:
         """See `Monitor`: as above."""
 
+    def untimed(self) -> None:
+        """See `Monitor`: as above."""
+
     def report(self) -> None:
         """Report what is known only at the end."""
         self._overlap.report()

@@ -152,6 +152,9 @@ class Monitor(Protocol):
     def times(self, intervals: Sequence[tuple[int, int, int]]) -> None:
         """Some intervals were measured: number, when it began, how long it took; nanoseconds from the start."""
 
+    def untimed(self) -> None:
+        """From here on no operator is measured, and not all are passed on one by one: a timeline ends here."""
+
     def launches_elided(self, stream: StreamId, count: int, site: SiteId) -> None:
         """Operators ran on a stream, the last at `site`, whose accesses nothing can depend on any more."""
 

@@ -101,7 +101,8 @@ class Session:
         self.allocate, self.free, self.record_stream = lives.allocate, lives.free, lives.record_stream
         self._loops = CreatedInLoop(self.collector)
         self._advice = loops = advice.Advice(self._engine, self.collector, self._sync_history, is_run=is_run)
-        self.stream_object, self.timed, self.times = loops.stream_object, loops.timed, loops.times
+        self.stream_object = loops.stream_object
+        self.timed, self.times, self.untimed = loops.timed, loops.times, loops.untimed
         self._operators = 0
         self._incomplete: dict[str, None] = {}
         self._notes: dict[str, None] = {}

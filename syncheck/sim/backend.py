@@ -185,6 +185,9 @@ class Simulator:
         """Report all that happened so far."""
         self.runtime.memory.flush()
 
+    def begin_anew(self) -> None:
+        """What comes is another program."""
+
     def finish(self) -> None:
         """The program has ended: look at what is left, and stop checking."""
         runtime = self.runtime

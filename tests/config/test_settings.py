@@ -36,6 +36,7 @@ SAMPLES = {
     "fail_fast": ("true", True, True),
     "trace": (None, "run.trace", Path.cwd() / "run.trace"),
     "times": ("true", True, True),
+    "timed_operators": ("2000", "2000", 2000),
     "perfetto": (None, "timeline.json", Path.cwd() / "timeline.json"),
     "html": (None, "timeline.html", Path.cwd() / "timeline.html"),
     "steps": (None, "3:5", (3, 5)),

@@ -15,6 +15,7 @@ class Timing:
         self.gpu = gpu
         self.measured = []
         self.wanted = True
+        self.is_over = False
 
     def begin(self, dispatch, args, kwargs):
         self.launched = len(self.gpu.monitor.named("launch"))
@@ -51,6 +52,13 @@ def test_the_arguments_are_those_of_the_call(timing):
 
 def test_what_is_not_to_be_measured_runs_all_the_same(timing):
     timing.wanted = False
+    assert torch.ones(2).tolist() == [1, 1]
+    assert timing.measured == []
+
+
+def test_after_the_last_measured_operator_nothing_is_asked(timing):
+    timing.is_over = True
+    timing.begin = None
     assert torch.ones(2).tolist() == [1, 1]
     assert timing.measured == []
 

@@ -132,6 +132,34 @@ def test_a_clock_that_jumps_back_gives_no_time_and_a_note(gpu, driver, monkeypat
     assert "went backwards" in next(iter(graph.notes))
 
 
+def limited(gpu, most, launches):
+    gpu.cuda.timing.most = most
+    a = torch.ones(4)
+    for _ in range(launches):
+        a.neg_()
+    return a
+
+
+def test_after_so_many_operators_none_is_measured_and_the_check_costs_what_it_did(gpu, driver):
+    limited(gpu, 5, 100)
+    assert driver.made <= 2 * 5 + 1
+    assert len(gpu.monitor.named("timed")) == 5
+    assert gpu.cuda.reporter.call_buffer.condenses
+    graph = measured(gpu)
+    assert (len(graph.ops), graph.measured, graph.left_out) == (6, 5, 95)
+    assert not graph.is_timed_to_the_end
+
+
+def test_the_next_program_is_measured_again(gpu):
+    a = limited(gpu, 5, 100)
+    gpu.cuda.flush_calls()
+    gpu.cuda.begin_anew()
+    gpu.monitor.calls.clear()
+    a.neg_()
+    assert not gpu.cuda.reporter.call_buffer.condenses
+    assert len(gpu.monitor.named("timed")) == 1
+
+
 def test_an_operator_that_fails_leaves_the_next_ones_measured(gpu):
     a = torch.ones(4)
     with pytest.raises(RuntimeError):
