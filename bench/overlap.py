@@ -86,6 +86,7 @@ def step_times(make: Make, steps: int, turns: int, options: Options) -> dict[str
                 step = _new_step(make, options, variant)
                 blocks[variant].append(_seconds(step, steps, options, variant) / steps)
                 del step
+            gc.collect()  # what one variant leaves is not for the next one to free
     return {variant: sorted(times)[turns // 2] for variant, times in blocks.items()}
 
 

@@ -28,6 +28,7 @@ from syncheck.cuda.operator_errors import OperatorErrors
 from syncheck.cuda.operators import Operators, Parts
 from syncheck.cuda.processes import install_processes
 from syncheck.cuda.reporter import Reporter
+from syncheck.cuda.shared_gpus import shared
 from syncheck.cuda.streams import Streams
 from syncheck.cuda.thread_contexts import ThreadContexts
 from syncheck.cuda.timed_mode import TimedMode
@@ -224,5 +225,7 @@ class Cuda:
             self.host.verify_all_unmodified()
             if self.timing is not None:
                 self.timing.finish()
+                for text in shared(self.timing.devices):
+                    self.reporter.note(text)
             with self.reporter.locked_monitor():
                 self.reporter.is_checking = False

@@ -88,6 +88,11 @@ class Timing:
         self.most = sys.maxsize
         self.begin_anew()
 
+    @property
+    def devices(self) -> list[int]:
+        """Where something was measured."""
+        return list(self._bases)
+
     def begin_anew(self) -> None:
         """What comes is another program."""
         self.is_over = False

@@ -8,6 +8,7 @@ from typing import Any
 
 from syncheck.hb.ids import Accesses, AllocationId, Context, SiteId, StreamId, ViewId
 from syncheck.overlap.builder import NO_OP, Builder
+from syncheck.overlap.clock_jumps import jumped
 from syncheck.overlap.model import Graph
 from syncheck.sanitizer.messages import Names
 from syncheck.sanitizer.session import Session
@@ -193,17 +194,19 @@ class Recorder:
 
     def _add_times(self, graph: Graph, launches: list[int]) -> None:
         """Put measured times in place of those of the cost model."""
-        jumps = 0
+        by_stream: dict[StreamId, list[tuple[int, int, int]]] = {}
         for launch, interval in self._interval_of.items():
             measured = self._intervals.get(interval)
             op = launches[launch] if launch < len(launches) else NO_OP
-            if measured is None or op == NO_OP:
-                continue
-            began, taken = measured
-            if began < 0 or taken < 0:
-                jumps += 1
-                continue
-            graph.ops[op] = graph.ops[op]._replace(nanoseconds=taken, began=began)
-            graph.measured += 1
-        if jumps:
-            graph.notes[f"{jumps} measured times went backwards and were not used: the clock jumped"] = None
+            if measured is not None and op != NO_OP:
+                by_stream.setdefault(graph.ops[op].stream, []).append((op, *measured))
+        n_jumps = 0
+        for found in by_stream.values():
+            wrong = jumped([began if taken >= 0 else -1 for _, began, taken in found])
+            n_jumps += len(wrong)
+            for position, (op, began, taken) in enumerate(found):
+                if position not in wrong:
+                    graph.ops[op] = graph.ops[op]._replace(nanoseconds=taken, began=began)
+                    graph.measured += 1
+        if n_jumps:
+            graph.notes[f"{n_jumps} measured times went backwards and were not used: the clock jumped"] = None

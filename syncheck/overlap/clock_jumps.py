@@ -1,0 +1,36 @@
+"""Which measured moments cannot be right: a stream runs one operation after the other."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+_COARSE_NANOSECONDS = 1_000_000
+"""Times of events that are far apart are coarse: a moment that lies this little before the one of before is right."""
+
+
+def jumped(moments: Sequence[int]) -> set[int]:
+    """Return the positions of the fewest moments without which the others ascend, and of those before the start."""
+    smoothed = _smoothed(moments)
+    ends: list[int] = []  # of the longest ascending sequences of each length, the least last moment
+    at: list[int] = []  # where that stands
+    before: list[int] = []
+    for position, moment in enumerate(smoothed):
+        length = 0 if moment < 0 else bisect_right(ends, moment)
+        before.append(at[length - 1] if length else -1)
+        if moment < 0:
+            continue
+        ends[length : length + 1] = [moment]
+        at[length : length + 1] = [position]
+    wrong = set(range(len(moments)))
+    position = at[-1] if at else -1
+    while position >= 0:
+        wrong.discard(position)
+        position = before[position]
+    return wrong
+
+
+def _smoothed(moments: Sequence[int]) -> list[int]:
+    found: list[int] = []
+    for moment in moments:
+        last = found[-1] if found else moment
+        found.append(last if moment >= 0 and 0 < last - moment < _COARSE_NANOSECONDS else moment)
+    return found
