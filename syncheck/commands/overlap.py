@@ -29,7 +29,9 @@ def is_trace(path: Path) -> bool:
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             return "syncheck-trace" in file.read(64)
-    except (OSError, EOFError, UnicodeDecodeError):
+    except EOFError:  # compressed, and cut: no program
+        return True
+    except (OSError, UnicodeDecodeError):
         return False
 
 
@@ -67,7 +69,8 @@ def replay(path: Path, options: Options, show: Show) -> None:
     recorder, sites, report = recorded(path, options)
     report = Policy(options).filter(report)
     if not report.completed().summary.operators:
-        raise BackendError(NOTHING_SEEN, "record a program that uses a GPU")
+        cut = [reason for reason in report.incomplete if reason != NOTHING_SEEN]
+        raise BackendError(NOTHING_SEEN, cut[0] if cut else "record a program that uses a GPU")
     _explain(recorder, sites, report, options, show)
 
 

@@ -89,7 +89,30 @@ def test_a_trace_that_was_cut_gives_what_there_is(overlap, tmp_path):
     assert "the trace ends early" in again.stdout
 
 
-@pytest.mark.parametrize("content", [b"", b"\x1f\x8b broken", b"import torch\n"])
+def test_a_trace_that_was_cut_before_the_first_operator_says_so(overlap, tmp_path):
+    overlap(RIGHT, "--trace", str(tmp_path / "run.trace"))
+    lines = gzip.decompress((tmp_path / "run.trace").read_bytes()).splitlines(keepends=True)
+    for data, said in [
+        (gzip.compress(lines[0]), "hint: the trace ends early"),
+        (gzip.compress(lines[0])[:20], "the trace is cut off before its first line"),
+    ]:
+        (tmp_path / "cut.trace").write_bytes(data)
+        again = warm.run("syncheck", "overlap", str(tmp_path / "cut.trace"), folder=tmp_path)
+        assert again.returncode == 3
+        assert said in again.stderr
+
+
+def test_a_file_name_that_looks_like_markup_stays_a_name(tmp_path):
+    name = "<script>alert(1)<!--.py"
+    (tmp_path / name).write_text(RIGHT)
+    done = warm.run("syncheck", "overlap", "--backend", "sim", "--html", "out.html", name, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "out.html").read_text()
+    assert "&lt;script&gt;alert(1)&lt;!--.py:8" in page
+    assert "<script>alert" not in page
+
+
+@pytest.mark.parametrize("content", [b"", b"\x1f\x8b broken header", b"import torch\n"])
 def test_what_is_no_trace_is_taken_for_a_program(tmp_path, content):
     (tmp_path / "file").write_bytes(content)
     assert not is_trace(tmp_path / "file")
