@@ -172,6 +172,16 @@ def test_dragging_zooms_and_a_key_shows_all_again(page):
     assert shown(opened) == [0, 3]
 
 
+@pytest.mark.parametrize("span", [(0, 3), (1.00001, 1.00002), (0, 3_000_000), (2_999_999, 3_000_000)])
+def test_ticks_differ_however_near_one_looks(page, span):
+    opened = page(small(boxes=(Box(1, 0, 3_000_000_000, "aten::mm", 1),), arrows=(), marks=()))
+    opened.run("window.syncheck.zoom(...arguments)", *span)
+    opened.run("return new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
+    ticks = opened.run("return window.syncheck.ticks()")
+    assert len(ticks) > 3
+    assert len(set(ticks)) == len(ticks)
+
+
 def test_everything_can_be_done_with_keys(page):
     opened = page(small())
     opened.run("document.getElementById('plot').focus()")

@@ -33,6 +33,12 @@ function shown(microseconds) {
   return value < 1000 ? digits(microseconds) + " us" : value < 1e6 ? digits(microseconds / 1e3) + " ms" : digits(microseconds / 1e6) + " s";
 }
 
+function ticksShown(u, ticks, axis, space, step) { // as many digits as tell two ticks from each other
+  const most = Math.max(...ticks.map(Math.abs), 0), [unit, name] = most < 1000 ? [1, "us"] : most < 1e6 ? [1e3, "ms"] : [1e6, "s"];
+  const digits = Math.min(9, Math.max(0, -Math.floor(Math.log10(step / unit) + 1e-9)));
+  return ticks.map(tick => `${(tick / unit).toFixed(digits)} ${name}`);
+}
+
 // -- colours, which follow the theme
 
 let colours = {}, fills = [];
@@ -160,7 +166,7 @@ function make() {
     width: Math.max(host.clientWidth, 200), height: height(), padding: [0, 12, 0, 12],
     scales: { x: { time: false }, y: { range: [0, 1] } },
     series: [{}, { paths: () => null, points: { show: false } }],
-    axes: [{ stroke: colour("text"), grid: { stroke: colour("line") }, ticks: { stroke: colour("line") }, size: AXIS, values: (u, ticks) => ticks.map(shown) }, { show: false }],
+    axes: [{ stroke: colour("text"), grid: { stroke: colour("line") }, ticks: { stroke: colour("line") }, size: AXIS, space: 95, values: ticksShown }, { show: false }],
     cursor: { y: false, points: { show: false }, drag: { x: true, y: false, uni: 5 } },
     legend: { show: false },
     hooks: { draw: [draw] },
@@ -359,7 +365,7 @@ data.lanes.forEach((lane, number) => {
   item.title = lane.name;
 });
 
-window.syncheck = { drawn: 0, select, zoom, range: () => [plot.scales.x.min, plot.scales.x.max], selected: () => selected, data };
+window.syncheck = { drawn: 0, select, zoom, range: () => [plot.scales.x.min, plot.scales.x.max], selected: () => selected, ticks: () => plot.axes[0]._values, data };
 readColours();
 const plot = make();
 listen(plot.over);
