@@ -24,6 +24,7 @@ def verdicts(
         dict.fromkeys(
             [
                 *_one_stream(analysis, edges),
+                *_costly(edges),
                 *_of_pairs(pairs),
                 *_in_turn(analysis, need_in_words),
                 *_of_host(analysis),
@@ -37,6 +38,15 @@ def _one_stream(analysis: Analysis, edges: Sequence[EdgeLine]) -> Iterator[str]:
         order = next((edge for edge in edges if edge.kind == STREAM_ORDER), None)
         found = "all work is on one stream, which runs one operation after the other"
         yield f"{found}, also where nothing needs that" if order is not None else f"{found}: each needs the one before"
+
+
+def _costly(edges: Sequence[EdgeLine]) -> Iterator[str]:
+    """Name the edge whose change gains the most, where it gains something, and what to change."""
+    others = (edge for edge in edges if edge.kind != STREAM_ORDER and edge.advice)
+    edge = max(others, key=lambda edge: edge.speed_up, default=None)
+    if edge is not None and edge.speed_up >= _GAIN:
+        at = f"{edge.place.frame.path}:{edge.place.frame.line}"
+        yield f"{edge.text} ({at}); without that it would be up to {edge.speed_up:.2f} times as fast: {edge.advice}"
 
 
 def _of_pairs(pairs: Sequence[PairLine]) -> Iterator[str]:

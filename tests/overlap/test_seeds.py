@@ -73,6 +73,13 @@ def test_the_edge_that_forbids_the_overlap_is_named(answer, aside, blocking, kin
     assert line.speed_up > 1.1
 
 
+@pytest.mark.parametrize("blocking", ["blocking", "non_blocking"])
+@pytest.mark.parametrize("aside", ["default", "sender", "receiver", "both"])
+def test_the_answer_in_words_names_that_edge_and_what_to_change(answer, aside, blocking):
+    verdict = answer(f"transfer_{aside}_{blocking}").words.verdicts[0]
+    assert ("times as fast: make" in verdict and f"transfer_{aside}_{blocking}.py:" in verdict) == (aside != "both")
+
+
 def test_with_both_waits_the_transfer_still_overlaps(answer):
     one = answer("transfer_both_right")
     assert one.overlap(COPY, PRODUCT) > 0
