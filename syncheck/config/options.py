@@ -176,7 +176,7 @@ class Options:
     timed_operators: int = _setting(
         20_000, kinds.integer(1, 1_000_000),
         "Operators to measure on real GPUs and to show; after them the check goes on without times.",
-        commands=(*_DRAWING, "pytest"), example="2000", panel="Timeline",
+        commands=("run", "overlap", "pytest"), example="2000", panel="Timeline",
     )  # fmt: skip
     perfetto: Path | None = _setting(
         None, kinds.PATH, "Write a timeline to this file, for ui.perfetto.dev.", commands=_DRAWING, panel="Timeline"

@@ -141,6 +141,24 @@ def test_measured_times_travel_in_a_trace(tmp_path):
     assert graph.measured == 2
 
 
+def test_a_trace_says_where_its_times_end(tmp_path):
+    path = tmp_path / "run.trace"
+    sites = Sites(streams=1)
+    writer = TraceWriter(Recorder(Session(lambda _: True, "a GPU")), path, sites, "a GPU")
+    writer.stream(1, 0, 0, 0, legacy=True, blocking=False)
+    view = writer.view(0, (4,), (1,), 4, "float32")
+    writer.allocate(1, 1, 16, 0, 0)
+    for number in range(5):
+        if number == 2:
+            writer.untimed()
+        writer.launch(1, "aten::mul_", [(1, view, True)], 0)
+    writer.close()
+    done = warm.run("syncheck", "overlap", "run.trace", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    text = " ".join(done.stdout.split())
+    assert "the first 2 operators were measured and are shown; 3 more were only checked (--timed-operators" in text
+
+
 def test_a_settings_file_can_ask_for_times(tmp_path):
     (tmp_path / "pyproject.toml").write_text('[tool.syncheck]\nbackend = "sim"\ntimes = true\n')
     (tmp_path / "train.py").write_text(RIGHT)

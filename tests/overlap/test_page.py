@@ -107,6 +107,11 @@ def test_the_tables_say_in_words_what_the_picture_shows():
     assert "a wait" in text
 
 
+def test_a_page_that_does_not_show_all_says_so():
+    text = html.render(small(notes=("100,000 of 1,000,000 operators are drawn",)))
+    assert '<p class="note">100,000 of 1,000,000 operators are drawn.</p>' in text
+
+
 def test_the_critical_path_is_a_table_in_order():
     needless = LinkLine("a wait", place(), 1000, "needed by nothing", is_needed=False, is_edge=True)
     text = html.render(small(report=words(links=(LinkLine("the work", place(), 2000), needless))))
