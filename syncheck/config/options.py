@@ -174,7 +174,7 @@ class Options:
         commands=("run",), example="true", panel="Run",
     )  # fmt: skip
     timed_operators: int = _setting(
-        20_000, kinds.integer(1, 1_000_000),
+        10_000, kinds.integer(1, 1_000_000),
         "Operators to measure on real GPUs and to show; after them the check goes on without times.",
         commands=("run", "overlap", "pytest"), example="2000", panel="Timeline",
     )  # fmt: skip
