@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from inspect import CO_OPTIMIZED
 from queue import Queue
@@ -26,7 +27,10 @@ _BUILTINS = {
 }
 _MODULES = {torch, torch.cuda, torch.nn.functional, torch.linalg, torch.fft, torch.special, time, math}
 """Modules whose functions look at their arguments and at nothing else of the program."""
-_CLASSES = (threading.Thread, threading.Event, threading.Lock, threading.RLock, Queue)
+_CLASSES = (
+    threading.Thread, threading.Event, threading.Lock, threading.RLock, threading.Semaphore, threading.BoundedSemaphore,
+    threading.Barrier, Queue, Future, ThreadPoolExecutor,
+)  # fmt: skip
 _FIXED = (
     int, float, bool, str, bytes, complex, type(None), type, ModuleType, FunctionType, BuiltinFunctionType,
     torch.device, torch.dtype,
@@ -37,6 +41,11 @@ FOLLOWED: dict[type, frozenset[str]] = {
     threading.Thread: frozenset({"start", "join"}),
     threading.Event: frozenset({"set", "clear", "wait", "is_set"}),
     Queue: frozenset({"put", "get", "put_nowait", "get_nowait"}),
+    threading.Semaphore: frozenset({"acquire", "release"}),
+    threading.BoundedSemaphore: frozenset({"acquire", "release"}),
+    threading.Barrier: frozenset({"wait"}),
+    Future: frozenset({"result", "exception", "done", "set_result", "set_exception"}),
+    ThreadPoolExecutor: frozenset({"submit"}),
 }
 """What orders threads, and its methods that are followed."""
 

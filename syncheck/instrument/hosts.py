@@ -1,8 +1,10 @@
 """The threads of the program as hosts: which one acts, what orders them, and where one may have got word of others."""
 
+import os
 import threading
 import weakref
 from collections.abc import Callable
+from concurrent.futures import thread as pools
 from functools import partial
 from itertools import count
 from types import CodeType, FrameType
@@ -16,6 +18,8 @@ from syncheck.source.frames import frame_at
 from syncheck.source.lines import is_user_file
 
 _MOST_FRAMES = 256
+_BEGINNING = frozenset({threading.__file__, pools.__file__, os.path.join(os.path.dirname(__file__), "threads.py")})
+"""Files whose code begins threads and tasks."""
 
 
 class _At(NamedTuple):
@@ -137,6 +141,12 @@ class Hosts:
         local.turn, local.stack = self._turn, []
         local.has_news = True  # of what was done since it was started
 
+    def begin_task(self, submitted: SyncId) -> None:
+        """The calling thread, of a pool, begins a task: it knows what others had done when it was submitted."""
+        self.acquire(submitted)
+        self._local.stack = []
+        self._local.has_news = True
+
     def end(self, thread: threading.Thread) -> None:
         """The calling thread ends."""
         if self._local.has_acted:
@@ -222,8 +232,8 @@ def _is_blind(old: list[_At], new: list[_At], frames: list[FrameType]) -> bool:
     common = 0
     while common < min(len(old), len(new)) and old[common] == new[common]:
         common += 1
-    if not old:  # the thread begins
-        return _are_entered(new, running, 0)
+    if not old:  # the thread begins, or a task
+        return _is_begun_by(running[0].f_back) and _are_entered(new, running, 0)
     if common == len(old) == len(new):
         common -= 1  # the same place again: a loop has led there
     if common in {len(old), len(new)} or old[common][:2] != new[common][:2]:
@@ -234,6 +244,11 @@ def _is_blind(old: list[_At], new: list[_At], frames: list[FrameType]) -> bool:
     is_once = not any(is_in_loop(at.code, at.lasti) or not at.is_direct for at in new[:common])
     here = is_blind(running[common], old[common].lasti, new[common].lasti, is_once=is_once and new[common].is_direct)
     return here and _are_entered(new, running, common + 1)
+
+
+def _is_begun_by(caller: FrameType | None) -> bool:
+    """Return whether a frame begins what a thread runs; other code may wait for others before it calls the program."""
+    return caller is not None and caller.f_code.co_filename in _BEGINNING
 
 
 def _are_entered(stack: list[_At], running: list[FrameType], first: int) -> bool:

@@ -1,11 +1,16 @@
-"""Hooks on what orders threads: starts and joins, events, queues. What has none orders, as code that was not seen does.
+"""Hooks on what orders threads: events, queues, semaphores, barriers, futures and pools of threads.
+
+What has no hook orders, as code that was not seen does.
 
 Source:
-    Python library reference, "threading" and "queue". A join, or a wait, that ran into its timeout orders nothing.
+    Python library reference, "threading", "queue" and "concurrent.futures". A join, or a wait, that ran into its
+    timeout orders nothing.
 """
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
+from concurrent.futures import thread as pools
 from functools import wraps
 from queue import Queue
 from typing import Any
@@ -39,6 +44,41 @@ def install_thread_order(hosts: Hosts, is_checking: Callable[[], bool], patches:
     follow(threading.Event, "is_set", releases=False, acquires=_if_true)
     follow(Queue, "put", releases=True, acquires=_if_bounded)
     follow(Queue, "get", releases=True, acquires=_always)
+    for semaphore in (threading.Semaphore, threading.BoundedSemaphore):
+        follow(semaphore, "release", releases=True, acquires=_never)
+    follow(threading.Semaphore, "acquire", releases=False, acquires=_if_true)
+    follow(threading.Barrier, "wait", releases=True, acquires=_always)
+    follow(Future, "set_result", releases=True, acquires=_never)
+    follow(Future, "set_exception", releases=True, acquires=_never)
+    follow(Future, "result", releases=False, acquires=_always)
+    follow(Future, "exception", releases=False, acquires=_always)
+    follow(Future, "done", releases=False, acquires=_if_true)
+    _install_tasks(hosts, is_checking, patches)
+
+
+def _install_tasks(hosts: Hosts, is_checking: Callable[[], bool], patches: Patches) -> None:
+    """Let each task of a pool of threads begin after it was submitted, on a thread that knew nothing of it before.
+
+    Source:
+        concurrent/futures/thread.py: `submit` makes a `_WorkItem`, and a thread of the pool calls its `run`.
+    """
+    task: Any = pools._WorkItem
+    make, run = task.__init__, task.run
+
+    @wraps(make)
+    def make_followed(self: Any, *args: Any, **kwargs: Any) -> None:
+        make(self, *args, **kwargs)
+        if hosts.are_several and is_checking():
+            hosts.release(hosts.sync_of(self))
+
+    @wraps(run)
+    def run_followed(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if hosts.are_several and is_checking():
+            hosts.begin_task(hosts.sync_of(self))
+        return run(self, *args, **kwargs)
+
+    patches.set(task, "__init__", make_followed)
+    patches.set(task, "run", run_followed)
 
 
 def _never(owner: Any, result: Any) -> bool:

@@ -143,7 +143,11 @@ box, items, table, made = Box(), [], {{}}, deque()
 flag = False
 event, early = threading.Event(), threading.Event()
 condition, semaphore, barrier = threading.Condition(), threading.Semaphore(0), threading.Barrier(2)
-lock, future = threading.Lock(), Future()
+lock, future, ready = threading.Lock(), Future(), Future()
+ready.set_result(1)
+permits, pool = threading.BoundedSemaphore(1), ThreadPoolExecutor(1)
+permits.acquire()
+pool.submit(int).result()
 channel, plain, bounded = queue.Queue(), queue.SimpleQueue(), queue.Queue(1)
 lock.acquire()
 reading, writing = os.pipe()
@@ -193,6 +197,10 @@ ORDERING = {
     "pool": ("future.set_result(1)", "ThreadPoolExecutor(1).submit(future.result).result()"),
     "task": ("future.set_result(1)", "asyncio.run(asyncio.to_thread(future.result))"),
     "another function": ("flag = True", "take()"),
+    "bounded semaphore": ("permits.release()", "permits.acquire()"),
+    "exception": ("future.set_exception(ValueError())", "future.exception()"),
+    "done": ("future.set_result(1)", "\nwhile not future.done(): time.sleep(0.01)"),
+    "task of a pool": ("pool.submit(done.synchronize).result(); future.set_result(1)", "future.result()"),
     "loop": ("flag = True", "\nfor _ in range(100):\n    scores = scores + 1\n    if flag: break"),
 }
 
@@ -211,6 +219,10 @@ NOT_ORDERING = {
     "a wait that ran into its timeout": "event.wait(0.05)",
     "work of its own": "\nfor i in range(3): scores = scores * 2",
     "a block": "\nwith torch.no_grad(): scores = scores + 1",
+    "a semaphore of its own": "semaphore.release(); semaphore.acquire()",
+    "another future": "ready.result()",
+    "another task": "\ntask = pool.submit(int)\ntask.result()",
+    "an acquire that ran into its timeout": "semaphore.acquire(timeout=0.05)",
 }
 
 
@@ -221,3 +233,52 @@ def test_what_did_not_order_two_threads_does_not(way, simulate):
     found = [finding for finding in report["findings"] if finding["level"] == "error"]
     assert [finding["rule"] for finding in found] == ["SYN301"]
     assert "in thread `MainThread`" in found[0]["message"]
+
+
+POOL = """
+import time
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.pool import ThreadPool
+
+import torch
+
+scores = torch.rand(64, device="cuda")
+host = torch.empty(64, pin_memory=True)
+pool, others = ThreadPoolExecutor(1), ThreadPool(1)
+
+
+def read():
+    {pause}
+    return host.sum()
+
+
+{warm}
+host.copy_(scores, non_blocking=True)
+{before}
+task = {submit}
+{after}
+print(task.{result}())
+"""
+WAIT = "torch.cuda.current_stream().synchronize()"
+POOLS = {
+    "a new thread": ("", "pool.submit(read)", "result"),
+    "an idle thread": ("pool.submit(int).result()", "pool.submit(read)", "result"),
+    "an idle thread of multiprocessing": ("others.apply(int)", "others.apply_async(read)", "get"),
+    "a thread that has worked": (
+        "pool.submit(torch.ones, 4, device='cuda').result()", "pool.submit(read)", "result"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", POOLS)
+def test_a_task_comes_after_what_was_done_before_it_was_submitted(kind, simulate):
+    warm, submit, result = POOLS[kind]
+    report = simulate(POOL.format(warm=warm, submit=submit, result=result, before=WAIT, after="", pause=""))
+    assert [finding["rule"] for finding in report["findings"] if finding["level"] == "error"] == []
+
+
+@pytest.mark.parametrize("kind", ["a new thread", "an idle thread", "a thread that has worked"])
+def test_a_task_does_not_come_after_what_was_done_behind_its_submission(kind, simulate):
+    warm, submit, result = POOLS[kind]
+    source = POOL.format(warm=warm, submit=submit, result=result, before="", after=WAIT, pause="\n    time.sleep(0.3)")
+    found = [finding for finding in simulate(source)["findings"] if finding["level"] == "error"]
+    assert [finding["rule"] for finding in found] == ["SYN301"]

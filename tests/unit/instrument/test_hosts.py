@@ -278,6 +278,25 @@ def test_a_new_thread_knows_nothing_but_what_was_before_its_start(world, before,
     assert world.names()[1:5] == ["host", "acquire", *(["acquire_all"] if has_news else []), "launch", "release"][:4]
 
 
+def test_a_task_knows_what_was_done_before_it_was_submitted(world):
+    world.start_one()
+    item = threading.Event()
+
+    def tasks():
+        world.hosts.begin(threading.current_thread())
+        for _ in range(2):
+            world.hosts.begin_task(world.hosts.sync_of(item))
+            work()
+
+    work = run(f"{HEAD}\ndef work():\n    launch()\n", launch=world.launch)["work"]
+    as_task = as_library("def f(tasks):\n    tasks()")
+    thread = threading.Thread(target=as_task, args=(tasks,))
+    world.hosts.start(thread)
+    thread.start()
+    thread.join()
+    assert world.names().count("acquire") == 3
+
+
 def test_a_thread_whose_function_was_called_by_a_library_may_have_news(world):
     work = run("def work():\n    list(map(lambda _: launch(), range(1)))", launch=world.launch)["work"]
     world.thread(work)

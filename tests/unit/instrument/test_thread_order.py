@@ -1,8 +1,9 @@
-"""Events and queues order the threads that use them."""
+"""What orders the threads that use it."""
 
 import contextlib
 import queue
 import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 from queue import Queue
 
 import pytest
@@ -27,6 +28,9 @@ class Hosts:
     def release(self, sync):
         self.calls.append("release")
         self.thing = sync
+
+    def begin_task(self, sync):
+        self.calls.append("begin task")
 
     def acquire(self, sync):
         self.calls.append("acquire")
@@ -54,6 +58,18 @@ def a_queue(size=0, items=1):
     return made
 
 
+def a_used_permit():
+    made = threading.BoundedSemaphore(1)
+    made._value = 0
+    return made
+
+
+def a_result():
+    made = Future()
+    made._result, made._state = 5, "FINISHED"
+    return made
+
+
 @pytest.mark.parametrize(
     ("make", "use", "expected"),
     [
@@ -68,6 +84,17 @@ def a_queue(size=0, items=1):
         (a_queue, lambda q: q.get(), ["release", "acquire"]),
         (a_queue, lambda q: q.get_nowait(), ["release", "acquire"]),
         (a_queue, lambda q: q.put_nowait(1), ["release"]),
+        (threading.Semaphore, lambda s: s.release(), ["release"]),
+        (threading.Semaphore, lambda s: s.acquire(), ["acquire"]),
+        (lambda: threading.Semaphore(0), lambda s: s.acquire(timeout=0.01), []),
+        (a_used_permit, lambda s: s.release(), ["release"]),
+        (lambda: threading.Barrier(1), lambda b: b.wait(), ["release", "acquire"]),
+        (Future, lambda f: f.set_result(1), ["release"]),
+        (Future, lambda f: f.set_exception(ValueError()), ["release"]),
+        (a_result, lambda f: f.result(), ["acquire"]),
+        (a_result, lambda f: f.exception(), ["acquire"]),
+        (a_result, lambda f: f.done(), ["acquire"]),
+        (Future, lambda f: f.done(), []),
     ],
 )
 def test_what_a_call_releases_and_acquires(hosts, make, use, expected):
@@ -96,6 +123,15 @@ def test_a_release_comes_before_the_call_and_an_acquisition_after_it(hosts):
     slow.get()
     assert seen == ["release"]
     assert hosts.calls == ["release", "acquire"]
+
+
+def test_a_task_begins_after_it_was_submitted_and_before_its_result(hosts):
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(int).result() == 0
+    began = hosts.calls.index("begin task")  # around it are the semaphore and the future of the pool
+    assert "release" in hosts.calls[:began]
+    assert "release" in hosts.calls[began:]
+    assert "acquire" in hosts.calls[began:]
 
 
 def test_a_call_that_fails_acquires_nothing(hosts):
