@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal
 
+from syncheck.proofs import Proof
 from syncheck.rules.model import Rule, Severity
+from syncheck.witness.schedule import Pair
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,8 @@ class Finding:
         source: what found it.
         rank: the process's rank in a distributed job, 0 in a single process; the lowest of several.
         ranks: all ranks that found it, in order, once the ranks of a job are merged; else empty.
+        pair: the accesses of a race where it was seen first; None for anything else.
+        proof: what came of the attempt to make it happen; None if there was none.
     """
 
     rule: Rule
@@ -154,6 +158,8 @@ class Finding:
     level: Severity = Severity.ERROR
     ranks: tuple[int, ...] = ()
     fix: Fix | None = None
+    pair: Pair | None = None
+    proof: Proof | None = None
 
     @classmethod
     def of(cls, rule: Rule, place: Place, **facts: str) -> "Finding":

@@ -4,8 +4,10 @@ from dataclasses import asdict
 from typing import Any, Literal
 
 from syncheck.findings import Applicability, Edit, EditKind, Finding, Fix, Frame, Place, Summary
+from syncheck.proofs import Difference, Proof, ProofOutcome
 from syncheck.rules import catalogue
 from syncheck.rules.model import Severity
+from syncheck.witness.schedule import LaunchId, Pair
 
 
 def of_place(place: Place) -> dict[str, Any]:
@@ -38,6 +40,8 @@ def of_finding(finding: Finding) -> dict[str, Any]:
         "related": [of_place(place) for place in finding.related], "level": finding.level.value,
         "count": finding.count, "half": finding.source, "rank": finding.rank, "ranks": finding.ranks,
         "fix": None if finding.fix is None else of_fix(finding.fix),
+        "pair": None if finding.pair is None else [str(launch) for launch in finding.pair],
+        "proof": None if finding.proof is None else of_proof(finding.proof),
     }  # fmt: skip
 
 
@@ -59,6 +63,8 @@ def to_finding(data: dict[str, Any]) -> Finding:
         level=Severity(data["level"]),
         ranks=tuple(int(rank) for rank in data.get("ranks", ())),
         fix=to_fix(data["fix"]) if data.get("fix") is not None else None,
+        pair=Pair(*map(LaunchId.of, data["pair"])) if data.get("pair") is not None else None,
+        proof=to_proof(data["proof"]) if data.get("proof") is not None else None,
     )
 
 
@@ -66,6 +72,23 @@ def _half(word: Any) -> Literal["run", "lint"]:
     if word not in ("run", "lint"):
         raise ValueError(f"there is no half {word!r}")
     return word  # type: ignore[no-any-return]  # one of the two
+
+
+def of_proof(proof: Proof) -> dict[str, Any]:
+    """Return what came of the attempt to make a race happen as data that JSON takes."""
+    return asdict(proof) | {"outcome": proof.outcome.value, "differences": [asdict(one) for one in proof.differences]}
+
+
+def to_proof(data: dict[str, Any]) -> Proof:
+    """Return the proof that `of_proof` gave as data.
+
+    Raises:
+        KeyError, TypeError, ValueError: the data is damaged.
+    """
+    if data["means"] not in ("schedule", "delay"):
+        raise ValueError(f"there are no means {data['means']!r}")
+    changed = tuple(Difference(str(one["what"]), str(one["usual"]), str(one["other"])) for one in data["differences"])
+    return Proof(ProofOutcome(data["outcome"]), data["means"], str(data["tried"]), str(data["reason"]), changed)
 
 
 def of_fix(fix: Fix) -> dict[str, Any]:

@@ -3,9 +3,11 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from syncheck.commands.overlap import recorded
 from syncheck.commands.timeline import draw_run
+from syncheck.commands.witness import Reruns, check_schedule, prove
 from syncheck.config.options import Options
 from syncheck.filters.policy import Policy, is_distributed
 from syncheck.findings import Report
@@ -18,6 +20,9 @@ from syncheck.run.process import make_run, new_session, run_ranks, shown
 from syncheck.run.spawned import sender
 from syncheck.run.trace import codec
 from syncheck.system import files
+
+if TYPE_CHECKING:
+    from syncheck.run.run import Run
 
 
 def run(
@@ -42,14 +47,30 @@ def run(
     policy = Policy(options, _silences_lint)
     options.selected()
     prepared = launcher.load(program)
+    check_schedule(options.schedule, prepared)
     if options.nproc and rendezvous.PARTS not in os.environ:
         return run_ranks(options, policy, deliver)
     member = rendezvous.begin(options.ranks_dir)
     member.arguments, member.for_spawned = arguments, sender(member, options)
-    checked = make_run(options, deliver, policy, lambda run, report: draw_run(run.recorder, run.sites, report, options))
+    reruns = Reruns(prepared, options)
+
+    def at_end(run: "Run", report: Report) -> Report:
+        return draw_run(run.recorder, run.sites, _proved(report, reruns), options)
+
+    checked = make_run(options, deliver, policy, at_end)
     if options.hang_timeout and is_distributed():
         member.on_join()  # already the first call, which makes the process group, may hang
     return checked.run(prepared)
+
+
+def _proved(report: Report, reruns: Reruns) -> Report:
+    """Return a report with what came of running the program again, where that is wanted."""
+    options = reruns.options
+    if not options.witness and not options.schedules:
+        return report
+    if is_distributed() or options.nproc:
+        return report.noted("--witness: a program of several processes is not run again")
+    return prove(report, reruns)
 
 
 def _silences_lint(path: str, line: int) -> bool:

@@ -167,3 +167,12 @@ WORDS = Kind(str, _words, lambda word: (word,), is_list=True)
 RULES = Kind(str, _rules, _rules_of_word, is_list=True, metavar="RULES")
 RULES_BY_PATTERN = Kind(str, _rules_by_pattern, _no_word, is_word=False)
 STEPS = Kind(str, _no_toml, _steps, metavar="FIRST:LAST")
+
+
+def _schedule(word: str) -> str:
+    from syncheck.witness.schedule import Schedule  # noqa: PLC0415  --help needs none
+
+    return str(Schedule.parse(word))
+
+
+SCHEDULE = Kind(str, _no_toml, _schedule, metavar="SCHEDULE")

@@ -191,6 +191,26 @@ class Options:
         commands=("run", "overlap"),
         panel="Run",
     )  # fmt: skip
+    witness: bool = _setting(
+        False, kinds.FLAG, "Run again for each race, its two accesses in the other order, and show what changes.",
+        commands=("run", "pytest"), example="true", panel="Proof",
+    )  # fmt: skip
+    schedule: str = _setting(
+        "", kinds.SCHEDULE, "Run simulated GPUs by this schedule, as a report of --witness or --schedules shows it.",
+        commands=("run",), panel="Proof",
+    )  # fmt: skip
+    schedules: int = _setting(
+        0, kinds.integer(0, 1 << 31), "Run again by this many random schedules, and show which results differ.",
+        commands=("run",), example="20", panel="Proof",
+    )  # fmt: skip
+    seed: int = _setting(
+        0, kinds.integer(0, 1 << 31), "Of the first of the random schedules.", commands=("run",), example="1",
+        panel="Proof",
+    )  # fmt: skip
+    proof_limit: float = _setting(
+        300.0, kinds.SECONDS, "End a run that tries to prove a race after this many seconds; 0: never.",
+        commands=("run", "pytest"), example="60", panel="Proof",
+    )  # fmt: skip
     nproc: int = _setting(
         0, kinds.integer(1, 4096), "Number of ranks to start on this machine.", commands=("run",), panel="Ranks"
     )

@@ -22,6 +22,7 @@ OpOverload = torch._ops.OpOverload
 HigherOrderOperator = torch._ops.HigherOrderOperator
 
 data_ptr = C.TensorBase.data_ptr  # the method itself, which no hook of the program slows down
+tolist = C.TensorBase.tolist
 is_contiguous = C.TensorBase.is_contiguous
 current_node: Callable[[], Any] = C._current_autograd_node
 """Return the node of the backward pass that runs in this thread; None outside of one."""
@@ -39,6 +40,13 @@ SetExcludeDispatchKeyGuard = C._SetExcludeDispatchKeyGuard
 registrations_for_key: Callable[[str], list[str]] = C._dispatch_get_registrations_for_dispatch_key
 storage_key: Callable[[torch.UntypedStorage], int] = attrgetter("_cdata")
 """Return the identity of a storage: its address in C++."""
+
+
+def storage_owners(storage: torch.UntypedStorage) -> int:
+    """Return how many references C++ counts to a storage, that of its object in Python among them."""
+    return int(C._storage_Use_Count(storage_key(storage)))
+
+
 generator_address: Callable[[Any], int] = attrgetter("_cdata")
 """Return the identity of a generator of random numbers: its address in C++."""
 sequence_number: Callable[[Any], int] = methodcaller("_sequence_nr")

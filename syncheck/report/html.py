@@ -116,7 +116,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "name": finding.rule.name,
         "level": finding.level.value,
         "message": visible(finding.message),
-        "help": visible(finding.help),
+        "help": visible(finding.help if finding.proof is None else f"{finding.help} Proof: {finding.proof.in_words}"),
         "at": _line(finding.place),
         "related": [f"{_line(place)} {visible(place.message)}" for place in finding.related],
     }

@@ -12,6 +12,7 @@ from urllib.parse import quote
 from syncheck.findings import Applicability, Finding, Fix, Frame, Place, Report
 from syncheck.paths import real
 from syncheck.rules.model import Rule, Severity
+from syncheck.serialization import of_proof
 
 if TYPE_CHECKING:
     from syncheck.lint.fixes.replacements import Replacement
@@ -72,6 +73,9 @@ def _result(finding: Finding, index: dict[str, int]) -> dict[str, object]:
             {"location": {**_location(place), "message": {"text": place.message or finding.message}}} for place in steps
         ]
         result["codeFlows"] = [{"threadFlows": [{"locations": flow}]}]
+    if finding.proof is not None:
+        result["properties"] = {"proof": of_proof(finding.proof)}
+        result["message"] = {"text": f"{text}. Proof: {finding.proof.in_words}"}
     changes = _changes(finding.fix) if finding.fix is not None else []
     if changes:
         result["fixes"] = [{"description": {"text": finding.help}, "artifactChanges": changes}]

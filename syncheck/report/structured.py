@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict
 
 from syncheck.findings import Finding, Place, Report
-from syncheck.serialization import of_fix
+from syncheck.serialization import of_fix, of_proof
 
 SCHEMA_VERSION = 1
 
@@ -41,6 +41,7 @@ def _finding(finding: Finding) -> dict[str, object]:
         "message": finding.message,
         "help": finding.help,
         "fix": None if finding.fix is None else of_fix(finding.fix),
+        **({"proof": of_proof(finding.proof)} if finding.proof is not None else {}),
         "count": finding.count,
         "rank": finding.rank,
         "ranks": list(finding.ranks),

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from syncheck.findings import NO_FILES, NOTHING_SEEN, Finding, Frame, Place, Report, counted, named_ranks
+from syncheck.proofs import MOST_SHOWN, Proof
 from syncheck.report import fixes
 from syncheck.report.snippet import Snippet, bar, note, snippets
 from syncheck.report.style import (
@@ -134,7 +135,21 @@ def _advise(finding: Finding, gutter: int, pen: Painter) -> Iterator[str]:
         first, *rest = hang(f"{' ' * gutter} = help: ", finding.help, pen.prose)
         yield first.replace("= help:", f"{pen.paint('=', Style.GUTTER)} {pen.paint('help:', Style.HELP)}", 1)
         yield from rest
+    if finding.proof is not None:
+        yield from _proof(finding.proof, gutter, pen)
     yield pen.paint(f"{' ' * gutter} = explain: syncheck explain {finding.rule.code}", Style.FAINT)
+
+
+def _proof(proof: Proof, gutter: int, pen: Painter) -> Iterator[str]:
+    """Yield what came of the attempt to make a race happen: the verdict, what changed, how to see it."""
+    lead = f"{' ' * gutter} = proof: "
+    yield from hang(lead, proof.verdict + (f": {proof.reason}" if proof.reason else ""), pen.prose)
+    for one in proof.differences[:MOST_SHOWN]:
+        yield from hang(f"{' ' * (len(lead) + 2)}", f"{one.what}: {one.other}, not {one.usual}", pen.prose)
+    if proof.tried and proof.means == "schedule":
+        yield f"{' ' * len(lead)}to see it: --schedule {proof.tried}"
+    elif proof.tried:
+        yield from hang(" " * len(lead), f"tried: {proof.tried}", pen.prose)
 
 
 def _summary(report: Report, pen: Painter) -> Iterator[str]:

@@ -1,5 +1,7 @@
 """Choose between real and simulated GPUs."""
 
+from functools import partial
+
 from syncheck.config.options import Options
 from syncheck.cuda import devices as cuda
 from syncheck.cuda.backend import Cuda, measuring
@@ -7,6 +9,7 @@ from syncheck.errors import BackendError
 from syncheck.instrument.torch_version import check_torch
 from syncheck.run.run import MakeBackend
 from syncheck.sim.backend import Simulator
+from syncheck.witness.schedule import Schedule
 
 
 def choose(options: Options) -> tuple[str, MakeBackend]:
@@ -17,12 +20,15 @@ def choose(options: Options) -> tuple[str, MakeBackend]:
     """
     check_torch()
     if options.backend == "cuda" or (options.backend == "auto" and cuda.is_available()):
+        if options.witness or options.schedule or options.schedules:
+            raise BackendError("--witness and --schedule need simulated GPUs", "add --backend sim")
         cuda.check_sanitizer()
         return cuda.describe(), measuring(options.timed_operators) if options.wants_times else Cuda
     if options.steps is not None:
         raise BackendError("--steps needs real GPUs", "simulated ones are there from the first line on: leave it out")
     name = f"{options.devices} simulated GPU{'s' if options.devices != 1 else ''}"
-    return name, lambda *given: Simulator(options.devices, *given)
+    schedule = Schedule.parse(options.schedule) if options.schedule else None
+    return name, partial(Simulator, options.devices, schedule=schedule)
 
 
 def doctor() -> list[tuple[str, str]]:

@@ -11,6 +11,7 @@ from syncheck.sanitizer import fixes
 from syncheck.sanitizer.fixes import PendingFix
 from syncheck.sanitizer.messages import Names, Text, ThreadRef
 from syncheck.sanitizer.monitor import Sites
+from syncheck.witness.schedule import Pair
 
 
 @dataclass(slots=True)
@@ -30,6 +31,7 @@ class PendingFinding:
         superseded: asked at the end: True drops it, as a more specific finding stands for it.
         thread: the thread of the program that completed a race with another thread.
         is_about_call: it wants a call changed: where torch itself makes that call, the user cannot.
+        pair: the accesses of the race that it is about, the first of several; None for anything else.
     """
 
     rule: Rule
@@ -46,6 +48,7 @@ class PendingFinding:
     superseded: Callable[[], bool] | None = None
     thread: HostId | None = None
     is_about_call: bool = False
+    pair: Pair | None = None
     count: int = 1
 
     def mention(self, related: list[tuple[SiteId, Text]]) -> None:
@@ -165,6 +168,7 @@ class Collector:
             count=pending.count,
             level=pending.level or pending.rule.severity,
             fix=fix,
+            pair=pending.pair,
         )
 
     def _name(self, pending: PendingFinding, sites: Sites) -> None:

@@ -1,6 +1,6 @@
 """The life of allocations: memory that is reused too early, and `record_stream` that protects nothing."""
 
-from syncheck.hb.clock import HOST
+from syncheck.hb.clock import HOST, TICK
 from syncheck.hb.engine import HOST_POOL, Engine
 from syncheck.hb.ids import AllocationId, SiteId, StreamId, ViewId
 from syncheck.hb.memory import FreedAccess
@@ -10,6 +10,7 @@ from syncheck.sanitizer.graphs import GRAPH_POOLS, Graphs
 from syncheck.sanitizer.labels import Labels
 from syncheck.sanitizer.messages import StreamRef, Text
 from syncheck.sanitizer.views import Views
+from syncheck.witness.schedule import LaunchId, Pair
 
 _KEPT_RECORDS = 4096
 """Allocations whose useless `record_stream` is remembered, the oldest forgotten first."""
@@ -49,6 +50,8 @@ class Lifetimes:
         view = self._views.of(freed.use.footprint)
         user = self._collector.names.streams[freed.use.actor]
         pending = misuse.reuse(freed, view, labels[freed.use.label].site, sites, user)
+        use = LaunchId(freed.use.actor, freed.use.epoch // TICK)
+        pending.pair = Pair(use, LaunchId(freed.home, self._engine.now(freed.home) // TICK + 1))
         self._collector.add(pending, sites[0])
         if freed.allocation in self._self_recorded:
             self._blamed.add(self._self_recorded[freed.allocation])

@@ -1,7 +1,7 @@
 """Turns the races that the engine finds into findings, one for each missing edge."""
 
 from syncheck.findings import EditKind
-from syncheck.hb.clock import HOST
+from syncheck.hb.clock import HOST, TICK
 from syncheck.hb.engine import Engine, Race
 from syncheck.hb.ids import NO_EVENT, Accesses, Context, SiteId, StreamId, ViewId
 from syncheck.rules import wait_before_record
@@ -16,6 +16,7 @@ from syncheck.sanitizer.race_context import RaceContext
 from syncheck.sanitizer.sync_history import SyncHistory, Wait
 from syncheck.sanitizer.thread_races import explain_host_use, note_threads
 from syncheck.sanitizer.views import Views, as_writes
+from syncheck.witness.schedule import LaunchId, Pair
 
 
 class Races:
@@ -83,19 +84,21 @@ class Races:
         for race in engine.order_root_causes_first([race for race in races if race.by_host is None]):
             if engine.covers(race.current.actor, race.prior.epoch):
                 continue  # an edge added for an earlier one orders it too
-            self._report(race, self._views.used(race, accesses))
+            self._report(race, self._views.used(race, accesses), None if inside_graph else _pair(race))
             engine.assume_ordered(race)  # so that it is not reported again at every later use
             self._events.assumed_ordered.add(race.current.actor)
 
-    def _report(self, race: Race, view: ViewId) -> None:
+    def _report(self, race: Race, view: ViewId, pair: Pair | None) -> None:
         mismatch = self._mismatched.get(race.prior.label) or self._mismatched.get(race.current.label)
         if mismatch is not None:
+            mismatch.pair = mismatch.pair or pair
             consequence = self._labels[race.current.label].site
             if consequence != mismatch.site and all(site != consequence for site, _ in mismatch.related):
                 mismatch.related.append((consequence, ("this relies on the order that the context does not give",)))
             return
         context = self._context(race, view)
         pending = classify.explain(context)
+        pending.pair = pair
         note_threads(context, pending)
         idle = self._sync_history.idle_wait(race.current.actor, race.prior.epoch)
         if idle is not None:  # one cause: the wait that waited for nothing
@@ -114,6 +117,11 @@ class Races:
             self._collector.names,
             self._events.covering(race.prior.epoch) if race.current.actor == HOST else NO_EVENT,
         )
+
+
+def _pair(race: Race) -> Pair:
+    """Return which launches race; the host has no number."""
+    return Pair(*(LaunchId(one.actor, one.epoch // TICK) for one in (race.prior, race.current)))
 
 
 def _blame(pending: PendingFinding, idle: Wait, context: RaceContext) -> None:

@@ -28,6 +28,7 @@ from syncheck.sim.compute import Compute
 from syncheck.sim.copies import Copies
 from syncheck.sim.creation import Creation
 from syncheck.sim.cuda_api import install_cuda
+from syncheck.sim.deferral import Deferral
 from syncheck.sim.device_type import install_device_type
 from syncheck.sim.dispatch import Dispatcher
 from syncheck.sim.distributed import Distributed
@@ -39,15 +40,18 @@ from syncheck.sim.legacy_types import LegacyTypes
 from syncheck.sim.library import LibraryCalls
 from syncheck.sim.mode import SimulatorMode
 from syncheck.sim.nccl import install_distributed
+from syncheck.sim.observations import Observations
 from syncheck.sim.parallel import ParallelShim
 from syncheck.sim.placement import Placement
 from syncheck.sim.processes import install_processes
-from syncheck.sim.random import Random
+from syncheck.sim.random import Random, begin_alike
 from syncheck.sim.runtime import Runtime
 from syncheck.sim.storages import StorageShim
 from syncheck.sim.tensors import TensorShim, install_module_moves
 from syncheck.sim.unsupported import hide_cuda, install_unsupported
 from syncheck.sim.virtual_gpus import CallSites
+from syncheck.witness.record import request
+from syncheck.witness.schedule import Schedule
 
 
 class Simulator:
@@ -60,6 +64,7 @@ class Simulator:
         note: shows the user something about the run.
         findings: gets the findings that the session completes.
         after_finding: called after new findings.
+        schedule: decides when operators run; None: as they are submitted.
     """
 
     def __init__(
@@ -70,7 +75,10 @@ class Simulator:
         note: Callable[[str], None],
         findings: NewFindings,
         after_finding: Callable[[], None],
+        schedule: Schedule | None = None,
     ) -> None:
+        if schedule is not None:
+            begin_alike()
         self.runtime = runtime = Runtime(n_devices, monitor, sites, note, findings, after_finding)
         self.backward = backward = Backward(runtime)
         self.launches = launches = Launches(runtime, backward)
@@ -78,12 +86,22 @@ class Simulator:
         self.placement = placement = Placement(runtime, backward)
         compute = Compute(random, runtime.memory)
         self.recorder = recorder = GraphRecorder(runtime, compute, launches)
-        self.copies = copies = Copies(runtime, backward, launches, placement, recorder)
+        self.deferral = deferral = self._make_deferral(compute, sites, schedule)
+        self.copies = copies = Copies(runtime, backward, launches, placement, recorder, deferral)
         self.distributed = distributed = Distributed(runtime, backward, launches)
         self.library = library = Library(LibraryCalls(runtime, launches))
         self.dispatcher = Dispatcher(
             runtime, backward, launches, placement, compute, recorder, copies, distributed, library
         )
+        self.dispatcher.deferral = deferral
+
+    def _make_deferral(self, compute: Compute, sites: CallSites, schedule: Schedule | None) -> Deferral | None:
+        wanted = request()
+        if schedule is None:
+            return None
+        deferral = Deferral(self.runtime, compute, schedule, Observations(wanted, sites))
+        self.runtime.deferral = deferral
+        return deferral
 
     # -- what `instrument.threads` asks
 
@@ -191,6 +209,8 @@ class Simulator:
     def finish(self) -> None:
         """The program has ended: look at what is left, and stop checking."""
         runtime = self.runtime
+        if self.deferral is not None and runtime.is_checking:
+            self.deferral.finish()
         if runtime.is_checking:
             runtime.verify_all_unmodified()
             runtime.memory.flush()

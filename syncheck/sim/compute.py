@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -80,6 +81,18 @@ class Compute:
         if not plan.random or generator is None:
             return nullcontext
         state = generator.state
+        return lambda: generator.using(state)
+
+    def drawing_later(
+        self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int
+    ) -> Callable[[], AbstractContextManager[None]]:
+        """Return how to make a block in which an operator draws what it would draw now; the generator goes on."""
+        given = generator_in(args, kwargs) if plan.has_generator else None
+        generator = self._random.generator(device) if given is None else device_generator(given)
+        if not plan.random or generator is None:
+            return nullcontext
+        state = replace(generator.state)
+        generator.skip(_numbers((*args, *kwargs.values())))
         return lambda: generator.using(state)
 
     def with_generator(

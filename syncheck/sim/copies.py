@@ -11,6 +11,7 @@ from syncheck.instrument.plan import Plan
 from syncheck.instrument.tensor_facts import is_staged_copy
 from syncheck.semantics.copies import HOST_DEVICE, CopyEnd, CopyPlan, copy_plan
 from syncheck.sim.autograd import Backward
+from syncheck.sim.deferral import Deferral
 from syncheck.sim.graph_recorder import GraphRecorder
 from syncheck.sim.launches import Launches
 from syncheck.sim.memory import Allocation
@@ -43,8 +44,10 @@ class Copies:
         launches: Launches,
         placement: Placement,
         recorder: GraphRecorder,
+        deferral: Deferral | None = None,
     ) -> None:
         self._runtime = runtime
+        self._deferral = deferral
         self._gpus = runtime.gpus
         self._memory = runtime.memory
         self._backward = backward
@@ -91,9 +94,10 @@ class Copies:
         tape = self._recorder(here, there)
         if tape is not None:
             tape.copy(target, source)
-        else:
+        elif self._deferral is None:
             func(target, source)
-        self.log(target, source, non_blocking=_is_non_blocking(args, kwargs))
+        is_late = tape is None and self._deferral is not None
+        self.log(target, source, non_blocking=_is_non_blocking(args, kwargs), is_late=is_late)
         return target
 
     def _run_foreach_copy(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -108,8 +112,12 @@ class Copies:
         if len(devices) == 1:
             return RunPlain(args, kwargs)
         for target, source in zip(targets, sources, strict=True):
-            if self._memory.device(target) == self._memory.device(source):
-                _ops.copy_.default(target, source)
+            here = self._memory.device(target)
+            if here == self._memory.device(source):
+                if self._deferral is None or here == HOST_DEVICE or self._recorder(here) is not None:
+                    _ops.copy_.default(target, source)
+                else:
+                    self._deferral.copy(self._gpus.current_stream(here), target, source, snapshot=False)
                 self._copied_on_one_device(plan, target, source)
             else:
                 self._run_copy(_ops.copy_.default, plan, (target, source, _is_non_blocking(args, kwargs)), {})
@@ -169,12 +177,13 @@ class Copies:
         storage = result.untyped_storage()
         if target != HOST_DEVICE:
             self._backward.enter_node(target)
-            self._memory.tag(storage, target, self._gpus.site())
+            tag = self._memory.tag(storage, target, self._gpus.site())
+            tag.layout = (result.dtype, tuple(result.shape), result.stride())
         elif non_blocking:
             self._memory.tag_pinned(storage)
         if recorder is not None:
             recorder.note_copy(result, source)
-        self.log(result, source, non_blocking=non_blocking)
+        self.log(result, source, non_blocking=non_blocking, is_late=recorder is None and self._deferral is not None)
         return result
 
     def _recorder(self, *devices: int) -> Any:
@@ -185,8 +194,8 @@ class Copies:
 
     # -- ordering
 
-    def log(self, target: torch.Tensor, source: torch.Tensor, *, non_blocking: bool) -> None:
-        """Report a copy between different devices, done already."""
+    def log(self, target: torch.Tensor, source: torch.Tensor, *, non_blocking: bool, is_late: bool = False) -> None:
+        """Report a copy between different devices; `is_late`: its stream has to make it still."""
         if not target.numel():
             return
         to, origin = self._memory.of(target), self._memory.of(source)
@@ -199,10 +208,12 @@ class Copies:
             self._look_at_source(source, plan, stream, non_blocking=non_blocking)
         accesses = self._accesses(source, origin, plan, is_write=False)
         accesses += self._accesses(target, to, plan, is_write=True)
-        self._launch(plan, stream, accesses)
+        self._launch(plan, stream, accesses, (target, source) if is_late else None)
         if plan.host_waits:
             what = "a copy to the host" if to is None or to.device == HOST_DEVICE else "a blocking copy"
             self._synchronize(stream, what, is_asked_for=not non_blocking)
+            if is_late and plan.device != _end(to).device and self._deferral is not None:
+                self._deferral.host_gets([target])
         elif origin is not None and origin.device == HOST_DEVICE and origin.exported and plan.uses_host_memory:
             origin.in_flight = self._memory.checksum(source.untyped_storage())
         if plan.host_writes_target:
@@ -225,12 +236,20 @@ class Copies:
             return []
         return [(tag.ident, self._memory.view(tensor), is_write)]
 
-    def _launch(self, plan: CopyPlan, stream: StreamId, accesses: list[Access]) -> None:
+    def _launch(
+        self,
+        plan: CopyPlan,
+        stream: StreamId,
+        accesses: list[Access],
+        late: tuple[torch.Tensor, torch.Tensor] | None,
+    ) -> None:
         gpus, site = self._gpus, self._gpus.site()
         other = plan.device if plan.other == HOST_DEVICE else plan.other
         if plan.is_peer:
             self._memory.flush()
             gpus.monitor.wait_stream(stream, gpus.current_stream(other), site, BY_TORCH)
+        if late is not None and self._deferral is not None:
+            self._deferral.copy(stream, *late, snapshot=plan.host_reads_source)
         self._launches.launch(stream, "aten::copy_", accesses, gpus.context(plan.device, other))
         if plan.is_peer:
             gpus.monitor.wait_stream(gpus.current_stream(other), stream, site, BY_TORCH)

@@ -11,11 +11,12 @@ from syncheck.instrument.plan import Plan, plan_of, tensors_in, tensors_of
 from syncheck.instrument.tensor_facts import TorchFacts
 from syncheck.instrument.torch_internals import schema_of
 from syncheck.semantics.copies import HOST_DEVICE
-from syncheck.semantics.operators import HOST_OUTPUTS, ROWS
+from syncheck.semantics.operators import ALLOCATING, HOST_OUTPUTS, ROWS
 from syncheck.semantics.waits import HostWait, copies_number, host_wait
 from syncheck.sim.autograd import Backward
 from syncheck.sim.compute import Compute
 from syncheck.sim.copies import Copies, RunPlain
+from syncheck.sim.deferral import Deferral
 from syncheck.sim.distributed import Distributed
 from syncheck.sim.graph_recorder import GraphRecorder
 from syncheck.sim.launches import Launches, TensorArguments
@@ -28,7 +29,11 @@ _HOST = torch.device("cpu")
 
 
 class Dispatcher:
-    """Runs operators and reports their accesses."""
+    """Runs operators and reports their accesses.
+
+    Attributes:
+        deferral: runs them by a schedule; None where each runs at once.
+    """
 
     def __init__(
         self,
@@ -43,6 +48,7 @@ class Dispatcher:
         library: Library,
     ) -> None:
         self._runtime = runtime
+        self.deferral: Deferral | None = None
         self._library = library
         self._gpus = runtime.gpus
         self._memory = runtime.memory
@@ -65,8 +71,10 @@ class Dispatcher:
         plan = self._plans.get(func)
         if plan is None:
             if func.namespace == "c10d" and (collective := self._distributed.plan(func)) is not None:
+                self._settle(func)
                 return self._distributed.run(func, collective, args, kwargs)
             if func.namespace == "_c10d_functional":
+                self._settle(func)
                 return self._distributed.run_functional(func, args, kwargs)
             plan = self._plans[func] = plan_of(func)
         if plan.evaluating is not None and plan.is_evaluating(args, kwargs):
@@ -81,6 +89,11 @@ class Dispatcher:
         self._backward.note_made(result)
         return result
 
+    def _settle(self, func: Any) -> None:
+        """A collective runs at once, and so does all that its streams were given before."""
+        if self.deferral is not None:
+            self.deferral.settle_all(str(func))
+
     def _run_plain(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operator that is not a copy."""
         tensors = tensors_of(plan, args, kwargs)
@@ -93,6 +106,8 @@ class Dispatcher:
         if pinned:
             for tensor in tensors_in(result):
                 self._memory.tag_pinned(tensor.untyped_storage())
+                if self.deferral is not None and plan.base in ALLOCATING:
+                    self.deferral.fill(tensor)
         else:
             self._placement.note_made(plan, tensors, kwargs, result)
         return result
@@ -119,9 +134,12 @@ class Dispatcher:
             args, kwargs = tree_map(_on_host, (args, kwargs))
         if capturing:
             result = self._recorder.run(func, plan, tensors, args, kwargs, device)
-        else:
+        elif self.deferral is None:
             result = self._compute.run(func, plan, args, kwargs, device)
-        accesses = self._rows(plan, args, kwargs) if plan.base in ROWS and not capturing else None
+        else:
+            waits = wait is not HostWait.NEVER
+            result = self.deferral.run(func, plan, tensors, args, kwargs, device, host_waits=waits)
+        accesses = self._rows(plan, args, kwargs, device) if plan.base in ROWS and not capturing else None
         accesses = self._accesses(plan, tensors, accesses)
         if wait is HostWait.BEFORE:  # the host learns a size or a number, then the kernel is launched
             self._report(plan, [access for access in accesses if not access[2]], device, stream)
@@ -160,11 +178,13 @@ class Dispatcher:
         tag = self._memory.of(tensor)
         return tag is not None and tag.device != HOST_DEVICE
 
-    def _rows(self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Access] | None:
+    def _rows(self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int) -> list[Access] | None:
         """Return the accesses to the first tensor of an operator that has an index; None if it touches all of it.
 
         In a capture that is not known: the index may have other values at a replay.
         """
+        if self.deferral is not None and self.deferral.is_late(device):
+            return None
         tag = self._memory.of(args[0]) if args and isinstance(args[0], torch.Tensor) else None
         if tag is None:
             return None
@@ -200,6 +220,8 @@ class Dispatcher:
             tag = self._memory.of_storage(storage)
             if tag is None:
                 tag = self._memory.tag(storage, device, self._gpus.site())
+                if self.deferral is not None:
+                    tag.layout = (tensor.dtype, tuple(tensor.shape), tensor.stride())
                 if plan.writes_outputs and tensor.numel():
                     accesses.append((tag.ident, self._memory.view(tensor), True))
             elif tag.n_bytes != storage.nbytes():

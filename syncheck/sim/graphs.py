@@ -90,9 +90,14 @@ class CUDAGraph:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
         gpus = runtime.gpus
         stream = gpus.current_stream(gpus.thread.device)
+        deferral = runtime.deferral
+        if deferral is not None:
+            deferral.settle(stream, "the replay of a graph")
         with runtime.unmonitored():
             for step in self._tape.steps:
                 step()
+        if deferral is not None:
+            deferral.ran(stream)
         gpus.monitor.replay(self._tape.ident, stream, gpus.site())
         runtime.name_findings()
 

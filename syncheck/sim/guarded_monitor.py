@@ -50,6 +50,7 @@ class GuardedMonitor:
     Attributes:
         guard: a block that may fail: then checking stops, and the program runs on.
         followers: called after each call that orders or makes streams, with its name and arguments, checked or not.
+        followed: the names of the calls that they are called after; to be changed before the first of them.
 
     Args:
         monitor: receives what the program does.
@@ -60,11 +61,12 @@ class GuardedMonitor:
         self._captured = CapturedStreams()
         self.guard = _Guard(self)
         self.followers: list[Callable[[str, tuple[Any, ...]], None]] = [self._captured.follow]
+        self.followed = _FOLLOWED
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_") or not hasattr(Monitor, name):
             raise AttributeError(name)
-        call = self._followed(name) if name in _FOLLOWED else self._guarded(name)
+        call = self._followed(name) if name in self.followed else self._guarded(name)
         setattr(self, name, call)
         return call
 

@@ -50,6 +50,8 @@ class Launches:
                 self._memory.add_access(accesses, tensor, is_write=argument.is_write)
         if accesses:
             self._memory.flush()
+            if self._runtime.deferral is not None:
+                self._runtime.deferral.host_gets([tensor for tensor, argument in tensors if not argument.is_write])
             self._gpus.monitor.host_access(operator, accesses, self._gpus.site())
             self._runtime.name_findings()
 

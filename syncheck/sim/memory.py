@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from syncheck.hb.clock import HOST
-from syncheck.hb.ids import NO_ALLOCATION, UNKNOWN_SITE, Access, AllocationId, SiteId, ViewId
+from syncheck.hb.ids import NO_ALLOCATION, UNKNOWN_SITE, Access, AllocationId, SiteId, StreamId, ViewId
 from syncheck.instrument.plan import dtype_name
 from syncheck.instrument.torch_internals import functorch, sparse_parts, storage_key
 from syncheck.semantics.copies import HOST_DEVICE
@@ -31,6 +31,10 @@ class Allocation:
         exported: its address was handed out (numpy, data_ptr), so that writes by the host may go unseen.
         in_flight: checksum of an exported buffer at the time an asynchronous copy from it was submitted.
         address: for which torch's callbacks have been called; 0 for none.
+        home: the stream that was current when it was allocated; HOST for host memory.
+        pool: of the allocator; 0 for its own.
+        site: where it was allocated.
+        layout: type, sizes and strides of its first tensor, where they are of interest.
     """
 
     ident: AllocationId
@@ -40,6 +44,10 @@ class Allocation:
     exported: bool = False
     in_flight: int | None = None
     address: int = 0
+    home: StreamId = HOST
+    pool: int = 0
+    site: SiteId = UNKNOWN_SITE
+    layout: tuple[torch.dtype, tuple[int, ...], tuple[int, ...]] | None = None
 
 
 class _StorageRef(weakref.ref[torch.UntypedStorage]):
@@ -61,6 +69,7 @@ class Memory:
         self._exported: set[int] = set()
         self._registered: dict[int, int] = {}  # host memory that the program has pinned itself: address -> bytes
         self.observers: list[Callable[[int, int, int, int], None]] = []  # called before memory is refused
+        self.before_flush: Callable[[], None] | None = None  # looks for memory that only submitted work owns
 
     def of(self, tensor: torch.Tensor) -> Allocation | None:
         """Return a tensor's tag; None for plain host memory and for tensors without storage."""
@@ -159,6 +168,7 @@ class Memory:
             home = gpus.current_stream(allocation.device)
             pool = gpus.thread.pools.get(allocation.device, 0)
             gpus.devices[allocation.device].memory.allocate(allocation.n_bytes)
+        allocation.home, allocation.pool, allocation.site = home, pool, site
         gpus.monitor.allocate(allocation.ident, home, allocation.n_bytes, pool, site)
 
     def _storage_died(self, reference: "_StorageRef") -> None:
@@ -166,13 +176,22 @@ class Memory:
         tag = self._tags.get(reference.key)
         if tag is None or tag[1] is not reference:
             return
-        del self._tags[reference.key]
+        self.drop(reference.key)
+
+    def drop(self, key: int) -> Allocation | None:
+        """The program has let go of a storage, by its key; return its tag, None if it has none."""
+        tag = self._tags.pop(key, None)
+        if tag is None:
+            return None
         allocation = tag[0]
         self._freed.append((allocation.ident, allocation.device, allocation.n_bytes, self._gpus.site()))
         self._gpu_trace.freed(allocation.address)
+        return allocation
 
     def flush(self) -> None:
         """Report the frees since the last call to the monitor, in their order."""
+        if self.before_flush is not None:
+            self.before_flush()
         if not self._freed:
             return
         with self._gpus.lock:
@@ -275,6 +294,11 @@ class Memory:
             tag.exported = True
             self._exported.add(storage_key(tensor.untyped_storage()))
         return tag
+
+    def live(self) -> list[tuple[Allocation, torch.UntypedStorage]]:
+        """Return the tags of all memory that is there, in the order of its allocation, with the storages."""
+        pairs = [(tag, reference()) for tag, reference in list(self._tags.values())]
+        return sorted(((tag, s) for tag, s in pairs if s is not None), key=lambda pair: pair[0].ident)
 
     def exported(self) -> list[tuple[Allocation, torch.UntypedStorage]]:
         """Return the exported tags with their storages."""

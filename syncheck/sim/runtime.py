@@ -2,7 +2,7 @@
 
 import os
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Protocol
 
@@ -57,6 +57,22 @@ class StreamObject(Protocol):
         ...
 
 
+class Postponing(Protocol):
+    """What runs operators by a schedule: `syncheck.sim.deferral.Deferral`."""
+
+    def settle(self, stream: StreamId, what: str) -> None:
+        """Run all that a stream has been given: what comes next, `what`, cannot be put off."""
+
+    def ran(self, stream: StreamId) -> None:
+        """A launch has run at once."""
+
+    def before_resize(self, storage: torch.UntypedStorage) -> None:
+        """A storage is about to get other memory."""
+
+    def host_gets(self, tensors: Sequence[torch.Tensor]) -> None:
+        """The host gets values."""
+
+
 class _Active:
     """The runtime of this process: there is one set of GPUs, as in reality."""
 
@@ -89,6 +105,7 @@ class Runtime:
             then.
         on_refused_capture: called when a call was refused because of a capture.
         sync_debug: what the program wants to happen where an operator makes the host wait.
+        deferral: runs operators by a schedule; None where each runs at once.
 
     Args:
         n_devices: how many.
@@ -120,6 +137,7 @@ class Runtime:
         self.before_call: list[Callable[[], None]] = [self.memory.flush]
         self.on_refused_capture: list[Callable[[], None]] = []
         self.sync_debug = SyncDebug()
+        self.deferral: Postponing | None = None
         self._findings = findings
         self._namer = Namer(lambda: self.gpus.monitor, sites, self, after_finding)
         self._asked: set[tuple[NamedKind, int]] = set()

@@ -49,6 +49,8 @@ class StorageShim:
         resize = _Storage.resize_
 
         def resize_(storage: Any, size: int) -> Any:
+            if self._runtime.deferral is not None:
+                self._runtime.deferral.before_resize(storage)
             resize(storage, size)
             self._runtime.enter()
             self._memory.resized(storage, self._runtime.gpus.site())

@@ -77,6 +77,7 @@ class VirtualGpus:
         monitor: receives what happens, one call at a time.
         locked_monitor: the same; in a forked child, the parent's.
         guarded: what `monitor` passes the calls on to; lets no error through.
+        blocking: streams that the legacy default stream of their device is ordered with.
 
     Args:
         n_devices: how many.
@@ -96,6 +97,7 @@ class VirtualGpus:
         self._streams: list[tuple[int, int]] = [(-1, 0)]  # id -> (device, handle)
         self._by_handle: dict[tuple[int, int], StreamId] = {}
         self._priorities: dict[StreamId, int] = {}
+        self.blocking: set[StreamId] = set()
         self.devices = [VirtualDevice(index, self._add_stream(index, 0, UNKNOWN_SITE)) for index in range(n_devices)]
         self.on_change: Callable[[], None] = lambda: None  # called when other streams are current in this thread
 
@@ -150,6 +152,8 @@ class VirtualGpus:
         stream = StreamId(self._n_streams)
         self._streams.append((device, handle))
         self._by_handle[device, handle] = stream
+        if blocking:
+            self.blocking.add(stream)
         self.monitor.stream(stream, device, handle, site, legacy=handle == 0, blocking=blocking)
         return stream
 
@@ -180,6 +184,19 @@ class VirtualGpus:
         with self.lock:
             known = self._by_handle.get((device, 0 if handle == 1 else handle))
             return known if known is not None else self._add_stream(device, handle, site, blocking=True)
+
+    def streams_of(self, device: int) -> list[StreamId]:
+        """Return all streams of a device."""
+        return [StreamId(stream) for stream, (where, _) in enumerate(self._streams) if where == device]
+
+    def ordered_with(self, stream: StreamId) -> list[StreamId]:
+        """Return the streams that a stream waits for by itself, and that wait for it: legacy and blocking ones."""
+        if not self.blocking:
+            return []
+        device = self.device_of(stream)
+        if stream == self.default_stream(device):
+            return [other for other in sorted(self.blocking) if self.device_of(other) == device]
+        return [self.default_stream(device)] if stream in self.blocking else []
 
     def device_of(self, stream: StreamId) -> int:
         """Return a stream's device."""

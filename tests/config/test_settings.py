@@ -10,6 +10,9 @@ from syncheck.config import settings
 from syncheck.config.options import SETTINGS, Options, settings_of
 from syncheck.errors import ConfigError
 from syncheck.rules.model import Severity
+from syncheck.witness.schedule import Schedule
+
+SCHEDULE = str(Schedule(7, seed=3))
 
 # setting -> (as TOML, as words, its value)
 SAMPLES = {
@@ -40,6 +43,11 @@ SAMPLES = {
     "perfetto": (None, "timeline.json", Path.cwd() / "timeline.json"),
     "html": (None, "timeline.html", Path.cwd() / "timeline.html"),
     "steps": (None, "3:5", (3, 5)),
+    "witness": ("true", True, True),
+    "schedule": (None, SCHEDULE, SCHEDULE),
+    "schedules": ("20", "20", 20),
+    "seed": ("1", "1", 1),
+    "proof_limit": ("60", "60", 60.0),
     "nproc": (None, "2", 2),
     "ranks_dir": ('"/shared"', "/shared", Path("/shared")),
     "hang_timeout": ("300", "300", 300.0),

@@ -1,0 +1,339 @@
+"""Runs operators when a schedule lets them run, and not as they are submitted.
+
+Without a schedule there is no object of this class, and an operator runs at once. With one, what is submitted to a
+stream that may not run, or has not run what it got before, is put into the stream's queue; sizes and types of its
+results are worked out on torch's meta device, and their memory is there at once. What cannot be put off runs at once,
+after all that its stream was given before.
+"""
+
+import atexit
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_map
+
+from syncheck.hb.ids import StreamId
+from syncheck.instrument.plan import Plan, tensors_in
+from syncheck.instrument.torch_internals import BelowAutograd
+from syncheck.semantics.copies import HOST_DEVICE
+from syncheck.semantics.operators import ALLOCATING
+from syncheck.sim.compute import Compute
+from syncheck.sim.kept_storages import Kept, KeptStorages, Operand, overwrite, whole_of
+from syncheck.sim.launches import TensorArguments
+from syncheck.sim.observations import Observations
+from syncheck.sim.placement import raw_device
+from syncheck.sim.runtime import Runtime
+from syncheck.sim.shapes import CannotDeferError, results_of
+from syncheck.sim.stream_order import StreamOrder
+from syncheck.witness.schedule import LaunchId, Schedule
+
+_RESIZING = frozenset({"resize_", "resize_as_"})
+
+
+class Deferral:
+    """Runs operators by a schedule.
+
+    Attributes:
+        observations: what is recorded of the run.
+    """
+
+    def __init__(self, runtime: Runtime, compute: Compute, schedule: Schedule, observations: Observations) -> None:
+        self._runtime = runtime
+        self._gpus = runtime.gpus
+        self._memory = runtime.memory
+        self._compute = compute
+        self.observations = observations
+        self._kept = KeptStorages(runtime.memory)
+        self._order = StreamOrder(runtime.gpus, schedule.policy(), self._kept.recorded)
+        self._queues = self._order.queues
+        self._has_finished = False
+        atexit.register(self.finish)
+        runtime.memory.before_flush = lambda: self._kept.poll(self._order.is_pending)
+
+    # -- operators
+
+    def run(
+        self,
+        func: Any,
+        plan: Plan,
+        tensors: TensorArguments,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        device: int,
+        *,
+        host_waits: bool,
+    ) -> Any:
+        """Run an operator of a device now or later; return its results, which may have no values yet."""
+        stream = self._gpus.current_stream(device)
+        with self._gpus.lock:
+            if not plan.touches:
+                return self._run_on_metadata(func, plan, args, kwargs, device, stream)
+            self._order.wait_implicitly(stream)
+            self.observations.submitted(self._queues.next_launch(stream), self._gpus.site())
+            if host_waits:
+                self._order.finish(stream)
+            elif not self._queues.is_free(stream):
+                try:
+                    return self._defer(func, plan, tensors, args, kwargs, device, stream)
+                except CannotDeferError:
+                    self.settle(stream, plan.name)
+            result = self._run_now(func, plan, tensors, args, kwargs, device, stream)
+            if host_waits:
+                self.host_gets(tensors_in(result) or [tensor for tensor, _ in tensors])
+            return result
+
+    def is_late(self, device: int) -> bool:
+        """Return whether the current stream of a device has work that has not run: values may not be there yet."""
+        return not self._queues.is_free(self._gpus.current_stream(device))
+
+    def settle(self, stream: StreamId, what: str) -> None:
+        """Run all that a stream has been given: what comes next, `what`, cannot be put off."""
+        if self._order.finish(stream):
+            self.observations.record.forced.append(f"{what} cannot be put off")
+
+    def settle_all(self, what: str) -> None:
+        """Run everything: what comes next, `what`, cannot be put off."""
+        for device in self._gpus.devices:
+            self.settle(self._gpus.current_stream(device.index), what)
+
+    def ran(self, stream: StreamId) -> None:
+        """A launch has run at once."""
+        self._queues.ran(stream)
+        self._queues.pump()
+
+    def host_gets(self, tensors: Sequence[torch.Tensor]) -> None:
+        """The host gets values."""
+        for tensor in tensors:
+            with self._runtime.unmonitored():
+                self.observations.host_gets(tensor, self._gpus.site())
+
+    def finish(self) -> None:
+        """The program has ended: run what is left, and look at what came of it, while its variables are there."""
+        if self._has_finished:
+            return
+        self._has_finished = True
+        with self._gpus.lock, self._runtime.unmonitored():
+            self._queues.finish_all()
+            self._kept.poll(self._order.is_pending)
+            self.observations.end(self._memory)
+
+    def before_resize(self, storage: torch.UntypedStorage) -> None:
+        """A storage is about to get other memory."""
+        with self._gpus.lock, self._runtime.unmonitored():
+            self._kept.before_resize(storage)
+
+    # -- now
+
+    def _run_on_metadata(
+        self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int, stream: StreamId
+    ) -> Any:
+        if plan.base in _RESIZING:
+            self.before_resize(args[0].untyped_storage())
+        result = self._compute.run(func, plan, args, kwargs, device)
+        if plan.base in ALLOCATING:
+            with self._runtime.unmonitored(), BelowAutograd():
+                for tensor in tensors_in(result):
+                    if tensor.layout is torch.strided:
+                        self._give_new(tensor, device, stream)
+        return result
+
+    def _run_now(
+        self,
+        func: Any,
+        plan: Plan,
+        tensors: TensorArguments,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        device: int,
+        stream: StreamId,
+    ) -> Any:
+        launch = self._queues.next_launch(stream)
+        is_watched = launch in self.observations.watched
+        if is_watched:
+            self._note_reads(launch, _read(plan, tensors))
+        result = self._compute.run(func, plan, args, kwargs, device)
+        fresh = self._fresh(result)
+        with self._runtime.unmonitored(), BelowAutograd():
+            for tensor in fresh:
+                self._give_memory(tensor, device, stream, is_filled=True)
+            if is_watched:
+                written = [tensor for tensor, argument in tensors if argument.is_write]
+                self._note_writes(launch, [self._kept.keep(tensor) for tensor in (*written, *fresh)])
+        self.ran(stream)
+        return result
+
+    def _fresh(self, result: Any) -> list[torch.Tensor]:
+        """Return the new tensors among an operator's results."""
+        found = [tensor for tensor in tensors_in(result) if tensor.layout is torch.strided]
+        return [tensor for tensor in found if self._memory.of(tensor) is None]
+
+    def _note_reads(self, launch: LaunchId, tensors: list[torch.Tensor]) -> None:
+        with self._runtime.unmonitored(), BelowAutograd():
+            self.observations.reads(launch, tensors)
+
+    # -- later
+
+    def _defer(
+        self,
+        func: Any,
+        plan: Plan,
+        tensors: TensorArguments,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        device: int,
+        stream: StreamId,
+    ) -> Any:
+        """Put an operator into its stream's queue; return its results, with memory and without values."""
+        if any(not _is_plain(tensor) for tensor, _ in tensors):
+            raise CannotDeferError
+        with self._runtime.unmonitored(), BelowAutograd():
+            results = results_of(func, plan, args, kwargs)
+            drawing = self._compute.drawing_later(plan, args, kwargs, device)
+            results = tree_map(lambda value: self._made(value, device, stream), results)
+            fresh = [(place, self._kept.keep(t)) for place, t in enumerate(tensors_in(results)) if self._is_new(t)]
+            slots = tree_map(self._slot, (args, kwargs))
+            written = [self._kept.keep(tensor) for tensor, argument in tensors if argument.is_write]
+            read = [self._kept.keep(tensor) for tensor in _read(plan, tensors)]
+        has_grad = torch.is_grad_enabled()  # an LSTM keeps what its backward pass needs only where that is so
+
+        def compute() -> None:
+            inputs, named = tree_map(lambda v: v.tensor() if isinstance(v, Operand) else v, slots)
+            with torch.set_grad_enabled(has_grad), drawing():
+                made = tensors_in(self._compute.run(func, plan, inputs, named, device))
+            for place, target in fresh:
+                target.tensor().copy_(made[place])
+
+        held = [operand for operand in tree_leaves(slots) if isinstance(operand, Operand)]
+        self._put(stream, compute, read, [*written, *(operand for _, operand in fresh)], held)
+        return results
+
+    def _put(
+        self,
+        stream: StreamId,
+        compute: Callable[[], None],
+        read: list[Operand],
+        written: list[Operand],
+        held: Sequence[Operand] = (),
+    ) -> None:
+        """Put a launch into a stream's queue; what it reads, writes and holds is let go of when it has run."""
+        launch = self._queues.next_launch(stream)
+        is_watched = launch in self.observations.watched
+
+        def run() -> None:
+            with self._runtime.unmonitored(), BelowAutograd():
+                if is_watched:
+                    self._note_reads(launch, [operand.tensor() for operand in read])
+                compute()
+                if is_watched:
+                    self._note_writes(launch, written)
+                self._let_go((*read, *held, *(() if is_watched else written)))
+
+        self._queues.put(stream, run)
+
+    def _note_writes(self, launch: LaunchId, written: list[Operand]) -> None:
+        """A launch of interest has run; the memory that it wrote is kept, to be looked at later."""
+        self._kept.watch(written)
+        self.observations.wrote(launch, written)
+
+    def _let_go(self, operands: Iterable[Operand]) -> None:
+        for operand in operands:
+            self._kept.let_go(operand)
+
+    def _slot(self, value: Any) -> Any:
+        """Return what stands for an argument until the operator runs: numbers of the host are those of now."""
+        if isinstance(value, torch.device):
+            return torch.device("cpu")
+        if not isinstance(value, torch.Tensor):
+            return value
+        if self._memory.device(value) == HOST_DEVICE:
+            return value.detach().clone()
+        return self._kept.keep(value)
+
+    def _made(self, value: Any, device: int, stream: StreamId) -> Any:
+        """Return memory for a result that is known by its shape alone; anything else as it is."""
+        if not isinstance(value, torch.Tensor) or raw_device(value).type != "meta":
+            return value
+        made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype)
+        self._give_new(made, device, stream)
+        return made
+
+    def _give_new(self, tensor: torch.Tensor, device: int, stream: StreamId) -> None:
+        """Give a new tensor without values memory that was freed, or fill its own with what tells that it is new."""
+        if not self._give_memory(tensor, device, stream, is_filled=False):
+            self.fill(tensor)
+
+    def fill(self, tensor: torch.Tensor) -> None:
+        """Fill new memory, so that what is read before it is written is the same in each run."""
+        with self._runtime.unmonitored():
+            overwrite(whole_of(tensor.untyped_storage()), tensor.dtype)
+
+    def _is_new(self, tensor: torch.Tensor) -> bool:
+        return self._memory.of(tensor) is None
+
+    # -- copies
+
+    def copy(self, stream: StreamId, target: torch.Tensor, source: torch.Tensor, *, snapshot: bool) -> None:
+        """Copy on a stream; `snapshot`: the source is host memory that the host has read when the call returns."""
+        with self._gpus.lock, self._runtime.unmonitored(), BelowAutograd():
+            self._order.wait_implicitly(stream)
+            self.observations.submitted(self._queues.next_launch(stream), self._gpus.site())
+            if not (_is_plain(target) and _is_plain(source)):
+                self.settle(stream, "a copy of conjugated or negated numbers")
+                target.copy_(source)
+                self.ran(stream)
+                return
+            to, origin = self._kept.keep(target), self._kept.keep(source.detach().clone() if snapshot else source)
+            self._put(stream, lambda: _copy(to, origin), [origin], [to])
+            self._queues.pump()
+
+    # -- memory
+
+    def _give_memory(self, tensor: torch.Tensor, device: int, stream: StreamId, *, is_filled: bool) -> bool:
+        """Give a new tensor memory that was freed and that work is pending on, if there is any; return whether.
+
+        Other such memory of its kind may have been handed out as well: it is overwritten, on the same stream.
+        """
+        self._memory.flush()
+        n_bytes = tensor.untyped_storage().nbytes()
+        if not n_bytes or self._gpus.thread.pools.get(device, 0):
+            return False
+        given = False
+        for kept in self._kept.available(stream, n_bytes):
+            if not given and kept.storage.nbytes() == n_bytes:
+                given = True
+                values = tensor.clone() if is_filled else None
+                tensor.set_(self._kept.hand_out(kept), tensor.storage_offset(), tensor.size(), tensor.stride())
+                if values is not None:
+                    tensor.copy_(values)
+            elif not kept.is_overwritten:
+                kept.is_overwritten = True
+                self._overwrite(kept, stream)
+        return given
+
+    def _overwrite(self, kept: Kept, stream: StreamId) -> None:
+        if self._queues.is_free(stream):
+            overwrite(kept.whole, kept.dtype)
+            return
+        operand = self._kept.keep_freed(kept)
+
+        def run() -> None:
+            with self._runtime.unmonitored():
+                overwrite(kept.whole, kept.dtype)
+                self._kept.let_go(operand)
+
+        self._queues.put(stream, run, is_launch=False)
+
+
+def _read(plan: Plan, tensors: TensorArguments) -> list[torch.Tensor]:
+    """Return the tensors whose values an operator reads: what `out=` names is only written."""
+    changes = plan.base.endswith("_")
+    return [tensor for tensor, argument in tensors if argument.is_read and (changes or not argument.is_write)]
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    return tensor.layout is torch.strided and not tensor.is_conj() and not tensor.is_neg()
+
+
+def _copy(target: Operand, source: Operand) -> None:
+    target.tensor().copy_(source.tensor())

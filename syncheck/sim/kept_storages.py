@@ -1,0 +1,189 @@
+"""Memory that submitted work still needs, while the program may have let go of it.
+
+An operator that has not run yet needs the memory of its tensors, and the allocator gives a block that the program frees
+to the next allocation of its stream at once. So a storage is kept as long as work is pending on it; when nothing else
+owns it any more it counts as freed, and its memory is handed out again, with that work pending.
+"""
+
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import torch
+
+from syncheck.hb.ids import AllocationId, StreamId
+from syncheck.hb.memory import SMALL_BYTES
+from syncheck.instrument.torch_internals import storage_key, storage_owners
+from syncheck.semantics.copies import HOST_DEVICE
+from syncheck.sim.memory import Allocation, Memory
+
+_LARGE = 0x7F
+"""The byte that overwritten integers are made of: they are large, and positive."""
+
+
+@dataclass(slots=True, eq=False)
+class Kept:
+    """A storage that submitted work needs.
+
+    Attributes:
+        whole: its bytes; keeps it alive.
+        dtype: of the tensor that it was last seen as.
+        n_pending: entries that need it.
+        n_watched: those of them that have run, and of which the result is still to be looked at.
+        block: what the allocator knows of it, once the program has freed it; else None.
+        protectors: say whether streams that were given to `record_stream` may still use it, once it is freed.
+        is_overwritten: it was handed out, as a part of something else.
+    """
+
+    whole: torch.Tensor
+    dtype: torch.dtype
+    n_pending: int = 0
+    n_watched: int = 0
+    block: Allocation | None = None
+    protectors: list[Callable[[], bool]] = field(default_factory=list)
+    is_overwritten: bool = False
+
+    @property
+    def storage(self) -> torch.UntypedStorage:
+        """The storage."""
+        return self.whole.untyped_storage()
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A tensor of an operator that has not run yet."""
+
+    kept: Kept
+    dtype: torch.dtype
+    offset: int
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+
+    def tensor(self) -> torch.Tensor:
+        """Return the tensor."""
+        return torch.empty(0, dtype=self.dtype).set_(self.kept.storage, self.offset, self.size, self.stride)
+
+
+@dataclass(slots=True)
+class KeptStorages:
+    """All storages that submitted work needs."""
+
+    memory: Memory
+    by_key: dict[int, Kept] = field(default_factory=dict)
+    freed: list[Kept] = field(default_factory=list)  # by the program, and needed still
+    recorded: dict[AllocationId, set[StreamId]] = field(default_factory=dict)
+
+    def keep(self, tensor: torch.Tensor) -> Operand:
+        """Return an operand for a tensor; `let_go` undoes it."""
+        storage = tensor.untyped_storage()
+        key = storage_key(storage)
+        kept = self.by_key.get(key)
+        if kept is None:
+            kept = self.by_key[key] = Kept(whole_of(storage), tensor.dtype)
+        kept.dtype = tensor.dtype
+        kept.n_pending += 1
+        place = (int(tensor.storage_offset()), tuple(tensor.shape), tensor.stride())
+        return Operand(kept, tensor.dtype, *place)
+
+    def keep_freed(self, kept: Kept) -> Operand:
+        """Return an operand for all of a freed storage."""
+        kept.n_pending += 1
+        return Operand(kept, torch.uint8, 0, tuple(kept.whole.shape), (1,))
+
+    def watch(self, operands: Iterable[Operand]) -> None:
+        """The work of operands has run, and its result is to be looked at later."""
+        for operand in operands:
+            operand.kept.n_watched += 1
+
+    def let_go(self, operand: Operand) -> None:
+        """An operand's work has run."""
+        kept = operand.kept
+        kept.n_pending -= 1
+        if kept.n_pending:
+            return
+        if kept in self.freed:
+            self.freed.remove(kept)
+        key = storage_key(kept.storage)
+        if self.by_key.get(key) is kept:
+            del self.by_key[key]
+
+    def poll(self, is_pending: Callable[[StreamId], Callable[[], bool]]) -> None:
+        """Report as freed what nothing but submitted work owns any more.
+
+        Args:
+            is_pending: makes, for a stream, what says whether the work that it has now is pending.
+        """
+        for key, kept in list(self.by_key.items()):
+            if not _is_alone(kept):
+                continue
+            del self.by_key[key]
+            block = self.memory.drop(key)
+            if block is not None and block.device != HOST_DEVICE:
+                kept.block = block
+                kept.protectors = [is_pending(stream) for stream in self.recorded.pop(block.ident, ())]
+                self.freed.append(kept)
+
+    def before_resize(self, storage: torch.UntypedStorage) -> None:
+        """A storage is about to get other memory: what is pending goes on with what it has."""
+        kept = self.by_key.pop(storage_key(storage), None)
+        if kept is not None:
+            kept.whole = kept.whole.clone()
+            block = self.memory.of_storage(storage)
+            if block is not None and block.device != HOST_DEVICE:
+                kept.block = Allocation(block.ident, block.device, block.n_bytes, home=block.home, pool=block.pool)
+                self.freed.append(kept)
+
+    # -- the allocator
+
+    def available(self, home: StreamId, n_bytes: int) -> list[Kept]:
+        """Return the freed storages that an allocation of a stream may get, those of its very size first.
+
+        Source:
+            c10/cuda/CUDACachingAllocator.cpp, `get_pool`: small and large blocks never share memory.
+        """
+        found = [
+            kept
+            for kept in self.freed
+            if kept.block is not None
+            and kept.block.home == home
+            and kept.block.pool == 0
+            and (kept.block.n_bytes <= SMALL_BYTES) == (n_bytes <= SMALL_BYTES)
+            and kept.n_pending > kept.n_watched
+            and not any(is_pending() for is_pending in kept.protectors)
+        ]
+        return sorted(found, key=lambda kept: kept.storage.nbytes() != n_bytes)
+
+    def hand_out(self, kept: Kept) -> torch.UntypedStorage:
+        """Return the storage of a freed block: it belongs to the program again."""
+        self.freed.remove(kept)
+        kept.block, kept.is_overwritten = None, False
+        self.by_key[storage_key(kept.storage)] = kept
+        return kept.storage
+
+
+def overwrite(whole: torch.Tensor, dtype: torch.dtype) -> None:
+    """Fill memory as if it were somebody's else: no number, or large integers."""
+    if (dtype.is_floating_point or dtype.is_complex) and not whole.numel() % dtype.itemsize and dtype.itemsize > 1:
+        whole.view(dtype).fill_(float("nan"))
+    else:
+        whole.fill_(1 if dtype == torch.bool else _LARGE)
+
+
+def whole_of(storage: torch.UntypedStorage) -> torch.Tensor:
+    """Return all bytes of a storage as a tensor."""
+    return torch.empty(0, dtype=torch.uint8).set_(storage)
+
+
+def _is_alone(kept: Kept) -> bool:
+    storage = kept.storage
+    return (storage_owners(storage), sys.getrefcount(storage)) == _alone()
+
+
+@cache
+def _alone() -> tuple[int, int]:
+    """Return how often a storage is owned that only a `Kept` owns: the versions of torch count in different ways."""
+    kept = Kept(torch.empty(1, dtype=torch.uint8), torch.uint8)
+    storage: Any = kept.storage
+    return storage_owners(storage), sys.getrefcount(storage)

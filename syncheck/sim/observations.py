@@ -1,0 +1,95 @@
+"""Records what a run under a schedule computes, where it can be compared with another one."""
+
+import ctypes
+import zlib
+from collections import defaultdict
+
+import torch
+
+from syncheck.hb.ids import SiteId
+from syncheck.instrument.torch_internals import data_ptr, tolist
+from syncheck.semantics.copies import HOST_DEVICE
+from syncheck.sim.kept_storages import Operand
+from syncheck.sim.memory import Memory
+from syncheck.sim.virtual_gpus import CallSites
+from syncheck.witness.record import Record, Request, Values
+from syncheck.witness.schedule import LaunchId
+
+_SHOWN = 256
+"""Values of a tensor that are kept, so that the first that differ can be shown."""
+_MOST = 20_000
+"""Observations of the host that are kept."""
+
+
+class Observations:
+    """What is seen in one run.
+
+    Args:
+        request: what is to be recorded.
+        sites: the program's call sites.
+    """
+
+    def __init__(self, request: Request | None, sites: CallSites) -> None:
+        self._request = request
+        self._sites = sites
+        self.record = Record()
+        pairs = request.pairs if request is not None else ()
+        self.watched = frozenset(launch for pair in pairs for launch in pair if launch.stream)
+        self._partners: dict[LaunchId, set[LaunchId]] = defaultdict(set)
+        for pair in pairs:
+            self._partners[pair.earlier].add(pair.later)
+            self._partners[pair.later].add(pair.earlier)
+        self._written: dict[LaunchId, list[Operand]] = {}
+
+    def submitted(self, launch: LaunchId, site: SiteId) -> None:
+        """A launch was submitted."""
+        if launch in self.watched:
+            self.record.places[str(launch)] = self._place(site)
+
+    def reads(self, launch: LaunchId, tensors: list[torch.Tensor]) -> None:
+        """A launch of interest is about to read tensors."""
+        self.record.read[str(launch)] = [values_of(tensor) for tensor in tensors]
+
+    def wrote(self, launch: LaunchId, operands: list[Operand]) -> None:
+        """A launch of interest has run; `operands` are what it has written, to be kept for as long as this is."""
+        self._written[launch] = operands
+        self.record.order.append(str(launch))
+        for other in sorted(self._partners[launch]):
+            if other in self._written or not other.stream:
+                for one in (launch, other):
+                    self.record.left[str(one)] = [values_of(each.tensor()) for each in self._written.get(one, ())]
+
+    def host_gets(self, tensor: torch.Tensor, site: SiteId) -> None:
+        """The host gets values."""
+        if self._request is not None and len(self.record.host) < _MOST:
+            self.record.host.append(values_of(tensor, self._place(site)))
+
+    def end(self, memory: Memory) -> None:
+        """The program has ended: look at all memory, and write the record."""
+        if self._request is None:
+            return
+        for tag, storage in memory.live():
+            if tag.device == HOST_DEVICE or tag.layout is None:
+                continue
+            dtype, size, stride = tag.layout  # a result that came late may lie in another order than one that did not
+            if tag.n_bytes == storage.nbytes():
+                tensor = torch.empty(0, dtype=dtype).set_(storage, 0, size, stride)
+                self.record.final.append(values_of(tensor, self._place(tag.site)))
+        self.record.has_ended = True
+        self.record.write(self._request.file)
+
+    def _place(self, site: SiteId) -> str:
+        frame = self._sites.place(site).frame
+        return f"{frame.path}:{frame.line}"
+
+
+def values_of(tensor: torch.Tensor, place: str = "") -> Values:
+    """Return the values of a tensor."""
+    flat = tensor.detach().reshape(-1).contiguous()
+    n_bytes = flat.numel() * flat.element_size()
+    checksum = zlib.crc32((ctypes.c_char * n_bytes).from_address(data_ptr(flat))) if n_bytes else 0
+    return Values(checksum, tuple(map(_text, tolist(flat[:_SHOWN]))), flat.numel(), place)
+
+
+def _text(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,146 @@
+"""Compares what two runs of a program computed."""
+
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from syncheck.proofs import Difference
+from syncheck.witness.record import Record, Values
+from syncheck.witness.schedule import LaunchId, Pair
+
+_VALUES = 3
+"""Values that are shown, from the first that differs."""
+_TEXT = 80
+_NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Rerun:
+    """A run of the program under a schedule.
+
+    Attributes:
+        output: the lines that it printed.
+        status: its exit status.
+        error: the last line of its standard error, if it failed.
+        record: what it recorded; None if it did not get to its end.
+        timed_out: it was ended, as it took too long.
+    """
+
+    output: tuple[str, ...]
+    status: int
+    error: str
+    record: Record | None
+    timed_out: bool = False
+
+
+def unsteady_lines(one: Rerun, other: Rerun) -> frozenset[int]:
+    """Return the numbers of the printed lines that differ: of runs in one order, those with times and the like."""
+    pairs = enumerate(zip_longest(one.output, other.output))
+    return frozenset(number for number, (line, same) in pairs if line != same)
+
+
+def differences(
+    usual: Rerun, other: Rerun, pair: Pair | None = None, unsteady: frozenset[int] = frozenset()
+) -> tuple[Difference, ...]:
+    """Return what differs between two runs, the most telling first.
+
+    Args:
+        usual: the run in the order of the program.
+        other: the run in another order.
+        pair: the accesses whose order is another one.
+        unsteady: numbers of printed lines that differ between runs in one order.
+    """
+    found = [*_ends(usual, other)]
+    if usual.record is not None and other.record is not None:
+        if pair is not None:
+            found += _at_accesses(usual.record, other.record, pair)
+        found += _printed(usual, other, unsteady)
+        found += _first("what the host gets at {}", usual.record.host, other.record.host)
+        found += _final(usual.record.final, other.record.final)
+    else:
+        found += _printed(usual, other, unsteady)
+    return tuple(found)
+
+
+def _ends(usual: Rerun, other: Rerun) -> list[Difference]:
+    if (usual.status, usual.error) == (other.status, other.error):
+        return []
+    return [Difference("how the program ends", _end(usual), _end(other))]
+
+
+def _end(run: Rerun) -> str:
+    return _cut(run.error) if run.status and run.error else f"with status {run.status}"
+
+
+def _at_accesses(usual: Record, other: Record, pair: Pair) -> list[Difference]:
+    found = []
+    for launch in (pair.later, pair.earlier):
+        found += _of_launch("what {} reads", usual.read, other.read, launch, usual)
+    if not found:
+        for launch in (pair.later, pair.earlier):
+            found += _of_launch("what is left of what {} writes", usual.left, other.left, launch, usual)
+    return found
+
+
+def _of_launch(
+    what: str, usual: dict[str, list[Values]], other: dict[str, list[Values]], launch: LaunchId, record: Record
+) -> list[Difference]:
+    name = str(launch)
+    pairs = zip(usual.get(name, []), other.get(name, []), strict=False)
+    place = record.places.get(name, "a launch")
+    return [_difference(what.format(place), one, two) for one, two in pairs if one.checksum != two.checksum][:1]
+
+
+def _printed(usual: Rerun, other: Rerun, unsteady: frozenset[int]) -> list[Difference]:
+    lines = [
+        (number, one, two)
+        for number, (one, two) in enumerate(zip_longest(usual.output, other.output))
+        if one != two and number not in unsteady
+    ]
+    if not lines:
+        return []
+    number, one, two = lines[0]
+    more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
+    return [Difference(f"printed line {number + 1}{more}", _quoted(one), _quoted(two))]
+
+
+def _first(what: str, usual: list[Values], other: list[Values]) -> list[Difference]:
+    for one, two in zip_longest(usual, other):
+        if one is None or two is None:
+            place = (one or two).place
+            return [Difference(what.format(place), _shown(one), _shown(two))]
+        if one.checksum != two.checksum:
+            return [_difference(what.format(one.place), one, two)]
+    return []
+
+
+def _final(usual: list[Values], other: list[Values]) -> list[Difference]:
+    changed = [(one, two) for one, two in zip(usual, other, strict=False) if one.checksum != two.checksum]
+    if not changed:
+        return []
+    one, two = changed[0]
+    more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
+    return [_difference(f"at the end, the tensor made at {one.place}{more}", one, two)]
+
+
+def _difference(what: str, usual: Values, other: Values) -> Difference:
+    first = next((i for i, (a, b) in enumerate(zip(usual.shown, other.shown, strict=False)) if a != b), None)
+    if first is None:
+        return Difference(what, f"values with checksum {usual.checksum:08x}", f"with checksum {other.checksum:08x}")
+    where = f", from value {first} on," if first else ""
+    return Difference(what + where, _shown(usual, first), _shown(other, first))
+
+
+def _shown(values: Values | None, first: int = 0) -> str:
+    if values is None:
+        return _NOTHING
+    shown = values.shown[first : first + _VALUES]
+    more = ", ..." if values.count > first + len(shown) else ""
+    return f"[{', '.join(shown)}{more}]" if values.count > 1 else "".join(shown) or "no value"
+
+
+def _quoted(line: str | None) -> str:
+    return _NOTHING if line is None else repr(_cut(line))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _TEXT else f"{text[:_TEXT]}..."

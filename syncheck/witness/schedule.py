@@ -1,0 +1,186 @@
+"""A schedule: the choices of one simulated run as data, a short string that replays it exactly.
+
+`s1-5f3a21-2.5_1.9-07ce` is: format 1, the program's checksum, the launches that are held back, and a checksum of the
+rest. `2.5_1.9` holds stream 2 back from its launch 5 on, until launch 9 of stream 1 has run; `2.5` until something has
+to wait for it. `r17` holds streams back at random, from seed 17.
+
+Source:
+    Musuvathi & Burckhardt et al., "A randomized scheduler with probabilistic guarantees of finding bugs", ASPLOS 2010:
+    random priorities, which change at few points; Sen, "Race directed random testing", PLDI 2008: one access waits for
+    the other.
+"""
+
+import random
+import re
+import zlib
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from syncheck.errors import ConfigError
+
+_FORMAT = "s1"
+_HOLD = re.compile(r"(\d+)\.(\d+)(?:_(\d+)\.(\d+))?")
+_ONE_CHANGE_IN = 6
+"""Launches after which, on average, the priorities are drawn again."""
+
+
+class LaunchId(NamedTuple):
+    """A launch: `number` counts those of its stream from 1. The host, stream 0, has none."""
+
+    stream: int
+    number: int
+
+    @classmethod
+    def of(cls, text: str) -> "LaunchId":
+        """Return what `str` made a text of."""
+        stream, _, number = text.partition(".")
+        return cls(int(stream), int(number))
+
+    def __str__(self) -> str:
+        return f"{self.stream}.{self.number}"
+
+
+class Pair(NamedTuple):
+    """The two accesses of a race, in the order of the program.
+
+    Attributes:
+        earlier: a launch.
+        later: a launch, or the host at stream 0.
+    """
+
+    earlier: LaunchId
+    later: LaunchId
+
+
+class Hold(NamedTuple):
+    """A stream is held back from a launch on, until another one has run; None: until something waits for it."""
+
+    launch: LaunchId
+    until: LaunchId | None = None
+
+    def __str__(self) -> str:
+        return str(self.launch) + (f"_{self.until}" if self.until is not None else "")
+
+
+class Policy(Protocol):
+    """Decides which streams run; asked again after each step of the host."""
+
+    def may_run(self, launch: LaunchId) -> bool:
+        """Return whether a stream may run what stands first in its queue, its launch of this number."""
+        ...
+
+    def has_run(self, launch: LaunchId) -> None:
+        """A launch has run."""
+        ...
+
+    def host_steps(self) -> None:
+        """The host has submitted something."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The choices of one run.
+
+    Attributes:
+        program: the program's checksum.
+        holds: which streams are held back.
+        seed: of random choices; None for none.
+    """
+
+    program: int
+    holds: tuple[Hold, ...] = ()
+    seed: int | None = None
+
+    def __str__(self) -> str:
+        body = f"r{self.seed}" if self.seed is not None else "+".join(map(str, self.holds)) or "0"
+        text = f"{_FORMAT}-{self.program:06x}-{body}"
+        return f"{text}-{_check(text):04x}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Schedule":
+        """Return the schedule that a text stands for.
+
+        Raises:
+            ConfigError: the text is damaged, or of another version.
+        """
+        form, _, _ = text.partition("-")
+        if form != _FORMAT and re.fullmatch(r"s\d+", form):
+            raise ConfigError(f"the schedule {text!r} is of another version of syncheck", "make it anew with --witness")
+        rest, _, check = text.rpartition("-")
+        parts = rest.split("-")
+        if len(parts) != 3 or check != f"{_check(rest):04x}":
+            raise _damaged(text)
+        try:
+            return cls(int(parts[1], 16), *_body(parts[2]))
+        except ValueError:
+            raise _damaged(text) from None
+
+    def policy(self) -> Policy:
+        """Return what decides by this schedule, for one run."""
+        return RandomPriorities(self.seed) if self.seed is not None else Holds(self.holds)
+
+
+def _damaged(text: str) -> ConfigError:
+    return ConfigError(f"the schedule {text!r} is damaged", "copy it as a whole from the report of --witness")
+
+
+def _check(text: str) -> int:
+    return zlib.crc32(text.encode("utf-8", "replace")) & 0xFFFF
+
+
+def _body(body: str) -> tuple[tuple[Hold, ...], int | None]:
+    if body.startswith("r"):
+        return (), int(body[1:])
+    return tuple(_hold(part) for part in body.split("+")) if body != "0" else (), None
+
+
+def _hold(text: str) -> Hold:
+    match = _HOLD.fullmatch(text)
+    if match is None:
+        raise ValueError(text)
+    launch, _, until = text.partition("_")
+    return Hold(LaunchId.of(launch), LaunchId.of(until) if until else None)
+
+
+class Holds:
+    """Runs all at once, in the order of the program, but for what is held back."""
+
+    def __init__(self, holds: tuple[Hold, ...]) -> None:
+        self._holds = list(holds)
+
+    def may_run(self, launch: LaunchId) -> bool:
+        """See `Policy`."""
+        return all(hold.launch.stream != launch.stream or launch.number < hold.launch.number for hold in self._holds)
+
+    def has_run(self, launch: LaunchId) -> None:
+        """See `Policy`."""
+        self._holds = [hold for hold in self._holds if hold.until != launch]
+
+    def host_steps(self) -> None:
+        """See `Policy`."""
+
+
+class RandomPriorities:
+    """Gives each stream and the host a random priority; a stream below the host waits until it is waited for."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)  # noqa: S311  a seed that replays, and no secret
+        self._host = self._random.random()
+        self._streams: dict[int, float] = {}
+
+    def may_run(self, launch: LaunchId) -> bool:
+        """See `Policy`."""
+        priority = self._streams.get(launch.stream)
+        if priority is None:
+            priority = self._streams[launch.stream] = self._random.random()
+        return priority >= self._host
+
+    def has_run(self, launch: LaunchId) -> None:
+        """See `Policy`."""
+
+    def host_steps(self) -> None:
+        """See `Policy`."""
+        if not self._random.randrange(_ONE_CHANGE_IN):
+            self._streams.clear()
+            self._host = self._random.random()

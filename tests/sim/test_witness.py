@@ -1,0 +1,149 @@
+"""`syncheck run --witness`: the report shows what a race changes, and a schedule replays it."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from tests import warm
+
+RACE = """
+import torch
+side = torch.cuda.Stream()
+x = torch.ones(4, device="cuda")
+side.wait_stream(torch.cuda.current_stream())
+with torch.cuda.stream(side):
+    y = x * 2
+print("sum", (y + 1).sum().item())
+"""
+GOOD = RACE.replace("print(", "torch.cuda.current_stream().wait_stream(side)\nprint(")
+FREED = """
+import torch
+side = torch.cuda.Stream()
+x = torch.ones(1000, device="cuda")
+side.wait_stream(torch.cuda.current_stream())
+with torch.cuda.stream(side):
+    y = x + 1
+del x
+z = torch.zeros(1000, device="cuda")
+torch.cuda.current_stream().wait_stream(side)
+print(y.sum().item())
+"""
+HOST = """
+import torch
+x = torch.ones(4, device="cuda")
+host = torch.zeros(4).pin_memory()
+host.copy_(x, non_blocking=True)
+print(host.tolist())
+torch.cuda.synchronize()
+"""
+UNUSED = """
+import torch
+side = torch.cuda.Stream()
+x = torch.zeros(4, device="cuda")
+torch.cuda.synchronize()
+with torch.cuda.stream(side):
+    x.add_(0)
+x.mul_(1)
+torch.cuda.synchronize()
+print(x.sum().item())
+"""
+UNSTEADY = "import torch, time\n" + RACE.replace("torch.ones(4", "(time.time_ns() % 1000 + torch.ones(4").replace(
+    '="cuda")', '="cuda"))', 1
+)
+FAILS = RACE.replace("print(", "if (y + 1).isnan().any():\n    raise ValueError('no number')\nprint(")
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Return a function that runs a program; it returns the exit status, the report, and what was printed."""
+
+    def check(source, *options):
+        (tmp_path / "train.py").write_text(source)
+        report = tmp_path / "report.json"
+        report.unlink(missing_ok=True)
+        own = ("--backend", "sim", "--isolated", "--output-format", "json", "--output", str(report))
+        done = warm.run("syncheck", "run", *own, *options, "train.py", folder=tmp_path, limit=250)
+        return done.returncode, json.loads(report.read_text()) if report.exists() else done.stderr, done.stdout
+
+    return check
+
+
+def proofs(report):
+    return [finding["proof"] for finding in report["findings"] if "proof" in finding]
+
+
+@pytest.mark.slow
+def test_an_unordered_read_is_shown_and_replayed(run):
+    status, report, printed = run(RACE, "--witness")
+    (proof,) = proofs(report)
+    assert (status, printed) == (1, "sum 12.0\n")
+    assert proof["outcome"] == "shown"
+    assert proof["differences"][0] == {
+        "what": "what train.py:8 reads",
+        "usual": "[2, 2, 2, ...]",
+        "other": "[nan, nan, nan, ...]",
+    }
+    again = [run(RACE, "--schedule", proof["tried"])[2] for _ in range(2)]
+    assert again == ["sum nan\n", "sum nan\n"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", [FREED, HOST, FAILS])
+def test_what_is_freed_too_early_read_too_early_or_ends_the_program_is_shown(run, source):
+    _, report, _ = run(source, "--witness")
+    (proof,) = proofs(report)
+    assert proof["outcome"] == "shown"
+    found = {one["what"] for one in proof["differences"]}
+    assert "how the program ends" in found if source is FAILS else any(what.startswith("printed") for what in found)
+
+
+@pytest.mark.slow
+def test_a_race_that_changes_nothing_is_not_shown(run):
+    _, report, _ = run(UNUSED, "--witness")
+    assert {proof["outcome"] for proof in proofs(report)} == {"not-shown"}
+
+
+@pytest.mark.slow
+def test_a_program_that_is_not_deterministic_is_not_tried(run):
+    _, report, _ = run(UNSTEADY, "--witness")
+    (proof,) = proofs(report)
+    assert proof["outcome"] == "not-tried"
+    assert "not deterministic" in proof["reason"]
+
+
+@pytest.mark.slow
+def test_random_schedules_tell_a_race_from_a_right_program(run):
+    _, report, _ = run(RACE, "--schedules", "6", "--seed", "1")
+    (note,) = report["notes"]
+    assert re.search(
+        r"^\d of 6 random schedules give other results; with --schedule s1-\S+, printed line 1: 'sum nan'", note
+    )
+    status, report, _ = run(GOOD, "--schedules", "6")
+    assert status == 0
+    assert report["notes"] == ["6 random schedules: all results are those of the program's order"]
+
+
+def test_a_schedule_of_another_program_is_refused(run):
+    status, error, _ = run(RACE, "--schedule", "s1-000000-0-379a")
+    assert status == 2
+    assert error.startswith("syncheck: error: the schedule 's1-000000-0-379a' is not of this program\n")
+
+
+def test_a_damaged_schedule_is_refused(run):
+    status, error, _ = run(RACE, "--schedule", "s1-000000-0-379b")
+    assert status == 2
+    assert "is damaged" in error
+
+
+@pytest.mark.slow
+def test_a_program_that_takes_too_long_is_ended(tmp_path):
+    source = RACE + "\nimport sys, time\nif '--schedule' in sys.orig_argv:\n    time.sleep(100)\n"
+    (tmp_path / "train.py").write_text(source)
+    command = [sys.executable, "-m", "syncheck", "run", "--backend", "sim", "--isolated", "--witness"]
+    done = subprocess.run(
+        [*command, "--proof-limit", "12", "train.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert "the program takes longer than" in done.stderr

@@ -1,0 +1,197 @@
+"""Operators run by a schedule, on virtual GPUs."""
+
+import pytest
+import torch
+
+from syncheck.instrument.findings import NewFindings
+from syncheck.sim.backend import Simulator
+from syncheck.sim.deferral import Deferral
+from syncheck.sim.null_monitor import NoSites, NullMonitor
+from syncheck.witness.schedule import Hold, LaunchId, Schedule
+
+MAIN, SIDE = 1, 2
+
+
+@pytest.fixture
+def simulate():
+    """Return a function that runs a program under a schedule, on one virtual GPU, and returns its result."""
+
+    def run(program, *holds, seed=None):
+        held = tuple(Hold(LaunchId(*launch), LaunchId(*until) if until else None) for launch, until in holds)
+        schedule = Schedule(0, held, seed)
+        simulator = Simulator(
+            1, NullMonitor(), NoSites(), lambda _: None, NewFindings(), lambda: None, schedule=schedule
+        )
+        assert isinstance(simulator.deferral, Deferral)
+        with simulator.watching():
+            result = program(torch.cuda.Stream())
+            simulator.finish()
+        return result
+
+    return run
+
+
+def unordered_read(side):
+    x = torch.ones(3, device="cuda")
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        y = x * 2
+    return (y + 1).sum().item()
+
+
+def ordered_read(side):
+    x = torch.ones(3, device="cuda")
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        y = x * 2
+    torch.cuda.current_stream().wait_stream(side)
+    return (y + 1).sum().item()
+
+
+def test_without_a_hold_the_results_are_those_of_the_program(simulate):
+    assert simulate(unordered_read) == 9
+
+
+def test_a_held_write_comes_after_the_read(simulate):
+    assert simulate(unordered_read, ((SIDE, 1), (MAIN, 2))) != 9
+
+
+def test_a_wait_is_kept_whatever_is_held(simulate):
+    assert simulate(ordered_read, ((SIDE, 1), (MAIN, 2))) == 9
+    assert simulate(ordered_read, ((SIDE, 1), None), ((MAIN, 1), None)) == 9
+
+
+def freed_too_early(side, *, records):
+    x = torch.ones(1000, device="cuda")
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        y = x + 1
+    if records:
+        x.record_stream(side)
+    del x
+    z = torch.zeros(1000, device="cuda")
+    side.synchronize()
+    return y.sum().item() + z.sum().item()
+
+
+def test_freed_memory_is_handed_out_with_work_pending_on_it(simulate):
+    assert simulate(lambda side: freed_too_early(side, records=False)) == 2000
+    assert simulate(lambda side: freed_too_early(side, records=False), ((SIDE, 1), None)) == 1000
+
+
+def test_record_stream_keeps_memory(simulate):
+    assert simulate(lambda side: freed_too_early(side, records=True), ((SIDE, 1), None)) == 2000
+
+
+def smaller_memory(side):
+    x = torch.ones(1000, device="cuda")
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        y = x + 1
+    del x
+    z = torch.zeros(10, device="cuda")
+    side.synchronize()
+    return y.sum().item(), z
+
+
+def test_freed_memory_of_another_size_is_overwritten(simulate):
+    total, _ = simulate(smaller_memory, ((SIDE, 1), None))
+    assert total != total
+
+
+def copied_to_host(side):
+    x = torch.ones(3, device="cuda")
+    host = torch.zeros(3).pin_memory()
+    host.copy_(x, non_blocking=True)
+    early = host.tolist()
+    torch.cuda.synchronize()
+    return early, host.tolist()
+
+
+def test_a_copy_to_pinned_memory_comes_late(simulate):
+    assert simulate(copied_to_host) == ([1, 1, 1], [1, 1, 1])
+    assert simulate(copied_to_host, ((MAIN, 2), None)) == ([0, 0, 0], [1, 1, 1])
+
+
+def overwritten_buffer(side):
+    host = torch.ones(3).pin_memory()
+    x = host.to("cuda", non_blocking=True)
+    host.fill_(5)
+    return x.sum().item()
+
+
+def test_a_copy_reads_pinned_memory_when_it_runs(simulate):
+    assert simulate(overwritten_buffer) == 3
+    assert simulate(overwritten_buffer, ((MAIN, 1), None)) == 15
+
+
+def pageable_source(side):
+    host = torch.ones(3)
+    x = host.to("cuda", non_blocking=True)
+    host.fill_(5)
+    return x.sum().item()
+
+
+def test_pageable_memory_is_read_before_the_call_returns(simulate):
+    assert simulate(pageable_source, ((MAIN, 1), None)) == 3
+
+
+def random_numbers(side):
+    torch.manual_seed(3)
+    dropped = torch.nn.functional.dropout(torch.ones(100, device="cuda"))
+    with torch.cuda.stream(side):
+        drawn = torch.rand(5, device="cuda")
+    torch.cuda.synchronize()
+    return dropped.tolist(), drawn.tolist()
+
+
+def test_random_numbers_do_not_depend_on_the_schedule(simulate):
+    assert simulate(random_numbers) == simulate(random_numbers, ((MAIN, 1), None), ((SIDE, 1), None))
+
+
+def train(side):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+    model.cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    losses = []
+    for _ in range(3):
+        x, y = torch.randn(16, 4).pin_memory(), torch.randint(3, (16,)).pin_memory()
+        with torch.cuda.stream(side):
+            x, y = x.cuda(non_blocking=True), y.cuda(non_blocking=True)
+        torch.cuda.current_stream().wait_stream(side)
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        x.record_stream(torch.cuda.current_stream())
+        y.record_stream(torch.cuda.current_stream())
+        losses.append(loss.item())
+    return losses, sum(p.double().sum().item() for p in model.parameters())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_training_gives_the_same_under_every_schedule(simulate, seed):
+    assert simulate(train, seed=seed) == simulate(train)
+
+
+def test_an_operator_that_cannot_be_put_off_runs_after_its_stream(simulate):
+    def program(side):
+        x = torch.tensor([0, 2, 0, 3], device="cuda")
+        return x.nonzero().flatten().tolist()
+
+    assert simulate(program, ((MAIN, 1), None)) == [1, 3]
+
+
+def test_a_graph_is_replayed_after_its_stream(simulate):
+    def program(side):
+        x = torch.ones(3, device="cuda")
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            y = x * 2
+        x.fill_(4)
+        graph.replay()
+        return y.sum().item()
+
+    assert simulate(program, ((MAIN, 1), None)) == simulate(program) == 24

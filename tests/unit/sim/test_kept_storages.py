@@ -1,0 +1,110 @@
+"""Memory that submitted work needs, while the program has let go of it."""
+
+import pytest
+import torch
+
+from syncheck.sim.gpu_trace import GpuTrace
+from syncheck.sim.kept_storages import KeptStorages, overwrite
+from syncheck.sim.memory import Memory
+from syncheck.sim.null_monitor import NoSites, NullMonitor
+from syncheck.sim.virtual_gpus import VirtualGpus
+
+
+def done(stream):
+    return lambda: False
+
+
+def pending(stream):
+    return lambda: True
+
+
+@pytest.fixture
+def memory():
+    gpus = VirtualGpus(1, NullMonitor(), NoSites())
+    return Memory(gpus, GpuTrace(gpus))
+
+
+def on_gpu(memory, n=4):
+    tensor = torch.arange(float(n))
+    memory.tag(tensor.untyped_storage(), 0, 0)
+    return tensor
+
+
+def test_memory_of_the_program_is_not_handed_out(memory):
+    kept, tensor = KeptStorages(memory), on_gpu(memory)
+    kept.keep(tensor)
+    kept.poll(done)
+    assert kept.available(1, 16) == []
+    assert memory.of(tensor) is not None
+
+
+def test_a_view_keeps_memory(memory):
+    kept, tensor = KeptStorages(memory), on_gpu(memory)
+    kept.keep(tensor)
+    view = tensor[1:]
+    del tensor
+    kept.poll(done)
+    assert kept.available(1, 16) == []
+    assert view.tolist() == [1, 2, 3]
+
+
+def test_memory_that_only_work_needs_is_handed_out_and_has_its_values(memory):
+    kept, tensor = KeptStorages(memory), on_gpu(memory)
+    operand = kept.keep(tensor[2:])
+    del tensor
+    kept.poll(done)
+    (freed,) = kept.available(1, 16)
+    assert operand.tensor().tolist() == [2, 3]
+    again = torch.empty(0).set_(kept.hand_out(freed), 0, (4,))
+    again.fill_(7)
+    assert operand.tensor().tolist() == [7, 7]
+    assert kept.available(1, 16) == []
+
+
+def test_other_streams_and_other_sizes_get_other_memory(memory):
+    kept, tensor = KeptStorages(memory), on_gpu(memory)
+    kept.keep(tensor)
+    del tensor
+    kept.poll(done)
+    assert kept.available(2, 16) == []
+    assert kept.available(1, 2 << 20) == []
+
+
+def test_record_stream_protects_memory_until_the_stream_is_done(memory):
+    kept, tensor = KeptStorages(memory), on_gpu(memory)
+    kept.keep(tensor)
+    kept.recorded[memory.of(tensor).ident] = {2}
+    del tensor
+    kept.poll(pending)
+    assert kept.available(1, 16) == []
+
+
+def test_memory_is_let_go_of_when_its_work_has_run(memory):
+    kept, tensor = KeptStorages(memory), on_gpu(memory)
+    operand = kept.keep(tensor)
+    del tensor
+    kept.poll(done)
+    kept.let_go(operand)
+    assert kept.available(1, 16) == []
+    assert not kept.by_key
+
+
+def test_pending_work_goes_on_with_the_old_memory_of_a_resized_storage(memory):
+    kept, tensor = KeptStorages(memory), on_gpu(memory)
+    operand = kept.keep(tensor)
+    kept.before_resize(tensor.untyped_storage())
+    tensor.untyped_storage().resize_(0)
+    assert operand.tensor().tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64, torch.float64])
+def test_overwritten_numbers_are_no_numbers(dtype):
+    tensor = torch.ones(4, dtype=dtype)
+    overwrite(torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage()), dtype)
+    assert tensor.isnan().all()
+
+
+def test_overwritten_integers_are_large():
+    tensor = torch.ones(4, dtype=torch.int64)
+    overwrite(torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage()), torch.int64)
+    assert (tensor > 1 << 60).all()

@@ -1,0 +1,87 @@
+"""Queues of streams: what happens before an entry has run when it runs, whatever a policy decides."""
+
+import pytest
+
+from syncheck.sim.queues import Queues
+from syncheck.witness.schedule import Hold, Holds, LaunchId
+
+
+@pytest.fixture
+def done():
+    return []
+
+
+def held(*holds):
+    return Queues(Holds(tuple(Hold(LaunchId(*launch)) for launch in holds)))
+
+
+def put(queues, stream, done, name):
+    queues.put(stream, lambda: done.append(name))
+    queues.count_launch(stream)
+    queues.host_steps()
+
+
+def test_what_may_run_runs_at_once(done):
+    put(held(), 1, done, "a")
+    assert done == ["a"]
+
+
+def test_a_stream_runs_in_order(done):
+    queues = held((1, 1))
+    for name in "abc":
+        put(queues, 1, done, name)
+    assert done == []
+    queues.finish(queues.mark(1))
+    assert done == ["a", "b", "c"]
+
+
+def test_a_stream_that_waits_runs_after_what_it_waits_for(done):
+    queues = held((1, 1))
+    put(queues, 1, done, "a")
+    queues.wait(2, queues.mark(1))
+    put(queues, 2, done, "b")
+    put(queues, 3, done, "c")
+    assert done == ["c"]
+    queues.finish(queues.mark(2))
+    assert done == ["c", "a", "b"]
+
+
+def test_the_host_waits_for_no_more_than_it_asks_for(done):
+    queues = held((1, 2))
+    put(queues, 1, done, "a")
+    marker = queues.mark(1)
+    put(queues, 1, done, "b")
+    queues.finish(marker)
+    assert done == ["a"]
+    assert queues.is_done(marker)
+    assert not queues.is_free(1)
+
+
+def test_a_held_stream_goes_on_when_the_other_launch_has_run(done):
+    queues = Queues(Holds((Hold(LaunchId(1, 1), LaunchId(2, 1)),)))
+    put(queues, 1, done, "a")
+    put(queues, 2, done, "b")
+    assert done == ["b", "a"]
+
+
+def test_what_ran_at_once_counts_as_a_launch(done):
+    queues = Queues(Holds((Hold(LaunchId(1, 1), LaunchId(2, 1)),)))
+    put(queues, 1, done, "a")
+    queues.ran(2)
+    queues.pump()
+    assert done == ["a"]
+
+
+def test_an_error_in_an_entry_is_raised_where_it_runs(done):
+    queues = held((1, 1))
+
+    def fail():
+        raise ValueError("index out of range")
+
+    queues.put(1, fail)
+    queues.count_launch(1)
+    put(queues, 1, done, "b")
+    with pytest.raises(ValueError, match="index"):
+        queues.finish_all()
+    queues.finish_all()
+    assert done == ["b"]

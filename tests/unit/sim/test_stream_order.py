@@ -1,0 +1,57 @@
+"""What the monitor is called with orders the queues."""
+
+from syncheck.hb.ids import WaitCall
+from syncheck.sim.null_monitor import NoSites, NullMonitor
+from syncheck.sim.stream_order import StreamOrder
+from syncheck.sim.virtual_gpus import VirtualGpus
+from syncheck.witness.schedule import Hold, Holds, LaunchId
+
+
+def ordered(*holds):
+    gpus = VirtualGpus(2, NullMonitor(), NoSites())
+    policy = Holds(tuple(Hold(LaunchId(*launch)) for launch in holds))
+    return gpus, StreamOrder(gpus, policy, {}), []
+
+
+def launch(gpus, order, stream, done, name):
+    order.queues.put(stream, lambda: done.append(name))
+    gpus.monitor.launch(stream, "aten::add", (), 0)
+
+
+def test_an_event_orders_what_comes_after_its_wait():
+    gpus, order, done = ordered((1, 1))
+    launch(gpus, order, 1, done, "a")
+    gpus.monitor.record(5, 1, 0)
+    launch(gpus, order, 1, done, "later")
+    gpus.monitor.wait(5, 2, 0, WaitCall.STREAM_WAIT_EVENT)
+    launch(gpus, order, 2, done, "b")
+    gpus.monitor.sync_stream(2, 0, explicit=True)
+    assert done == ["a", "b"]
+
+
+def test_an_event_that_was_never_recorded_orders_nothing():
+    gpus, order, done = ordered((1, 1))
+    launch(gpus, order, 1, done, "a")
+    gpus.monitor.wait(5, 2, 0, WaitCall.STREAM_WAIT_EVENT)
+    gpus.monitor.sync_event(5, 0)
+    launch(gpus, order, 2, done, "b")
+    assert done == ["b"]
+
+
+def test_a_device_waits_for_its_own_streams_alone():
+    gpus, order, done = ordered((1, 1), (2, 1))
+    launch(gpus, order, 1, done, "device 0")
+    launch(gpus, order, 2, done, "device 1")
+    gpus.monitor.sync_device(1, 0)
+    assert done == ["device 1"]
+
+
+def test_a_blocking_stream_waits_for_the_default_stream():
+    gpus, order, done = ordered((1, 1))
+    blocking = gpus.external_stream(0, 77, 0)
+    launch(gpus, order, 1, done, "a")
+    order.wait_implicitly(blocking)
+    launch(gpus, order, blocking, done, "b")
+    assert done == []
+    order.finish(blocking)
+    assert done == ["a", "b"]

@@ -1,0 +1,59 @@
+"""What two runs of a program differ in."""
+
+from syncheck.proofs import Difference
+from syncheck.witness.compare import Rerun, differences, unsteady_lines
+from syncheck.witness.record import Record, Values
+from syncheck.witness.schedule import LaunchId, Pair
+
+PAIR = Pair(LaunchId(3, 1), LaunchId(1, 4))
+
+
+def values(*shown, place="train.py:5"):
+    return Values(hash(shown), shown, len(shown), place)
+
+
+def a_run(*lines, status=0, error="", **recorded):
+    return Rerun(lines, status, error, Record(places={"1.4": "train.py:12", "3.1": "train.py:9"}, **recorded))
+
+
+def test_equal_runs_differ_in_nothing():
+    assert differences(a_run("loss 1", host=[values("1")]), a_run("loss 1", host=[values("1")]), PAIR) == ()
+
+
+def test_what_a_racing_access_reads_comes_first():
+    usual = a_run("sum 6", read={"1.4": [values("2", "2", "2", "2")]})
+    other = a_run("sum nan", read={"1.4": [values("2", "nan", "nan", "nan")]})
+    assert differences(usual, other, PAIR) == (
+        Difference("what train.py:12 reads, from value 1 on,", "[2, 2, 2]", "[nan, nan, nan]"),
+        Difference("printed line 1", "'sum 6'", "'sum nan'"),
+    )
+
+
+def test_two_writes_differ_in_what_is_left():
+    (found,) = differences(a_run(left={"3.1": [values("1")]}), a_run(left={"3.1": [values("2")]}), PAIR)
+    assert found == Difference("what is left of what train.py:9 writes", "1", "2")
+
+
+def test_the_end_of_a_program_counts():
+    (found,) = differences(a_run(), a_run(status=1, error="ValueError: nan"), PAIR)
+    assert found == Difference("how the program ends", "with status 0", "ValueError: nan")
+
+
+def test_a_run_that_recorded_nothing_is_compared_by_what_it_printed():
+    assert differences(a_run("a"), Rerun(("b",), 0, "", None))[0].what == "printed line 1"
+
+
+def test_lines_with_times_are_left_out():
+    usual, same = a_run("loss 1", "12.1 s"), a_run("loss 1", "12.4 s")
+    unsteady = unsteady_lines(usual, same)
+    assert differences(usual, a_run("loss 1", "12.9 s"), PAIR, unsteady) == ()
+    assert differences(usual, a_run("loss 2", "12.9 s"), PAIR, unsteady)[0].usual == "'loss 1'"
+
+
+def test_memory_at_the_end_and_what_the_host_gets_count():
+    found = differences(a_run(host=[values("1")], final=[values("1")]), a_run(host=[], final=[values("3")]))
+    assert [one.what for one in found] == [
+        "what the host gets at train.py:5",
+        "at the end, the tensor made at train.py:5",
+    ]
+    assert found[0].other == "nothing"

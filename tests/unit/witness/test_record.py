@@ -1,0 +1,37 @@
+"""What a run under a schedule records."""
+
+import os
+
+import pytest
+
+from syncheck.errors import RecordError
+from syncheck.witness import record
+from syncheck.witness.record import Record, Request, Values
+from syncheck.witness.schedule import LaunchId, Pair
+
+
+def test_a_record_can_be_written_and_read(tmp_path):
+    values = Values(5, ("1", "2"), 2, "train.py:3")
+    one = Record({"1.2": [values]}, {"2.1": []}, {"1.2": "train.py:3"}, ["1.2"], [values], [values], ["why"], True)
+    one.write(str(tmp_path / "record.json"))
+    assert record.read(tmp_path / "record.json") == one
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"read": 3}', "\0"])
+def test_a_damaged_record_is_refused(text, tmp_path):
+    (tmp_path / "record.json").write_text(text)
+    with pytest.raises(RecordError):
+        record.read(tmp_path / "record.json")
+
+
+def test_a_record_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(RecordError):
+        record.read(tmp_path / "record.json")
+
+
+def test_a_request_is_for_one_process_alone(monkeypatch):
+    wanted = Request("there", (Pair(LaunchId(1, 2), LaunchId(0, 0)),))
+    monkeypatch.setenv(record.REQUEST, wanted.as_variable())
+    assert record.request() == wanted
+    assert record.REQUEST not in os.environ
+    assert record.request() is None
