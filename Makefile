@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO := .venv-demo/bin
 
-.PHONY: demo test check fuzz format peer
+.PHONY: demo test check fuzz agree format peer
 
 demo: .venv-demo/ready  ## check a program with a race on simulated GPUs: prints a finding
 	@$(DEMO)/syncheck run --backend sim fixtures/unordered-read/bad.py || test $$? -eq 1
@@ -20,6 +20,9 @@ check: .venv/ready  ## format, lint, types, import contracts, tests: what CI run
 
 fuzz: .venv/ready  ## damaged traces, records, baselines, caches, settings and sources, for an hour: make fuzz SECONDS=60
 	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),3600)
+
+agree: .venv/ready  ## random programs: verdicts, reachability and schedules agree: make agree PROGRAMS=10000
+	SYNCHECK_AGREE=$(or $(PROGRAMS),5000) $(BIN)/pytest -q -o timeout=0 tests/agreement
 
 format: .venv/ready
 	$(BIN)/ruff format

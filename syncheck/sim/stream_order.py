@@ -30,6 +30,7 @@ class StreamOrder:
             "launch": self._launch,
             "replay": self._replay,
             "record": self._record,
+            "drop_event": self.forget,
             "wait": self._wait,
             "wait_stream": self._wait_stream,
             "sync_event": self._sync_event,
@@ -62,6 +63,10 @@ class StreamOrder:
         self.queues.pump()
         return True
 
+    def forget(self, event: EventId) -> None:
+        """An event is gone."""
+        self._events.pop(event, None)
+
     def is_pending(self, stream: StreamId) -> Callable[[], bool]:
         """Return what says whether the work that a stream has now is pending."""
         marker = self.queues.mark(stream)
@@ -85,10 +90,12 @@ class StreamOrder:
     def _wait(self, event: EventId, stream: StreamId, *_: Any) -> None:
         marker = self._events.get(event)
         if marker is not None:
+            self.wait_implicitly(stream)
             self.queues.wait(stream, marker)
 
     def _wait_stream(self, stream: StreamId, other: StreamId, *_: Any) -> None:
         self.wait_implicitly(other)
+        self.wait_implicitly(stream)
         self.queues.wait(stream, self.queues.mark(other))
 
     def _sync_event(self, event: EventId, *_: Any) -> None:

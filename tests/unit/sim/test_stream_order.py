@@ -55,3 +55,13 @@ def test_a_blocking_stream_waits_for_the_default_stream():
     assert done == []
     order.finish(blocking)
     assert done == ["a", "b"]
+
+
+def test_a_wait_of_the_default_stream_waits_for_blocking_streams():
+    gpus, order, done = ordered((3, 1))
+    one, other = gpus.external_stream(0, 77, 0), gpus.external_stream(0, 78, 0)
+    launch(gpus, order, one, done, "a")
+    gpus.monitor.wait_stream(1, 2, 0)
+    order.wait_implicitly(other)
+    launch(gpus, order, other, done, "b")
+    assert done == []

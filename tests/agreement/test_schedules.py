@@ -1,0 +1,62 @@
+"""What the engine says is what schedules do: a program without a race has one result, and a race has two orders.
+
+The same random programs are compared with reachability in a graph by
+`tests/properties/test_engine_equals_reference.py`: so the verdict of the engine, the reference, and the queues of the
+simulator agree. `make agree` tries thousands.
+"""
+
+import os
+
+from hypothesis import given, settings
+
+from syncheck.hb.clock import HOST, TICK
+from syncheck.witness.schedule import Hold, Holds, LaunchId, RandomPriorities
+from tests.agreement.symbolic import Run, every_choice, until_first_race
+from tests.properties import ops as p
+from tests.properties.programs import programs
+
+N_PROGRAMS = int(os.environ.get("SYNCHECK_AGREE", "300"))
+SEEDS = range(6)
+FEW_LAUNCHES = 6
+MOST_CHOICES = 300
+
+
+def launches(ops):
+    counts = {}
+    for op in ops:
+        if isinstance(op, p.Launch):
+            counts[op.stream] = counts.get(op.stream, 0) + 1
+            yield LaunchId(op.stream, counts[op.stream])
+
+
+def runs(ops):
+    """Yield runs by other schedules: each launch held back, random priorities, and every choice if there are few."""
+    found = list(launches(ops))
+    for launch in found:
+        yield Run(ops, Holds((Hold(launch),)))
+    for seed in SEEDS:
+        yield Run(ops, RandomPriorities(seed))
+    if len(found) <= FEW_LAUNCHES:
+        yield from every_choice(lambda policy: Run(ops, policy), MOST_CHOICES)
+
+
+@settings(max_examples=N_PROGRAMS, derandomize=True, deadline=None, database=None)
+@given(program=programs())
+def test_without_a_race_all_schedules_give_one_result_and_a_race_has_two_orders(program):
+    ops, races = until_first_race(program.ops)
+    free = ops[:-1] if races else ops
+    usual = Run(free, Holds(()))
+    for other in runs(free):
+        assert other.outcome == usual.outcome
+    for race in races:
+        check_two_orders(ops, race)
+
+
+def check_two_orders(ops, race):
+    """A reported race: with the earlier access held back, the later one comes first."""
+    earlier = LaunchId(race.prior.actor, race.prior.epoch // TICK)
+    later = LaunchId(race.current.actor, race.current.epoch // TICK) if race.current.actor != HOST else len(ops) - 1
+    usual = Run(ops, Holds(())).executed
+    other = Run(ops, Holds((Hold(earlier, later if race.current.actor != HOST else None),))).executed
+    assert usual.index(earlier) < usual.index(later)
+    assert other.index(later) < other.index(earlier)
