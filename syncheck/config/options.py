@@ -193,7 +193,7 @@ class Options:
     )  # fmt: skip
     witness: bool = _setting(
         False, kinds.FLAG, "Run again for each race, its two accesses in the other order, and show what changes.",
-        commands=("run", "pytest"), example="true", panel="Proof",
+        commands=("run",), example="true", panel="Proof",
     )  # fmt: skip
     schedule: str = _setting(
         "", kinds.SCHEDULE, "Run simulated GPUs by this schedule, as a report of --witness or --schedules shows it.",
@@ -209,7 +209,7 @@ class Options:
     )  # fmt: skip
     proof_limit: float = _setting(
         300.0, kinds.SECONDS, "End a run that tries to prove a race after this many seconds; 0: never.",
-        commands=("run", "pytest"), example="60", panel="Proof",
+        commands=("run",), example="60", panel="Proof",
     )  # fmt: skip
     nproc: int = _setting(
         0, kinds.integer(1, 4096), "Number of ranks to start on this machine.", commands=("run",), panel="Ranks"

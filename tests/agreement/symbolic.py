@@ -9,7 +9,6 @@ from syncheck.witness.schedule import LaunchId, Policy
 from tests.properties import ops as p
 from tests.properties.reference import bytes_of
 
-
 ORDERING = {
     p.Record: ("record", "event", "stream"),
     p.Wait: ("wait", "event", "stream"),
