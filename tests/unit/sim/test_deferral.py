@@ -113,6 +113,16 @@ def test_a_copy_to_pinned_memory_comes_late(simulate):
     assert simulate(copied_to_host, ((MAIN, 2), None)) == ([0, 0, 0], [1, 1, 1])
 
 
+def moved_to_host(side):
+    host = torch.ones(3, device="cuda").to("cpu", non_blocking=True)
+    return host.isnan().all().item()
+
+
+def test_a_new_copy_has_no_values_before_it_is_made(simulate):
+    assert not simulate(moved_to_host)
+    assert simulate(moved_to_host, ((MAIN, 2), None))
+
+
 def overwritten_buffer(side):
     host = torch.ones(3).pin_memory()
     x = host.to("cuda", non_blocking=True)
