@@ -170,6 +170,8 @@ def _attempt(finding: Finding, reruns: Reruns, usual: Rerun, unsteady: frozenset
     if refused:
         return Proof(ProofOutcome.NOT_TRIED, "schedule", str(schedule), refused)
     changed = differences(usual, other, pair, unsteady)
+    if not changed and other.record is not None and other.record.forced:
+        return Proof(ProofOutcome.NOT_TRIED, "schedule", str(schedule), other.record.forced[0])
     outcome = ProofOutcome.SHOWN if changed else ProofOutcome.NOT_SHOWN
     return Proof(outcome, "schedule", str(schedule), differences=changed)
 
@@ -180,9 +182,9 @@ def _refused(other: Rerun, pair: Pair) -> str:
     if seen is None or not pair.later.stream:
         return ""
     order = [seen.order.index(str(launch)) if str(launch) in seen.order else None for launch in pair]
-    if order[0] is None or order[1] is None:
-        return ""
-    if order[1] < order[0]:
+    if order[1] is None:
+        return ""  # the program took another way
+    if order[0] is not None and order[1] < order[0]:
         return ""
     return seen.forced[0] if seen.forced else "the host waits for the earlier access first"
 

@@ -175,7 +175,7 @@ class Copies:
         with self._runtime.unmonitored():
             result: torch.Tensor = _ops._to_copy.default(source.detach(), **kwargs)  # torch's own name
         if recorder is None and self._deferral is not None:
-            self._deferral.fill(result)  # its stream makes the copy, perhaps later
+            self._deferral.give_new(result, target)  # its stream makes the copy, perhaps later
         storage = result.untyped_storage()
         if target != HOST_DEVICE:
             self._backward.enter_node(target)

@@ -97,7 +97,29 @@ class Deferral:
         for device in self._gpus.devices:
             self.settle(self._gpus.current_stream(device.index), what)
 
-    def ran(self, stream: StreamId) -> None:
+    def replay(self, steps: Sequence[Callable[[], None]], used: Sequence[torch.Tensor]) -> None:
+        """Replay a graph on the current stream; `used`: what it needs and does not own."""
+        stream = self._gpus.current_stream(self._gpus.thread.device)
+
+        def run() -> None:
+            for step in steps:
+                step()
+            kept.clear()
+
+        kept = list(used)
+        with self._gpus.lock:
+            self._order.wait_implicitly(stream)
+            self.observations.submitted(self._queues.next_launch(stream), self._gpus.site())
+            self._put(stream, run, [], [])
+            self._queues.pump()
+
+    def captured(self, owned: Iterable[torch.UntypedStorage]) -> None:
+        """A graph was captured that owns this memory: nothing has run, so that it has no values yet."""
+        with self._runtime.unmonitored():
+            for storage in owned:
+                overwrite(whole_of(storage), torch.float32)
+
+    def _ran(self, stream: StreamId) -> None:
         """A launch has run at once."""
         self._queues.ran(stream)
         self._queues.pump()
@@ -160,7 +182,7 @@ class Deferral:
             if is_watched:
                 written = [tensor for tensor, argument in tensors if argument.is_write]
                 self._note_writes(launch, [self._kept.keep(tensor) for tensor in (*written, *fresh)])
-        self.ran(stream)
+        self._ran(stream)
         return result
 
     def _fresh(self, result: Any) -> list[torch.Tensor]:
@@ -263,6 +285,14 @@ class Deferral:
         if not self._give_memory(tensor, device, stream, is_filled=False):
             self.fill(tensor)
 
+    def give_new(self, tensor: torch.Tensor, device: int) -> None:
+        """Give a new tensor of a device its memory, without values; one of the host keeps its own."""
+        if device == HOST_DEVICE:
+            self.fill(tensor)
+            return
+        with self._gpus.lock, self._runtime.unmonitored():
+            self._give_new(tensor, device, self._gpus.current_stream(device))
+
     def fill(self, tensor: torch.Tensor) -> None:
         """Fill new memory, so that what is read before it is written is the same in each run."""
         with self._runtime.unmonitored():
@@ -281,7 +311,7 @@ class Deferral:
             if not (_is_plain(target) and _is_plain(source)):
                 self.settle(stream, "a copy of conjugated or negated numbers")
                 target.copy_(source)
-                self.ran(stream)
+                self._ran(stream)
                 return
             to, origin = self._kept.keep(target), self._kept.keep(source.detach().clone() if snapshot else source)
             self._put(stream, lambda: _copy(to, origin), [origin], [to])

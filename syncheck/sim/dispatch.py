@@ -106,11 +106,18 @@ class Dispatcher:
         if pinned:
             for tensor in tensors_in(result):
                 self._memory.tag_pinned(tensor.untyped_storage())
-                if self.deferral is not None and plan.base in ALLOCATING:
-                    self.deferral.fill(tensor)
+                if self.deferral is not None:
+                    self._note_pinned(self.deferral, plan, tensor)
         else:
             self._placement.note_made(plan, tensors, kwargs, result)
         return result
+
+    def _note_pinned(self, deferral: Deferral, plan: Plan, tensor: torch.Tensor) -> None:
+        tag = self._memory.of(tensor)
+        if tag is not None:
+            tag.layout = (tensor.dtype, tuple(tensor.shape), tensor.stride())
+        if plan.base in ALLOCATING:
+            deferral.fill(tensor)
 
     # -- on a device
 

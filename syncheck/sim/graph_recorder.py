@@ -57,6 +57,7 @@ class Tape:
         put_generators_back: gives all generators the state that they had before the capture.
         lost: what stands for memory outside the graph that was freed.
         n_launches: what was launched on captured streams.
+        outside: the tensors that the graph uses and does not own.
     """
 
     ident: GraphId
@@ -69,6 +70,7 @@ class Tape:
     put_generators_back: Callable[[], None] = lambda: None
     lost: dict[int, torch.UntypedStorage] = field(default_factory=dict)
     n_launches: int = 0
+    outside: list[_Outside] = field(default_factory=list)
 
 
 class GraphRecorder:
@@ -172,7 +174,9 @@ class GraphRecorder:
             if storage_key(storage) in tape.owned:
                 return value.detach()
             place = (value.dtype, int(value.storage_offset()), tuple(value.shape), value.stride())
-            return _Outside(weakref.ref(storage), storage.nbytes(), tape.lost, *place)
+            found = _Outside(weakref.ref(storage), storage.nbytes(), tape.lost, *place)
+            tape.outside.append(found)
+            return found
 
     def _step(
         self,

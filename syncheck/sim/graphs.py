@@ -80,6 +80,8 @@ class CUDAGraph:
             raise cuda_error("capturing stream has unjoined work")
         if not tape.n_launches:
             warnings.warn(_EMPTY, UserWarning, stacklevel=2)
+        if runtime.deferral is not None:
+            runtime.deferral.captured(tape.owned.values())
         self._tape = tape
 
     def replay(self) -> None:
@@ -90,14 +92,12 @@ class CUDAGraph:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
         gpus = runtime.gpus
         stream = gpus.current_stream(gpus.thread.device)
-        deferral = runtime.deferral
-        if deferral is not None:
-            deferral.settle(stream, "the replay of a graph")
         with runtime.unmonitored():
-            for step in self._tape.steps:
-                step()
-        if deferral is not None:
-            deferral.ran(stream)
+            if runtime.deferral is not None:
+                runtime.deferral.replay(self._tape.steps, [one.tensor() for one in self._tape.outside])
+            else:
+                for step in self._tape.steps:
+                    step()
         gpus.monitor.replay(self._tape.ident, stream, gpus.site())
         runtime.name_findings()
 

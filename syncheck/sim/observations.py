@@ -9,7 +9,6 @@ import torch
 
 from syncheck.hb.ids import SiteId
 from syncheck.instrument.torch_internals import data_ptr, tolist
-from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim.kept_storages import Operand
 from syncheck.sim.memory import Memory
 from syncheck.sim.virtual_gpus import CallSites
@@ -70,9 +69,8 @@ class Observations:
         if self._request is None:
             return
         for tag, storage in memory.live():
-            if tag.device == HOST_DEVICE or tag.layout is None:
-                continue
-            dtype, size, stride = tag.layout  # a result that came late may lie in another order than one that did not
+            whole = torch.uint8, (storage.nbytes(),), (1,)
+            dtype, size, stride = tag.layout or whole  # what came late may lie in another order than what did not
             if storage.nbytes() >= math.prod(size) * dtype.itemsize > 0:
                 tensor = torch.empty(0, dtype=dtype).set_(storage, 0, size, stride)
                 self.record.final.append(values_of(tensor, self._place(tag.site)))

@@ -2,7 +2,7 @@
 
 import os
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Protocol
 
@@ -60,11 +60,11 @@ class StreamObject(Protocol):
 class Postponing(Protocol):
     """What runs operators by a schedule: `syncheck.sim.deferral.Deferral`."""
 
-    def settle(self, stream: StreamId, what: str) -> None:
-        """Run all that a stream has been given: what comes next, `what`, cannot be put off."""
+    def replay(self, steps: Sequence[Callable[[], None]], used: Sequence[torch.Tensor]) -> None:
+        """Replay a graph on the current stream; `used`: what it needs and does not own."""
 
-    def ran(self, stream: StreamId) -> None:
-        """A launch has run at once."""
+    def captured(self, owned: Iterable[torch.UntypedStorage]) -> None:
+        """A graph was captured that owns this memory."""
 
     def before_resize(self, storage: torch.UntypedStorage) -> None:
         """A storage is about to get other memory."""

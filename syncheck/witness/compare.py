@@ -119,7 +119,8 @@ def _final(usual: list[Values], other: list[Values]) -> list[Difference]:
         return []
     one, two = changed[0]
     more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
-    return [_difference(f"at the end, the tensor made at {one.place}{more}", one, two)]
+    what = "pinned memory" if one.place.startswith("<unknown>") else f"the tensor made at {one.place}"
+    return [_difference(f"at the end, {what}{more}", one, two)]
 
 
 def _difference(what: str, usual: Values, other: Values) -> Difference:

@@ -67,7 +67,7 @@ class Record:
         places: launch -> its line.
         order: the launches of interest in the order in which they ran.
         host: what the host was given, in order.
-        final: all memory of GPUs at the end.
+        final: all memory of GPUs, and all pinned memory, at the end.
         forced: why launches that were held back ran early.
         has_ended: the program got to its end.
     """

@@ -194,14 +194,40 @@ def test_an_operator_that_cannot_be_put_off_runs_after_its_stream(simulate):
     assert simulate(program, ((MAIN, 1), None)) == [1, 3]
 
 
-def test_a_graph_is_replayed_after_its_stream(simulate):
-    def program(side):
-        x = torch.ones(3, device="cuda")
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            y = x * 2
-        x.fill_(4)
-        graph.replay()
-        return y.sum().item()
+def replayed(side, *, waits):
+    x = torch.ones(3, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = x * 2
+    x.fill_(4)
+    graph.replay()
+    if waits:
+        side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        total = y.sum()
+    return total.item()
 
-    assert simulate(program, ((MAIN, 1), None)) == simulate(program) == 24
+
+def test_a_graph_is_replayed_in_the_order_of_its_stream(simulate):
+    assert simulate(lambda side: replayed(side, waits=True), ((MAIN, 1), None)) == 24
+    assert simulate(lambda side: replayed(side, waits=False)) == 24
+
+
+def test_the_memory_of_a_graph_has_no_values_before_its_replay(simulate):
+    total = simulate(lambda side: replayed(side, waits=False), ((MAIN, 3), None))
+    assert total != total
+
+
+def freed_after_its_replay(side):
+    x = torch.ones(3, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = x * 2
+    graph.replay()
+    del x
+    z = torch.zeros(3, device="cuda")
+    return y.sum().item() + z.sum().item()
+
+
+def test_what_a_graph_reads_lives_until_its_replay_has_run(simulate):
+    assert simulate(freed_after_its_replay, ((MAIN, 2), None)) == 6
