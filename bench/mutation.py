@@ -21,11 +21,12 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "rules")]
 import markers  # noqa: E402  of the tests of fixtures
 
 from bench.forked import ForkedReruns, reruns_of  # noqa: E402
+from syncheck.commands.witness import holds_of  # noqa: E402
 from syncheck.errors import ScriptError  # noqa: E402
 from syncheck.findings import Finding  # noqa: E402
 from syncheck.rules.model import Severity  # noqa: E402
 from syncheck.witness.compare import Rerun, differences, unsteady_lines  # noqa: E402
-from syncheck.witness.schedule import Hold, Schedule  # noqa: E402
+from syncheck.witness.schedule import Schedule  # noqa: E402
 
 CALLS = frozenset("wait_stream wait_event wait synchronize record_stream record".split())
 MATTERS_REPORTED = "matters, reported"
@@ -94,9 +95,10 @@ def _changed(
     pairs = [finding.pair for finding in findings if finding.pair is not None]
     for pair in pairs:
         watched = reruns.run(Schedule(reruns.program), (pair,))
-        held = Schedule(reruns.program, (Hold(pair.earlier, pair.later if pair.later.stream else None),))
-        if differences(watched, reruns.run(held, (pair,)), pair, unsteady):
-            return str(held)
+        for hold in holds_of(pair):
+            held = Schedule(reruns.program, (hold,))
+            if differences(watched, reruns.run(held, (pair,)), pair, unsteady):
+                return str(held)
     for seed in range(n_schedules):
         schedule = Schedule(reruns.program, seed=seed)
         if differences(usual, reruns.run(schedule), None, unsteady):

@@ -162,7 +162,22 @@ def _attempt(finding: Finding, reruns: Reruns, usual: Rerun, unsteady: frozenset
         reason = "the earlier access is one of the host"
     if reason:
         return Proof(ProofOutcome.NOT_TRIED, "schedule", reason=reason)
-    schedule = Schedule(reruns.program, (Hold(pair.earlier, pair.later if pair.later.stream else None),))
+    attempts = [_tried(hold, pair, reruns, usual, unsteady) for hold in holds_of(pair)[:1]]
+    if attempts[0].outcome is not ProofOutcome.SHOWN:
+        attempts += [_tried(hold, pair, reruns, usual, unsteady) for hold in holds_of(pair)[1:]]
+    return next((one for one in attempts if one.outcome is ProofOutcome.SHOWN), attempts[0])
+
+
+def holds_of(pair: Pair) -> list[Hold]:
+    """Return what brings two accesses into the other order: until the later one has run, and as long as can be.
+
+    The latter is for a loop, in which only a later iteration has other values.
+    """
+    return [*([Hold(pair.earlier, pair.later)] if pair.later.stream else []), Hold(pair.earlier)]
+
+
+def _tried(hold: Hold, pair: Pair, reruns: Reruns, usual: Rerun, unsteady: frozenset[int]) -> Proof:
+    schedule = Schedule(reruns.program, (hold,))
     other = reruns.run(schedule, (pair,))
     if other.timed_out:
         return Proof(ProofOutcome.NOT_TRIED, "schedule", str(schedule), "it takes longer than --proof-limit")
