@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal
 
-from syncheck.proofs import Proof
 from syncheck.rules.model import Rule, Severity
+from syncheck.witness.proofs import Proof
 from syncheck.witness.schedule import Pair
 
 

@@ -4,9 +4,9 @@ from dataclasses import asdict
 from typing import Any, Literal
 
 from syncheck.findings import Applicability, Edit, EditKind, Finding, Fix, Frame, Place, Summary
-from syncheck.proofs import Difference, Proof, ProofOutcome
 from syncheck.rules import catalogue
 from syncheck.rules.model import Severity
+from syncheck.witness.proofs import Difference, Proof, ProofOutcome
 from syncheck.witness.schedule import LaunchId, Pair
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from syncheck.config.options import Options
 from syncheck.errors import ConfigError, RecordError
 from syncheck.findings import Finding, Report, counted
-from syncheck.proofs import Difference, Proof, ProofOutcome
 from syncheck.run.launcher import PreparedProgram
 from syncheck.witness import record
 from syncheck.witness.compare import Rerun, differences, unsteady_lines
+from syncheck.witness.proofs import Difference, Proof, ProofOutcome
 from syncheck.witness.schedule import Hold, Pair, Schedule
 
 _MOST_TRIED = 20

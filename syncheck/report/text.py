@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterator
 
 from syncheck.findings import NO_FILES, NOTHING_SEEN, Finding, Frame, Place, Report, counted, named_ranks
-from syncheck.proofs import MOST_SHOWN, Proof
 from syncheck.report import fixes
 from syncheck.report.snippet import Snippet, bar, note, snippets
 from syncheck.report.style import (
@@ -21,6 +20,7 @@ from syncheck.report.style import (
 )
 from syncheck.rules import catalogue
 from syncheck.rules.model import Severity
+from syncheck.witness.proofs import MOST_SHOWN, Proof
 
 _NARROWEST = 40
 _NOTHING = {NOTHING_SEEN, NO_FILES}

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from syncheck.proofs import Difference
+from syncheck.witness.proofs import Difference
 from syncheck.witness.record import Record, Values
 from syncheck.witness.schedule import LaunchId, Pair
 

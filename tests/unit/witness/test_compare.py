@@ -1,7 +1,7 @@
 """What two runs of a program differ in."""
 
-from syncheck.proofs import Difference
 from syncheck.witness.compare import Rerun, differences, unsteady_lines
+from syncheck.witness.proofs import Difference
 from syncheck.witness.record import Record, Values
 from syncheck.witness.schedule import LaunchId, Pair
 

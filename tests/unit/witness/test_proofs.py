@@ -8,10 +8,10 @@ import pytest
 from syncheck.commands.witness import prove
 from syncheck.config.options import Options
 from syncheck.findings import Finding, Frame, Place, Report
-from syncheck.proofs import ProofOutcome
 from syncheck.rules import catalogue
 from syncheck.serialization import of_finding, to_finding
 from syncheck.witness.compare import Rerun
+from syncheck.witness.proofs import ProofOutcome
 from syncheck.witness.record import Record, Values
 from syncheck.witness.schedule import Hold, LaunchId, Pair, Schedule
 
