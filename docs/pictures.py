@@ -1,4 +1,4 @@
-"""Draws the pictures of `model.md`: streams as lanes, work as boxes, waits as arrows."""
+"""Draws the pictures of the site: streams as lanes, work as boxes, waits as arrows."""
 
 from dataclasses import dataclass
 from html import escape
@@ -34,16 +34,16 @@ def draw(lanes, works, arrows, caption):
     width = max(int(LEFT + STEP * columns + 30), 7 * len(caption) + 20)
     height = LANE * len(lanes) + 40
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
-        f'font-family="sans-serif" font-size="13"><title>{escape(caption)}</title>',
-        '<rect width="100%" height="100%" fill="white"/>',
+        f'<svg class="lanes" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
+        f'width="{width}" font-family="sans-serif" font-size="13"><title>{escape(caption)}</title>',
+        '<rect class="ground" width="100%" height="100%" fill="white"/>',
         f'<defs><marker id="tip" markerWidth="9" markerHeight="9" refX="8" refY="4" orient="auto">'
         f'<path d="M0,0 L9,4 L0,8 z" fill="{GREEN}"/></marker></defs>',
     ]
     for lane, name in enumerate(lanes):
         y = _y(lane)
         parts.append(f'<line x1="{LEFT - 10}" y1="{y}" x2="{width - 15}" y2="{y}" stroke="{GREY}"/>')
-        parts.append(f'<text x="10" y="{y + 4}">{escape(name)}</text>')
+        parts.append(f'<text class="ink" x="10" y="{y + 4}">{escape(name)}</text>')
     for work in works:
         x, y = LEFT + STEP * work.column, _y(work.lane) - BOX / 2
         length = STEP * work.width - 8
@@ -66,7 +66,9 @@ def _arrow(arrow):
     x1, y1 = LEFT + STEP * column - 8, _y(lane) + down * BOX / 2
     x2, y2 = LEFT + STEP * to + 4, _y(other) - down * BOX / 2
     style = f'stroke="{RED}" stroke-dasharray="5 4"' if arrow.is_missing else f'stroke="{GREEN}" marker-end="url(#tip)"'
-    label = f'<text x="{(x1 + x2) / 2 + 8}" y="{(y1 + y2) / 2 + 4}" font-size="12">{escape(arrow.text)}</text>'
+    label = (
+        f'<text x="{(x1 + x2) / 2 + 8}" y="{(y1 + y2) / 2 + 4}" class="ink" font-size="12">{escape(arrow.text)}</text>'
+    )
     return f'<line x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}" stroke-width="2" {style}/>{label}'
 
 
@@ -84,8 +86,8 @@ def ordered():
     """The same with both waits."""
     return draw(
         ["default stream", "stream side"],
-        [Work(0, 0, "x = ones()"), Work(1, 1.4, "y = x * 2"), Work(0, 2.9, "z = y + 1")],
-        [Arrow((0, 1), (1, 1.4), "side.wait_stream(default)"), Arrow((1, 2.4), (0, 2.9), "default.wait_stream(side)")],
+        [Work(0, 0, "x = ones()"), Work(1, 2, "y = x * 2"), Work(0, 4, "z = y + 1")],
+        [Arrow((0, 1), (1, 2), "side.wait_stream(default)"), Arrow((1, 3), (0, 4), "default.wait_stream(side)")],
         "A wait orders what was submitted before it in one stream with what comes after it in the other.",
     )
 
@@ -95,10 +97,10 @@ def lifetime():
     return draw(
         ["default stream", "stream side", "host"],
         [
-            Work(1, 0, "batch = copy"), Work(0, 1.2, "model(batch)", RED, 2.2), Work(2, 2, "del batch", GREY),
-            Work(1, 3, "next = copy", RED),
+            Work(1, 0, "batch = copy", BLUE, 1.2), Work(0, 1.6, "model(batch)", RED, 2.2),
+            Work(2, 2.2, "del batch", GREY), Work(1, 3.2, "next = copy", RED, 1.2),
         ],
-        [Arrow((1, 1), (0, 1.2), "wait"), Arrow((0, 3.4), (1, 3.0), "", True)],
+        [Arrow((1, 1.2), (0, 1.6), "wait"), Arrow((0, 3.8), (1, 3.2), "", True)],
         "The block goes back to side's pool while the default stream still reads it.",
     )  # fmt: skip
 

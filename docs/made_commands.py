@@ -1,0 +1,52 @@
+"""The pages of commands and settings, as the program itself knows them."""
+
+from typer.main import get_command
+
+from syncheck.cli.app import cli
+from syncheck.config.options import SETTINGS
+
+
+def pages():
+    """Return the text of each page, by path."""
+    return {"commands.md": _commands()}
+
+
+def _commands():
+    """Return every command with its options."""
+    lines = ["# Commands", ""]
+    group = get_command(cli)
+    context = group.make_context("syncheck", ["rules"], resilient_parsing=True)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        arguments = " ".join(_metavar(p) for p in command.params if p.param_type_name == "argument")
+        lines += [
+            f"## syncheck {name}",
+            "",
+            command.help or "",
+            "",
+            f"`syncheck {name} [OPTIONS] {arguments}`".rstrip(),
+            "",
+        ]
+        options = [p for p in command.params if p.param_type_name == "option"]
+        if options:
+            lines += ["| option | |", "| --- | --- |"]
+            lines += [f"| `{', '.join(option.opts)}` | {option.help or ''} |" for option in options]
+            lines.append("")
+    return "\n".join(lines)
+
+
+def _metavar(argument):
+    """Return how an argument is written in a usage line."""
+    name = argument.metavar or argument.name.upper()
+    shown = name if argument.required or name.startswith("[") else f"[{name}]"
+    return f"{shown}..." if argument.nargs != 1 and not shown.endswith("...") else shown
+
+
+def settings_table():
+    """Return the table of the keys of `[tool.syncheck]`."""
+    rows = ["| key | example | | for |", "| --- | --- | --- | --- |"]
+    for setting in SETTINGS:
+        if setting.is_in_file:
+            commands = ", ".join(setting.commands)
+            rows.append(f"| `{setting.key}` | `{setting.example}` | {setting.help} | {commands} |")
+    return "\n".join(rows)
