@@ -75,6 +75,7 @@ def check(
     *,
     backend: str = "auto",
     devices: int = 2,
+    device_type: str = "cuda",
     select: tuple[str, ...] | list[str] | str = (),
     ignore: tuple[str, ...] | list[str] | str = (),
     max_findings: int = 0,
@@ -89,6 +90,7 @@ def check(
     Args:
         backend: "auto", "cuda" or "sim"; on simulated GPUs the program must make its tensors inside the block.
         devices: number of simulated GPUs.
+        device_type: "cuda" or "xpu": the module of torch whose GPUs are simulated.
         select: rule codes, prefixes or names to report; empty for all.
         ignore: rule codes, prefixes or names not to report; wins over `select`.
         max_findings: findings to keep, 0 for all.
@@ -103,8 +105,11 @@ def check(
     """
     if backend not in {"auto", "cuda", "sim"}:
         raise ConfigError(f"unknown backend {backend!r}", "it is auto, cuda or sim")
+    if device_type not in {"cuda", "xpu"}:
+        raise ConfigError(f"unknown device type {device_type!r}", "it is cuda or xpu")
     options = Options(
-        backend=backend, devices=devices, select=names(select), ignore=names(ignore), max_findings=max_findings,
+        backend=backend, devices=devices, device_type=device_type,
+        select=names(select), ignore=names(ignore), max_findings=max_findings,
         stacks=stacks,
     )  # fmt: skip
     with checking(options) as block:

@@ -33,13 +33,14 @@ def torch_in_short() -> str:
     if spec is None or spec.origin is None:
         return "no torch; lint, replay and rules work without it"
     found = runpy.run_path(os.path.join(os.path.dirname(spec.origin), "version.py"))
-    cuda = found.get("cuda")
+    cuda, rocm = found.get("cuda"), found.get("hip")
     backend = "sim"
-    if cuda is not None:
+    if cuda is not None or rocm is not None:
         from syncheck.run import backends  # noqa: PLC0415  it imports torch
 
         backend = dict(backends.doctor())["backend chosen by auto"]
-    return f"torch {found['__version__']}, {f'CUDA {cuda}' if cuda else 'no CUDA'}, backend {backend}"
+    built_for = f"CUDA {cuda}" if cuda else f"ROCm {rocm}" if rocm else "no CUDA"
+    return f"torch {found['__version__']}, {built_for}, backend {backend}"
 
 
 def settings_in_force(path: str) -> list[tuple[str, str, str]]:

@@ -161,6 +161,10 @@ class Options:
     devices: int = _setting(
         2, kinds.integer(1, MAX_DEVICES), "Number of simulated GPUs.", commands=_RUNNING, example="4", panel="GPUs"
     )
+    device_type: str = _setting(
+        "cuda", kinds.choice("cuda", "xpu"), "Module of torch whose GPUs are simulated.", commands=_RUNNING,
+        example='"xpu"', panel="GPUs",
+    )  # fmt: skip
     fail_fast: bool = _setting(
         False, kinds.FLAG, "Stop the program at the first finding that fails the run.", commands=("run",),
         example="true", panel="Run",

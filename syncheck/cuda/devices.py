@@ -52,23 +52,33 @@ def check_sanitizer() -> None:
 
 
 def describe() -> str:
-    """Return the GPUs in words: "2 GPUs".
+    """Return the GPUs in words: "2 GPUs", "1 GPU (ROCm 6.4)".
 
     Raises:
         BackendError: there is none that torch can use.
     """
-    if torch.version.cuda is None:
+    if torch.version.cuda is None and rocm() is None:
         raise BackendError(
             "this torch is built without CUDA",
             "install a CUDA build of torch, or check on simulated GPUs: --backend sim",
         )
     if not is_available():
+        smi, variable = ("rocm-smi", "HIP") if rocm() else ("nvidia-smi", "CUDA")
         raise BackendError(
-            "torch finds no CUDA device: no driver, or no GPU is visible",
-            "see what nvidia-smi and CUDA_VISIBLE_DEVICES say, or check on simulated GPUs: --backend sim",
+            f"torch finds no {'ROCm' if rocm() else 'CUDA'} device: no driver, or no GPU is visible",
+            f"see what {smi} and {variable}_VISIBLE_DEVICES say, or check on simulated GPUs: --backend sim",
         )
     count = torch.cuda.device_count()
-    return f"{count} GPU{'s' if count != 1 else ''}"
+    return f"{count} GPU{'s' if count != 1 else ''}" + (f" (ROCm {rocm()})" if rocm() else "")
+
+
+def rocm() -> str | None:
+    """Return the version of ROCm that torch is built for, where `torch.cuda` is AMD's; None for any other build.
+
+    Source:
+        PyTorch notes, "HIP (ROCm) semantics": the interfaces of `torch.cuda` are reused.
+    """
+    return torch.version.hip
 
 
 def is_available() -> bool:
@@ -103,7 +113,10 @@ def missing() -> list[str]:
             "the switch of the GPU trace: an error that passes a GPU tensor without a name becomes a SystemError"
         )
     if driver() is None:
-        lacks.append("the CUDA driver's library: every stream from outside counts as non-blocking")
+        lacks.append(
+            "the CUDA driver's library: every stream from outside counts as non-blocking, and --times, --html and "
+            "overlap measure nothing"
+        )
     return lacks
 
 

@@ -182,6 +182,7 @@ class Analysis:
         """
         places = Places(self._source)
         machine = Machine(_CODES, places)
+        machine.session.device_type(self._source.device_type)
         interpreter = self._interpreter_of(machine, flipped, _STEPS)
         try:
             follow(interpreter)

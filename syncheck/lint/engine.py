@@ -21,6 +21,7 @@ from syncheck.lint.result import Result
 from syncheck.lint.source_file import SourceFile
 from syncheck.paths import shown as shown_path
 from syncheck.rules.model import Rule
+from syncheck.sanitizer.device_names import in_terms_of
 from syncheck.system import files as disk
 
 NO_EXTENSIONS = Extensions((), (), "")
@@ -72,7 +73,7 @@ def _found(source: SourceFile) -> tuple[tuple[Finding, ...], str]:
         from syncheck.lint.shapes import check  # noqa: PLC0415  libcst, which most files do not need
 
         shaped, problem = check(source, kinds)
-        found = merge_equal([*found, *shaped])
+        found = merge_equal([*found, *(in_terms_of(source.device_type, finding) for finding in shaped)])
     return found, problem
 
 

@@ -1,6 +1,7 @@
 """A file that is linted: its text, its `ast` tree, and its definitions as libcst trees where they are needed."""
 
 import ast
+import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -8,12 +9,15 @@ from syncheck.findings import Frame, Place
 from syncheck.instrument.naming import target_in
 from syncheck.lint.files import lines_of
 from syncheck.lint.nodes import statements, walk
+from syncheck.sanitizer.device_names import CUDA
 from syncheck.source.scopes import Scopes
 
 if TYPE_CHECKING:
     from syncheck.lint.definitions import Definitions
 
 _CONTEXT_LINES = 2
+_ANY_DEVICE = "accelerator"
+_OTHER_DEVICES = re.compile(r"""(?:\btorch(?:\.| import )|['"])(xpu|npu|hpu|musa|mtia|accelerator)\b""")
 
 
 class Bindings:
@@ -75,6 +79,14 @@ class SourceFile:
     def lines(self) -> list[str]:
         """The lines without their ends."""
         return [line.rstrip("\r\n") for line in self.lines_with_ends]
+
+    @cached_property
+    def device_type(self) -> str:
+        """The only module of torch for GPUs that the file speaks of, such as "xpu"; "cuda" where it may be that."""
+        others: set[str] = set(_OTHER_DEVICES.findall(self.text))
+        if not others or "cuda" in self.text:
+            return CUDA
+        return min(others - {_ANY_DEVICE} or others)
 
     @cached_property
     def definitions(self) -> "Definitions":

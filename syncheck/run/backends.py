@@ -19,27 +19,35 @@ def choose(options: Options) -> tuple[str, MakeBackend]:
         BackendError: torch is too old, or real GPUs were asked for and cannot be used.
     """
     check_torch()
-    if options.backend == "cuda" or (options.backend == "auto" and cuda.is_available()):
+    is_cuda = options.device_type == "cuda"
+    if options.backend == "cuda" and not is_cuda:
+        raise BackendError(f"real GPUs of torch.{options.device_type} cannot be watched", "add --backend sim")
+    if options.backend == "cuda" or (options.backend == "auto" and is_cuda and cuda.is_available()):
         if options.witness or options.schedule or options.schedules:
             raise BackendError("--witness and --schedule need simulated GPUs", "add --backend sim")
         cuda.check_sanitizer()
         return cuda.describe(), measuring(options.timed_operators) if options.wants_times else Cuda
     if options.steps is not None:
         raise BackendError("--steps needs real GPUs", "simulated ones are there from the first line on: leave it out")
-    name = f"{options.devices} simulated GPU{'s' if options.devices != 1 else ''}"
+    kind = "GPU" if is_cuda else options.device_type.upper()
+    name = f"{options.devices} simulated {kind}{'s' if options.devices != 1 else ''}"
     schedule = Schedule.parse(options.schedule) if options.schedule else None
-    return name, partial(Simulator, options.devices, schedule=schedule)
+    return name, partial(Simulator, options.devices, schedule=schedule, device_type=options.device_type)
 
 
 def doctor() -> list[tuple[str, str]]:
     """Return what torch offers here: (what, finding) pairs."""
     rows = [("torch", check_torch())]
+    name = "ROCm" if cuda.rocm() else "CUDA"
     try:
-        rows.append(("CUDA", cuda.describe()))
-        rows.extend(("CUDA", f"missing: {text}") for text in cuda.missing())
+        rows.append((name, cuda.describe()))
+        rows.extend((name, f"missing: {text}") for text in cuda.missing())
         chosen = "cuda"
     except BackendError as error:
-        rows.append(("CUDA", str(error)))
+        rows.append((name, str(error)))
         chosen = "sim"
+    if cuda.rocm():
+        rows.append((name, "torch.cuda is checked as on CUDA; no run on such GPUs has been compared with CUDA's"))
+    rows.append(("XPU", "simulated with --backend sim --device-type xpu; real ones cannot be watched"))
     rows.append(("backend chosen by auto", chosen))
     return rows

@@ -8,6 +8,7 @@ from syncheck.findings import Finding, Place, merge_equal
 from syncheck.hb.ids import NO_ALLOCATION, UNKNOWN_SITE, AllocationId, HostId, NamedKind, SiteId
 from syncheck.rules.model import Rule, Severity
 from syncheck.sanitizer import fixes
+from syncheck.sanitizer.device_names import in_terms_of
 from syncheck.sanitizer.fixes import PendingFix
 from syncheck.sanitizer.messages import Names, Text, ThreadRef
 from syncheck.sanitizer.monitor import Sites
@@ -159,7 +160,7 @@ class Collector:
         if pending.fix is not None:
             worded = fixes.word(pending.fix, self.names, sites, place.frame.path)
             advice, fix = worded.text + advice, worded.fix
-        return Finding(
+        worded_finding = Finding(
             rule=finding.rule,
             place=place,
             message=finding.message + where,
@@ -170,6 +171,7 @@ class Collector:
             fix=fix,
             pair=pending.pair,
         )
+        return in_terms_of(self.names.device_type, worded_finding)
 
     def _name(self, pending: PendingFinding, sites: Sites) -> None:
         key = (NamedKind.ALLOCATION, pending.allocation)

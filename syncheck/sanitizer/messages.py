@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 from syncheck.hb.clock import HOST
 from syncheck.hb.ids import MAIN_THREAD, AllocationId, EventId, HostId, NamedKind, SiteId, StreamId, ViewId
+from syncheck.sanitizer.device_names import CUDA
 from syncheck.sanitizer.monitor import Sites
 
 
@@ -113,6 +114,7 @@ class Names:
         shown: allocation -> the view that describes it, where a backend knew better than the access.
         last_site: stream -> call site of its last op, for the streams that got one.
         threads: the names of the program's threads.
+        device_type: the module of torch that the GPUs belong to, such as "xpu".
     """
 
     streams: dict[StreamId, StreamInfo] = field(default_factory=dict)
@@ -127,6 +129,7 @@ class Names:
     kept: set[tuple[NamedKind, int]] = field(default_factory=set)
     gone: deque[tuple[NamedKind, int]] = field(default_factory=deque)
     sites: Sites | None = None
+    device_type: str = CUDA
 
     def keep(self, texts: Iterable[Text]) -> None:
         """Keep the names of the events in some texts when these are gone."""

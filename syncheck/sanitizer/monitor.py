@@ -80,6 +80,9 @@ class Monitor(Protocol):
     the backend's `Sites`, `stream` 0 is the host.
     """
 
+    def device_type(self, name: str) -> None:
+        """The GPUs are of another type than CUDA's: that of the module of torch with this name, such as "xpu"."""
+
     def stream(self, stream: StreamId, device: int, handle: int, site: SiteId, *, legacy: bool, blocking: bool) -> None:
         """A stream appeared; ids count from 1 in this order."""
 

@@ -121,6 +121,10 @@ class Session:
 
     # -- definitions
 
+    def device_type(self, name: str) -> None:
+        """See `Monitor`."""
+        self.collector.names.device_type = name
+
     def stream(self, stream: StreamId, device: int, handle: int, site: SiteId, *, legacy: bool, blocking: bool) -> None:
         """See `Monitor`."""
         given = self._engine.add_stream(device, is_legacy=legacy, is_blocking=blocking)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from syncheck.findings import EditKind
 from syncheck.hb.ids import AllocationId, NamedKind, SiteId, StreamId
+from syncheck.sanitizer.device_names import WITH_DEFAULT_STREAM
 from syncheck.sanitizer.messages import BoundCode, DeviceSyncCode, EventCode, Names, StreamCode, TensorCode, Text
 from syncheck.sanitizer.monitor import Sites, SourceLine
 
@@ -115,14 +116,17 @@ class Spelling:
             spelled.code += name
         elif info.handle and not is_current:
             self._add_missing("stream", self._names.stream_and_origin(stream), spelled)
-        else:
+        elif is_current or self._names.device_type in WITH_DEFAULT_STREAM:
             self._spell_call("current_stream" if is_current else "default_stream", stream, line, spelled)
+        else:
+            self._add_missing("stream", self._names.stream(stream), spelled)
 
     def _spell_call(self, function: str, stream: StreamId, line: SourceLine, spelled: Spelled) -> None:
-        """Add a call of a function of `torch.cuda` with the device of a stream."""
+        """Add a call of a function of `torch.cuda`, or what takes its place, with the device of a stream."""
         torch = line.scopes.name_of_import("torch", line.number) if line.scopes is not None else "torch"
         spelled.is_usable &= bool(torch)
-        spelled.code += f"{torch or 'torch'}.cuda.{function}({self._names.device_argument(stream)})"
+        module = f"{torch or 'torch'}.{self._names.device_type}"
+        spelled.code += f"{module}.{function}({self._names.device_argument(stream)})"
 
     def _spell_named(self, kind: NamedKind, ident: int, line: SourceLine, spelled: Spelled) -> None:
         name = self._name(kind, ident, line)

@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_map
 
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import DisableAutocast, registrations_for_key, schema_of
+from syncheck.sim.device_kind import is_on_gpu, simulated
 
 _LOWER = """_convolution.deprecated _convolution conv1d conv1d.padding conv2d conv2d.padding conv3d conv3d.padding
 conv_tbc conv_transpose1d conv_transpose2d.input conv_transpose3d.input convolution prelu addmm addmv addr matmul
@@ -52,22 +53,22 @@ class Autocast:
         self._registering = threading.Lock()
 
     def install(self) -> None:
-        """Switch the CPU's key on wherever autocast is on for "cuda"."""
+        """Switch the CPU's key on wherever autocast is on for the GPU."""
         autocast = torch.amp.autocast_mode.autocast
         enter, leave = autocast.__enter__, autocast.__exit__
 
         def enter_both(context: Any) -> Any:
             before = torch.is_autocast_enabled("cpu")
             result = enter(context)  # type: ignore[no-untyped-call]  # torch leaves it untyped
-            if context.device == "cuda":
+            if context.device == simulated().name:
                 context.syncheck_before = before
                 self._register()
-                torch.set_autocast_enabled("cpu", torch.is_autocast_enabled("cuda") or before)
+                torch.set_autocast_enabled("cpu", torch.is_autocast_enabled(simulated().name) or before)
             return result
 
         def leave_both(context: Any, *error: Any) -> Any:
             result = leave(context, *error)
-            if context.device == "cuda":
+            if context.device == simulated().name:
                 torch.set_autocast_enabled("cpu", context.syncheck_before)
             return result
 
@@ -148,7 +149,9 @@ class Autocast:
 
     def _banned(self, operator: Any) -> Kernel:
         def kernel(*args: Any, **kwargs: Any) -> Any:
-            if torch.is_autocast_enabled("cuda") and any(tensor.is_cuda for tensor in _tensors((args, kwargs))):
+            if torch.is_autocast_enabled(simulated().name) and any(
+                is_on_gpu(tensor) for tensor in _tensors((args, kwargs))
+            ):
                 raise RuntimeError(_UNSAFE)
             return _below(operator, args, kwargs)
 
@@ -190,13 +193,14 @@ class Autocast:
         """
         if not isinstance(value, torch.Tensor) or not value.is_floating_point() or value.dtype == torch.float64:
             return None
-        kind = "cuda" if value.is_cuda else "cpu"
-        if not self._is_enabled(kind):
+        name = simulated().name if is_on_gpu(value) else "cpu"
+        if not self._is_enabled(name):
             return None
-        return dtype or torch.get_autocast_dtype(kind)
+        return dtype or torch.get_autocast_dtype(name)
 
-    def _is_enabled(self, kind: str) -> bool:
-        return torch.is_autocast_enabled("cuda") if kind == "cuda" else not torch.is_autocast_enabled("cuda")
+    def _is_enabled(self, name: str) -> bool:
+        on_gpu = torch.is_autocast_enabled(simulated().name)
+        return on_gpu if name == simulated().name else not on_gpu
 
 
 def _is_weight(tensor: torch.Tensor) -> bool:

@@ -21,6 +21,7 @@ from syncheck.instrument.threads import install_threads
 from syncheck.instrument.torch_internals import engine
 from syncheck.sanitizer.monitor import Monitor
 from syncheck.semantics.threads import ThreadState
+from syncheck.sim import device_kind
 from syncheck.sim.autocast import Autocast
 from syncheck.sim.autograd import Backward, Engine
 from syncheck.sim.comm import Comm
@@ -65,6 +66,7 @@ class Simulator:
         findings: gets the findings that the session completes.
         after_finding: called after new findings.
         schedule: decides when operators run; None: as they are submitted.
+        device_type: the kind of GPUs: those of `torch.cuda` or `torch.xpu`.
     """
 
     def __init__(
@@ -76,7 +78,11 @@ class Simulator:
         findings: NewFindings,
         after_finding: Callable[[], None],
         schedule: Schedule | None = None,
+        device_type: str = "cuda",
     ) -> None:
+        device_kind.choose(device_type)
+        if device_type != device_kind.CUDA.name:
+            monitor.device_type(device_type)
         if schedule is not None:
             begin_alike()
         self.runtime = runtime = Runtime(n_devices, monitor, sites, note, findings, after_finding)

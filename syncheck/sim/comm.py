@@ -12,6 +12,7 @@ import torch
 
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import C
+from syncheck.sim.device_kind import gpu, is_on_gpu
 from syncheck.sim.runtime import Runtime
 
 _Streams = Sequence[Any] | None
@@ -46,7 +47,7 @@ class Comm:
             torch.empty(
                 shape,
                 dtype=tensors[0].dtype,
-                device=torch.device("cpu") if index == -1 else torch.device("cuda", index),
+                device=torch.device("cpu") if index == -1 else gpu(index),
                 memory_format=formats.pop() if len(formats) == 1 else torch.contiguous_format,
             ),
             dim,
@@ -166,7 +167,7 @@ def _gathered_shape(tensors: Sequence[torch.Tensor], dim: int) -> list[int]:
     dim = range(len(shape))[dim]
     for index, tensor in enumerate(tensors):
         _check(
-            tensor.is_cuda,
+            is_on_gpu(tensor),
             f"Expected all input tensors to be CUDA tensors, but tensor at index {index} has device {tensor.device}",
         )
         _check(
@@ -186,7 +187,7 @@ def _gathered_shape(tensors: Sequence[torch.Tensor], dim: int) -> list[int]:
 def _fill(tensors: Sequence[torch.Tensor], out: torch.Tensor, dim: int) -> torch.Tensor:
     parts = _split(out, [tensor.size(dim) for tensor in tensors], dim)
     for tensor, part in zip(tensors, parts, strict=True):
-        part.copy_(tensor, non_blocking=out.is_cuda)
+        part.copy_(tensor, non_blocking=is_on_gpu(out))
     return out
 
 
@@ -200,7 +201,7 @@ def _check(condition: bool, message: str) -> None:  # as TORCH_CHECK
 
 def _check_on_gpu(index: int, target: torch.Tensor) -> None:
     _check(
-        target.is_cuda,
+        is_on_gpu(target),
         f"Expected all output tensors to be CUDA tensors, but output tensor at index {index} has device "
         f"'{target.device}'",
     )
@@ -208,7 +209,7 @@ def _check_on_gpu(index: int, target: torch.Tensor) -> None:
 
 def _copied(tensor: torch.Tensor, device: int) -> torch.Tensor:
     _check(device >= 0, f"Expected non-negative device index, but got {device}")
-    return tensor.to(torch.device("cuda", device), non_blocking=True)
+    return tensor.to(gpu(device), non_blocking=True)
 
 
 def _split(tensor: torch.Tensor, sizes: Sequence[int], dim: int) -> tuple[torch.Tensor, ...]:

@@ -12,6 +12,7 @@ from syncheck.instrument.tensor_facts import is_staged_copy
 from syncheck.semantics.copies import HOST_DEVICE, CopyEnd, CopyPlan, copy_plan
 from syncheck.sim.autograd import Backward
 from syncheck.sim.deferral import Deferral
+from syncheck.sim.device_kind import simulated
 from syncheck.sim.graph_recorder import GraphRecorder
 from syncheck.sim.launches import Launches
 from syncheck.sim.memory import Allocation
@@ -74,7 +75,7 @@ class Copies:
         here = self._memory.device(source)
         if wanted is None or (wanted.type == "cpu" and here == HOST_DEVICE):
             return RunPlain(args, kwargs)
-        if wanted.type not in {"cpu", "cuda"}:
+        if wanted.type not in {"cpu", simulated().name}:
             return func(*args, **kwargs)
         # A CPU device here comes from C++ ("the tensor's own options"); the program's `.to("cpu")` never gets here.
         target = here if wanted.type == "cpu" else self._runtime.index_of(wanted)

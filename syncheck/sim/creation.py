@@ -10,6 +10,7 @@ from torch.utils._device import DeviceContext, _device_constructors
 
 from syncheck.instrument.patching import Patches
 from syncheck.sim.copies import Copies
+from syncheck.sim.device_kind import gpu, is_on_gpu
 from syncheck.sim.runtime import Runtime
 from syncheck.sim.tensors import as_device
 
@@ -120,7 +121,7 @@ class Creation:
             if device is None:
                 return original(*args, **kwargs)
             tensor = args[0] if args else kwargs.pop("input")
-            if device.type == "cpu" and tensor.device.type == "cuda":
+            if device.type == "cpu" and is_on_gpu(tensor):
                 tensor = self._stand_in(tensor, is_new=is_new)
             return original(tensor, *args[1:], **{**kwargs, "device": device})
 
@@ -159,7 +160,7 @@ def _factory(original: Any) -> Any:
     @wraps(original)
     def factory(*args: Any, **kwargs: Any) -> Any:
         if type(kwargs.get("device")) is int:
-            kwargs["device"] = torch.device("cuda", kwargs["device"])
+            kwargs["device"] = gpu(kwargs["device"])
         if kwargs.get("generator") is not None:
             _check_generator(kwargs["generator"], as_device(kwargs.get("device")))
         return original(*args, **kwargs)
@@ -191,7 +192,7 @@ def _default_device(data: Any) -> torch.device:
 def _on_cpu(data: Any) -> Any:
     """Return data without tensors of a GPU: torch copies their values one by one, as `item()` does."""
     if isinstance(data, torch.Tensor):
-        return data.detach().cpu() if data.is_cuda else data
+        return data.detach().cpu() if is_on_gpu(data) else data
     if isinstance(data, list | tuple) and any(isinstance(item, torch.Tensor | list | tuple) for item in data):
         return [_on_cpu(item) for item in data]
     return data

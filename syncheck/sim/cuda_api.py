@@ -1,4 +1,4 @@
-"""The functions of `torch.cuda` and `torch.accelerator`, for virtual devices."""
+"""The functions of `torch.cuda`, or `torch.xpu`, and of `torch.accelerator`, for virtual devices."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -13,7 +13,8 @@ from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import C
 from syncheck.sim.cuda_memory import CudaMemory, MemPool
 from syncheck.sim.cudart import install_cudart
-from syncheck.sim.device_properties import NAME, device_properties
+from syncheck.sim.device_kind import CUDA, gpu, module, simulated
+from syncheck.sim.device_properties import NAME, device_capability, device_properties
 from syncheck.sim.errors import refuse
 from syncheck.sim.events import CudaEvent, SimulatedEvent
 from syncheck.sim.graphs import AcceleratorGraph, CUDAGraph
@@ -77,7 +78,7 @@ class CudaApi:
         gpus, runtime = self._gpus, self._runtime
         return {
             "get_device_name": lambda device=None: NAME,
-            "get_device_capability": lambda device=None: (9, 0),
+            "get_device_capability": lambda device=None: device_capability(runtime.index_of(device)),
             "get_device_properties": lambda device=None: device_properties(runtime.index_of(device)),
             "can_device_access_peer": self._peers,
             "get_arch_list": lambda: ["sm_90"],
@@ -150,7 +151,7 @@ class CudaApi:
         runtime, random = self._runtime, self._random_numbers
 
         def generator(device: Any = None) -> Any:
-            return random.generator(runtime.index_of("cuda" if device is None else device))
+            return random.generator(runtime.index_of(device))
 
         def seed_all(seed: int) -> None:
             for one in random.defaults:
@@ -160,8 +161,8 @@ class CudaApi:
             seed_all(generator().seed())
 
         return {
-            "get_rng_state": lambda device="cuda": generator(device).get_state(),
-            "set_rng_state": lambda state, device="cuda": generator(device).set_state(state.cpu()) and None,
+            "get_rng_state": lambda device=None: generator(device).get_state(),
+            "set_rng_state": lambda state, device=None: generator(device).set_state(state.cpu()) and None,
             "get_rng_state_all": lambda: [g.get_state() for g in random.defaults],
             "set_rng_state_all": lambda states: (
                 [g.set_state(s.cpu()) for g, s in zip(random.defaults, states, strict=False)] and None
@@ -182,13 +183,13 @@ class CudaApi:
         functions = self.functions()
         kept = set(torch.accelerator.__all__) & functions.keys()
         return {name: functions[name] for name in kept} | {
-            "current_accelerator": lambda check_available=False: torch.device("cuda"),
+            "current_accelerator": lambda check_available=False: gpu(),
             "current_device_index": self._current_device,
             "current_device_idx": self._current_device,
             "set_device_index": functions["set_device"],
             "set_device_idx": functions["set_device"],
             "get_memory_info": functions["mem_get_info"],
-            "memory_stats": torch.cuda.memory_stats,
+            "memory_stats": module().memory_stats,
             "empty_host_cache": lambda: None,
             "get_device_capability": lambda device=None: {"supported_dtypes": set(_DTYPES)},
         }
@@ -197,12 +198,12 @@ class CudaApi:
 def install_cuda(runtime: Runtime, launches: Launches, random: Random, patches: Patches) -> None:
     """Replace classes and functions wherever torch's modules hold them, and the C functions below them."""
     api = CudaApi(runtime, launches, random)
-    classes = {**_STREAM_CLASSES, torch.Generator: Generator}
-    classes |= {getattr(torch.cuda, name): value for name, value in _CLASSES.items() if hasattr(torch.cuda, name)}
-    replacements: dict[Any, Any] = dict(classes)
-    functions = api.functions() | {name: refuse(f"torch.cuda.{name}()") for name in REFUSED}
+    owner, name_of_all = module(), f"torch.{simulated().name}"
+    replacements: dict[Any, Any] = dict(_GENERAL_CLASSES) | {torch.Generator: Generator}
+    replacements |= {getattr(owner, name): value for name, value in _CLASSES.items() if hasattr(owner, name)}
+    functions = api.functions() | {name: refuse(f"{name_of_all}.{name}()") for name in REFUSED}
     for name, function in functions.items():
-        original = getattr(torch.cuda, name, None)
+        original = getattr(owner, name, None)
         if original is not None:
             replacements[original] = _named(function, name, original)
     patches.everywhere(replacements)
@@ -211,19 +212,36 @@ def install_cuda(runtime: Runtime, launches: Launches, random: Random, patches: 
             patches.set(torch.accelerator, name, _named(function, name, getattr(torch.accelerator, name)))
     if hasattr(torch.accelerator, "Graph"):  # since torch 2.13
         patches.set(torch.accelerator, "Graph", AcceleratorGraph)
-    _install_refused_modules(patches)
-    install_cudart(runtime, patches)
     _install_low_level(runtime, api.functions(), patches)
     for name, function in api.memory.low_level().items():
-        patches.set(C, name, function)
-    patches.set(torch.cuda, "default_generators", random.defaults)
+        patches.set(C, name.replace("_cuda_", f"_{simulated().name}_"), function)
+    patches.set(owner, "default_generators", random.defaults)
+    if simulated() is CUDA:
+        _install_cuda_alone(runtime, patches)
+    else:
+        _leave_out_cuda(patches)
+
+
+def _install_cuda_alone(runtime: Runtime, patches: Patches) -> None:
+    """Replace what there is for CUDA only."""
+    _install_refused_modules(patches)
+    install_cudart(runtime, patches)
+    patches.set(torch.version, "cuda", CUDA_VERSION)
+    patches.set(torch.backends.cuda, "is_built", lambda: True)
+    patches.set(torch.cuda.graph, "default_capture_stream", None)
+
+
+def _leave_out_cuda(patches: Patches) -> None:
+    """Let there be no GPU of CUDA: this machine has those of another kind."""
+    patches.set(torch.cuda, "is_available", lambda: False)
+    patches.set(torch.cuda, "device_count", lambda: 0)
 
 
 def _install_refused_modules(patches: Patches) -> None:
-    for module, names in _REFUSED_MODULES.items():
+    for owner, names in _REFUSED_MODULES.items():
         for name in names:
-            if hasattr(module, name):
-                patches.set(module, name, refuse(f"{module.__name__}.{name}()"))
+            if hasattr(owner, name):
+                patches.set(owner, name, refuse(f"{owner.__name__}.{name}()"))
     for name in _REFUSED_MEMORY:
         patches.set(torch.cuda.memory, name, refuse(f"torch.cuda.memory.{name}()"))
     patches.set(torch.cuda.nccl, "version", lambda: _NCCL)
@@ -232,9 +250,10 @@ def _install_refused_modules(patches: Patches) -> None:
 def _install_low_level(runtime: Runtime, functions: dict[str, Callable[..., Any]], patches: Patches) -> None:
     """Replace C functions that programs and torch's own modules call themselves."""
     gpus, exchange = runtime.gpus, functions["_exchange_device"]
+    prefix = f"_{simulated().name}_"
     for name, function in {
-        "_get_accelerator": lambda check=None: torch.device("cuda"),
-        "_accelerator_getAccelerator": lambda: torch.device("cuda"),
+        "_get_accelerator": lambda check=None: gpu(),
+        "_accelerator_getAccelerator": gpu,
         "_accelerator_exchangeDevice": exchange,
         "_accelerator_maybeExchangeDevice": exchange,
         "_host_emptyCache": lambda: None,
@@ -256,11 +275,8 @@ def _install_low_level(runtime: Runtime, functions: dict[str, Callable[..., Any]
         "_cuda_setMemoryFraction": functions["set_per_process_memory_fraction"],
         "_cuda_getMemoryFraction": functions["get_per_process_memory_fraction"],
     }.items():
-        patches.set(C, name, function)
-    patches.set(torch.cuda, "_initialized", True)
-    patches.set(torch.version, "cuda", CUDA_VERSION)
-    patches.set(torch.backends.cuda, "is_built", lambda: True)
-    patches.set(torch.cuda.graph, "default_capture_stream", None)
+        patches.set(C, name.replace("_cuda_", prefix), function)
+    patches.set(module(), "_initialized", True)
 
 
 def _named(function: Callable[..., Any], name: str, original: Any) -> Any:
@@ -296,13 +312,15 @@ _REFUSED_MODULES: dict[Any, list[str]] = {
 _NCCL = (2, 27, 5)
 """The version of NCCL that simulated GPUs say they have."""
 _REFUSED_MEMORY = "_snapshot _dump_snapshot _allocation_traceback".split()
-_STREAM_CLASSES = {
-    torch.cuda.Stream: CudaStream,
-    torch.cuda.ExternalStream: ExternalStream,
-    torch.cuda.Event: CudaEvent,
-    torch.Stream: SimulatedStream,
-    torch.Event: SimulatedEvent,
-    torch.cuda.StreamContext: StreamContext,
+_GENERAL_CLASSES = {torch.Stream: SimulatedStream, torch.Event: SimulatedEvent}
+_CLASSES = {
+    "Stream": CudaStream,
+    "ExternalStream": ExternalStream,
+    "Event": CudaEvent,
+    "StreamContext": StreamContext,
+    "CUDAGraph": CUDAGraph,
+    "XPUGraph": CUDAGraph,
+    "MemPool": MemPool,
 }
-_CLASSES = {"CUDAGraph": CUDAGraph, "MemPool": MemPool}
+"""What takes the place of the classes of `torch.cuda` and `torch.xpu`, by their names."""
 _DTYPES = [value for value in vars(torch).values() if isinstance(value, torch.dtype)]

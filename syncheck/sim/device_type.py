@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from syncheck.instrument.patching import Patches
+from syncheck.sim.device_kind import gpu
 
 _Device = torch.device
 
@@ -24,7 +25,7 @@ class _DeviceType(type):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> torch.device:
         if len(args) == 1 and type(args[0]) is int and not kwargs:
-            return _Device("cuda", args[0])
+            return gpu(args[0])
         return _Device(*args, **kwargs)
 
 

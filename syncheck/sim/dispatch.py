@@ -17,6 +17,7 @@ from syncheck.sim.autograd import Backward
 from syncheck.sim.compute import Compute
 from syncheck.sim.copies import Copies, RunPlain
 from syncheck.sim.deferral import Deferral
+from syncheck.sim.device_kind import is_gpu
 from syncheck.sim.distributed import Distributed
 from syncheck.sim.graph_recorder import GraphRecorder
 from syncheck.sim.launches import Launches, TensorArguments
@@ -242,4 +243,4 @@ class Dispatcher:
 
 def _on_host(value: Any) -> Any:
     """Return the device that stands for a virtual GPU; anything else as it is. FSDP2's operators take one."""
-    return _HOST if isinstance(value, torch.device) and value.type == "cuda" else value
+    return _HOST if isinstance(value, torch.device) and is_gpu(value) else value

@@ -5,6 +5,8 @@ from typing import Any
 
 import torch
 
+from syncheck.sim.device_kind import simulated
+
 _EXABYTE = 1 << 60
 
 
@@ -14,8 +16,8 @@ class NotSimulatedError(NotImplementedError):
     def __init__(self, what: str, why: str = "") -> None:
         reason = f": {why}" if why else ""
         super().__init__(
-            f"{what} is not simulated{reason}. Leave it out under `torch.cuda.get_device_name() == 'Simulated GPU'`, "
-            "or check this program on real GPUs."
+            f"{what} is not simulated{reason}. Leave it out under "
+            f"`torch.{simulated().name}.get_device_name() == 'Simulated GPU'`, or check this program on real GPUs."
         )
 
 
@@ -57,11 +59,11 @@ def out_of_memory(device: int, n_bytes: int, in_use: int, total: int) -> torch.O
         c10/cuda/CUDACachingAllocator.cpp, `malloc` and `format_size`.
     """
     if n_bytes >= _EXABYTE:
-        return torch.OutOfMemoryError("CUDA out of memory. Tried to allocate more than 1EB memory.")
+        return torch.OutOfMemoryError(f"{simulated().title} out of memory. Tried to allocate more than 1EB memory.")
     return torch.OutOfMemoryError(
-        f"CUDA out of memory. Tried to allocate {_size(n_bytes)}. GPU {device} has a total capacity of {_size(total)} "
-        f"of which {_size(total - in_use)} is free. Of the allocated memory {_size(in_use)} is allocated by PyTorch. "
-        "This GPU is simulated: it has the host's memory, and no more."
+        f"{simulated().title} out of memory. Tried to allocate {_size(n_bytes)}. GPU {device} has a total capacity of "
+        f"{_size(total)} of which {_size(total - in_use)} is free. Of the allocated memory {_size(in_use)} is "
+        "allocated by PyTorch. This GPU is simulated: it has the host's memory, and no more."
     )
 
 
@@ -78,10 +80,10 @@ def cuda_error(text: str) -> RuntimeError:
     Source:
         torch.AcceleratorError, a RuntimeError, since torch 2.8; c10/cuda/CUDAException.cpp.
     """
-    kind = getattr(torch, "AcceleratorError", RuntimeError)
-    message = f"CUDA error: {text}"
+    error_class = getattr(torch, "AcceleratorError", RuntimeError)
+    message = f"{simulated().title} error: {text}"
     try:
-        error = kind(message)
+        error = error_class(message)
     except TypeError:
         error = RuntimeError(message)
     assert isinstance(error, RuntimeError)

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from syncheck.hb.ids import EventId, LookedUp, NamedKind, ObjectKind, WaitCall
+from syncheck.sim.device_kind import gpu, simulated
 from syncheck.sim.errors import NotSimulatedError, cuda_error
 from syncheck.sim.gpu_trace import event_handle
 from syncheck.sim.runtime import ProgramObject, StreamObject, active
@@ -54,7 +55,7 @@ class SimulatedEvent(ProgramObject):
     @property
     def device(self) -> torch.device | None:
         """The device on which it was recorded first; None before."""
-        return None if self._device is None else torch.device("cuda", self._device)
+        return None if self._device is None else gpu(self._device)
 
     @property
     def event_id(self) -> int:
@@ -63,6 +64,11 @@ class SimulatedEvent(ProgramObject):
 
     @property
     def cuda_event(self) -> int:
+        """The handle; 0 before the first record."""
+        return self.event_id
+
+    @property
+    def sycl_event(self) -> int:
         """The handle; 0 before the first record."""
         return self.event_id
 
@@ -142,9 +148,9 @@ class SimulatedEvent(ProgramObject):
 
     def __repr__(self) -> str:
         return (
-            "<torch.cuda.Event uninitialized>"
+            f"<torch.{simulated().name}.Event uninitialized>"
             if self._recorded_at is None
-            else f"<torch.cuda.Event {self.event_id:#x}>"
+            else f"<torch.{simulated().name}.Event {self.event_id:#x}>"
         )
 
 

@@ -8,6 +8,7 @@ import torch
 
 from syncheck.instrument.methods import replace_method
 from syncheck.instrument.patching import Patches
+from syncheck.sim.device_kind import is_on_gpu
 from syncheck.sim.errors import NotSimulatedError
 from syncheck.sim.launches import Launches
 from syncheck.sim.runtime import Runtime
@@ -45,7 +46,7 @@ class HostReads:
             self._runtime.name_findings()
 
     def _numpy(self, original: Any, tensor: torch.Tensor, *, force: bool = False) -> Any:
-        if tensor.is_cuda:
+        if is_on_gpu(tensor):
             if force:
                 return tensor.detach().cpu().resolve_conj().resolve_neg().numpy()
             raise TypeError(
@@ -57,19 +58,19 @@ class HostReads:
         return result
 
     def _reduce(self, original: Any, tensor: torch.Tensor, protocol: Any) -> Any:
-        if not tensor.is_cuda and tensor.layout is torch.strided:
+        if not is_on_gpu(tensor) and tensor.layout is torch.strided:
             self._launches.host_read("pickling", tensor)
         return original(tensor, protocol)
 
     def _tolist(self, original: Any, tensor: torch.Tensor) -> Any:
-        if tensor.is_cuda:
+        if is_on_gpu(tensor):
             tensor = tensor.detach().cpu()
         else:
             self._launches.host_read("Tensor.tolist()", tensor)
         return original(tensor)
 
     def _repr(self, original: Any, tensor: torch.Tensor, **kwargs: Any) -> Any:
-        if tensor.is_cuda and not tensor.is_sparse:
+        if is_on_gpu(tensor) and not tensor.is_sparse:
             tensor.detach().cpu()  # printing copies to the host
         elif tensor.device.type == "cpu":
             self._launches.host_read("printing", tensor)
@@ -80,7 +81,7 @@ class HostReads:
         return original(tensor)
 
     def _dlpack(self, original: Any, tensor: torch.Tensor, **kwargs: Any) -> Any:
-        if tensor.is_cuda:
+        if is_on_gpu(tensor):
             raise NotSimulatedError("DLPack export of a GPU tensor", "its memory is the CPU's")
         self._escape(tensor, "Tensor.__dlpack__()")
         return original(tensor, **kwargs)

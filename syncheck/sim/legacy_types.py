@@ -6,6 +6,8 @@ import torch
 
 from syncheck.instrument.methods import replace_method
 from syncheck.instrument.patching import Patches
+from syncheck.sim.device_kind import gpu, is_on_gpu, module, simulated
+from syncheck.sim.runtime import active
 
 _NAMES = {
     "FloatTensor": torch.float32,
@@ -29,7 +31,7 @@ class _OldType(type):
     original: Any
 
     def __instancecheck__(cls, value: object) -> bool:
-        return isinstance(value, torch.Tensor) and value.dtype == cls.dtype and value.is_cuda == cls.is_cuda
+        return isinstance(value, torch.Tensor) and value.dtype == cls.dtype and is_on_gpu(value) == cls.is_cuda
 
     def __call__(cls, *args: Any, **kwargs: Any) -> torch.Tensor:
         if not cls.is_cuda:
@@ -37,8 +39,7 @@ class _OldType(type):
         device = kwargs.pop("device", None)
         with torch.device("cpu"):
             made: torch.Tensor = cls.original(*args, **kwargs)
-        index = torch.cuda._utils._get_device_index(device, optional=True)
-        return made.to(torch.device("cuda", index))
+        return made.to(gpu(active().index_of(device)))
 
 
 class LegacyTypes:
@@ -51,18 +52,18 @@ class LegacyTypes:
         """Replace everything."""
         for name, dtype in _NAMES.items():
             original = getattr(torch, name)
-            for module, is_cuda in ((torch, False), (torch.cuda, True)):
-                members = {"dtype": dtype, "is_cuda": is_cuda, "original": original, "__module__": module.__name__}
-                self._patches.set(module, name, _OldType(name, (), members))
+            for owner, is_cuda in ((torch, False), (module(), True)):
+                members = {"dtype": dtype, "is_cuda": is_cuda, "original": original, "__module__": owner.__name__}
+                self._patches.set(owner, name, _OldType(name, (), members))
         replace_method(self._patches, "type", lambda original: lambda t, *a, **k: _type(original, t, *a, **k))
         set_default = torch.set_default_tensor_type
 
         def set_default_tensor_type(t: Any) -> None:
             name = t if isinstance(t, str) else f"{t.__module__}.{t.__name__}"
             kind = getattr(torch, name.rpartition(".")[2])
-            if name.startswith("torch.cuda."):
+            if name.startswith(f"torch.{simulated().name}."):
                 torch.set_default_dtype(kind.dtype)
-                torch.set_default_device("cuda")
+                torch.set_default_device(gpu())
                 return
             torch.set_default_device(None)
             set_default(getattr(kind, "original", kind))
@@ -74,14 +75,14 @@ def _type(original: Any, tensor: torch.Tensor, dtype: Any = None, non_blocking: 
     """`Tensor.type`: the name of the old type, or a conversion to one."""
     if dtype is None:
         name = original(tensor)
-        return name.replace("torch.", "torch.cuda.", 1) if tensor.is_cuda else name
+        return name.replace("torch.", f"torch.{simulated().name}.", 1) if is_on_gpu(tensor) else name
     if isinstance(dtype, torch.dtype):
         return tensor.to(dtype, non_blocking=non_blocking, **kwargs)
     name = dtype if isinstance(dtype, str) else f"{dtype.__module__}.{dtype.__name__}"
-    plain = name.replace("torch.cuda.", "torch.", 1)
+    plain = name.replace(f"torch.{simulated().name}.", "torch.", 1)
     kind = getattr(getattr(torch, plain.rpartition(".")[2], None), "dtype", None)
     if not isinstance(kind, torch.dtype):
         return original(tensor, dtype, **kwargs)  # raises torch's own error
-    is_there = tensor.is_cuda == (plain != name)  # a type names no index: a tensor of any GPU stays where it is
-    moved = tensor if is_there else tensor.cuda(non_blocking=non_blocking) if plain != name else tensor.cpu()
+    is_there = is_on_gpu(tensor) == (plain != name)  # a type names no index: a tensor of any GPU stays where it is
+    moved = tensor if is_there else tensor.to(gpu(), non_blocking=non_blocking) if plain != name else tensor.cpu()
     return moved.to(kind)

@@ -11,6 +11,7 @@ from syncheck.instrument.collectives import install_calls, joined
 from syncheck.instrument.patching import Patches
 from syncheck.ranks import watchdog
 from syncheck.semantics.collectives import makes_host_wait
+from syncheck.sim.device_kind import simulated
 from syncheck.sim.distributed import Distributed
 
 
@@ -93,7 +94,7 @@ def _install_groups(distributed: Distributed, c10d: Any, patches: Patches) -> No
     def get_backend(group: Any = None) -> Any:
         found = group if group is not None else c10d.GroupMember.WORLD
         is_nccl = getattr(found, "group_name", None) in distributed.nccl_groups
-        return c10d.Backend("nccl") if is_nccl else original_backend(group)
+        return c10d.Backend(simulated().communication) if is_nccl else original_backend(group)
 
     patches.everywhere({original_init: init_process_group, original_new: new_group, original_backend: get_backend})
     patches.everywhere({c10d.is_nccl_available: lambda: True})
@@ -105,14 +106,14 @@ def _object_device(get_backend: Callable[[Any], Any], original: Callable[[Any], 
     """Return the function that says where the tensors of object collectives are: NCCL has them on the GPU."""
 
     def object_device(group: Any = None) -> str:
-        return "cuda" if str(get_backend(group)) == "nccl" else str(original(group))
+        return simulated().name if str(get_backend(group)) == simulated().communication else str(original(group))
 
     return object_device
 
 
 def _is_nccl(backend: Any) -> bool:
     """Return whether a backend is NCCL, alone or for one kind of device; it is the default where there are GPUs."""
-    return backend is None or "nccl" in str(backend).lower()
+    return backend is None or simulated().communication in str(backend).lower()
 
 
 def _for_gloo(kwargs: dict[str, Any]) -> dict[str, Any]:

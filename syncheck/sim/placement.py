@@ -11,6 +11,7 @@ from syncheck.instrument.torch_internals import C, current_node, storage_key
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.semantics.operators import INDEXING, TAKE_ANY_DEVICE, TAKE_HOST_TENSORS
 from syncheck.sim.autograd import Backward
+from syncheck.sim.device_kind import gpu, is_gpu
 from syncheck.sim.errors import misplaced_index, mixed_devices
 from syncheck.sim.launches import TensorArguments
 from syncheck.sim.runtime import Runtime
@@ -39,7 +40,7 @@ class Placement:
         pinned = bool(kwargs.get("pin_memory"))
         if wanted is not None or "pin_memory" in kwargs:
             kwargs = {k: v for k, v in kwargs.items() if k != "pin_memory"}
-            if wanted is not None and wanted.type == "cuda":
+            if wanted is not None and is_gpu(wanted):
                 kwargs["device"] = CPU
                 return self._runtime.index_of(wanted), False, kwargs
         return device, pinned, kwargs
@@ -133,8 +134,8 @@ class Placement:
         devices = [self._memory.device(t) for t, _ in tensors if self._decides(t)]
         other = next(device for device in devices if device != found)
         if plan.base in INDEXING:
-            return misplaced_index(f"cuda:{found}")
-        return mixed_devices(f"cuda:{found}", "cpu" if other == HOST_DEVICE else f"cuda:{other}")
+            return misplaced_index(str(gpu(found)))
+        return mixed_devices(str(gpu(found)), "cpu" if other == HOST_DEVICE else str(gpu(other)))
 
 
 def _is_sized(tensor: torch.Tensor) -> bool:

@@ -6,6 +6,7 @@ from functools import cache
 from syncheck.instrument.children import install_children
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import current_dispatch_modes, pop_dispatch_mode
+from syncheck.sim.device_kind import simulated
 from syncheck.sim.mode import SimulatorMode
 from syncheck.sim.runtime import Runtime
 from syncheck.sim.spawn_payload import SpawnPayload
@@ -21,7 +22,7 @@ def install_processes(runtime: Runtime, patches: Patches) -> None:
     def incomplete(reason: str) -> None:
         runtime.gpus.monitor.incomplete(reason)  # the one of now: that of a forked child ignores it
 
-    install_children(patches, incomplete, lambda: SpawnPayload(len(runtime.gpus.devices)))
+    install_children(patches, incomplete, lambda: SpawnPayload(len(runtime.gpus.devices), simulated().name))
 
 
 @cache

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from syncheck.instrument.torch_internals import generator_address as address_of
+from syncheck.sim.device_kind import gpu, is_on_gpu
 from syncheck.sim.runtime import active
 
 RawGenerator = torch.Generator  # as it is before a run replaces it
@@ -51,7 +52,7 @@ class DeviceGenerator(RawGenerator):
     @property
     def device(self) -> torch.device:  # type: ignore[override]  # read-only in C as well
         """The virtual device."""
-        return torch.device("cuda", self.device_index)
+        return gpu(self.device_index)
 
     def manual_seed(self, seed: int) -> "DeviceGenerator":
         """Begin the numbers of a seed."""
@@ -87,7 +88,7 @@ class DeviceGenerator(RawGenerator):
 
     def set_state(self, new_state: torch.Tensor) -> "DeviceGenerator":
         """Take over seed and offset; a seed alone begins its numbers."""
-        if new_state.is_cuda or new_state.dtype != torch.uint8:
+        if is_on_gpu(new_state) or new_state.dtype != torch.uint8:
             raise TypeError("RNG state must be a torch.ByteTensor")
         data = bytes(new_state.tolist())
         if len(data) not in {_SEED.size, _STATE.size}:

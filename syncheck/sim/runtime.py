@@ -17,6 +17,7 @@ from syncheck.instrument.torch_internals import DisableTorchFunction, disable_di
 from syncheck.sanitizer.monitor import Monitor
 from syncheck.sanitizer.race_context import UNSEEN_WRITE
 from syncheck.semantics.copies import HOST_DEVICE
+from syncheck.sim.device_kind import gpu, is_gpu, simulated
 from syncheck.sim.errors import cuda_error
 from syncheck.sim.gpu_trace import GpuTrace
 from syncheck.sim.guarded_monitor import GuardedMonitor
@@ -126,7 +127,7 @@ class Runtime:
         after_finding: Callable[[], None],
     ) -> None:
         self.gpus = VirtualGpus(n_devices, monitor, sites)
-        self.torch_devices = [torch.device("cuda", index) for index in range(n_devices)]
+        self.torch_devices = [gpu(index) for index in range(n_devices)]
         self.gpu_trace = GpuTrace(self.gpus)
         self.memory = Memory(self.gpus, self.gpu_trace)
         self.note = note
@@ -197,9 +198,10 @@ class Runtime:
             torch/cuda/__init__.py, `_lazy_init`.
         """
         if self.is_forked:
+            title = simulated().title
             raise RuntimeError(
-                "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the "
-                "'spawn' start method"
+                f"Cannot re-initialize {title} in forked subprocess. To use {title} with multiprocessing, "
+                "you must use the 'spawn' start method"
             )
 
     # -- devices
@@ -310,7 +312,7 @@ class Runtime:
         self.enter()
         index = self.index_of(device)
         self.verify_all_unmodified()
-        self.refuse_any_capture("torch.cuda.synchronize()")
+        self.refuse_any_capture(f"torch.{simulated().name}.synchronize()")
         self.gpus.monitor.sync_device(index, self.gpus.site())
 
     def refuse_in_capture(self, call: str) -> None:
@@ -360,7 +362,7 @@ def explicit_index(device: Any) -> int | None:
         return int(device)
     if isinstance(device, torch.device | str):
         found = torch.device(device)
-        if found.type != "cuda":
-            raise ValueError(f"Expected a cuda device, but got: {found}")
+        if not is_gpu(found):
+            raise ValueError(f"Expected a {simulated().name} device, but got: {found}")
         return found.index
     return getattr(device, "index", None) if hasattr(device, "index") else getattr(device, "idx", None)

@@ -9,6 +9,7 @@ from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import storage_key
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim.copies import Copies
+from syncheck.sim.device_kind import gpu, is_gpu, simulated
 from syncheck.sim.errors import refuse
 from syncheck.sim.runtime import Runtime
 
@@ -29,17 +30,17 @@ class StorageShim:
         """Replace everything."""
         members: dict[str, Any] = {
             "device": property(self.device),
-            "is_cuda": property(lambda s: self.device(s).type == "cuda"),
-            "get_device": lambda s: self.device(s).index if self.device(s).type == "cuda" else -1,
+            f"is_{simulated().name}": property(lambda s: is_gpu(self.device(s))),
+            "get_device": lambda s: self.device(s).index if is_gpu(self.device(s)) else -1,
             "to": lambda s, *, device, non_blocking=False: self._to(s, device, non_blocking=non_blocking),
-            "cuda": lambda s, device=None, non_blocking=False: self.move(
+            simulated().name: lambda s, device=None, non_blocking=False: self.move(
                 s, self._runtime.index_of(device), non_blocking=non_blocking
             ),
             "cpu": lambda s: self.move(s, HOST_DEVICE),
             "clone": _function(self.clone),
             "__deepcopy__": _function(self._deepcopy),
-            "is_pinned": lambda s, device="cuda": self._is_pinned(s),
-            "pin_memory": lambda s, device="cuda": self._pin(s),
+            "is_pinned": lambda s, device=None: self._is_pinned(s),
+            "pin_memory": lambda s, device=None: self._pin(s),
             "_share_cuda_": refuse("sharing a GPU tensor between processes"),
             "_new_shared_cuda": refuse("sharing a GPU tensor between processes"),
             "__new__": staticmethod(self._new(_Storage.__new__)),
@@ -62,7 +63,7 @@ class StorageShim:
         """Return a storage's device: the virtual one, or what torch says."""
         tag = self._memory.of_storage(storage)
         if tag is not None and tag.device != HOST_DEVICE:
-            return torch.device("cuda", tag.device)
+            return gpu(tag.device)
         return self._raw_device.__get__(storage)
 
     def _new(self, original: Any) -> Any:
@@ -70,7 +71,7 @@ class StorageShim:
 
         def new(cls: Any, *args: Any, device: Any = None, **kwargs: Any) -> Any:
             wanted = None if device is None else torch.device(device)
-            if wanted is None or wanted.type != "cuda":
+            if wanted is None or not is_gpu(wanted):
                 return original(cls, *args, **kwargs, **({} if device is None else {"device": device}))
             made = original(cls, *args, **kwargs)
             self._memory.tag(made, self._runtime.index_of(wanted), self._runtime.gpus.site())
@@ -86,7 +87,7 @@ class StorageShim:
     def move(self, storage: Any, target: int, *, non_blocking: bool = False) -> Any:
         """Return a copy of a storage on another device; itself if it is there."""
         found = self.device(storage)
-        if (found.index if found.type == "cuda" else HOST_DEVICE) == target:
+        if (found.index if is_gpu(found) else HOST_DEVICE) == target:
             return storage
         moved = self._copies.transfer(self._tensor(storage), target, non_blocking=non_blocking)
         return moved.untyped_storage()

@@ -5,11 +5,10 @@ from typing import Any
 import torch
 
 from syncheck.hb.ids import LookedUp, NamedKind, ObjectKind, SiteId, StreamId, WaitCall
+from syncheck.sim.device_kind import CUDA, gpu, simulated
 from syncheck.sim.events import CudaEvent, SimulatedEvent
 from syncheck.sim.runtime import ProgramObject, Runtime, active
 from syncheck.sim.virtual_gpus import GREATEST_PRIORITY
-
-_CUDA_TYPE = 1  # c10::DeviceType::CUDA
 
 
 class SimulatedStream(ProgramObject):
@@ -33,7 +32,9 @@ class SimulatedStream(ProgramObject):
             return cls.of(runtime, stream)
         index = runtime.index_of(device)
         if priority > 0:
-            raise RuntimeError(f"Expected cuda stream priority to be less than or equal to 0, got {priority}")
+            if simulated() is CUDA:
+                raise RuntimeError(f"Expected cuda stream priority to be less than or equal to 0, got {priority}")
+            priority = 0  # torch/xpu/streams.py: the nearest valid one
         site = runtime.gpus.site()
         stream = runtime.gpus.new_stream(index, site, priority)
         self = cls.of(runtime, stream)
@@ -69,7 +70,7 @@ class SimulatedStream(ProgramObject):
     @property
     def device(self) -> torch.device:
         """The stream's device."""
-        return torch.device("cuda", self.device_index)
+        return gpu(self.device_index)
 
     @property
     def device_index(self) -> int:
@@ -78,8 +79,8 @@ class SimulatedStream(ProgramObject):
 
     @property
     def device_type(self) -> int:
-        """The number of the device type CUDA."""
-        return _CUDA_TYPE
+        """The number of the device type."""
+        return simulated().number
 
     @property
     def stream_id(self) -> int:
@@ -93,6 +94,11 @@ class SimulatedStream(ProgramObject):
 
     @property
     def cuda_stream(self) -> int:
+        """The handle."""
+        return self.stream_id
+
+    @property
+    def sycl_queue(self) -> int:
         """The handle."""
         return self.stream_id
 
@@ -174,7 +180,7 @@ class SimulatedStream(ProgramObject):
         raise TypeError(f"cannot pickle '{type(self).__name__}' object")
 
     def __repr__(self) -> str:
-        return f"<torch.cuda.Stream device={self.device} cuda_stream={self.stream_id:#x}>"
+        return f"<torch.{simulated().name}.Stream device={self.device} {simulated().handle}={self.stream_id:#x}>"
 
 
 class CudaStream(SimulatedStream):

@@ -11,6 +11,7 @@ from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import C, functorch, nn_module, sparse_parts
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim.copies import Copies
+from syncheck.sim.device_kind import gpu, is_gpu, simulated
 from syncheck.sim.placement import raw_device
 from syncheck.sim.runtime import Runtime
 
@@ -111,14 +112,14 @@ class TensorShim:
     def _install_properties(self) -> None:
         patches, device = self._patches, self.device
         patches.set(torch.Tensor, "device", property(device))
-        patches.set(torch.Tensor, "is_cuda", property(lambda t: device(t).type == "cuda"))
+        patches.set(torch.Tensor, f"is_{simulated().name}", property(lambda t: is_gpu(device(t))))
         patches.set(torch.Tensor, "is_cpu", property(lambda t: device(t).type == "cpu"))
 
         make = torch.Tensor._make_wrapper_subclass  # what tensors that hold others are made by
 
         def make_wrapper(*args: Any, **kwargs: Any) -> Any:
             wanted = torch.device(kwargs.get("device") or "cpu")
-            if wanted.type != "cuda":
+            if not is_gpu(wanted):
                 return make(*args, **kwargs)
             made = make(*args, **{**kwargs, "device": "cpu"})  # there is no other
             made.__dict__[_WRAPPED] = self.runtime.torch_devices[self.runtime.index_of(wanted)]
@@ -128,7 +129,7 @@ class TensorShim:
 
         def get_device(input: torch.Tensor) -> int:  # noqa: A002  torch's name
             found = device(input)
-            return found.index if found.type == "cuda" else self._raw_index(input)
+            return found.index if is_gpu(found) else self._raw_index(input)
 
         grad: Any = C.TensorBase.grad
 
@@ -172,7 +173,7 @@ class TensorShim:
     def _install_moves(self) -> None:
         copies, index_of = self.copies, self.runtime.index_of
 
-        def cuda(
+        def move_here(
             tensor: torch.Tensor, device: Any = None, non_blocking: Any = None, memory_format: Any = None
         ) -> torch.Tensor:
             kwargs = {} if memory_format is None else {"memory_format": memory_format}
@@ -184,7 +185,7 @@ class TensorShim:
 
         replacements: dict[str, Callable[[Any], Any]] = {
             "to": lambda original: lambda tensor, *args, **kwargs: self.to(original, tensor, args, kwargs),
-            "cuda": lambda _: cuda,
+            simulated().name: lambda _: move_here,
             "cpu": lambda _: cpu,
             "type_as": lambda _: lambda tensor, other: tensor.to(other.device, other.dtype),
             "pin_memory": lambda _: lambda tensor, device=None: self.pin(tensor),
@@ -215,7 +216,7 @@ class TensorShim:
     def to(self, original: Any, tensor: torch.Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """`Tensor.to` in all its forms."""
         device, options = _parse_to(args, kwargs)
-        if raw_device(tensor).type != "cpu" or (device is not None and device.type not in {"cpu", "cuda"}):
+        if raw_device(tensor).type != "cpu" or (device is not None and device.type not in {"cpu", simulated().name}):
             return self._to_other(original, tensor, device, options)
         here = self.memory.device(tensor)
         target = here if device is None else self._target(device)
@@ -226,7 +227,7 @@ class TensorShim:
 
     def _to_other(self, original: Any, tensor: torch.Tensor, device: Any, options: dict[str, Any]) -> Any:
         """Move from or to a device that is not simulated: "meta" is torch's own business."""
-        if device is None or device.type != "cuda":
+        if device is None or not is_gpu(device):
             wanted = {} if device is None else {"device": device}
             return original(tensor, **wanted, **options) if wanted or options else tensor
         return original(tensor, device="cpu", **options)  # raises, as torch does for "meta"
@@ -302,7 +303,7 @@ def as_device(device: Any) -> torch.device | None:
     """Return a device given as torch takes it; None for None."""
     if device is None:
         return None
-    return torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
+    return gpu(device) if isinstance(device, int) else torch.device(device)
 
 
 def _fits(tensor: torch.Tensor, memory_format: Any) -> bool:
@@ -322,9 +323,9 @@ def install_module_moves(patches: Patches) -> None:
 
     def parse_to(*args: Any, **kwargs: Any) -> Any:
         if args and isinstance(args[0], int) and not isinstance(args[0], bool):
-            args = (torch.device("cuda", args[0]), *args[1:])
+            args = (gpu(args[0]), *args[1:])
         if isinstance(kwargs.get("device"), int):
-            kwargs["device"] = torch.device("cuda", kwargs["device"])
+            kwargs["device"] = gpu(kwargs["device"])
         if args and isinstance(args[0], torch.Tensor):
             args = (args[0].device, args[0].dtype, *args[1:])
         other = kwargs.pop("tensor", kwargs.pop("other", None))

@@ -6,9 +6,11 @@ from syncheck.sim.backend import Simulator
 from syncheck.sim.null_monitor import NoSites, NullMonitor
 
 
-def simulate_unchecked(n_devices: int) -> None:
+def simulate_unchecked(n_devices: int, device_type: str = "cuda") -> None:
     """Let this process see virtual GPUs until it ends."""
-    simulator = Simulator(n_devices, NullMonitor(), NoSites(), lambda _: None, NewFindings(), lambda: None)
+    simulator = Simulator(
+        n_devices, NullMonitor(), NoSites(), lambda _: None, NewFindings(), lambda: None, device_type=device_type
+    )
     simulator.runtime.activate()
     simulator.install(Patches())
     simulator.new_mode().__enter__()  # type: ignore[no-untyped-call]  # torch leaves it untyped

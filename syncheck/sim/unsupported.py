@@ -14,11 +14,12 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import C
+from syncheck.sim.device_kind import is_gpu, is_on_gpu, simulated
 from syncheck.sim.errors import NotSimulatedError, refuse
 from syncheck.sim.tuning import WITHOUT_EFFECT, install_tuning
 
-_CUDA_ONLY = ("_cuda_", "_gds_")
-"""How the names of functions begin that only CUDA builds have."""
+_CUDA_ONLY = ("_cuda_", "_gds_", "_xpu_")
+"""How the names of functions begin that only builds for GPUs have."""
 EAGER = "torch.compile ran eagerly: the operators were checked, at eager speed"
 
 
@@ -73,7 +74,7 @@ def _install_one_hot(patches: Patches) -> None:
 
     @wraps(original)
     def one_hot(tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
-        if num_classes < 1 or not tensor.is_cuda or tensor.dtype != torch.int64:
+        if num_classes < 1 or not is_on_gpu(tensor) or tensor.dtype != torch.int64:
             return original(tensor, num_classes)
         hot = torch.zeros(*tensor.shape, num_classes, dtype=tensor.dtype, device=tensor.device)
         return hot.scatter_(-1, tensor.unsqueeze(-1), 1)
@@ -109,7 +110,7 @@ def _install_fake_gradients(patches: Patches) -> None:
     @wraps(export)
     def refuse_or_export(mod: Any, *args: Any, **kwargs: Any) -> Any:
         for parameter in mod.parameters():  # here, as the compiler would take the error for its own
-            if parameter.is_cuda and parameter.requires_grad:
+            if is_on_gpu(parameter) and parameter.requires_grad:
                 raise _unsupported_gradient()
         return export(mod, *args, **kwargs)
 
@@ -120,7 +121,7 @@ def _install_fake_gradients(patches: Patches) -> None:
 
 
 def _check_fake(tensor: FakeTensor, *, needs_gradient: bool) -> None:
-    if needs_gradient and tensor.fake_device.type == "cuda":
+    if needs_gradient and is_gpu(tensor.fake_device):
         raise _unsupported_gradient()
 
 
@@ -184,7 +185,7 @@ def _install_profiler(patches: Patches) -> None:
         self: Any, enabled: Any = 1, *, use_cuda: bool = False, use_device: Any = None, **kwargs: Any
     ) -> None:
         del use_cuda
-        old_original(self, enabled, use_device=None if use_device == "cuda" else use_device, **kwargs)
+        old_original(self, enabled, use_device=None if use_device == simulated().name else use_device, **kwargs)
 
     patches.set(old, "__init__", initialize_old)
     patches.set(torch.cuda.profiler, "start", lambda: None)

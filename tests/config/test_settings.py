@@ -36,6 +36,7 @@ SAMPLES = {
     "write_baseline": (None, True, True),
     "backend": ('"sim"', "sim", "sim"),
     "devices": ("4", "4", 4),
+    "device_type": ('"xpu"', "xpu", "xpu"),
     "fail_fast": ("true", True, True),
     "trace": (None, "run.trace", Path.cwd() / "run.trace"),
     "times": ("true", True, True),

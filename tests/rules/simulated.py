@@ -44,10 +44,11 @@ class Outcome:
 
 
 class Runner:
-    """Runs fixtures, each once, on a backend: "sim" or "cuda"."""
+    """Runs fixtures, each once, on a backend: "sim" or "cuda", with GPUs of "cuda" or, simulated, "xpu"."""
 
-    def __init__(self, backend: str) -> None:
+    def __init__(self, backend: str, device_type: str = "cuda") -> None:
         self._backend = backend
+        self._device_type = device_type
         self._outcomes: dict[Path, Outcome] = {}
         self._folder = tempfile.TemporaryDirectory(prefix="syncheck-fixtures-")
         paths = [str(_PACKAGE), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -72,7 +73,7 @@ class Runner:
         folder.mkdir()
         expected = markers.read(path)
         request = {"path": str(path), "devices": expected.devices, "ranks": expected.ranks, "folder": str(folder)}
-        request |= {"limit": limit, "backend": self._backend}
+        request |= {"limit": limit, "backend": self._backend, "device_type": self._device_type}
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(request) + "\n")

@@ -1,8 +1,9 @@
 """Run fixtures, each in a process of its own, forked from one that has imported torch.
 
 Reads requests from standard input, one JSON object a line: {"path", "devices", "ranks", "folder", "limit",
-"backend"}. Answers each with one JSON line on standard output: {"status", "timed_out"}. The folder is the program's
-working directory and receives `report.json`, `stdout` and `stderr`. `status` is the program's own, whatever was found.
+"backend", "device_type"}. Answers each with one JSON line on standard output: {"status", "timed_out"}. The folder is
+the program's working directory and receives `report.json`, `stdout` and `stderr`. `status` is the program's own,
+whatever was found.
 """
 
 import json
@@ -84,7 +85,12 @@ def _check(request: dict[str, Any]) -> int:
     if request["ranks"] > 1:
         _run_ranks(request)
         return 0  # how each of them ends depends on which is first
-    options = Options(backend=request["backend"], devices=request["devices"], output_format="json")
+    options = Options(
+        backend=request["backend"],
+        devices=request["devices"],
+        device_type=request["device_type"],
+        output_format="json",
+    )
 
     def deliver(report: Report) -> int:
         text = render(report.completed(), options, color=False)
@@ -96,7 +102,16 @@ def _check(request: dict[str, Any]) -> int:
 
 def _run_ranks(request: dict[str, Any]) -> None:
     command = [sys.executable, "-m", "syncheck", "run", "--backend", request["backend"]]
-    command += ["--devices", str(request["devices"]), "--nproc", str(request["ranks"]), "--hang-timeout", "5"]
+    command += [
+        "--device-type",
+        request["device_type"],
+        "--devices",
+        str(request["devices"]),
+        "--nproc",
+        str(request["ranks"]),
+        "--hang-timeout",
+        "5",
+    ]
     command += ["--output-format", "json", "--output", "report.json", request["path"]]
     subprocess.run(command, check=False)
 

@@ -74,6 +74,12 @@ def _current_device(evaluator: Evaluator, call: Call) -> Value:
     return Constant(evaluator.machine.device)
 
 
+@models("torch.cuda.current_accelerator")
+def _current_accelerator(evaluator: Evaluator, call: Call) -> Value:
+    del call
+    return Device(evaluator.machine.device)
+
+
 @models("torch.cuda.is_available")
 def _is_available(evaluator: Evaluator, call: Call) -> Value:
     del evaluator, call

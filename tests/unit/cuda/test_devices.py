@@ -76,3 +76,15 @@ def test_the_driver_says_which_streams_are_blocking(monkeypatch, flags, status, 
 
     monkeypatch.setattr(devices, "driver", lambda: SimpleNamespace(cuStreamGetFlags=get_flags))
     assert devices.is_blocking(7) is blocking
+
+
+def test_rocm_is_a_build_with_gpus(monkeypatch):
+    monkeypatch.setattr(torch.version, "cuda", None)
+    monkeypatch.setattr(torch.version, "hip", "6.4.1")
+    monkeypatch.setattr(devices, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert devices.describe() == "2 GPUs (ROCm 6.4.1)"
+    monkeypatch.setattr(devices, "is_available", lambda: False)
+    with pytest.raises(BackendError, match="finds no ROCm device") as error:
+        devices.describe()
+    assert "rocm-smi" in error.value.hint

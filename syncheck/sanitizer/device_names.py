@@ -1,0 +1,39 @@
+"""Findings in the terms of the program's own device type: `torch.xpu` and "xpu:0" where CUDA's would be."""
+
+import re
+from dataclasses import replace
+
+from syncheck.findings import Finding, Fix, Place
+
+CUDA = "cuda"
+WITH_DEFAULT_STREAM = frozenset({"cuda", "npu", "musa"})
+"""The device types in whose module of torch there is a `default_stream`.
+
+Source:
+    `torch/xpu/__init__.py`, `torch/accelerator/__init__.py`, `torch/mtia/__init__.py`: none.
+"""
+_NAME = re.compile(r"(?<=\btorch\.)cuda\b|\bcuda(?=:\d)")
+
+
+def in_terms_of(device_type: str, finding: Finding) -> Finding:
+    """Return a finding, which is worded for CUDA, in the terms of another device type."""
+    if device_type == CUDA:
+        return finding
+
+    def said(text: str) -> str:
+        return _NAME.sub(device_type, text)
+
+    def named(place: Place) -> Place:
+        return replace(place, message=said(place.message))
+
+    fix = finding.fix
+    if fix is not None:
+        fix = Fix(tuple(replace(edit, code=said(edit.code)) for edit in fix.edits), fix.applicability)
+    return replace(
+        finding,
+        message=said(finding.message),
+        help=said(finding.help),
+        place=named(finding.place),
+        related=tuple(map(named, finding.related)),
+        fix=fix,
+    )
