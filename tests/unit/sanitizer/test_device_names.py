@@ -1,0 +1,34 @@
+"""Findings in the terms of another device type than CUDA's."""
+
+import pytest
+
+from syncheck.findings import Applicability, Edit, EditKind, Finding, Fix, Frame, Place
+from syncheck.rules import unordered_read
+from syncheck.sanitizer.device_names import in_terms_of
+
+FRAME = Frame("train.py", 3)
+FINDING = Finding(
+    rule=unordered_read.RULE,
+    place=Place(FRAME),
+    message="the default stream of cuda:0 reads `cuda_x`",
+    help="add `torch.cuda.current_stream().wait_stream(side)`",
+    related=(Place(FRAME, "stream `side` (cuda:1) wrote it here"),),
+    fix=Fix(
+        (Edit(EditKind.INSERT_BEFORE, "train.py", 3, 1, "torch.cuda.synchronize()", ""),),
+        Applicability.SAFE,
+    ),
+)
+
+
+def test_a_finding_for_cuda_is_left_as_it_is():
+    assert in_terms_of("cuda", FINDING) is FINDING
+
+
+@pytest.mark.parametrize("name", ["xpu", "accelerator"])
+def test_all_texts_and_the_fix_are_in_its_terms(name):
+    found = in_terms_of(name, FINDING)
+    assert found.message == f"the default stream of {name}:0 reads `cuda_x`"
+    assert found.help == f"add `torch.{name}.current_stream().wait_stream(side)`"
+    assert found.related[0].message == f"stream `side` ({name}:1) wrote it here"
+    assert found.fix.edits[0].code == f"torch.{name}.synchronize()"
+    assert (found.rule, found.count, found.fix.applicability) == (FINDING.rule, FINDING.count, Applicability.SAFE)
