@@ -163,7 +163,7 @@ def _trace_switch() -> Any:
     for library in libraries:
         try:
             return ctypes.c_bool.in_dll(ctypes.CDLL(library), "_ZN3c104impl8GPUTrace9haveStateE")
-        except (ValueError, OSError):
+        except (ValueError, OSError, TypeError):  # TypeError: on Windows no library stands for the whole process
             continue
     return None
 

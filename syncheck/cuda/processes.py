@@ -1,6 +1,5 @@
 """Processes that the program starts: forked ones cannot use CUDA, and are left alone."""
 
-import os
 from functools import cache
 
 from syncheck.cuda.mode import WatchMode
@@ -8,6 +7,7 @@ from syncheck.cuda.reporter import Reporter
 from syncheck.instrument.children import install_children
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import current_dispatch_modes, pop_dispatch_mode
+from syncheck.system import processes
 
 _watching: list[Reporter] = []
 
@@ -28,7 +28,7 @@ def install_processes(reporter: Reporter, patches: Patches) -> None:
 @cache
 def _register() -> None:
     """Leave forked children alone from now on; a process cannot take that back."""
-    os.register_at_fork(after_in_child=_release_child)
+    processes.after_fork_in_child(_release_child)
 
 
 def _release_child() -> None:

@@ -26,6 +26,7 @@ from syncheck.system import files as disk
 
 NO_EXTENSIONS = Extensions((), (), "")
 _collector = Collector()
+_MOST_WORKERS = 61  # concurrent.futures allows no more on Windows
 _FEW = 16
 """Files that are not worth other processes."""
 
@@ -154,7 +155,7 @@ def lint(
 
 def _results(paths: list[str], digests: dict[str, str], extensions: Extensions) -> Iterator[tuple[str, Result]]:
     """Yield the result of each file, and note the digest of what was read."""
-    workers = os.cpu_count() or 1
+    workers = min(os.cpu_count() or 1, _MOST_WORKERS)
     heavy: list[str] = []
     for path in paths:
         try:

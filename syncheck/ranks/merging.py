@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import signal
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -13,6 +12,7 @@ from syncheck.findings import Finding, Report, Summary, merge_equal, named_ranks
 from syncheck.ranks.compare import Comparison
 from syncheck.ranks.reader import Part, paths, read
 from syncheck.ranks.writer import is_over, local_pid
+from syncheck.system import processes
 
 _CLAIM = "merged"
 
@@ -100,7 +100,7 @@ def end_all(folder: Path) -> None:
         pid = local_pid(path)
         if pid not in {0, os.getpid()} and not is_over(path):
             with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
+                processes.kill(pid)
 
 
 class _Merger:

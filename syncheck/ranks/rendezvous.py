@@ -26,6 +26,7 @@ from typing import Any
 from syncheck.findings import Report
 from syncheck.ranks import merging, watchdog, writer
 from syncheck.ranks.writer import Process
+from syncheck.system import processes
 
 PARTS = "SYNCHECK_PARTS"
 """Environment variable: the folder that a parent wants the parts of its children in."""
@@ -244,7 +245,7 @@ def begin(wanted: Path | None) -> Membership:
     """Find out whether this process is one of several."""
     global active  # noqa: PLW0603  a process has one
     active = Membership(wanted)
-    os.register_at_fork(after_in_child=_leave_to_parent)
+    processes.after_fork_in_child(_leave_to_parent)
     return active
 
 

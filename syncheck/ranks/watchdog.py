@@ -14,6 +14,7 @@ import faulthandler
 import os
 import select
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +25,7 @@ from syncheck import serialization
 from syncheck.findings import Place
 from syncheck.ranks import writer
 from syncheck.source.frames import frames_of_threads
+from syncheck.system import processes
 from syncheck.system.descriptors import Descriptor, moved_up
 
 MARK = "hang"
@@ -61,7 +63,8 @@ class Watch:
 
     def start(self) -> None:
         """Begin to look; signals are followed if this is the main thread."""
-        if threading.current_thread() is threading.main_thread():
+        # on Windows, a pipe cannot be waited for together with a time
+        if threading.current_thread() is threading.main_thread() and sys.platform != "win32":
             reading, writing = os.pipe()
             os.set_blocking(writing, False)
             self._signals, writing = Descriptor(reading), moved_up(writing)
@@ -169,7 +172,7 @@ def begin(timeout: float, place_of: Callable[[FrameType | None], Place], end: Ca
     if active is None:
         active = Watch(timeout, place_of, end)
         active.start()
-        os.register_at_fork(after_in_child=_leave_to_parent)
+        processes.after_fork_in_child(_leave_to_parent)
 
 
 def _leave_to_parent() -> None:

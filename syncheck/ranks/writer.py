@@ -22,6 +22,7 @@ from syncheck import serialization
 from syncheck.findings import Place, Report
 from syncheck.hb.ids import SiteId
 from syncheck.ranks.signature import Digest, Group, Signature
+from syncheck.system import processes
 from syncheck.system.descriptors import Descriptor
 from syncheck.version import __version__
 
@@ -205,7 +206,7 @@ def _host() -> str:
 def is_over(path: Path) -> bool:
     """Return whether the process of a part, given by its text file, has ended or is known to be gone."""
     pid = local_pid(path)
-    return path.with_suffix(".over").exists() or (pid > 0 and not _is_alive(pid))
+    return path.with_suffix(".over").exists() or (pid > 0 and not processes.is_alive(pid))
 
 
 def local_pid(path: Path) -> int:
@@ -213,20 +214,6 @@ def local_pid(path: Path) -> int:
     _, _, rest = path.stem.partition("-")
     host, _, pid = (rest.partition("-")[2] if path.stem.startswith("rank-") else rest).rpartition("-")
     return int(pid) if host == _host() and pid.isdecimal() else 0
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    try:  # one that has ended, and was not waited for, is still there
-        status = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return True
-    return status.rpartition(")")[2].split()[:1] != ["Z"]
 
 
 active: Recorder | None = None

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -23,7 +22,7 @@ from syncheck.run.trace.codec import TraceWriter
 from syncheck.sanitizer.collector import Checkpoint, OnFinding
 from syncheck.sanitizer.monitor import Monitor
 from syncheck.sanitizer.session import Session
-from syncheck.system import signals
+from syncheck.system import processes, signals
 from syncheck.system.descriptors import Reserve
 
 real_exit = os._exit
@@ -226,5 +225,4 @@ def end_by_interrupt() -> None:
     """End this process as python does after an unhandled KeyboardInterrupt: by the signal itself."""
     sys.stdout.flush()
     sys.stderr.flush()
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    os.kill(os.getpid(), signal.SIGINT)
+    processes.end_by_interrupt(real_exit)

@@ -1,6 +1,5 @@
 """Processes that the program starts: forked ones are left alone, spawned ones that are not checked see virtual GPUs."""
 
-import os
 from functools import cache
 
 from syncheck.instrument.children import install_children
@@ -10,6 +9,7 @@ from syncheck.sim.device_kind import simulated
 from syncheck.sim.mode import SimulatorMode
 from syncheck.sim.runtime import Runtime
 from syncheck.sim.spawn_payload import SpawnPayload
+from syncheck.system import processes
 
 _watching: list[Runtime] = []
 
@@ -28,7 +28,7 @@ def install_processes(runtime: Runtime, patches: Patches) -> None:
 @cache
 def _register() -> None:
     """Leave forked children alone from now on; a process cannot take that back."""
-    os.register_at_fork(after_in_child=_release_child)
+    processes.after_fork_in_child(_release_child)
 
 
 def _release_child() -> None:

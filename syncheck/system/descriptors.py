@@ -14,6 +14,7 @@ import sys
 
 _HIGHEST = 512
 _RESERVED = 8
+_AS_IT_IS = getattr(os, "O_BINARY", 0)  # Windows would change line ends
 _Identity = tuple[int, int]
 
 
@@ -54,7 +55,7 @@ class Descriptor:
         Raises:
             OSError: it cannot be opened.
         """
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | (os.O_TRUNC if truncate else 0)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | _AS_IT_IS | (os.O_TRUNC if truncate else 0)
         return cls(os.open(path, flags, 0o666), os.path.abspath(path))
 
     def fileno(self) -> int:
@@ -72,7 +73,7 @@ class Descriptor:
             return moved_up(os.dup(self._twin))
         if self._identity is None or not self.path:
             raise OSError(errno.EBADF, "the program has closed it")
-        number = os.open(self.path, os.O_WRONLY | os.O_APPEND)
+        number = os.open(self.path, os.O_WRONLY | os.O_APPEND | _AS_IT_IS)
         if _identity(number) != self._identity:
             os.close(number)
             raise OSError(errno.EBADF, "the program has closed it and put another file in its place")

@@ -8,6 +8,7 @@ import stat
 from pathlib import Path
 
 _WITHOUT_WAITING = getattr(os, "O_NONBLOCK", 0)  # to open a pipe waits for who writes to it
+_AS_IT_IS = getattr(os, "O_BINARY", 0)  # Windows would change line ends
 _NO_NEW_FILE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY}
 
 
@@ -17,7 +18,7 @@ def read(path: str | os.PathLike[str]) -> bytes:
     Raises:
         OSError: it cannot be read, or is no regular file: to read a pipe or a device may never end.
     """
-    descriptor = os.open(path, os.O_RDONLY | _WITHOUT_WAITING)
+    descriptor = os.open(path, os.O_RDONLY | _WITHOUT_WAITING | _AS_IT_IS)
     try:
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISDIR(mode):
@@ -60,7 +61,7 @@ def write(path: str | os.PathLike[str], data: bytes) -> None:
 def _replace(target: str, data: bytes, old: os.stat_result | None) -> None:
     """Write a file beside the old one, and let it take that one's place."""
     temporary = os.path.join(os.path.dirname(target), f".syncheck-{secrets.token_hex(8)}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)  # less the umask
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _AS_IT_IS, 0o666)  # less the umask
     try:
         with open(descriptor, "wb") as file:
             file.write(data)

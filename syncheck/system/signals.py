@@ -22,6 +22,8 @@ from functools import wraps
 from types import FrameType
 from typing import Any
 
+from syncheck.system import processes
+
 Handler = Callable[[int, FrameType | None], Any]
 
 _HOOKS = (
@@ -95,7 +97,7 @@ class _Waiting:
         _sleep(_PAUSE)
         while number in self._handlers:
             self._sent.add(number)
-            signal.pthread_kill(threading.main_thread().ident or 0, number)
+            processes.send_to_main_thread(number, threading.main_thread().ident or 0)
             _sleep(_PAUSE)
         self._senders.discard(number)
 
