@@ -9,8 +9,8 @@ from pathlib import Path
 from syncheck.config.options import Options
 from syncheck.config.settings import Layer, options_for, options_in
 from syncheck.filters.policy import baseline_of, known_left_out, looking_at, truncate
-from syncheck.findings import NO_FILES, Report, counted
-from syncheck.lint import engine, files
+from syncheck.findings import NO_FILES, Finding, Report, counted
+from syncheck.lint import engine, files, places
 from syncheck.lint.cache import Cache
 from syncheck.lint.extensions import Extensions
 from syncheck.lint.fixes import changes
@@ -93,12 +93,22 @@ def lint(request: LintRequest) -> tuple[Report, changes.Changes]:
     report = truncate(report, options.max_findings)
     incomplete = (*report.incomplete, *changed.problems) if paths else (NO_FILES,)
     report = replace(report, incomplete=incomplete, is_unsafe_wanted=request.unsafe)
+    if not request.change and request.paths != ("-",):
+        changed.given_up = changes.hopeless(_by_file(outcome), options_of, unsafe=request.unsafe)
     return _accounted(report, request.change, changed), changed
+
+
+def _by_file(outcome: engine.Outcome) -> dict[str, tuple[Finding, ...]]:
+    """Return the findings of each file, with the paths that a report has."""
+    return {
+        path: tuple(places.under(finding, path, shown(path)) for finding in result.findings)
+        for path, result in outcome.results.items()
+    }
 
 
 def _accounted(report: Report, change: str, changed: changes.Changes) -> Report:
     """Return the report with what was changed."""
-    if change == "fix":
+    if change in {"", "fix"}:
         given_up = changed.given_up
         findings = tuple(f.with_example() if changes.spot_of(f) in given_up else f for f in report.findings)
         return replace(report, findings=findings, fixed=tuple(changed.fixed))

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -99,6 +99,8 @@ class Cuda:
         after_finding: called after new findings.
         timed_by: makes the events that measure operators; None if nothing is to be measured.
     """
+
+    must_see_all: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ import linecache
 import re
 import tokenize
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from syncheck.errors import ConfigError
 from syncheck.findings import Finding, Place
@@ -33,7 +33,8 @@ class Suppression:
         is_file: it is for the whole file.
         source: what finds that which it silences, "run" or "lint"; "" for both.
         problem: why it silences nothing; "" if it does.
-        is_used: it has silenced something.
+        names: what is in its brackets, with the codes that each stands for.
+        used: codes of what it has silenced.
     """
 
     line: int
@@ -42,7 +43,21 @@ class Suppression:
     is_file: bool = False
     source: str = ""
     problem: str = ""
-    is_used: bool = False
+    names: tuple[tuple[str, frozenset[str]], ...] = ()
+    used: set[str] = field(default_factory=set)
+
+    @property
+    def is_used(self) -> bool:
+        """Return whether it has silenced something."""
+        return bool(self.used)
+
+    def idle_names(self, codes: frozenset[str] | set[str]) -> list[str]:
+        """Return the names that have silenced nothing, in a comment that has; `codes`: those that could have been."""
+        return [name for name, own in self.names if self.used and own & codes and not own & self.used]
+
+    def idle(self, name: str) -> str:
+        """Return in words that one of its names silences nothing."""
+        return f"unused `{name}` in `{self.text}`"
 
     @property
     def is_for_run(self) -> bool:
@@ -92,12 +107,19 @@ def _suppression(match: re.Match[str], line: int) -> Suppression:
     if listed is not None and not listed.endswith("]"):
         problem = "its bracket is not closed"
     names = ["ALL"] if listed is None else [name.strip() for name in listed.strip("[]").split(",") if name.strip()]
+    by_name: tuple[tuple[str, frozenset[str]], ...] = ()
     try:
-        codes = catalogue.codes_of(names) | {name for name in names if catalogue.is_project_code(name)}
+        by_name = tuple((name, _codes_of(name)) for name in names)
+        codes = frozenset[str]().union(*(own for _, own in by_name))
     except ConfigError as error:
         problem = str(error)
     text = f"syncheck: {kind}" + (f"[{', '.join(names)}]" if listed is not None else "")
-    return Suppression(line, text, codes if not problem else frozenset(), kind == "ignore-file", source, problem)
+    codes, by_name = (frozenset(), ()) if problem else (codes, by_name)
+    return Suppression(line, text, codes, kind == "ignore-file", source, problem, by_name)
+
+
+def _codes_of(name: str) -> frozenset[str]:
+    return frozenset({name}) if catalogue.is_project_code(name) else catalogue.codes_of([name])
 
 
 def apply(
@@ -110,7 +132,7 @@ def apply(
         lines = (statements or {}).get(finding, (line, line))
         covering = [suppression for suppression in suppressions if suppression.covers(finding, lines)]
         for suppression in covering:
-            suppression.is_used = True
+            suppression.used.add(finding.rule.code)
         if not covering:
             kept.append(finding)
     return tuple(kept)

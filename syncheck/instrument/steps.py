@@ -1,7 +1,7 @@
 """Check a window of a long training job: from the end of one optimizer step to the end of a later one."""
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
@@ -80,3 +80,32 @@ class Window:
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.__exit__(None, None, None)
+
+
+class LateReport:
+    """Stands for a backend that must watch from the first line on: what it sees outside of a window is left out.
+
+    Attributes:
+        is_open: the window has begun, and what is found counts.
+
+    Args:
+        begin: called when the window begins: what was found so far does not count.
+        end: called when it ends: what is found later does not count.
+    """
+
+    def __init__(self, begin: Callable[[], None], end: Callable[[], None]) -> None:
+        self.is_open = False
+        self._begin = begin
+        self._end = end
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Let findings count from now on."""
+        self._begin()
+        self.is_open = True
+        yield
+
+    def finish(self) -> None:
+        """Let findings count no more."""
+        self._end()
+        self.is_open = False

@@ -59,9 +59,17 @@ def lint_source(path: str, text: files.Text) -> Result:
     kept = comments.apply(found, suppressions, _statements(source, found)) if suppressions else found
     if text.cells:
         kept = tuple(places.in_cells(finding, path, text.cells) for finding in kept)
-    unused = [comment for comment in suppressions if not comment.is_used]
-    codes = {rule.code for rule in all_rules()} if unused else set()
-    return Result(kept, tuple((c.line, str(c)) for c in unused if _is_for_lint(c, codes)), problem)
+    return Result(kept, tuple(_unused(suppressions)), problem)
+
+
+def _unused(suppressions: list[comments.Suppression]) -> Iterator[tuple[int, str]]:
+    """Yield the comments, and the names in others, that could silence what the linter finds, and silence nothing."""
+    codes = {rule.code for rule in all_rules()} if suppressions else set()
+    for comment in suppressions:
+        if not comment.is_used and _is_for_lint(comment, codes):
+            yield comment.line, str(comment)
+        for name in comment.idle_names(codes):
+            yield comment.line, comment.idle(name)
 
 
 def _found(source: SourceFile) -> tuple[tuple[Finding, ...], str]:

@@ -27,12 +27,18 @@ def list_fixed(report: Report) -> Iterator[str]:
 def count_fixes(report: Report) -> Iterator[str]:
     """Yield how many findings were repaired, and how many can be."""
     remaining = len(report.findings) + report.hidden
-    if report.fixed:
-        found = counted(len(report.fixed) + remaining, "finding")
-        yield f"Found {found} ({len(report.fixed):,} fixed, {remaining:,} remaining)"
-    safe = sum(map(report.is_fixable, report.findings))
-    more = sum(map(replace(report, is_unsafe_wanted=True).is_fixable, report.findings)) - safe
+    fixed, safe, more = numbers(report)
+    if fixed:
+        found = counted(fixed + remaining, "finding")
+        yield f"Found {found} ({fixed:,} fixed, {remaining:,} remaining)"
     if safe:
         yield f"{MARK} {safe:,} fixable with --fix" + (f", {more:,} more with --unsafe-fixes" if more else "")
     elif more:
         yield f"{more:,} fixable with --unsafe-fixes"
+
+
+def numbers(report: Report) -> tuple[int, int, int]:
+    """Return how many findings were repaired, how many `--fix` can repair, and how many more `--unsafe-fixes`."""
+    safe = sum(map(report.is_fixable, report.findings))
+    with_unsafe = sum(map(replace(report, is_unsafe_wanted=True).is_fixable, report.findings))
+    return len(report.fixed), safe, with_unsafe - safe

@@ -4,6 +4,7 @@ import json
 from dataclasses import asdict
 
 from syncheck.findings import Finding, Place, Report
+from syncheck.report.fixes import numbers
 from syncheck.serialization import of_fix, of_proof
 
 SCHEMA_VERSION = 1
@@ -26,6 +27,7 @@ def render_json(report: Report, *, version: str) -> str:
         "summary": asdict(report.summary),
         "hidden": report.hidden,
         "known": report.known,
+        "fixes": dict(zip(("fixed", "fixable", "fixable_unsafe"), numbers(report), strict=True)),
         "findings": [_finding(finding) for finding in report.findings],
     }
     return json.dumps(document, indent=2, ensure_ascii=True) + "\n"

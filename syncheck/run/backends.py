@@ -27,8 +27,6 @@ def choose(options: Options) -> tuple[str, MakeBackend]:
             raise BackendError("--witness and --schedule need simulated GPUs", "add --backend sim")
         cuda.check_sanitizer()
         return cuda.describe(), measuring(options.timed_operators) if options.wants_times else Cuda
-    if options.steps is not None:
-        raise BackendError("--steps needs real GPUs", "simulated ones are there from the first line on: leave it out")
     kind = "GPU" if is_cuda else options.device_type.upper()
     name = f"{options.devices} simulated {kind}{'s' if options.devices != 1 else ''}"
     schedule = Schedule.parse(options.schedule) if options.schedule else None

@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol
 
 from syncheck import paths
 from syncheck.config.options import Options
@@ -25,6 +25,9 @@ from syncheck.sanitizer.session import Session
 from syncheck.system import processes, signals
 from syncheck.system.descriptors import Reserve
 
+if TYPE_CHECKING:
+    from syncheck.instrument.steps import LateReport
+
 real_exit = os._exit
 
 
@@ -32,6 +35,8 @@ class Backend(Protocol):
     """What provides the GPUs and watches them."""
 
     is_checking: bool
+    must_see_all: ClassVar[bool]
+    """It has to watch from the first line of the program on: what it does not see made it does not know."""
 
     @property
     def lock(self) -> AbstractContextManager[Any]:
@@ -107,6 +112,9 @@ class Run:
                 raise BackendError(f"cannot write the trace {options.trace}: {error.strerror}") from error
         self._delivering = threading.RLock()
         self._reserve = Reserve()
+        self._late: LateReport | None = None  # where findings outside of the steps asked for are left out
+        self._since: Checkpoint | None = None
+        self._of_window: Report | None = None
         self._status: int | None = None  # of the report, once it has been delivered
         self._monitor: Monitor = self._trace or checked
         self.backend = make_backend(self._monitor, self.sites, self.session.note, findings, self._after_finding)
@@ -140,15 +148,29 @@ class Run:
         steps = self._options.steps
         if steps is None:
             return self.backend.watching()
-        from syncheck.instrument.steps import Window  # noqa: PLC0415  it needs torch
+        from syncheck.instrument.steps import LateReport, Window  # noqa: PLC0415  it needs torch
 
-        return Window(steps, self.backend, self.session).watching()
+        if not self.backend.must_see_all:
+            return Window(steps, self.backend, self.session).watching()
+        self._late = LateReport(self._begin_window, self._end_window)
+        return _both(self.backend.watching(), Window(steps, self._late, self.session).watching())
+
+    def _begin_window(self) -> None:
+        self.reset()
+        self._since = self.session.collector.checkpoint()
+
+    def _end_window(self) -> None:
+        self._of_window = self.report()
 
     def report(self, since: Checkpoint | None = None) -> Report:
         """Return the findings so far, or those since a mark."""
         with self.backend.lock:
             self.backend.flush_calls()
-            return self._policy.filter(self.session.report(self.sites, since))
+            if self._of_window is not None:
+                return self._of_window
+            if self._late is not None and not self._late.is_open:  # what was found so far does not count
+                self._since = self.session.collector.checkpoint()
+            return self._policy.filter(self.session.report(self.sites, self._since if since is None else since))
 
     def reset(self) -> None:
         """Take it that all work so far is complete: what comes is another program."""
@@ -200,12 +222,20 @@ class Run:
         return status
 
     def _after_finding(self) -> None:
+        if self._late is not None and not self._late.is_open:
+            return
         if self._options.fail_fast and self._policy.is_failing(self.report()):
             self.backend.is_checking = False
             sys.stdout.flush()
             status = self._deliver_report(0)
             sys.stderr.flush()
             real_exit(status or 1)  # of several ranks, another one may deliver
+
+
+@contextmanager
+def _both(outer: AbstractContextManager[None], inner: AbstractContextManager[None]) -> Iterator[None]:
+    with outer, inner:
+        yield
 
 
 _active: list[Run] = []

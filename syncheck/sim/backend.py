@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.autograd.graph
@@ -68,6 +68,8 @@ class Simulator:
         schedule: decides when operators run; None: as they are submitted.
         device_type: the kind of GPUs: those of `torch.cuda` or `torch.xpu`.
     """
+
+    must_see_all: ClassVar[bool] = True
 
     def __init__(
         self,

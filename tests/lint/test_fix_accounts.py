@@ -1,6 +1,7 @@
 """`syncheck lint` accounts for what it changes: what can be fixed, what was, and what it wrote."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,9 @@ from tests.lint.test_lint_command import lint as command
 
 TIMED = "import time\nt = time.time()\nz = x * 2\nprint(time.time() - t)\n"
 UNUSED = GOOD + "q = x + 1  # syncheck: ignore[SYN101] once needed\n"
+
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 
 @pytest.fixture
@@ -44,6 +48,37 @@ def test_only_unsafe_fixes(folder):
     text = shown(paths=("timed.py",))
     assert "[*] unsync" not in text
     assert "\n1 fixable with --unsafe-fixes\n" in text
+
+
+def test_json_has_the_same_numbers(folder):
+    def fixes(*given, **wanted):
+        return json.loads(shown(*given, **wanted, output_format="json"))["fixes"]
+
+    assert fixes() == {"fixed": 0, "fixable": 1, "fixable_unsafe": 1}
+    assert fixes("fix") == {"fixed": 1, "fixable": 0, "fixable_unsafe": 1}
+    assert fixes("fix", unsafe=True) == {"fixed": 1, "fixable": 0, "fixable_unsafe": 0}
+
+
+@pytest.mark.parametrize("unsafe", [False, True])
+def test_what_is_marked_is_what_is_fixed(unsafe):
+    rules = ("event-without-timing", "wrong-device-sync", "missing-record-stream", "unordered-write")
+    paths = tuple(str(FIXTURES / rule) for rule in rules)  # in each, a fix that cures nothing
+    marked, _ = lint(LintRequest(paths, unsafe=unsafe))
+    promised = [finding for finding in marked.findings if marked.is_fixable(finding)]
+    _, changed = lint(LintRequest(paths, change="diff", unsafe=unsafe))
+    made = {(f.place.frame.path, f.rule.code, f.message) for f in changed.fixed}
+    assert len(promised) > 5
+    assert {(f.place.frame.path, f.rule.code, f.message) for f in promised} <= made
+
+
+def test_a_name_that_silences_nothing_goes_and_the_others_stay(folder):
+    silenced = BAD.replace("y = x * 2", "y = x * 2  # syncheck: ignore[SYN101, SYN302] it is so")
+    (folder / "train.py").write_text(silenced)
+    before = shown(paths=("train.py",))
+    assert "unused `SYN302` in `syncheck: ignore[SYN101, SYN302]`" in before
+    assert "removed 1 comment from 1 file" in shown("remove", paths=("train.py",))
+    assert "# syncheck: ignore[SYN101] it is so\n" in (folder / "train.py").read_text()
+    assert "unused" not in shown(paths=("train.py",))
 
 
 def test_a_clean_report_counts_no_fixes(folder):

@@ -36,6 +36,7 @@ def test_empty_report_has_every_key():
         },
         "hidden": 0,
         "known": 0,
+        "fixes": {"fixed": 0, "fixable": 0, "fixable_unsafe": 0},
         "findings": [],
     }
 

@@ -1,11 +1,11 @@
 """Changes files: repairs them, adds comments that silence findings, or removes those that silence none."""
 
 import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from syncheck.config.options import Options
-from syncheck.findings import Finding
+from syncheck.findings import Applicability, Finding
 from syncheck.lint import files, places
 from syncheck.lint.fixes import documents
 from syncheck.lint.fixes.repair import repair, with_ignores
@@ -25,6 +25,7 @@ class Changes:
         diff: as a unified diff, where it was only to be shown.
         fixed: the findings that are repaired, or would be.
         given_up: those that are left although their fix was wanted.
+        hopeless: the same, where they were before anything was changed.
         n_comments: comments that were added or removed.
         n_files: files that were changed, or would be.
         problems: the files that could not be written, and why.
@@ -33,6 +34,7 @@ class Changes:
     diff: str = ""
     fixed: list[Finding] = field(default_factory=list)
     given_up: set[Spot] = field(default_factory=set)
+    hopeless: set[Spot] = field(default_factory=set)
     n_comments: int = 0
     n_files: int = 0
     problems: list[str] = field(default_factory=list)
@@ -45,6 +47,7 @@ class _Changed:
     text: str
     fixed: list[Finding] = field(default_factory=list)
     given_up: list[Finding] = field(default_factory=list)
+    hopeless: list[Finding] = field(default_factory=list)
     n_comments: int = 0
 
 
@@ -74,8 +77,33 @@ def change(paths: Iterable[str], kind: str, options_of: Callable[[str], Options]
         done.fixed += [places.under(finding, path, name) for finding in changed.fixed]
         left = (document.placed(finding, path, changed.text) for finding in changed.given_up)
         done.given_up |= {spot_of(places.under(finding, path, name)) for finding in left}
+        hopeless_ones = (document.placed(finding, path, document.text) for finding in changed.hopeless)
+        done.hopeless |= {spot_of(places.under(finding, path, name)) for finding in hopeless_ones}
         done.n_comments += changed.n_comments
     return done
+
+
+def hopeless(
+    found: Mapping[str, tuple[Finding, ...]], options_of: Callable[[str], Options], *, unsafe: bool
+) -> set[Spot]:
+    """Return where the findings are whose fix would be given up as it cures nothing: each file is tried.
+
+    Args:
+        found: what was found, by file.
+        options_of: the settings for a file.
+        unsafe: see `repair`.
+    """
+    spots: set[Spot] = set()
+    for allowed in {Applicability.SAFE}, {Applicability.UNSAFE}:
+        is_unsafe = unsafe or Applicability.UNSAFE in allowed
+        tried = [path for path, findings in found.items() if any(_is(finding, allowed) for finding in findings)]
+        given_up = change(tried, "diff", options_of, unsafe=is_unsafe).hopeless
+        spots |= {spot_of(f) for findings in found.values() for f in findings if _is(f, allowed)} & given_up
+    return spots
+
+
+def _is(finding: Finding, allowed: set[Applicability]) -> bool:
+    return finding.fix is not None and finding.fix.applicability in allowed
 
 
 def spot_of(finding: Finding) -> Spot:
@@ -93,7 +121,7 @@ def _changed(path: str, text: str, kind: str, codes: frozenset[str], *, unsafe: 
         return _Changed(rest, n_comments=number)
     repaired = repair(path, text, unsafe=unsafe, codes=codes)
     fixed = [finding for finding in repaired.findings if finding.rule.code in codes]
-    return _Changed(repaired.source, fixed, repaired.given_up)
+    return _Changed(repaired.source, fixed, repaired.given_up, repaired.hopeless)
 
 
 def _write(path: str, name: str, data: bytes, done: Changes) -> bool:

@@ -21,11 +21,13 @@ class Repaired:
     Attributes:
         findings: those that are gone, also those that went with another one.
         given_up: those that are left although their fix was wanted: it cures nothing.
+        hopeless: the same, as they were before anything was changed.
     """
 
     source: str
     findings: list[Finding] = field(default_factory=list)
     given_up: list[Finding] = field(default_factory=list)
+    hopeless: list[Finding] = field(default_factory=list)
 
 
 def repair(path: str, source: str, *, unsafe: bool, codes: frozenset[str]) -> Repaired:
@@ -66,7 +68,7 @@ class _Repair:
         self._is_wanted = is_wanted
         self._given_up: set[Key] = set()
         self._repaired = Repaired(source)
-        self._findings = lint_source(path, files.Text(source)).findings
+        self._findings = self._original = lint_source(path, files.Text(source)).findings
 
     def run(self) -> Repaired:
         """Repair the file."""
@@ -84,6 +86,7 @@ class _Repair:
             else:
                 most = len(tried) // 2
         self._repaired.given_up = [finding for finding in self._findings if key_of(finding) in self._given_up]
+        self._repaired.hopeless = [finding for finding in self._original if key_of(finding) in self._given_up]
         return self._repaired
 
     def _try(self, findings: list[Finding]) -> bool:

@@ -10,10 +10,11 @@ from syncheck.lint.engine import lint_source
 
 _COMMENT = re.compile(r"#\s*syncheck:\s*ignore[^#]*", re.IGNORECASE)
 """A comment with its reason, up to the next comment of the same line."""
+_LIST = re.compile(r"\[[^\]]*\]")
 
 
 def without_unused(path: str, source: str) -> tuple[str, int]:
-    """Return a file's text without the comments that silence nothing, and how many these were.
+    """Return a file's text without what silences nothing, and in how many comments that was.
 
     Comments that are damaged stay: what they are to silence is not known.
 
@@ -22,7 +23,7 @@ def without_unused(path: str, source: str) -> tuple[str, int]:
         source: the text, with its own line ends.
     """
     reported = set(lint_source(path, files.Text(source)).unused)
-    unused = {c.line for c in comments.read(source) if not c.problem and (c.line, str(c)) in reported}
+    unused = {line for line, _ in reported}
     if not unused:
         return source, 0
     lines, removed = files.lines_of(source), 0
@@ -40,15 +41,22 @@ def without_unused(path: str, source: str) -> tuple[str, int]:
 
 
 def _without(comment: str, line: int, reported: set[tuple[int, str]]) -> tuple[str, int]:
-    """Return a comment without its parts that are reported as unused, and how many these are."""
+    """Return a comment without what is reported as unused, and how many of its parts were changed."""
     removed = 0
 
     def replaced(match: re.Match[str]) -> str:
         nonlocal removed
         parts = comments.read(match[0])
-        if not parts or parts[0].problem or (line, str(parts[0])) not in reported:
+        if not parts or parts[0].problem:
+            return match[0]
+        comment = parts[0]
+        if (line, str(comment)) in reported:
+            removed += 1
+            return ""
+        left = [name for name, _ in comment.names if (line, comment.idle(name)) not in reported]
+        if len(left) == len(comment.names):
             return match[0]
         removed += 1
-        return ""
+        return _LIST.sub(f"[{', '.join(left)}]", match[0], count=1)
 
     return _COMMENT.sub(replaced, comment), removed
