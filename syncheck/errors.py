@@ -3,6 +3,9 @@
 import difflib
 from collections.abc import Iterable
 
+REINSTALL = "reinstall it: pip install --force-reinstall syncheck"
+"""What to do where a part of syncheck is missing."""
+
 
 class SyncheckError(Exception):
     """Something the user can put right.

@@ -1,5 +1,6 @@
 """The command line: its commands, and how it ends."""
 
+import io
 import os
 import sys
 import traceback
@@ -66,6 +67,8 @@ def common(
 
 def main() -> None:
     """Run the command line; the exit statuses are those of the README."""
+    if not sys.argv[1:] or {"-h", "--help"} & set(sys.argv[1:3]):
+        _allow_any_sign()
     try:
         sys.exit(cli(standalone_mode=False))
     except SyncheckError as error:
@@ -81,6 +84,13 @@ def main() -> None:
 
 _UsageError: Any = typer.BadParameter.__mro__[1]
 """What typer raises for a wrong command line; it exports no name for it."""
+
+
+def _allow_any_sign() -> None:
+    """Let help, which has signs of its own ("…"), be written in any encoding; no program is run after it."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _fail(message: str, hint: str, status: int) -> None:

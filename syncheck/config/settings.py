@@ -176,7 +176,9 @@ def _document(path: str) -> dict[str, Any]:
     try:
         return tomllib.loads(files.read(path).decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read {path}: {error}", "fix the TOML syntax error") from error
+        is_twice = "overwrite" in str(error)  # tomllib's word for a key that is there already
+        hint = "a key is there twice: remove one of the two" if is_twice else "fix the TOML syntax error"
+        raise ConfigError(f"cannot read {path}: {error}", hint) from error
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror or error}", "name a file that can be read") from error
 

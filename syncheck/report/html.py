@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from syncheck.errors import BackendError
+from syncheck.errors import REINSTALL, BackendError
 from syncheck.findings import Finding, Frame, Place
 from syncheck.overlap.timeline import Timeline
 from syncheck.overlap.verdicts import duration
@@ -20,7 +20,7 @@ def render(timeline: Timeline, title: str = "") -> str:
     """Return the page.
 
     Raises:
-        BackendError: jinja2 is not installed.
+        BackendError: jinja2 is not installed, or syncheck is, without its data files.
     """
     try:
         from jinja2 import Environment, StrictUndefined  # noqa: PLC0415  only pages need it
@@ -42,7 +42,10 @@ def render(timeline: Timeline, title: str = "") -> str:
 
 @cache
 def _part(name: str) -> str:
-    return (_FOLDER / name).read_text(encoding="utf-8")
+    try:
+        return (_FOLDER / name).read_text(encoding="utf-8")
+    except OSError as error:
+        raise BackendError(f"{_FOLDER / name} is missing: syncheck is installed without its data", REINSTALL) from error
 
 
 def _embedded(data: Any) -> str:

@@ -25,6 +25,8 @@ _WORD = re.compile(r"(?:`[^`]*`|\S)+")
 
 
 _WIDEST = 120
+_LEAST_ROOM = 30
+"""Cells of a line beside what it hangs from."""
 
 
 class Style(StrEnum):
@@ -102,9 +104,23 @@ def wrap(text: str, width: int) -> list[str]:
 def hang(lead: str, text: str, width: int) -> list[str]:
     """Return `text` wrapped to `width` cells, with `lead` before its first line and blanks before others."""
     pad = cell_len(lead)
-    room = max(width - pad, 30)
+    if width - pad < _LEAST_ROOM:
+        return _hang_narrow(lead, text, width)
+    room = width - pad
     lines = [part for line in text.splitlines() or [""] for part in wrap(visible(line).expandtabs(4), room)]
     return [((" " * pad if i else lead) + line).rstrip() for i, line in enumerate(lines)]
+
+
+def _hang_narrow(lead: str, text: str, width: int) -> list[str]:
+    """Return `text` behind `lead`, with two blanks more than that has before the other lines."""
+    own = lead[: len(lead) - len(lead.lstrip())]
+    room = width - len(own) - 2
+    lines = [
+        part
+        for number, line in enumerate(text.splitlines() or [""])
+        for part in wrap((visible(line).expandtabs(4) if number else lead.lstrip() + visible(line)), room)
+    ]
+    return [(own + ("  " if i else "") + line).rstrip() for i, line in enumerate(lines)]
 
 
 def cut(text: str, room: int) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from syncheck.errors import REINSTALL
 from syncheck.rules.model import Rule
 
 # In an installed package the examples are inside it, in a checkout beside it.
@@ -79,4 +80,6 @@ def markdown(rule: Rule, halves: frozenset[str]) -> str:
         rule.doc.strip(),
         *(f"## {e.kind.title()} example\n\n```python\n{e.source}```" for e in examples(rule)),
     ]
+    if not any(folder.is_dir() for folder in FOLDERS):
+        parts.append(f"The examples are missing: syncheck is installed without its data; {REINSTALL}.")
     return "\n\n".join(parts) + "\n"

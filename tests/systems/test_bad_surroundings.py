@@ -1,0 +1,131 @@
+"""Where syncheck runs may be poor: no terminal, a narrow one, no UTF-8, odd names, a package without its data."""
+
+import os
+import pty
+import shutil
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+RACE = """import torch
+
+side = torch.cuda.Stream()
+größe = torch.ones(1024, device="cuda")
+with torch.cuda.stream(side):
+    y = größe * 2
+"""
+ODD = "my folder/train: é `x`.py"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "my folder").mkdir()
+    (tmp_path / ODD).write_text(RACE, encoding="utf-8")
+    return tmp_path
+
+
+def run(*arguments, cwd, package=ROOT, **environment):
+    command = [sys.executable, "-m", "syncheck", *arguments]
+    everything = {**os.environ, "PYTHONPATH": str(package), **environment}
+    done = subprocess.run(command, cwd=cwd, capture_output=True, check=False, timeout=200, env=everything)
+    return done.returncode, (done.stdout + done.stderr).decode("utf-8", "replace")
+
+
+@pytest.mark.parametrize("command", [("lint",), ("run", "--backend", "sim")])
+def test_a_path_with_spaces_colons_and_accents(folder, command):
+    status, text = run(*command, ODD, cwd=folder)
+    assert status == 1
+    assert f"--> {ODD}:6:9" in text
+    assert "`größe`" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command", [("lint",), ("run", "--backend", "sim", "--html", "x.html"), ("lint", "--output-format", "sarif")]
+)
+def test_a_locale_without_utf8(folder, command):
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": "ascii"}
+    status, text = run(*command, ODD, cwd=folder, **ascii_only)
+    assert status == 1, text
+    assert "SYN101" in text
+    assert "Traceback" not in text
+
+
+@pytest.mark.parametrize(
+    "command", [("--help",), ("rules",), ("explain", "SYN101"), ("lint", "--help"), ("run", "-h"), ("config",)]
+)
+def test_other_commands_without_utf8(tmp_path, command):
+    status, text = run(*command, cwd=tmp_path, LC_ALL="C", PYTHONUTF8="0", PYTHONIOENCODING="ascii")
+    assert status == 0, text
+    text.encode("ascii")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">/dev/null <&-", "2>&-"])
+def test_without_standard_streams(folder, closed):
+    command = f"exec {sys.executable} -m syncheck lint '{ODD}' {closed}"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=folder, capture_output=True, check=False, timeout=100,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+
+
+def test_a_terminal_of_40_columns(folder):
+    import fcntl
+    import termios
+
+    outer, inner = pty.openpty()
+    fcntl.ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NO_COLOR": "1", "TERM": "dumb"}
+    environment.pop("COLUMNS", None)
+    (folder / "t.py").write_text(RACE, encoding="utf-8")
+    command = [sys.executable, "-m", "syncheck", "lint", "t.py"]
+    with subprocess.Popen(command, cwd=folder, stdin=inner, stdout=inner, stderr=inner, env=environment) as process:
+        os.close(inner)
+        shown = b""
+        while True:
+            try:
+                part = os.read(outer, 4096)
+            except OSError:  # the other end is closed
+                break
+            if not part:
+                break
+            shown += part
+    os.close(outer)
+    lines = shown.decode().splitlines()
+    assert process.returncode == 1
+    assert "\x1b" not in shown.decode()
+    prose = [line for line in lines if "`side.wait_stream" not in line]  # code that is to be pasted is not broken
+    assert [line for line in prose if len(line) > 40] == []
+
+
+def test_a_setting_that_is_there_twice(tmp_path):
+    (tmp_path / "pyproject.toml").write_text("[tool.syncheck]\ndevices = 2\ndevices = 3\n")
+    status, text = run("lint", cwd=tmp_path)
+    assert status == 2
+    assert "at line 3" in text
+    assert "a key is there twice: remove one of the two" in text
+
+
+@pytest.mark.slow
+def test_a_package_without_its_data(folder):
+    package = folder / "package"
+    shutil.copytree(ROOT / "syncheck", package / "syncheck", ignore=shutil.ignore_patterns("__pycache__"))
+    for path in (package / "syncheck").rglob("*"):
+        if path.is_file() and path.suffix != ".py":
+            path.unlink()
+    status, text = run("explain", "SYN101", cwd=folder, package=package)
+    assert status == 0
+    assert "Why it matters" in text
+    assert "reinstall it" in text
+    status, text = run("lint", ODD, cwd=folder, package=package)
+    assert status == 1
+    status, text = run("run", "--backend", "sim", "--html", "run.html", ODD, cwd=folder, package=package)
+    assert status == 1
+    words = " ".join(text.split())
+    assert "page.html is missing" in words
+    assert "reinstall it" in words
