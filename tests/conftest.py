@@ -1,9 +1,37 @@
 """What all tests share."""
 
+import re
+from collections.abc import Generator
+from importlib.util import find_spec
+
 import pytest
 
 from syncheck import paths
 from tests import network
+
+DEV = frozenset("hypothesis jsonschema junitparser lsprotocol mkdocs numpy pygls sarif_pydantic yaml".split())
+"""The modules of the group `dev` that tests import: without them, those tests are skipped."""
+_MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
+collect_ignore = [] if find_spec("hypothesis") else ["fuzz"]  # its conftest needs it
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Know the settings of plugins that are not installed."""
+    if find_spec("pytest_timeout") is None:
+        parser.addini("timeout", "pytest-timeout's")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Skip a file of tests that needs what only the group `dev` installs."""
+    report = yield
+    missing = _MISSING.search(str(report.longrepr)) if report.failed else None
+    if missing is not None and missing[1] in DEV:
+        report.outcome = "skipped"
+        report.longrepr = (str(collector.path), 0, f"Skipped: {missing[1]} is not installed")
+    return report
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

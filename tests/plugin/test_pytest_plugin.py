@@ -2,6 +2,7 @@
 
 import json
 import textwrap
+from importlib.util import find_spec
 from xml.etree import ElementTree
 
 import pytest
@@ -57,7 +58,7 @@ def suite(pytester):
 
     def run(source, *options, settings=""):
         (pytester.path / "test_suite.py").write_text(textwrap.dedent(RACE) + textwrap.dedent(source))
-        asyncio = "asyncio_default_fixture_loop_scope = function"
+        asyncio = "asyncio_default_fixture_loop_scope = function" if find_spec("pytest_asyncio") else ""
         (pytester.path / "pytest.ini").write_text(f"[pytest]\n{asyncio}\n{textwrap.dedent(settings)}")
         quiet = ("-q", "-p", "no:cacheprovider", "-p", "no:hypothesispytest")  # slow to import, and of no use here
         return warm.run("pytest", *quiet, "--syncheck-backend", "sim", *options, folder=pytester.path)
@@ -248,6 +249,7 @@ def test_the_summary_names_places_also_of_what_fails_nothing(suite):
 
 
 def test_it_works_with_asyncio(suite):
+    pytest.importorskip("pytest_asyncio")
     done = suite(
         """
         import asyncio
@@ -293,6 +295,7 @@ def test_it_works_with_tests_in_forked_processes(suite, pytester):
 
 
 def test_a_test_that_runs_again_is_checked_again(suite, pytester):
+    pytest.importorskip("pytest_rerunfailures")
     source = """
         attempts = []
 
