@@ -131,6 +131,10 @@ class Names:
     sites: Sites | None = None
     device_type: str = CUDA
 
+    def be_of_type(self, device_type: str) -> None:
+        """The GPUs are those of another module of torch than `torch.cuda`."""
+        self.device_type = device_type
+
     def keep(self, texts: Iterable[Text]) -> None:
         """Keep the names of the events in some texts when these are gone."""
         self.kept |= {

@@ -80,7 +80,7 @@ class Monitor(Protocol):
     the backend's `Sites`, `stream` 0 is the host.
     """
 
-    def device_type(self, name: str) -> None:
+    def device_type(self, device_type: str) -> None:
         """The GPUs are of another type than CUDA's: that of the module of torch with this name, such as "xpu"."""
 
     def stream(self, stream: StreamId, device: int, handle: int, site: SiteId, *, legacy: bool, blocking: bool) -> None:

@@ -71,6 +71,7 @@ class Session:
         is_run: bool = True,
     ) -> None:
         self.collector = Collector(selected, on_finding)
+        self.device_type = self.collector.names.be_of_type  # see `Monitor`
         self._backend = backend
         self._engine = engine = Engine()
         self.release, self.acquire, self.acquire_all = engine.release, engine.acquire, engine.acquire_all
@@ -120,10 +121,6 @@ class Session:
             self.collector.names.threads[known] = name
 
     # -- definitions
-
-    def device_type(self, name: str) -> None:
-        """See `Monitor`."""
-        self.collector.names.device_type = name
 
     def stream(self, stream: StreamId, device: int, handle: int, site: SiteId, *, legacy: bool, blocking: bool) -> None:
         """See `Monitor`."""
