@@ -17,6 +17,7 @@ from syncheck.sim.runtime import Runtime
 
 _WRAPPED = "_syncheck_device"
 """Where a tensor that holds others keeps the virtual device that it was made for."""
+_PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 
 
 class _DeviceCopy(torch.autograd.Function):
@@ -105,9 +106,18 @@ class TensorShim:
             return found
         index = self.memory.device(tensor)
         if index == HOST_DEVICE:
-            wrapped: torch.device = tensor.__dict__.get(_WRAPPED, found)
-            return wrapped
+            wrapped: torch.device | None = tensor.__dict__.get(_WRAPPED)
+            return self._device_of_part(tensor, found) if wrapped is None else wrapped
         return self.runtime.torch_devices[index]
+
+    def _device_of_part(self, tensor: torch.Tensor, raw: torch.device) -> torch.device:
+        """Return the device of the local tensor of a DTensor; of other tensors, what torch says.
+
+        Source:
+            torch/csrc/autograd/python_variable.cpp, `_dtensor__new__`: it has the device of what it holds, in C++.
+        """
+        part = None if type(tensor) in _PLAIN else getattr(tensor, "_local_tensor", None)
+        return self.device(part) if isinstance(part, torch.Tensor) else raw
 
     def _install_properties(self) -> None:
         patches, device = self._patches, self.device

@@ -13,6 +13,8 @@ for placement in (Shard(0), Replicate()):
     for change in (torch.nn.init.normal_, torch.nn.init.uniform_, torch.nn.init.kaiming_uniform_):
         change(weight)
     assert weight.to_local().is_cuda
+    assert weight.is_cuda
+    assert {weight.device, (weight * 2).device} == {torch.device("cuda", 0)}
     assert weight.to_local().abs().sum() > 0
 offset = torch.cuda.default_generators[0].get_offset()
 state = torch.cuda.get_rng_state()
