@@ -54,6 +54,10 @@ sequence_number: Callable[[Any], int] = methodcaller("_sequence_nr")
 next_sequence_number: Callable[[], int] = C._autograd._get_sequence_nr
 
 
+_NUMBERS = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
+"""Python's types of numbers, and those of the tensors that stand for them (c10/core/ScalarType.h)."""
+
+
 def schema_of(func: Any) -> Any:
     """Return the schema of an operator."""
     return func._schema
@@ -68,6 +72,28 @@ def is_composite(func: Any) -> bool:
     """
     key = C.DispatchKey.CompositeImplicitAutograd
     return bool(func.has_kernel_for_dispatch_key(key)) if hasattr(func, "has_kernel_for_dispatch_key") else False
+
+
+def call_with_numbers(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call an operator of which a dispatch mode may have got numbers in place of tensors.
+
+    A constant of a traced function is a tensor that stands for a number. It comes to a mode as that number, which few
+    operators take back.
+
+    Source:
+        torch/csrc/utils/python_arg_parser.cpp, `should_allow_numbers_as_tensors`.
+    """
+    wanted = [isinstance(parameter.type, torch.TensorType) for parameter in schema_of(func).arguments]
+    places = [index for index, value in enumerate(args) if wanted[index] and type(value) in _NUMBERS]
+    if not places:
+        return func(*args, **kwargs)
+    try:
+        return func(*args, **kwargs)
+    except RuntimeError:
+        values = list(args)
+        for index in places:
+            values[index] = torch.scalar_tensor(args[index], dtype=_NUMBERS[type(args[index])])
+        return func(*values, **kwargs)
 
 
 def sparse_parts(tensor: torch.Tensor) -> list[torch.Tensor]:

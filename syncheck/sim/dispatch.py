@@ -9,7 +9,7 @@ from syncheck.hb.ids import Access, StreamId
 from syncheck.instrument.library import Library, bound_to
 from syncheck.instrument.plan import Plan, plan_of, tensors_in, tensors_of
 from syncheck.instrument.tensor_facts import TorchFacts
-from syncheck.instrument.torch_internals import schema_of
+from syncheck.instrument.torch_internals import call_with_numbers, schema_of
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.semantics.operators import ALLOCATING, HOST_OUTPUTS, ROWS
 from syncheck.semantics.waits import HostWait, copies_number, host_wait
@@ -103,7 +103,7 @@ class Dispatcher:
             return self._run_on_device(func, plan, tensors, args, on_cpu, device)
         if plan.touches:
             self._launches.host_touch(plan.name, tensors)
-        result = func(*args, **on_cpu)
+        result = func(*args, **on_cpu) if tensors else call_with_numbers(func, args, on_cpu)
         if pinned:
             for tensor in tensors_in(result):
                 self._memory.tag_pinned(tensor.untyped_storage())

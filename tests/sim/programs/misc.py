@@ -57,6 +57,8 @@ def scripted(a: torch.Tensor, b: torch.Tensor):
 assert scripted(torch.ones(2, device="cuda"), torch.ones(2, device="cuda")).tolist() == [2, 2]
 model = torch.jit.trace(nn.Linear(2, 2).cuda(), torch.ones(1, 2, device="cuda"))
 assert model(torch.ones(1, 2, device="cuda")).is_cuda
+with_numbers = torch.jit.trace(lambda x: x * 2 + 1.5, torch.ones(1, 2, device="cuda"))  # constants are compared
+assert with_numbers(torch.ones(1, 2, device="cuda")).tolist() == [[3.5, 3.5]]
 
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 assert device.type == "cuda"

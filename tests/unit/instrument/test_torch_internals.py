@@ -51,3 +51,15 @@ def test_schemas_and_modes():
     assert callable(internals.loader_worker())
     assert callable(internals.make_wrapper_subclass())
     assert internals.is_in_bad_fork() is False
+
+
+def test_numbers_in_place_of_tensors_are_taken_by_every_operator():
+    aten = torch.ops.aten
+    assert internals.call_with_numbers(aten.view.default, (2, [1]), {}).tolist() == [2]
+    assert internals.call_with_numbers(aten.equal.default, (2, 2), {})
+    assert (
+        internals.call_with_numbers(aten.mul.Tensor, (2, 1.5), {}).dtype == torch.float32
+    )  # a number promotes nothing
+    assert internals.call_with_numbers(aten.full.default, ([2], 1.5), {"dtype": torch.half}).tolist() == [1.5, 1.5]
+    with pytest.raises(RuntimeError, match="shape"):
+        internals.call_with_numbers(aten.view.default, (2, [3]), {})
