@@ -1,10 +1,11 @@
 """Collects raw findings while the program runs, one for each cause, and words them at the end."""
 
+import ast
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from syncheck.findings import Finding, Place, merge_equal
+from syncheck.findings import Finding, Frame, Place, merge_equal
 from syncheck.hb.ids import NO_ALLOCATION, UNKNOWN_SITE, AllocationId, HostId, NamedKind, SiteId
 from syncheck.rules.model import Rule, Severity
 from syncheck.sanitizer import fixes
@@ -182,6 +183,8 @@ class Collector:
                 self.names.held_until_freed[pending.allocation] = held_by
         for site in pending.name_sites:
             name = sites.bound(site)
+            if site == pending.freed and _is_call(sites.place(site).frame):
+                continue  # it went inside of a call: the name is that of the call's result
             if name and not name.endswith("[...]"):
                 line = sites.lines_of(site)[0]
                 self.names.given.setdefault(key, name)
@@ -218,6 +221,15 @@ def _joined(group: list[tuple[PendingFinding, int]], sites: Sites, names: Names)
     for pending, _ in others:
         joined.mention([(pending.site, (*pending.facts["tensor"], " may be reused, too"))])
     return joined, count
+
+
+def _is_call(frame: Frame) -> bool:
+    """Return whether a place is that of a call, and not of a variable that is bound or deleted."""
+    text = frame.source[frame.column - 1 : frame.end_column - 1] if frame.column else ""
+    try:
+        return isinstance(ast.parse(text, mode="eval").body, ast.Call)
+    except SyntaxError:
+        return False
 
 
 def _is_torchs(place: Place) -> bool:

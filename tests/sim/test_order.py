@@ -288,3 +288,21 @@ def test_a_pinned_buffer_that_was_handed_out_may_change_after_a_blocking_copy(ch
         x.copy_(host)
 
     assert check(program) == []
+
+
+def test_a_tensor_that_a_call_frees_is_not_called_as_what_the_call_is_bound_to(simulate):
+    report = simulate("""
+import torch
+side = torch.cuda.Stream()
+def doubled():
+    x = torch.ones(1 << 20, device="cuda")
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        return x * 2
+z = doubled()
+z = doubled()
+y = torch.ones(1 << 20, device="cuda")
+""")
+    found = [finding for finding in report["findings"] if finding["rule"] == "SYN201"]
+    assert found
+    assert not any("z.record_stream" in finding["help"] for finding in found)
