@@ -2,7 +2,7 @@
 
 import ast
 
-from syncheck.lint.interp.contents import tensors_in
+from syncheck.lint.interp.contents import tensors_in, works_in
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.values import Generator, Instance, Tensor, Value
 
@@ -19,6 +19,8 @@ def consume(interpreter: Interpreter, result: Value, function: ast.AST) -> None:
     for item in interpreter.iterations(result):
         _use(interpreter, item, interpreter.machine.current_node, name)
         del item
+    for work in works_in(result):
+        interpreter.escape(work)
 
 
 def _use(interpreter: Interpreter, value: Value, node: ast.AST, function: str) -> None:

@@ -144,6 +144,34 @@ def reduce(self, x, blocking, async_op=False):
     )
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "work = dist.all_reduce(x, async_op=async_op)\n    if async_op:\n        return Handle([work], x)",
+        "works = []\n    for part in x:\n        work = dist.isend(part, dst=1)\n        if work is not None:\n"
+        "            works.append(work)\n    return Handle(works, x)",
+        "handle = Handle([], x)\n    handle.works.append(dist.all_reduce(x, async_op=True))\n    return handle",
+    ],
+)
+def test_a_handle_in_an_object_that_is_returned_is_not_dropped(body):
+    assert not found(
+        f"""
+import torch.distributed as dist
+
+class Handle:
+    def __init__(self, works, kept):
+        self.works, self.kept = works, kept
+
+    def wait(self):
+        for work in self.works:
+            work.wait()
+
+def reduce(x, async_op=False):
+    {body}
+"""
+    )
+
+
 def test_the_result_is_used_where_a_parameter_made_it_asynchronous():
     assert found(
         """

@@ -2,6 +2,7 @@
 
 from syncheck.lint.interp.values import (
     Function,
+    Instance,
     Mapping,
     Sequence,
     Tensor,
@@ -22,7 +23,7 @@ def tensors_in(value: Value | None, depth: int = 3) -> list[Tensor]:
 
 
 def works_in(value: Value | None, depth: int = 3) -> list[Work]:
-    """Return the handles of collectives in a value, those in lists, dictionaries and functions too."""
+    """Return the handles of collectives in a value, those in lists, dictionaries, objects and functions too."""
     match value:
         case Work():
             return [value]
@@ -30,6 +31,8 @@ def works_in(value: Value | None, depth: int = 3) -> list[Work]:
             return [work for item in items for work in works_in(item, depth - 1)]
         case Mapping(items=items) if depth:
             return [work for item in items.values() for work in works_in(item, depth - 1)]
+        case Instance(attributes=attributes) if depth:
+            return [work for item in attributes.values() for work in works_in(item, depth - 1)]
         case Function(scope=scope) if depth:
             used = names(value.node)
             return [work for name, item in scope.names.items() if name in used for work in works_in(item, depth - 1)]
