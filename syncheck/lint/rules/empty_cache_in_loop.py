@@ -11,12 +11,13 @@ _CALL = re.compile(rf"(torch\.)?({BACKENDS})\.empty_cache\(\)")
 
 
 class EmptyCacheInLoop(LoopRule):
-    """`empty_cache()` is called in a loop that calls `backward()`, whatever happens in the loop."""
+    """`empty_cache()` is called in a loop over batches that calls `backward()`, whatever happens in the loop."""
 
     rule = empty_cache_in_loop.RULE
 
     def check_loop(self, loop: cst.For | cst.While) -> None:
         """Look at a loop."""
-        for call in always_made(loop.body) if any(receivers(loop, "backward")) else ():
+        trains = not self.is_over_epochs(loop) and any(receivers(loop, "backward"))
+        for call in always_made(loop.body) if trains else ():
             if _CALL.fullmatch(self.code(call)):
                 self.report(call)

@@ -1,5 +1,6 @@
 """What the rules on loops share."""
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -10,11 +11,17 @@ from syncheck.lint.rules.base import ShapeRule, all_nodes, own_nodes
 BACKENDS = "cuda|xpu|npu|accelerator"
 """Modules of torch that have the functions of `torch.cuda`, for a regular expression."""
 
+_EPOCH = re.compile(r"(?<!per_)epoch", re.IGNORECASE)
+
 
 class LoopRule(ShapeRule):
     """A rule that looks at the loops of a function, one by one."""
 
     looks_at_classes = False
+
+    def is_over_epochs(self, loop: cst.For | cst.While) -> bool:
+        """Return whether a loop is, by its words, one over epochs: what it does costs once in many batches."""
+        return isinstance(loop, cst.For) and any(_EPOCH.search(self.code(part)) for part in (loop.target, loop.iter))
 
     def look(self) -> None:
         """Look at all loops."""

@@ -35,6 +35,11 @@ def test_a_loop_that_does_not_train_may_have_its_reasons():
     assert lines(EmptyCacheInLoop, LOOP.format(use="torch.cuda.empty_cache()").replace("backward", "forward")) == []
 
 
-def test_a_loop_over_epochs_empties_it_on_each_of_its_iterations():
+def test_a_loop_around_a_training_loop_empties_it_on_each_of_its_iterations():
     source = "while True:\n    for x in data: loss.backward()\n    torch.cuda.empty_cache()\n"
     assert lines(EmptyCacheInLoop, source) == [3]
+
+
+def test_a_loop_over_epochs_empties_it_once_an_epoch():
+    source = "for epoch in range(9):\n    for x in data: loss.backward()\n    torch.cuda.empty_cache()\n"
+    assert lines(EmptyCacheInLoop, source) == []

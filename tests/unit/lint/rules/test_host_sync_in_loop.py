@@ -6,6 +6,7 @@ from syncheck.lint.rules.host_sync_in_loop import HostSyncInLoop
 from tests.unit.lint.rules.shape import findings, found, lines
 
 LOOP = """\
+data = data.to("cuda")
 for x in data:
     loss = step(x)
     loss.backward()
@@ -22,7 +23,7 @@ for x in data:
     ],
 )  # fmt: skip
 def test_a_loss_that_is_read_on_every_iteration_is_found(use, call):
-    assert found(HostSyncInLoop, LOOP.format(use=use)) == [(4, call)]
+    assert found(HostSyncInLoop, LOOP.format(use=use)) == [(5, call)]
 
 
 def test_the_message_names_the_call():
@@ -33,7 +34,7 @@ def test_the_message_names_the_call():
 
 @pytest.mark.parametrize("loss", ["self.loss", "losses['all']", "out.loss.mean()"])
 def test_a_loss_is_any_expression_that_a_backward_pass_begins_at(loss):
-    assert lines(HostSyncInLoop, f"while True:\n    {loss}.backward()\n    print({loss}.item())\n") == [3]
+    assert lines(HostSyncInLoop, f"while True:\n    {loss}.backward()\n    print({loss}.item())  # on cuda:0\n") == [3]
 
 
 @pytest.mark.parametrize(
@@ -47,7 +48,7 @@ def test_what_is_read_now_and_then_or_is_no_loss_is_not(use):
 
 
 def test_a_loop_on_one_line_is_a_loop():
-    assert lines(HostSyncInLoop, "while True: loss.backward(); print(loss.item())\n") == [1]
+    assert lines(HostSyncInLoop, "while True: loss.backward(); print(loss.item(), torch.cuda)\n") == [1]
 
 
 def test_a_loop_without_a_backward_pass_trains_nothing():
@@ -56,7 +57,33 @@ def test_a_loop_without_a_backward_pass_trains_nothing():
 
 def test_of_loops_inside_of_loops_the_inner_one_reads():
     inner = LOOP.format(use="print(loss.item())").replace("\n", "\n    ")
-    assert lines(HostSyncInLoop, f"for epoch in range(3):\n    {inner}\n") == [5]
-    assert lines(
-        HostSyncInLoop, f"for epoch in range(3):\n    {inner.replace('item()', 'dim()')}\n    loss.item()\n"
-    ) == [7]
+    assert lines(HostSyncInLoop, f"for run in range(3):\n    {inner}\n") == [6]
+    after = f"for step in range(3):\n    {inner.replace('item()', 'dim()')}\n    print(loss.item())\n"
+    assert lines(HostSyncInLoop, after) == [8]
+
+
+@pytest.mark.parametrize(
+    "head", ["for epoch in range(3):", "for i in range(args.epochs):", "for _ in tqdm(range(N_EPOCHS)):"]
+)
+def test_a_loop_over_epochs_waits_once_an_epoch(head):
+    assert lines(HostSyncInLoop, LOOP.format(use="print(loss.item())").replace("for x in data:", head)) == []
+
+
+def test_the_batches_of_an_epoch_are_no_epochs():
+    source = LOOP.format(use="print(loss.item())").replace("for x in data:", "for step in range(steps_per_epoch):")
+    assert lines(HostSyncInLoop, source) == [5]
+
+
+def test_one_read_of_a_loop_is_reported():
+    use = "print(loss.item())\n    total += loss.item()"
+    assert lines(HostSyncInLoop, LOOP.format(use=use)) == [5]
+
+
+@pytest.mark.parametrize(
+    ("device", "expected"),
+    [("data.to(args.device)", []), ("data.cuda()", [5]), ("accelerator.prepare(data)", [5]), ("barracuda(data)", []),
+     ("init_process_group('nccl')", [5])],
+)  # fmt: skip
+def test_the_file_says_that_it_uses_a_gpu(device, expected):
+    source = LOOP.format(use="print(loss.item())").replace('data.to("cuda")', device)
+    assert lines(HostSyncInLoop, source) == expected
