@@ -904,3 +904,40 @@ with torch.cuda.graph(graph):
 def test_what_a_capture_calls_may_not_be_called_so(test, level):
     result = lint_source("m.py", Text(CAPTURE.format(test)))
     assert [(f.rule.code, f.level) for f in result.findings] == [("SYN902", level)]
+
+
+# -- what is made anew
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("for _ in range(9):\n    s = torch.cuda.Stream()", ["SYN805"]),
+        ("for _ in range(9):\n    on_a_stream()", ["SYN805"]),
+        ("on_a_stream()\non_a_stream()\non_a_stream()\non_a_stream()", []),
+        ("for _ in range(12):\n    e = torch.cuda.Event(enable_timing=True)", ["SYN805"]),
+        ("n = 0\nwhile n < 12:\n    e = torch.cuda.Event(enable_timing=True)\n    n += 1", ["SYN805"]),
+        ("for size in range(12):\n    times()", []),
+        ("times()\n" * 12, []),
+        ("pool()\npool()\npool()", []),
+    ],
+)
+def test_what_is_made_anew_is_made_in_a_loop(body, expected):
+    source = f"""
+import torch
+
+def on_a_stream():
+    s = torch.cuda.Stream()
+    return s.cuda_stream
+
+def times():
+    begin = torch.cuda.Event(enable_timing=True)
+    begin.record()
+
+def pool():
+    events = [torch.cuda.Event(enable_timing=True) for _ in range(10)]
+    return len(events)
+
+{body}
+"""
+    assert [code for code, _ in found(source)] == expected

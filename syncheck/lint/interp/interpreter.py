@@ -289,7 +289,8 @@ class Interpreter:
                 self.assign(node.target, item, scope)
                 del item
                 try:
-                    yield from self.block(node.body, scope)
+                    with self.machine.loops.iterating(node):
+                        yield from self.block(node.body, scope)
                 except ContinueSignal:
                     continue
             if is_cut and waits(node.body):  # each iteration waits for what the one before has started
@@ -310,7 +311,8 @@ class Interpreter:
                     break
                 done += 1
                 try:
-                    yield from self.block(node.body, scope)
+                    with self.machine.loops.iterating(node):
+                        yield from self.block(node.body, scope)
                 except ContinueSignal:
                     continue
             if known is not False:

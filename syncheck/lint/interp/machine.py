@@ -21,6 +21,7 @@ from syncheck.hb.ids import (
     ViewId,
     WaitCall,
 )
+from syncheck.lint.interp.active_loops import ActiveLoops
 from syncheck.lint.interp.own_waits import OwnWaits
 from syncheck.lint.interp.parts import N_BYTES, Parts
 from syncheck.lint.interp.recent_work import QUICK, RecentWork
@@ -60,6 +61,7 @@ class Machine:
         ordering_only: above 0 while a branch is run only for what it orders: then nothing works on memory.
         function: the name of the function that runs, for places.
         thread: what is current in the thread that runs.
+        loops: the loops that are being iterated.
         guesses: call sites of unknown code that may have left work running, each with whether its name says so.
         assumed_copies: call sites that copy from a GPU, if it is one.
         unsure: call sites that wait, at least once, for a record of which nothing is known.
@@ -73,6 +75,7 @@ class Machine:
         self.findings: list[PendingFinding] = []
         self.named: set[AllocationId] = set()  # those that a finding is about, and that have got a name
         self.calls: list[tuple[ast.AST, str]] = []
+        self.loops = ActiveLoops()
         self.session = Session(lambda rule: rule.code in selected, "the source", self._note_finding, is_run=False)
         self.places = places
         self.stream_names: dict[StreamId, str] = {}
@@ -124,10 +127,8 @@ class Machine:
         """Make a stream."""
         self.n_relevant += 1
         site = self.site(node)
-        stream = Stream(self._add_stream(device, len(self._streams), site), device)
-        if is_made:
-            stream.life = self.life(ObjectKind.STREAM, site)
-        return stream
+        ident = self._add_stream(device, len(self._streams), site)
+        return Stream(ident, device, life=self.life(ObjectKind.STREAM, site) if is_made and self.loops else None)
 
     def life(self, kind: ObjectKind, site: SiteId) -> "Life | None":
         """Announce a stream or a timing event; the result announces its end when it is gone."""
@@ -262,10 +263,9 @@ class Machine:
     def new_event(self, node: ast.AST, *, timing: bool, external: bool = False) -> Event:
         """Make an event."""
         self.n_relevant += 1
-        event = Event(EventId(self.next_ident()))
-        site = self.site(node)
+        event, site = Event(EventId(self.next_ident())), self.site(node)
         self.session.event(event.ident, site, timing=timing, external=external)
-        event.life = self.life(ObjectKind.TIMING_EVENT, site) if timing else None
+        event.life = self.life(ObjectKind.TIMING_EVENT, site) if timing and self.loops.around(node) else None
         self.name_new(NamedKind.EVENT, event.ident, node)
         return event
 

@@ -32,13 +32,16 @@ def test_each_device_has_a_default_stream(machine):
     assert machine.current(1) == machine.default_stream(1)
 
 
-def test_a_new_stream_has_a_device_a_handle_and_a_life(machine):
+def test_a_new_stream_has_a_device_a_handle_and_in_a_loop_a_life(machine):
     stream = machine.new_stream(1, NODE)
     assert machine.device_of(stream.ident) == stream.device == 1
     assert machine.handle_of(stream.ident) != 0
-    assert stream.life is not None
-    assert machine.new_stream(1, NODE, is_made=False).life is None
+    assert stream.life is None
+    with machine.loops.iterating(ast.Pass(lineno=1, col_offset=0)):
+        assert machine.new_stream(1, NODE).life is not None
     assert machine.n_relevant == 2
+    with machine.loops.iterating(ast.Pass(lineno=1, col_offset=0)):
+        assert machine.new_stream(1, NODE, is_made=False).life is None
 
 
 def test_waits_say_how_streams_were_named(machine, program):
