@@ -80,7 +80,7 @@ def _current_accelerator(evaluator: Evaluator, call: Call) -> Value:
     return Device(evaluator.machine.device)
 
 
-@models("torch.cuda.is_available")
+@models("torch.cuda.is_available", "*.is_cuda_alike")
 def _is_available(evaluator: Evaluator, call: Call) -> Value:
     del evaluator, call
     return Constant(True)
