@@ -12,6 +12,8 @@ from syncheck.rules.model import Severity
 _FOR_HOSTS_TIME = frozenset({"SYN701", "SYN402", "SYN502"})
 """Rules that ask what runs when the host goes on."""
 _MOST_NAMES = 4
+_HOST_WAITS = frozenset({"item", "tolist", "cpu", "numpy", "synchronize"})
+"""Methods that make the host wait for a stream or a device."""
 _OF_THE_HOST = frozenset("cpu host launch dispatch enqueue submit compile".split())
 """Words of what takes the host's own time, which is what is asked for then."""
 
@@ -47,9 +49,11 @@ def judged(
             yield replace(finding, level=Severity.WARNING)
             continue
         likely = [guesses[place.frame] for place in finding.related if place.frame in guesses]
-        if not likely or finding.rule.code not in _FOR_HOSTS_TIME:
+        is_sure = not likely or finding.rule.code not in _FOR_HOSTS_TIME
+        misses_little = finding.rule.code == "SYN701" and _is_over_a_loop(finding, tree)
+        if is_sure and not misses_little:
             yield finding
-        elif all(likely):
+        elif is_sure or (all(likely) and not misses_little):
             yield replace(finding, level=Severity.WARNING)
 
 
@@ -79,6 +83,31 @@ def _is_measured(frame: Frame, tree: ast.Module) -> bool:
     parents = {child: node for node in (function, *own_nodes(function)) for child in ast.iter_child_nodes(node)}
     reading = next((node for node in parents if _is_call_at(node, frame)), None)
     return reading is None or _is_used(reading, function, parents, _MOST_NAMES)
+
+
+def _is_over_a_loop(finding: Finding, tree: ast.Module) -> bool:
+    """Return whether a clock was started before a loop whose iterations wait for the device.
+
+    What is still running is then of the last iteration, and little of the time of all; or the clock is read on every
+    iteration, and what one reading misses is in the next.
+    """
+    read = finding.place.frame
+    running, start = ([read, read] + [place.frame for place in finding.related])[-2:]
+    function = _innermost(tree, read.line)
+    if function is not _innermost(tree, start.line):
+        return False
+    loops = [node for node in own_nodes(function) if isinstance(node, ast.For | ast.While)]
+    between = [loop for loop in loops if start.line < loop.lineno < read.line and _waits_for_device(loop)]
+    return any(_has_line(loop, running.line) or running.function != read.function for loop in between)
+
+
+def _waits_for_device(loop: ast.For | ast.While) -> bool:
+    calls = (node.func for node in own_nodes(loop) if isinstance(node, ast.Call))
+    return any(isinstance(function, ast.Attribute) and function.attr in _HOST_WAITS for function in calls)
+
+
+def _has_line(node: ast.stmt, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
 
 
 def _innermost(tree: ast.Module, line: int) -> ast.AST:

@@ -941,3 +941,74 @@ def pool():
 {body}
 """
     assert [code for code, _ in found(source)] == expected
+
+
+# -- clocks over loops
+
+
+@pytest.mark.parametrize(
+    ("step", "after", "expected"),
+    [
+        ("total += x.sum().item()\n        x = x * 2\n        print(time.time() - start)", "", "warning"),
+        ("total += x.sum().item()\n        x = x * 2", "print(time.time() - start)", "warning"),
+        ("total += x.sum().item()", "x = x * 2\n    print(time.time() - start)", "error"),  # none of the loop's work
+        ("x = x * 2\n        print(time.time() - start)", "", "error"),
+        ("x = x * 2", "print(time.time() - start)", "error"),
+        ("start = time.time()\n        n = x.sum().item()\n        x = x * 2\n        print(time.time() - start)", "",
+         "error"),
+    ],
+)  # fmt: skip
+def test_a_clock_over_a_loop_that_waits_misses_little(step, after, expected):
+    source = f"""
+import time
+import torch
+
+def main(batches, total):
+    x = torch.ones(4, device="cuda")
+    start = time.time()
+    for batch in batches:
+        {step}
+    {after}
+"""
+    result = lint_source("m.py", Text(source))
+    assert [(f.rule.code, str(f.level)) for f in result.findings] == [("SYN701", expected)]
+
+
+def test_a_clock_over_a_loop_that_waits_says_nothing_of_what_unknown_code_may_leave():
+    assert not found(
+        """
+        import time
+        import torch
+
+        def train(model, batches):
+            end = time.time()
+            for batch in batches:
+                loss = model(batch.cuda())
+                print(loss.item())
+                model.backward(loss)
+                print(time.time() - end)
+                end = time.time()
+        """
+    )
+
+
+# -- events in graphs
+
+
+def test_a_platform_like_cuda_is_there():
+    assert not found(
+        """
+        import torch
+        from acme.platforms import platform
+
+        def times(graph, run):
+            options = {"enable_timing": True, "external": True} if platform.is_cuda_alike() else {"enable_timing": True}
+            end = torch.cuda.Event(**options)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                run()
+                end.record()
+            graph.replay()
+            end.synchronize()
+        """
+    )
