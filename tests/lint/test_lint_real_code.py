@@ -1012,3 +1012,33 @@ def test_a_platform_like_cuda_is_there():
             end.synchronize()
         """
     )
+
+
+# -- bounds of slices
+
+
+@pytest.mark.parametrize(
+    ("bounds", "expected"),
+    [
+        ("i * 10 : i * 10 + 10", [("SYN301", 8)]),
+        ("batch.seeds[0] : batch.seeds[-1] + 1", []),
+        ("n[0] : n[0] + 10", []),
+        ("rows[0] : rows[1]", [("SYN301", 8)]),
+    ],
+)
+def test_the_host_reads_a_tensor_that_bounds_a_slice(bounds, expected):
+    assert (
+        found(
+            f"""
+            import torch
+
+            def collect(layer, out, batches, rows=(0, 10)):
+                out, rows = torch.empty(100, device="cpu"), (0, 10)
+                n = torch.zeros(2, device="cuda", dtype=torch.int64)
+                for i, batch in enumerate(batches):
+                    out[{bounds}] = layer(batch).to("cpu", non_blocking=True)
+                return out
+            """
+        )
+        == expected
+    )

@@ -36,7 +36,7 @@ from syncheck.lint.interp.values import (
     Value,
     truth,
 )
-from syncheck.lint.nodes import children
+from syncheck.lint.nodes import children, walk
 from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY, REORDERING
 
 _LIKE: dict[type[ast.expr], type[ast.expr]] = {ast.List: ast.Tuple, ast.Set: ast.Tuple, ast.SetComp: ast.ListComp}
@@ -290,6 +290,11 @@ class Expressions:
         parts = [self.evaluate(part, scope) for part in (node.lower, node.upper, node.step)]
         if all(isinstance(part, Constant) for part in parts):
             return Constant(slice(*(part.value for part in parts if isinstance(part, Constant))))
+        for bound, value in zip((node.lower, node.upper, node.step), parts, strict=True):
+            if isinstance(value, Tensor):
+                self._operators.asked_by_host(value, bound or node)
+            elif may_be_tensor(value) or (value is UNKNOWN and _has_element(bound)):
+                self._evaluator.machine.read_unknown()
         return UNKNOWN
 
     def _of_Subscript(self, node: ast.Subscript, scope: Scope) -> Value:
@@ -383,3 +388,8 @@ def _name_of_method(kind: type[ast.expr]) -> str:
 
 _METHODS = {kind: _name_of_method(kind) for kind in ast.expr.__subclasses__()}
 """Kind of expression -> the method that evaluates it."""
+
+
+def _has_element(bound: ast.expr | None) -> bool:
+    """Return whether a bound of a slice is made of an element, which of a tensor is a tensor: the host reads it."""
+    return bound is not None and any(isinstance(node, ast.Subscript) for node in walk(bound))
