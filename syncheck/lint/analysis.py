@@ -204,7 +204,9 @@ class Analysis:
         ]
         guesses = {places.place(site).frame: is_likely for site, is_likely in machine.guesses.items()}
         copies = {places.place(site).frame for site in machine.assumed_copies}
-        return list(judged(found, guesses, copies, self._tree, has_chosen=interpreter.decisions.are_open)), others
+        ends = {places.place(site).frame for site in machine.recent.ends}
+        has_chosen = interpreter.decisions.are_open
+        return list(judged(found, guesses, copies, self._tree, ends=ends, has_chosen=has_chosen)), others
 
     # -- what is followed
 

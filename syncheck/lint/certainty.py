@@ -24,6 +24,7 @@ def judged(
     copies: Set[Frame],
     tree: ast.Module,
     *,
+    ends: Set[Frame] = frozenset(),
     has_chosen: bool,
 ) -> Iterator[Finding]:
     """Yield the findings that are to be reported, each with its level.
@@ -33,6 +34,7 @@ def judged(
         guesses: where unknown code may have left work running, and whether its name says so.
         copies: where something is copied from a GPU, if it lies on one.
         tree: the file.
+        ends: where a clock is read that misses little: see `RecentWork`.
         has_chosen: conditions on the path are not known.
     """
     findings = list(findings)
@@ -50,7 +52,8 @@ def judged(
             continue
         likely = [guesses[place.frame] for place in finding.related if place.frame in guesses]
         is_sure = not likely or finding.rule.code not in _FOR_HOSTS_TIME
-        misses_little = finding.rule.code == "SYN701" and _is_over_a_loop(finding, tree)
+        is_end = finding.place.frame in ends
+        misses_little = finding.rule.code == "SYN701" and (is_end or _is_over_a_loop(finding, tree))
         if is_sure and not misses_little:
             yield finding
         elif is_sure or (all(likely) and not misses_little):

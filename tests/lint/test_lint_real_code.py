@@ -974,6 +974,35 @@ def main(batches, total):
     assert [(f.rule.code, str(f.level)) for f in result.findings] == [("SYN701", expected)]
 
 
+@pytest.mark.parametrize(
+    ("work", "expected"),
+    [
+        ("kernel(x)\n    torch.cuda.synchronize()\n    dist.all_gather(parts, count)", "warning"),
+        ("kernel(x)\n    n = x.sum().item()\n    some = [torch.zeros(1, device='cuda') for _ in range(2)]\n"
+         "    dist.all_gather(some, count)", "warning"),
+        ("dist.all_gather(parts, count)", "error"),
+        ("n = x.sum().item()\n    dist.all_gather(parts, count)\n    dist.all_reduce(x)", "error"),
+        ("n = x.sum().item()\n    y = x @ x", "error"),
+    ],
+)  # fmt: skip
+def test_a_clock_that_misses_one_collective_after_a_wait_misses_little(work, expected):
+    source = f"""
+import time
+import torch
+import torch.distributed as dist
+
+def main(kernel):
+    x, count = torch.ones(4, device="cuda"), torch.ones(1, device="cuda")
+    parts = [torch.zeros(1, device="cuda"), torch.zeros(1, device="cuda")]
+    torch.cuda.synchronize()
+    start = time.time()
+    {work}
+    print(time.time() - start)
+"""
+    result = lint_source("m.py", Text(source))
+    assert [(f.rule.code, str(f.level)) for f in result.findings] == [("SYN701", expected)]
+
+
 def test_a_clock_over_a_loop_that_waits_says_nothing_of_what_unknown_code_may_leave():
     assert not found(
         """

@@ -86,7 +86,7 @@ class Machine:
         self.assumed_copies: set[SiteId] = set()
         self._unknown_devices: set[str] = set()
         self.guesses: dict[SiteId, bool] = {}
-        self._recent = RecentWork(self.session)
+        self.recent = RecentWork(self.session)
         self.own_waits = OwnWaits(self.session.collector)
         self.computing: set[StreamId] = set()  # streams that ran more than copies
         self.thread = self._main_thread = ThreadState()
@@ -252,10 +252,10 @@ class Machine:
     def read_clock(self, node: ast.AST) -> ClockReading:
         """Read a host clock."""
         self.n_relevant += 1
-        reading = ClockReading(ReadingId(self.next_ident()))
-        if not self.ordering_only and not self._recent.is_next_to_nothing():
-            self.session.clock(reading.ident, self.site(node))
-        self._recent.begin()
+        reading, site = ClockReading(ReadingId(self.next_ident())), self.site(node)
+        if not self.ordering_only and not self.recent.is_next_to_nothing():
+            self.session.clock(reading.ident, site)
+        self.recent.begin(site)
         return reading
 
     # -- objects
@@ -363,7 +363,7 @@ class Machine:
         device = self.device_of(stream)
         context = context_of(self.thread, device, device if other_device is None else other_device, self)
         is_quick = operator in QUICK and len({id(tensor.block) for tensor, _ in touched}) == 1
-        self._recent.note(stream, is_quick=is_quick)
+        self.recent.note(stream, operator, is_quick=is_quick)
         self.places.note_launch(site, self.calls if self.thread is self._main_thread else [])  # they start the thread
         self.session.launch(stream, operator, self.accesses(touched), site, context)
 
@@ -374,7 +374,7 @@ class Machine:
             return
         site = self.site(node)
         self.guesses[site] = computes(node)
-        self._recent.note(stream, is_quick=False)
+        self.recent.note(stream, "unknown code", is_quick=False)
         self.session.launch(stream, "unknown code", [], site)
 
     def read_unknown(self) -> None:

@@ -1,41 +1,60 @@
 """The work since a clock was read first: a counter that is raised takes no time that a clock could miss."""
 
-from syncheck.hb.ids import NamedKind, StreamId
+from syncheck.hb.ids import NamedKind, SiteId, StreamId
 from syncheck.sanitizer.session import Session
 
 QUICK = frozenset({"aten::add_", "aten::sub_", "aten::fill_", "aten::zero_"})
 """Operators on one tensor alone that count or reset."""
 _MOST_QUICK = 2
 """Operators that take no time, together: more of them do."""
+_FILLING = frozenset({"aten::zeros", "aten::ones", "aten::full"})
+"""Operators that make what a collective writes to."""
 
 
 class RecentWork:
     """The operators that may still run on each stream.
+
+    Attributes:
+        ends: readings of a clock that miss one collective, behind a wait for all that came before: that of a few
+            statistics, most often.
 
     Args:
         session: knows which streams have pending work.
     """
 
     def __init__(self, session: Session) -> None:
+        self.ends: set[SiteId] = set()
         self._session = session
-        self._quick: dict[StreamId, list[bool]] | None = None
+        self._pending: dict[StreamId, list[tuple[str, bool]]] | None = None
+        self._waited: set[StreamId] = set()  # since the last reading
 
-    def begin(self) -> None:
+    def begin(self, site: SiteId) -> None:
         """A clock has been read: note operators from now on."""
-        self._quick = self._quick or {}
+        self._pending = self._pending or {}
+        if self._is_end():
+            self.ends.add(site)
+        self._waited.clear()
 
-    def note(self, stream: StreamId, *, is_quick: bool) -> None:
+    def note(self, stream: StreamId, operator: str, *, is_quick: bool) -> None:
         """An operator is submitted; `is_quick`: it takes next to no time."""
-        if self._quick is None:
+        if self._pending is None:
             return
         if not self._is_busy(stream):
-            self._quick[stream] = []
-        self._quick.setdefault(stream, []).append(is_quick)
+            if self._pending.get(stream):
+                self._waited.add(stream)
+            self._pending[stream] = []
+        self._pending.setdefault(stream, []).append((operator, is_quick))
 
     def is_next_to_nothing(self) -> bool:
         """Return whether work is pending, and all of it takes no time: a counter, say."""
-        pending = [ops for stream, ops in (self._quick or {}).items() if self._is_busy(stream)]
-        return bool(pending) and all(len(ops) <= _MOST_QUICK and all(ops) for ops in pending)
+        pending = [ops for stream, ops in (self._pending or {}).items() if self._is_busy(stream)]
+        return bool(pending) and all(len(ops) <= _MOST_QUICK and all(quick for _, quick in ops) for ops in pending)
+
+    def _is_end(self) -> bool:
+        busy = {stream: ops for stream, ops in (self._pending or {}).items() if self._is_busy(stream)}
+        left = [operator for ops in busy.values() for operator, is_quick in ops if not is_quick]
+        work = [operator for operator in left if operator not in _FILLING]
+        return len(work) == 1 and work[0].startswith("c10d::") and busy.keys() <= self._waited
 
     def _is_busy(self, stream: StreamId) -> bool:
         return self._session.is_pending(NamedKind.STREAM, stream)

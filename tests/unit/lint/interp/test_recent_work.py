@@ -25,13 +25,13 @@ def session():
 @pytest.fixture
 def work(session):
     made = RecentWork(session)
-    made.begin()
+    made.begin(1)
     return made
 
 
 def submit(work, session, stream, *quick):
     for is_quick in quick:
-        work.note(stream, is_quick=is_quick)
+        work.note(stream, "aten::mul", is_quick=is_quick)
         session.busy.add(stream)
 
 
@@ -68,14 +68,14 @@ def test_work_from_before_the_clock_was_read_is_not_noted(session):
     work = RecentWork(session)
     submit(work, session, 1, False)
     assert not work.is_next_to_nothing()
-    work.begin()
+    work.begin(1)
     submit(work, session, 1, True)
     assert work.is_next_to_nothing()
 
 
 def test_a_second_reading_forgets_nothing(work, session):
     submit(work, session, 1, False)
-    work.begin()
+    work.begin(1)
     assert not work.is_next_to_nothing()
     submit(work, session, 1, True)
     assert not work.is_next_to_nothing()
