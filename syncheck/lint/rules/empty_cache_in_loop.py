@@ -17,7 +17,7 @@ class EmptyCacheInLoop(LoopRule):
 
     def check_loop(self, loop: cst.For | cst.While) -> None:
         """Look at a loop."""
-        trains = not self.is_over_epochs(loop) and any(receivers(loop, "backward"))
+        trains = self.is_hot(loop) and any(receivers(loop, "backward"))
         for call in always_made(loop.body) if trains else ():
             if _CALL.fullmatch(self.code(call)):
                 self.report(call)

@@ -20,7 +20,7 @@ class HostSyncInLoop(LoopRule):
 
     def check_loop(self, loop: cst.For | cst.While) -> None:
         """Look at a loop; its first read is enough, as the same change cures the others."""
-        if not self._uses_gpu or self.is_over_epochs(loop):
+        if not self._uses_gpu or not self.is_hot(loop):
             return
         losses = {self.code(value) for value in receivers(loop, "backward")}
         for call in always_made(loop.body) if losses else ():

@@ -7,10 +7,12 @@ import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
 from syncheck.lint.rules.base import ShapeRule, all_nodes, own_nodes
+from syncheck.sanitizer.turns import HOT
 
 BACKENDS = "cuda|xpu|npu|accelerator"
 """Modules of torch that have the functions of `torch.cuda`, for a regular expression."""
 
+_COUNTED = re.compile(r"range\((\d+)\)")
 _EPOCH = re.compile(r"(?<!per_)epoch", re.IGNORECASE)
 
 
@@ -19,9 +21,14 @@ class LoopRule(ShapeRule):
 
     looks_at_classes = False
 
-    def is_over_epochs(self, loop: cst.For | cst.While) -> bool:
-        """Return whether a loop is, by its words, one over epochs: what it does costs once in many batches."""
-        return isinstance(loop, cst.For) and any(_EPOCH.search(self.code(part)) for part in (loop.target, loop.iter))
+    def is_hot(self, loop: cst.For | cst.While) -> bool:
+        """Return whether a loop may have many iterations: one over epochs, by its words, has each of many batches."""
+        if isinstance(loop, cst.While):
+            return True
+        if any(_EPOCH.search(self.code(part)) for part in (loop.target, loop.iter)):
+            return False
+        counted = _COUNTED.fullmatch(self.code(loop.iter))
+        return counted is None or int(counted[1]) >= HOT
 
     def look(self) -> None:
         """Look at all loops."""

@@ -57,8 +57,8 @@ def test_a_loop_without_a_backward_pass_trains_nothing():
 
 def test_of_loops_inside_of_loops_the_inner_one_reads():
     inner = LOOP.format(use="print(loss.item())").replace("\n", "\n    ")
-    assert lines(HostSyncInLoop, f"for run in range(3):\n    {inner}\n") == [6]
-    after = f"for step in range(3):\n    {inner.replace('item()', 'dim()')}\n    print(loss.item())\n"
+    assert lines(HostSyncInLoop, f"for run in range(300):\n    {inner}\n") == [6]
+    after = f"for step in range(300):\n    {inner.replace('item()', 'dim()')}\n    print(loss.item())\n"
     assert lines(HostSyncInLoop, after) == [8]
 
 
@@ -86,4 +86,10 @@ def test_one_read_of_a_loop_is_reported():
 )  # fmt: skip
 def test_the_file_says_that_it_uses_a_gpu(device, expected):
     source = LOOP.format(use="print(loss.item())").replace('data.to("cuda")', device)
+    assert lines(HostSyncInLoop, source) == expected
+
+
+@pytest.mark.parametrize(("iterable", "expected"), [("range(3)", []), ("range(20)", [5]), ("range(n)", [5])])
+def test_a_few_iterations_are_no_hot_loop(iterable, expected):
+    source = LOOP.format(use="print(loss.item())").replace("for x in data", f"for x in {iterable}")
     assert lines(HostSyncInLoop, source) == expected
