@@ -145,6 +145,7 @@ class Finding:
         ranks: all ranks that found it, in order, once the ranks of a job are merged; else empty.
         pair: the accesses of a race where it was seen first; None for anything else.
         proof: what came of the attempt to make it happen; None if there was none.
+        assumptions: what the linter takes to be so, in words: "what line 9 copies lies on a GPU".
     """
 
     rule: Rule
@@ -160,6 +161,7 @@ class Finding:
     fix: Fix | None = None
     pair: Pair | None = None
     proof: Proof | None = None
+    assumptions: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, rule: Rule, place: Place, **facts: str) -> "Finding":
@@ -308,7 +310,9 @@ def in_order(finding: Finding) -> tuple[str, int, int, str]:
 
 def _joined(one: Finding, other: Finding) -> Finding:
     ranks = tuple(sorted({*one.ranks, *other.ranks}))
-    return replace(one, count=one.count + other.count, ranks=ranks, rank=ranks[0] if ranks else one.rank)
+    fewest = min(one.assumptions, other.assumptions, key=len)  # it is found without the others, too
+    rank = ranks[0] if ranks else one.rank
+    return replace(one, count=one.count + other.count, ranks=ranks, rank=rank, assumptions=fewest)
 
 
 def named_ranks(ranks: Iterable[int]) -> str:

@@ -42,6 +42,7 @@ def of_finding(finding: Finding) -> dict[str, Any]:
         "fix": None if finding.fix is None else of_fix(finding.fix),
         "pair": None if finding.pair is None else [str(launch) for launch in finding.pair],
         "proof": None if finding.proof is None else of_proof(finding.proof),
+        "assumptions": finding.assumptions,
     }  # fmt: skip
 
 
@@ -65,6 +66,7 @@ def to_finding(data: dict[str, Any]) -> Finding:
         fix=to_fix(data["fix"]) if data.get("fix") is not None else None,
         pair=Pair(*map(LaunchId.of, data["pair"])) if data.get("pair") is not None else None,
         proof=to_proof(data["proof"]) if data.get("proof") is not None else None,
+        assumptions=tuple(map(str, data.get("assumptions", ()))),
     )
 
 

@@ -27,7 +27,7 @@ def judged(
     ends: Set[Frame] = frozenset(),
     has_chosen: bool,
 ) -> Iterator[Finding]:
-    """Yield the findings that are to be reported, each with its level.
+    """Yield the findings that are to be reported, each with its level and what it takes to be so.
 
     Args:
         findings: what was found on one path.
@@ -37,7 +37,35 @@ def judged(
         ends: where a clock is read that misses little: see `RecentWork`.
         has_chosen: conditions on the path are not known.
     """
-    findings = list(findings)
+    levelled = _levelled(list(findings), guesses, copies, tree, ends, has_chosen=has_chosen)
+    for finding in levelled:
+        yield replace(finding, assumptions=tuple(_assumptions(finding, guesses, copies, has_chosen=has_chosen)))
+
+
+def _assumptions(
+    finding: Finding, guesses: Mapping[Frame, bool], copies: Set[Frame], *, has_chosen: bool
+) -> Iterator[str]:
+    """Yield what a finding takes to be so, in words."""
+    frames = dict.fromkeys(place.frame for place in (finding.place, *finding.related))
+    for frame in frames:
+        if frame in copies:
+            yield f"what line {frame.line} copies lies on a GPU"
+        elif frame in guesses and finding.rule.code in _FOR_HOSTS_TIME:
+            yield f"what line {frame.line} calls leaves work on a GPU"
+    if has_chosen:
+        yield "conditions that are not known are as on one path through the program"
+
+
+def _levelled(
+    findings: list[Finding],
+    guesses: Mapping[Frame, bool],
+    copies: Set[Frame],
+    tree: ast.Module,
+    ends: Set[Frame],
+    *,
+    has_chosen: bool,
+) -> Iterator[Finding]:
+    """Yield the findings that are to be reported, each with its level."""
     for finding in findings:
         if finding.rule.code == "SYN407" and any(
             f.place.frame == finding.place.frame and f.rule != finding.rule for f in findings

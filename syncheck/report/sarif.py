@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from syncheck.lint.fixes.replacements import Replacement
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_SURE = 100.0
+"""The highest rank of the format: a finding of the linter that rests on no assumption."""
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.ADVICE: "note"}
 
 
@@ -67,6 +69,9 @@ def _result(finding: Finding, index: dict[str, int]) -> dict[str, object]:
         "partialFingerprints": {"syncheck/v1": finding.fingerprint},
         "occurrenceCount": finding.count,
     }
+    if finding.source == "lint":
+        result["rank"] = round(_SURE / (1 + len(finding.assumptions)), 1)
+        result["properties"] = {"assumptions": list(finding.assumptions)}
     if finding.related:
         steps = [*reversed(finding.related), finding.place]
         flow = [

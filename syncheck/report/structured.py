@@ -44,6 +44,7 @@ def _finding(finding: Finding) -> dict[str, object]:
         "help": finding.help,
         "fix": None if finding.fix is None else of_fix(finding.fix),
         **({"proof": of_proof(finding.proof)} if finding.proof is not None else {}),
+        "assumptions": list(finding.assumptions),
         "count": finding.count,
         "rank": finding.rank,
         "ranks": list(finding.ranks),

@@ -58,6 +58,18 @@ def test_sarif_tells_the_way_to_a_race():
     assert sorted(lines[:-1]) == sorted(place.frame.line for place in missing_record().related)
 
 
+@pytest.mark.parametrize(("assumptions", "rank"), [((), 100.0), (("a",), 50.0), (("a", "b"), 33.3)])
+def test_sarif_ranks_what_the_linter_finds_by_what_it_takes_to_be_so(assumptions, rank):
+    finding = replace(unordered_read(), source="lint", assumptions=assumptions)
+    document = json.loads(sarif.render(Report((finding,)), version="1"))
+    (result,) = document["runs"][0]["results"]
+    assert result["rank"] == rank
+    assert result["properties"] == {"assumptions": list(assumptions)}
+    Sarif.model_validate(document)
+    in_a_run = json.loads(sarif.render(Report((unordered_read(),)), version="1"))
+    assert "rank" not in in_a_run["runs"][0]["results"][0]
+
+
 def test_sarif_has_the_text_that_a_fix_inserts(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text(TRAIN)

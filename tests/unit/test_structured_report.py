@@ -57,6 +57,7 @@ def test_finding_has_the_keys_of_the_schema():
         "end_line": 9,
         "end_column": 18,
         "function": "forward",
+        "assumptions": [],
         "message": finding.message,
         "help": finding.help,
         "fix": {

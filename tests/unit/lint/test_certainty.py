@@ -2,10 +2,11 @@
 
 import ast
 import textwrap
+from dataclasses import replace
 
 import pytest
 
-from syncheck.findings import Finding, Frame, Place
+from syncheck.findings import Finding, Frame, Place, merge_equal
 from syncheck.lint.certainty import judged, one_for_each_clock
 from syncheck.rules.catalogue import find
 from syncheck.rules.model import Severity
@@ -45,6 +46,33 @@ def test_work_that_unknown_code_may_have_left_makes_a_finding_unsure(code, guess
 
 def test_other_rules_do_not_ask_what_runs():
     assert shown([finding("SYN101", related=(5,))], guesses={5: False}) == [("SYN101", "error")]
+
+
+# -- assumptions
+
+
+@pytest.mark.parametrize(
+    ("code", "guesses", "copies", "has_chosen", "expected"),
+    [
+        ("SYN701", {5: True}, (), False, ("what line 5 calls leaves work on a GPU",)),
+        ("SYN101", {5: True}, (), False, ()),
+        ("SYN301", {}, (5,), False, ("what line 5 copies lies on a GPU",)),
+        ("SYN301", {}, (7,), False, ()),
+        ("SYN301", {}, (), True, ("conditions that are not known are as on one path through the program",)),
+    ],
+)
+def test_a_finding_says_what_it_takes_to_be_so(code, guesses, copies, has_chosen, expected):
+    likely = {frame(line): is_likely for line, is_likely in guesses.items()}
+    made = [finding(code, related=(5,))]
+    (result,) = judged(made, likely, {frame(line) for line in copies}, EMPTY, has_chosen=has_chosen)
+    assert result.assumptions == expected
+
+
+def test_of_equal_findings_the_one_that_takes_least_for_granted_counts():
+    made = finding("SYN301", related=(5,))
+    some, more = replace(made, assumptions=("a",)), replace(made, assumptions=("a", "b"))
+    assert [found.assumptions for found in merge_equal([more, some])] == [("a",)]
+    assert [found.assumptions for found in merge_equal([more, made])] == [()]
 
 
 # -- captures
