@@ -1071,3 +1071,31 @@ def test_the_host_reads_a_tensor_that_bounds_a_slice(bounds, expected):
         )
         == expected
     )
+
+
+# -- compiled functions
+
+
+@pytest.mark.parametrize(("wait", "expected"), [("torch.cuda.synchronize()", []), ("pass", [("SYN701", 15)])])
+def test_a_compiled_function_does_what_it_did(wait, expected):
+    assert (
+        found(
+            f"""
+            import time
+            import torch
+
+            def loss_and_backward(x):
+                x.square().sum().backward()
+                {wait}
+
+            backward_compiled = torch.compile(loss_and_backward)
+
+            def main():
+                x = torch.ones(4, device="cuda")
+                start = time.perf_counter()
+                backward_compiled(x)
+                return time.perf_counter() - start
+            """
+        )
+        == expected
+    )
