@@ -96,11 +96,6 @@ def call_with_numbers(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         return func(*values, **kwargs)
 
 
-def makes_fake_tensors() -> bool:
-    """Return whether a FakeTensorMode is active in this thread: what torch makes then has no memory."""
-    return C._get_dispatch_mode(C._TorchDispatchModeKey.FAKE) is not None
-
-
 def sparse_parts(tensor: torch.Tensor) -> list[torch.Tensor]:
     """Return indices and values of a COO tensor, also of an uncoalesced one."""
     return [tensor._indices(), tensor._values()]
