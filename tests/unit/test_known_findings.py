@@ -110,7 +110,7 @@ def test_a_comment_that_only_lint_needs_is_not_unused_in_a_run(folder):
         body="""
         weight = torch.ones(4, device="cuda", requires_grad=True)
         total = 0.0
-        for _ in range(3):
+        for _ in sys.argv * 3:
             loss = (weight * 2).sum()
             loss.backward()
             total += loss.item()  # syncheck: ignore[SYN801]
