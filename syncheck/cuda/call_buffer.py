@@ -36,7 +36,7 @@ class CallBuffer:
         self.add: Callable[[Call], None] = self.calls.append
         self.condenses = True
         self._failed = failed
-        self._told: set[str] = set()  # operators that the monitor has heard of
+        self._delivered: set[str] = set()  # operators that the monitor knows
 
     def launch(self, stream: StreamId, operator: str, accesses: list[Access], site: SiteId) -> bool:
         """See `Monitor`; return whether enough calls are buffered to flush them.
@@ -75,9 +75,9 @@ class CallBuffer:
                 last = (
                     () if again.issuperset(accesses) else [a for a in accesses if a[0] not in dead and a not in again]
                 )
-                if last or operator not in self._told:
+                if last or operator not in self._delivered:
                     again.update(last)
-                    self._told.add(operator)
+                    self._delivered.add(operator)
                     kept.append(("launch", stream, operator, last, site))
                 elif kept and kept[-1][0] == "launches_elided":
                     kept[-1] = ("launches_elided", stream, kept[-1][2] + 1, kept[-1][3])

@@ -269,6 +269,12 @@ class Engine(Order):
                 cell.add_read(now, label, clock)
         return races + self._races_with_host(stream, accesses, stamp) if self._host_uses else races
 
+    def launch_elided(self, stream: StreamId, count: int) -> None:
+        """Submit ops to a stream whose accesses nothing can depend on any more."""
+        clock = self._submit(stream)
+        clock[stream] += count * TICK
+        self._snapshots[stream] = None
+
     def _cell(self, block: Block, view: ViewId) -> Cell:
         """Return the cell of a view's bytes, made if need be; the block is shared from now on."""
         if block.private >= 0:
@@ -320,12 +326,18 @@ class Engine(Order):
             self._acquire(race.current.actor, knowledge)
 
     def order_root_causes_first(self, races: list[Race]) -> list[Race]:
-        """Return races of one op, first those whose prior actor has seen most of the other priors."""
+        """Return races of one op, first those whose prior actor has seen most of the other priors.
+
+        Of the accesses of one prior op, a write comes first: which of them was noted first says nothing.
+        """
 
         def seen(race: Race) -> int:
             return sum(covers(self._clocks[race.prior.actor], other.prior.epoch) for other in races)
 
-        return races if len(races) < 2 else sorted(races, key=lambda race: (-seen(race), -race.prior.epoch))
+        def rank(race: Race) -> tuple[int, int, bool]:
+            return -seen(race), -race.prior.epoch, not race.prior.is_write
+
+        return races if len(races) < 2 else sorted(races, key=rank)
 
 
 def _may_conflict(overlaps: list[Cell], clock: VectorClock, *, is_write: bool) -> bool:
@@ -367,8 +379,8 @@ def _uncovered(cell: Cell, clock: VectorClock, *, is_write: bool) -> list[Access
         actor = actor_of(write)
         found[actor] = AccessRecord(actor, write, cell.write_label, cell.footprint, is_write=True)
     if is_write:
-        for epoch, label in cell.all_reads():  # all later than the write
+        for epoch, label in cell.all_reads():  # none earlier than the write
             actor = actor_of(epoch)
-            if clock[actor] < epoch:
+            if clock[actor] < epoch and epoch != write:  # an op that reads and writes is reported as a write
                 found[actor] = AccessRecord(actor, epoch, label, cell.footprint, is_write=False)
     return list(found.values())

@@ -188,7 +188,7 @@ class Session:
         self._operators += count
         self._last_site[stream] = site
         self._advice.launching(stream, "", (), site)
-        self._engine.launch(stream, (), 0)
+        self._engine.launch_elided(stream, count)
 
     def host_access(self, operator: str, accesses: Accesses, site: SiteId, *, escape: bool = False) -> None:
         """See `Monitor`."""

@@ -1,6 +1,6 @@
 """Calls that are delivered later, and only in part, give the findings of calls delivered at once, on every program."""
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from syncheck.cuda.call_buffer import CallBuffer
@@ -32,7 +32,7 @@ class Numbered:
         return []
 
 
-class Told:
+class Delivery:
     """A session that receives a program's calls as the CUDA backend delivers them.
 
     Args:
@@ -145,12 +145,58 @@ def first_on_one_stream(program: p.Program, count: int) -> list[p.Op]:
     return moved
 
 
-@settings(deadline=None, max_examples=300)
+def reads_of_memory_that_is_freed() -> p.Program:
+    """Return a program in which several launches of a batch come before an allocation, and matter no more."""
+    small = View(0, (24,), (1,))
+    read_first = p.Launch(1, ((1, small, False),))
+    ops = (
+        *(p.AddStream(stream, 0, "pool") for stream in (1, 2)),
+        p.Allocate(1, 1, p.SMALL, 0),
+        *[read_first] * 9,
+        p.Allocate(2, 1, p.SMALL, 0),
+        read_first,
+        p.Launch(2, ((2, small, False),)),
+    )
+    return p.Program(ops, 0, 64)
+
+
+def reads_and_writes_of_one_launch() -> p.Program:
+    """Return a program with two races of the same launches: of a write with a read, and with a write."""
+    ends, all_of_it, half = View(0, (4, 3), (6, 1)), View(0, (24,), (1,)), View(12, (12,), (1,))
+    ops = (
+        *(p.AddStream(stream, 0, "pool") for stream in (1, 2)),
+        p.Allocate(1, 2, p.SMALL, 0),
+        p.Launch(2, ((1, all_of_it, False), (1, half, True))),
+        p.Launch(2, ((1, ends, False), (1, half, True))),
+        p.Launch(1, ((1, all_of_it, True),)),
+    )
+    return p.Program(ops, 0, 64)
+
+
+def a_launch_that_reads_what_it_writes() -> p.Program:
+    """Return a program in which a launch reads and writes the same bytes, and another races with it."""
+    ends, all_of_it = View(0, (4, 3), (6, 1)), View(0, (24,), (1,))
+    ops = (
+        p.AddStream(1, 0, "pool"),
+        p.Allocate(1, 1, p.SMALL, 0),
+        p.Launch(1, ((1, all_of_it, False),)),
+        p.Launch(1, ((1, ends, False),)),
+        p.Launch(1, ((1, all_of_it, False), (1, all_of_it, True))),
+        p.AddStream(2, 0, "pool"),
+        p.Launch(2, ((1, all_of_it, True),)),
+    )
+    return p.Program(ops, 0, 64)
+
+
+@settings(max_examples=1_000)
 @given(programs(), st.integers(0, 60))
-def test_what_is_told_later_and_in_part_gives_the_same_findings(program, count):
+@example(reads_of_memory_that_is_freed(), 0)
+@example(reads_and_writes_of_one_launch(), 0)
+@example(a_launch_that_reads_what_it_writes(), 0)
+def test_calls_delivered_late_and_in_part_give_the_same_findings(program, count):
     reports = []
     for is_late in (False, True):
-        delivered = Told(is_late=is_late)
+        delivered = Delivery(is_late=is_late)
         for index, op in enumerate(first_on_one_stream(program, count)):
             delivered.step(op, index + 1)
         reports.append(delivered.report())
