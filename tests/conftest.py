@@ -12,7 +12,12 @@ from tests import network
 DEV = frozenset("hypothesis jsonschema junitparser lsprotocol mkdocs numpy pygls sarif_pydantic yaml".split())
 """The modules of the group `dev` that tests import: without them, those tests are skipped."""
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
-collect_ignore = [] if find_spec("hypothesis") else ["fuzz"]  # its conftest needs it
+if find_spec("hypothesis"):
+    from hypothesis import settings
+
+    # The same examples on each run: a change is judged by what it changes. `--hypothesis-profile default` tries others.
+    settings.register_profile("gate", derandomize=True, deadline=None, database=None)
+    settings.load_profile("gate")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -40,7 +40,7 @@ def runs(ops):
         yield from every_choice(lambda policy: Run(ops, policy), MOST_CHOICES)
 
 
-@settings(max_examples=N_PROGRAMS, derandomize=True, deadline=None, database=None)
+@settings(max_examples=N_PROGRAMS)
 @given(program=programs())
 def test_without_a_race_all_schedules_give_one_result_and_a_race_has_two_orders(program):
     ops, races = until_first_race(program.ops)

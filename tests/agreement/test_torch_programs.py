@@ -151,7 +151,7 @@ def run(program, schedule=None, pairs=()):
     return repr(output), findings, order
 
 
-@settings(max_examples=N_PROGRAMS, derandomize=True, deadline=None, database=None)
+@settings(max_examples=N_PROGRAMS)
 @given(steps=st.lists(step, min_size=3, max_size=14))
 def test_programs_without_a_finding_have_one_result_and_accesses_of_a_finding_two_orders(steps):
     program = Program(steps)

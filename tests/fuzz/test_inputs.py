@@ -3,12 +3,13 @@
 import ast
 import gzip
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from syncheck.config.options import FORMATS, Options
@@ -26,6 +27,13 @@ from syncheck.sanitizer.session import Session
 from tests.fuzz.mutations import damaged_bytes, damaged_json, damaged_source
 from tests.ranks.test_damaged_records import job  # noqa: F401  a fixture
 
+EXAMPLES = os.environ.get("SYNCHECK_FUZZ_EXAMPLES")  # of each kind; `make fuzz` sets it, and then a seed decides
+fuzzed = settings(
+    max_examples=int(EXAMPLES or 30),
+    derandomize=EXAMPLES is None,
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
+)
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(path for kind in ("lint", "rules", "sim") for path in (ROOT / "tests" / kind).rglob("programs/*.py"))
 SOURCES += sorted((ROOT / "fixtures").glob("*/*.py"))
@@ -91,12 +99,14 @@ def recorded(data: st.DataObject) -> list[object]:
     return [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
 
 
+@fuzzed
 @given(data=st.data())
 def test_traces_with_other_bytes(folder, data):
     (folder / "bytes.trace").write_bytes(data.draw(damaged_bytes(data.draw(st.sampled_from(TRACES)).read_bytes())))
     replays(folder / "bytes.trace")
 
 
+@fuzzed
 @given(data=st.data())
 def test_traces_with_other_values(folder, data):
     records = recorded(data)
@@ -107,6 +117,7 @@ def test_traces_with_other_values(folder, data):
     replays(folder / "values.trace")
 
 
+@fuzzed
 @given(data=st.data())
 def test_traces_in_another_order(folder, data):
     head, *records = recorded(data)
@@ -115,6 +126,7 @@ def test_traces_in_another_order(folder, data):
     replays(folder / "order.trace")
 
 
+@fuzzed
 @given(data=st.data())
 def test_records_of_ranks(tmp_path_factory, job, data):  # noqa: F811  the fixture
     place = tmp_path_factory.mktemp("ranks")
@@ -126,6 +138,7 @@ def test_records_of_ranks(tmp_path_factory, job, data):  # noqa: F811  the fixtu
     assert merged is None or rendered(merged.report)
 
 
+@fuzzed
 @given(data=st.data())
 def test_baselines(folder, data):
     finding = lint_data("a.py", SOURCE).findings
@@ -155,6 +168,7 @@ def cached(tmp_path_factory):
     return place / "a.py", file, file.read_bytes()
 
 
+@fuzzed
 @given(data=st.data())
 def test_caches_of_the_linter(cached, data):
     source, file, whole = cached
@@ -164,6 +178,7 @@ def test_caches_of_the_linter(cached, data):
     assert (found is not None) == (damaged == whole)
 
 
+@fuzzed
 @given(data=st.data())
 def test_settings(tmp_path_factory, data):
     place = tmp_path_factory.mktemp("settings")
@@ -171,6 +186,7 @@ def test_settings(tmp_path_factory, data):
     result_of(lambda: options_in(str(place), command="").selected(), ConfigError)
 
 
+@fuzzed
 @given(data=st.data())
 def test_sources_with_other_bytes(data):
     whole = data.draw(st.sampled_from(SOURCES)).read_bytes()
@@ -179,6 +195,7 @@ def test_sources_with_other_bytes(data):
     assert "please report" not in result.problem
 
 
+@fuzzed
 @given(data=st.data())
 def test_programs_that_are_written_anew(data):
     """What is found can be repaired, and what is repaired is a program still."""

@@ -404,7 +404,7 @@ x.backward()|[][9]|next(iter([]))""".replace("\n", "|").split("|")
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(LINES, max_size=14).map("\n".join))
 def test_no_source_ends_the_linter_and_a_repair_always_parses(source):
     result = lint_source("m.py", Text(source))

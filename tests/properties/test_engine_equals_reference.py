@@ -144,7 +144,7 @@ def _is_same(race: Race, conflict: Conflict) -> bool:
     )
 
 
-@settings(max_examples=1_000, derandomize=True, deadline=None, database=None)
+@settings(max_examples=1_000)
 @given(program=programs())
 def test_engine_equals_reference(program):
     before = memory._FIRST_PRUNE
@@ -155,7 +155,7 @@ def test_engine_equals_reference(program):
         memory._FIRST_PRUNE = before
 
 
-@settings(max_examples=300, derandomize=True, deadline=None, database=None)
+@settings(max_examples=300)
 @given(known=st.lists(views(), max_size=5), view=views())
 def test_reads_on_the_home_stream_do_not_stand_for_the_first_use_elsewhere(known, view):
     engine = Engine()

@@ -12,7 +12,7 @@ from syncheck.hb.footprint import Footprint, contains, dense, overlap, strided
 from tests.properties.programs import views
 from tests.properties.reference import View, bytes_of
 
-fixed = settings(max_examples=300, derandomize=True, deadline=None, database=None)
+fixed = settings(max_examples=300)
 
 
 @fixed

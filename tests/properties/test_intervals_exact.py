@@ -12,7 +12,7 @@ _STARTS = st.one_of(st.integers(0, 80), st.integers(0, 1 << 40))
 _LENGTHS = st.one_of(st.integers(0, 20), st.integers(0, 1 << 38))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(ranges=st.lists(st.tuples(_STARTS, _LENGTHS), max_size=60), wanted=st.tuples(_STARTS, st.integers(1, 1 << 38)))
 def test_exactly_the_ranges_that_meet_are_found_in_order(ranges, wanted):
     index = Intervals()

@@ -77,7 +77,7 @@ def test_a_part_that_was_cut_anywhere_hides_no_other_rank(job, tmp_path, suffix)
             assert is_rest_reported(merged(tmp_path, job | {name: job[name][:end]}), rank), (rank, end)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(rank=st.integers(0, 2), suffix=st.sampled_from([".jsonl", ".ops"]), data=st.data())
 def test_changed_bytes_hide_no_other_rank(job, tmp_path_factory, rank, suffix, data):
     name = name_of(job, rank, suffix)
@@ -96,7 +96,7 @@ def values_in(record, path=()):
         yield from values_in(value, (*path, key))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(rank=st.integers(0, 2), data=st.data())
 def test_changed_values_hide_no_other_rank(job, tmp_path_factory, rank, data):
     name = name_of(job, rank, ".jsonl")

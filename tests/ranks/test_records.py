@@ -53,7 +53,7 @@ def test_equal_ranks_have_no_finding(tmp_path):
     assert merged.report.summary == Summary("sim", 3, 1, 1, 0.5, ranks=3)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(length=st.integers(0, 3 * BLOCK), data=st.data())
 def test_the_first_difference_is_found_wherever_it_is(tmp_path_factory, length, data):
     folder = tmp_path_factory.mktemp("job")
@@ -101,7 +101,7 @@ def test_ranks_outside_of_a_group_are_not_expected_in_it(tmp_path):
     assert mismatches(tmp_path) == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 1 << 30), broken=st.booleans())
 def test_what_one_sends_the_other_must_expect(tmp_path_factory, seed, broken):
     folder, draw = tmp_path_factory.mktemp("job"), random.Random(seed)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from syncheck.sim.rows import blocks_of
@@ -16,7 +16,6 @@ def touched(tensor, blocks):
     return marked
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(-12, 11), min_size=1, max_size=20), st.sampled_from([0, 1]))
 def test_rows_of_one_dimension_are_exact(positions, dim):
     tensor, index = torch.zeros(12, 12), torch.tensor(positions) % 12
@@ -25,7 +24,6 @@ def test_rows_of_one_dimension_are_exact(positions, dim):
     assert torch.equal(touched(tensor, blocks), changed)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(-4, 3)), min_size=1, max_size=12))
 def test_elements_of_several_indices_are_exact(pairs):
     tensor = torch.zeros(6, 4, 3)
@@ -34,7 +32,6 @@ def test_elements_of_several_indices_are_exact(pairs):
     assert torch.equal(touched(tensor, blocks_of("index_put_", (tensor, [first, second]), {})), changed)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), min_size=1, max_size=12))
 def test_elements_of_indices_apart_from_each_other_are_exact(pairs):
     tensor = torch.zeros(6, 2, 4)
@@ -43,7 +40,6 @@ def test_elements_of_indices_apart_from_each_other_are_exact(pairs):
     assert torch.equal(touched(tensor, blocks_of("index_put_", (tensor, [first, None, second]), {})), changed)
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 299), min_size=1, max_size=200, unique=True))
 def test_many_rows_are_never_too_few(positions):
     tensor, index = torch.zeros(300, 2), torch.tensor(positions)
