@@ -6,7 +6,7 @@ import torch
 
 from syncheck.instrument.plan import Plan
 from syncheck.instrument.torch_internals import is_composite, schema_of
-from syncheck.semantics.operators import ALLOCATING, SILENT
+from syncheck.semantics.operators import ALLOCATING, ROWS, SILENT
 from syncheck.semantics.waits import WANTS_NUMBER
 
 
@@ -14,8 +14,8 @@ class DispatchPlan:
     """What the hot path needs of a plan."""
 
     __slots__ = (
-        "arguments", "call", "evaluating", "fresh", "func", "is_composite", "is_flat", "is_item", "is_seen", "listens",
-        "plan", "special",
+        "arguments", "call", "evaluating", "fresh", "func", "has_rows", "is_composite", "is_flat", "is_item", "is_seen",
+        "listens", "plan", "special",
     )  # fmt: skip
 
     def __init__(self, func: Any, plan: Plan, special: Any) -> None:
@@ -33,6 +33,7 @@ class DispatchPlan:
         types = [str(r.type) for r in returns]
         self.is_flat = types == ["List[Tensor]"] or (len(types) > 1 and not any("List" in kind for kind in types))
         self.is_seen = bool(plan.touches or self.fresh or special or plan.synchronizes)
+        self.has_rows = plan.base in ROWS
         self.is_item = plan.base == "_local_scalar_dense"
         self.listens = plan.synchronizes or not (is_silent(func) or (not self.is_seen and func.namespace == "aten"))
 

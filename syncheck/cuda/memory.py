@@ -292,13 +292,30 @@ class Memory:
         entry.views[key] = view
         return view
 
-    def exact_view(self, tensor: torch.Tensor) -> ViewId:
-        """Return the view of a tensor, with its shape and type."""
+    def rows_of(self, tensor: torch.Tensor, access: Access) -> Access:
+        """Return an access to rows of a tensor that an index names, in place of the access to all of it.
+
+        Args:
+            tensor: what the index is for.
+            access: the first of its operator.
+        """
+        entry = self.live.get(data_ptr(tensor)) or self.find(tensor)
+        if entry is None or entry.ident != access[0]:  # it is empty, and has no access
+            return access
+        key = ("rows", tensor.shape, tensor.stride(), tensor.dtype)
+        view = entry.views.get(key)
+        if view is None:
+            view = entry.views[key] = self.exact_view(tensor, is_partial=True)
+        return access[0], view, access[2]
+
+    def exact_view(self, tensor: torch.Tensor, *, is_partial: bool = False) -> ViewId:
+        """Return the view of a tensor, with its shape and type; `is_partial`: see `Monitor.view`."""
         item = tensor.element_size()
         start = int(tensor.storage_offset()) * item
         with self._reporter.lock:
             monitor = self._reporter.call_buffer.monitor
-            return monitor.view(start, tuple(tensor.shape), tensor.stride(), item, dtype_name(tensor.dtype))
+            dtype = dtype_name(tensor.dtype)
+            return monitor.view(start, tuple(tensor.shape), tensor.stride(), item, dtype, is_partial=is_partial)
 
 
 def dense_parts(tensor: torch.Tensor) -> list[torch.Tensor]:

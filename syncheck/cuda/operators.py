@@ -153,6 +153,8 @@ class Operators:
                     accesses.append((entry.ident, view, is_write))
                     if device < 0:
                         device = tensor.get_device()
+            if dispatch.has_rows and accesses:
+                accesses[0] = memory.rows_of(args[0], accesses[0])
         except (RuntimeError, TypeError, AttributeError):  # no storage, an optional tensor in a list
             is_plain = False
         if not is_plain:
@@ -263,6 +265,8 @@ class Operators:
         if callbacks:
             stream = working_stream(callbacks, stream, waits_first=dispatch.func.namespace in NAMESPACES)
         accesses = [a for t, is_write in parts if (a := self._memory.access(t, is_write=is_write))]
+        if dispatch.has_rows and accesses:
+            accesses[0] = self._memory.rows_of(tensors[0][0], accesses[0])
         made_accesses = self._begin_made(plan, made)
         self._submit(
             plan, args, kwargs, stream, device, accesses, made_accesses, callbacks, [t for t, _ in tensors] + made

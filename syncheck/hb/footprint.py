@@ -1,6 +1,6 @@
 """Which bytes of an allocation a strided view touches, and whether two views share any."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import gcd
 
@@ -19,12 +19,14 @@ class Footprint:
         stop: byte after the last one; `stop == start` touches nothing.
         run: length in bytes of each contiguous run.
         dims: (distance of runs in bytes, number of runs) per dimension, widest first; empty if contiguous.
+        is_partial: only some of these bytes are touched, and it is not known which.
     """
 
     start: int
     stop: int
     run: int
     dims: tuple[tuple[int, int], ...] = ()
+    is_partial: bool = False
 
     @property
     def is_dense(self) -> bool:
@@ -37,7 +39,9 @@ def dense(start: int, stop: int) -> Footprint:
     return Footprint(start, stop, stop - start)
 
 
-def strided(start: int, sizes: tuple[int, ...], strides: tuple[int, ...], item_size: int) -> Footprint:
+def strided(
+    start: int, sizes: tuple[int, ...], strides: tuple[int, ...], item_size: int, *, is_partial: bool = False
+) -> Footprint:
     """Return the footprint of a strided view.
 
     Args:
@@ -45,6 +49,7 @@ def strided(start: int, sizes: tuple[int, ...], strides: tuple[int, ...], item_s
         sizes: elements in each dimension.
         strides: distance of neighbours in elements, each >= 0 as torch guarantees; same length as `sizes`.
         item_size: bytes of one element.
+        is_partial: only some of it is touched.
     """
     if 0 in sizes:
         return Footprint(start, start, 0)
@@ -61,19 +66,30 @@ def strided(start: int, sizes: tuple[int, ...], strides: tuple[int, ...], item_s
         else:
             dims.append((stride, size))
     stop = start + run + sum(stride * (size - 1) for stride, size in dims)
-    return Footprint(start, stop, run, tuple(reversed(dims)))
+    return Footprint(start, stop, run, tuple(reversed(dims)), is_partial)
 
 
 def contains(outer: Footprint, inner: Footprint) -> bool:
     """Return whether `outer` certainly touches every byte that `inner` touches."""
+    if outer.is_partial:
+        return False
     if outer == inner:
         return True
     return outer.is_dense and outer.start <= inner.start and inner.stop <= outer.stop
 
 
+def certainly_overlap(first: Footprint, second: Footprint) -> bool:
+    """Return whether two footprints that overlap share a byte whichever bytes a partial one touches."""
+    if first.is_partial:
+        return contains(second, replace(first, is_partial=False))
+    return not second.is_partial or contains(first, replace(second, is_partial=False))
+
+
 @lru_cache(maxsize=65_536)
 def overlap(first: Footprint, second: Footprint) -> bool:
     """Return whether two footprints of one allocation share a byte; exact up to a bound on the work.
+
+    Of a partial footprint any byte may be touched.
 
     Two positions are equal when a sum of strides times bounded counts hits a window as wide as both runs:
     a bounded linear Diophantine problem, searched widest stride first and pruned by the common divisor.

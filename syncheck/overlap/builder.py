@@ -71,8 +71,18 @@ class Builder:
         if legacy:
             self._legacy.add(stream)
 
-    def view(self, start: int, sizes: Sequence[int], strides: Sequence[int], item_size: int, dtype: str) -> None:
-        """See `Monitor`; views are numbered from 0."""
+    def view(
+        self,
+        start: int,
+        sizes: Sequence[int],
+        strides: Sequence[int],
+        item_size: int,
+        dtype: str,
+        *,
+        is_partial: bool = False,
+    ) -> None:
+        """See `Monitor`; views are numbered from 0. A partial view counts as touched in full."""
+        del is_partial
         self._footprints.append(strided(start, tuple(sizes), tuple(strides), item_size))
         self.graph.views.append(View(tuple(sizes), item_size, dtype))
 

@@ -102,9 +102,18 @@ class Recorder:
 
         return call
 
-    def view(self, start: int, sizes: Sequence[int], strides: Sequence[int], item_size: int, dtype: str) -> ViewId:
+    def view(
+        self,
+        start: int,
+        sizes: Sequence[int],
+        strides: Sequence[int],
+        item_size: int,
+        dtype: str,
+        *,
+        is_partial: bool = False,
+    ) -> ViewId:
         """See `Monitor`."""
-        view = self._session.view(start, tuple(sizes), tuple(strides), item_size, dtype)
+        view = self._session.view(start, tuple(sizes), tuple(strides), item_size, dtype, is_partial=is_partial)
         if view == self._n_views:
             self._n_views += 1
             self._calls.append(("view", (start, sizes, strides, item_size, dtype), {}))

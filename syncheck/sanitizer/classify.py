@@ -38,7 +38,20 @@ def explain(context: RaceContext) -> PendingFinding:
     """Return the finding for a race: the first row that knows its cause, else the plain rule."""
     pending = next((found for row in _ROWS if (found := row(context)) is not None), None) or _plain(context)
     pending.allocation = context.race.allocation
+    if not context.is_certain:
+        _say_which_rows(pending, context)
     return pending
+
+
+def _say_which_rows(pending: PendingFinding, context: RaceContext) -> None:
+    """The accesses may be to different rows: a warning, which says what decides it."""
+    pending.level = Severity.WARNING
+    sides = ((context.race.prior, context.prior), (context.race.current, context.current))
+    for access, label in sides:
+        if access.footprint.is_partial:
+            operator = label.operator.removeprefix("aten::")
+            rows: Text = (f"an index on the GPU says which rows `{operator}` touches: no race if they are others",)
+            pending.related.append((label.site, rows))
 
 
 # -- the rows

@@ -111,8 +111,20 @@ class Monitor(Protocol):
     def name_at(self, kind: NamedKind, ident: int, text: str, path: str, line: int) -> None:
         """What a stream, an event or an allocation is called at a line; `path` as in `Frame.path`."""
 
-    def view(self, start: int, sizes: tuple[int, ...], strides: tuple[int, ...], item_size: int, dtype: str) -> ViewId:
-        """Return the id of a view, equal for views of equal bytes; `start` in bytes, sizes and strides in elements."""
+    def view(
+        self,
+        start: int,
+        sizes: tuple[int, ...],
+        strides: tuple[int, ...],
+        item_size: int,
+        dtype: str,
+        *,
+        is_partial: bool = False,
+    ) -> ViewId:
+        """Return the id of a view, equal for views of equal bytes; `start` in bytes, sizes and strides in elements.
+
+        `is_partial`: only some of it is touched, and it is not known which: rows that an index on the GPU names.
+        """
         ...
 
     def describe_allocation(self, allocation: AllocationId, view: ViewId) -> None:

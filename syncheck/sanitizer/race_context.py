@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from syncheck.hb.clock import HOST
 from syncheck.hb.engine import Engine, Race
+from syncheck.hb.footprint import certainly_overlap
 from syncheck.hb.ids import EVERY_THREAD, NO_EVENT, EventId, StreamId
 from syncheck.sanitizer.labels import Label
 from syncheck.sanitizer.messages import Names, StreamRef, TensorRef, Text, ThreadRef
@@ -30,6 +31,12 @@ class RaceContext:
     def is_host(self) -> bool:
         """Return whether the host completed the race."""
         return self.race.current.actor == HOST
+
+    @property
+    def is_certain(self) -> bool:
+        """Return whether both accesses touch common bytes, whichever rows an index names."""
+        race = self.race
+        return race.is_first_use or certainly_overlap(race.prior.footprint, race.current.footprint)
 
     @property
     def is_between_threads(self) -> bool:

@@ -143,9 +143,12 @@ class Session:
         """See `Monitor`."""
         self.collector.names.seen_at.setdefault((kind, ident), {}).setdefault((path, line), text)
 
-    def view(self, start: int, sizes: Sizes, strides: Sizes, item_size: int, dtype: str) -> ViewId:
+    def view(
+        self, start: int, sizes: Sizes, strides: Sizes, item_size: int, dtype: str, *, is_partial: bool = False
+    ) -> ViewId:
         """See `Monitor`."""
-        return self._views.intern(strided(start, sizes, strides, item_size), View(sizes, item_size, dtype))
+        footprint = strided(start, sizes, strides, item_size, is_partial=is_partial)
+        return self._views.intern(footprint, View(sizes, item_size, dtype))
 
     def describe_allocation(self, allocation: AllocationId, view: ViewId) -> None:
         """See `Monitor`."""

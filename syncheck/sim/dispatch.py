@@ -23,7 +23,7 @@ from syncheck.sim.graph_recorder import GraphRecorder
 from syncheck.sim.launches import Launches, TensorArguments
 from syncheck.sim.memory import parts_of_sparse
 from syncheck.sim.placement import Placement
-from syncheck.sim.rows import blocks_of
+from syncheck.sim.rows import blocks_of, picks_of
 from syncheck.sim.runtime import Runtime
 
 _HOST = torch.device("cpu")
@@ -147,7 +147,7 @@ class Dispatcher:
         else:
             waits = wait is not HostWait.NEVER
             result = self.deferral.run(func, plan, tensors, args, kwargs, device, host_waits=waits)
-        accesses = self._rows(plan, args, kwargs, device) if plan.base in ROWS and not capturing else None
+        accesses = self._rows(plan, args, kwargs, device, capturing=capturing) if plan.base in ROWS else None
         accesses = self._accesses(plan, tensors, accesses)
         if wait is HostWait.BEFORE:  # the host learns a size or a number, then the kernel is launched
             self._report(plan, [access for access in accesses if not access[2]], device, stream)
@@ -186,21 +186,27 @@ class Dispatcher:
         tag = self._memory.of(tensor)
         return tag is not None and tag.device != HOST_DEVICE
 
-    def _rows(self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int) -> list[Access] | None:
+    def _rows(
+        self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int, *, capturing: bool
+    ) -> list[Access] | None:
         """Return the accesses to the first tensor of an operator that has an index; None if it touches all of it.
 
-        In a capture that is not known: the index may have other values at a replay.
+        In a capture the rows are not known: the index may have other values at a replay.
         """
-        if self.deferral is not None and self.deferral.is_late(device):
-            return None
         tag = self._memory.of(args[0]) if args and isinstance(args[0], torch.Tensor) else None
         if tag is None:
             return None
+        are_known = not capturing and (self.deferral is None or not self.deferral.is_late(device))
         with self._runtime.unmonitored():
-            blocks = blocks_of(plan.base, args, kwargs)
-        if blocks is None:
+            picks = picks_of(plan.base, args[0], args, kwargs)
+            blocks = blocks_of(args[0], picks) if picks is not None and are_known else None
+        if picks is None:
             return None
         is_write = plan.tensors[0].is_write
+        if blocks is None:
+            rows: list[Access] = []
+            self._memory.add_access_to_rows(rows, args[0], is_write=is_write)
+            return rows
         return [(tag.ident, self._memory.view_of_block(args[0], block), is_write) for block in blocks]
 
     def _accesses(self, plan: Plan, tensors: TensorArguments, first: list[Access] | None) -> list[Access]:

@@ -259,6 +259,14 @@ class Memory:
         if tag is not None and tensor.numel():
             accesses.append((tag.ident, self.view(tensor), is_write))
 
+    def add_access_to_rows(self, accesses: list[Access], tensor: torch.Tensor, *, is_write: bool) -> None:
+        """Add the access to rows of a tensor that an index names whose values are not known."""
+        tag = self.of(tensor)
+        if tag is not None and tensor.numel():
+            key = (tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
+            view = self._view_of(key, tensor.element_size(), is_partial=True)
+            accesses.append((tag.ident, view, is_write))
+
     def view_of_block(self, tensor: torch.Tensor, block: Block) -> ViewId:
         """Return the view id of a part of a tensor."""
         return self._view_of((*block, tensor.dtype), tensor.element_size())
@@ -273,12 +281,13 @@ class Memory:
             key = (tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
         return self._view_of(key, item)
 
-    def _view_of(self, key: tuple[Any, ...], item: int) -> ViewId:
-        known = self._views.get(key)
+    def _view_of(self, key: tuple[Any, ...], item: int, *, is_partial: bool = False) -> ViewId:
+        known = self._views.get((*key, True) if is_partial else key)
         if known is None:
             offset, sizes, strides, dtype = key
-            known = self._gpus.monitor.view(offset * item, sizes, strides, item, dtype_name(dtype))
-            self._views[key] = known
+            view = self._gpus.monitor.view
+            known = view(offset * item, sizes, strides, item, dtype_name(dtype), is_partial=is_partial)
+            self._views[(*key, True) if is_partial else key] = known
         return known
 
     def checksum(self, storage: torch.UntypedStorage) -> int:

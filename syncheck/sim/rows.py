@@ -9,7 +9,7 @@ import torch
 from syncheck.semantics.operators import ELEMENTWISE, ROWS
 
 _MOST_VALUES = 1 << 14
-"""Longer indices are not looked at: the whole tensor counts as touched."""
+"""Longer indices are not looked at: any rows may be those that are touched."""
 _MOST_BLOCKS = 64
 """Blocks of one access; where there are more, the closest are taken together with what lies between them."""
 
@@ -22,7 +22,7 @@ class Block(NamedTuple):
     strides: tuple[int, ...]
 
 
-class _Picks(NamedTuple):
+class Picks(NamedTuple):
     """An index of some dimensions of a tensor.
 
     Attributes:
@@ -36,21 +36,12 @@ class _Picks(NamedTuple):
     sizes: Sequence[int]
 
 
-def blocks_of(base: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Block] | None:
-    """Return what an operator touches of its first tensor; None for all of it, or where it is not worth finding out.
+def blocks_of(tensor: torch.Tensor, picks: Picks) -> list[Block] | None:
+    """Return what an index picks of a tensor; None where there is too much to look at.
 
     Called where torch's operators are not seen.
-
-    Args:
-        base: the operator.
-        args: what it is given by position.
-        kwargs: what it is given by name.
     """
-    tensor = args[0] if args else kwargs.get("self")
-    if not isinstance(tensor, torch.Tensor) or tensor.layout is not torch.strided or not tensor.dim():
-        return None
-    picks = _picks(base, tensor, args, kwargs)
-    if picks is None or sum(index.numel() for index in picks.indices) > _MOST_VALUES:
+    if sum(index.numel() for index in picks.indices) > _MOST_VALUES:
         return None
     offsets = torch.zeros((), dtype=torch.int64)
     for dim, index in zip(picks.dims, picks.indices, strict=True):
@@ -68,7 +59,19 @@ def blocks_of(base: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list
     ]
 
 
-def _picks(base: str, tensor: torch.Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]) -> _Picks | None:
+def picks_of(base: str, tensor: torch.Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Picks | None:
+    """Return what the index of an operator picks of its first tensor; None where it touches all of it.
+
+    Called where torch's operators are not seen.
+
+    Args:
+        base: the operator.
+        tensor: its first tensor.
+        args: what it is given by position.
+        kwargs: what it is given by name.
+    """
+    if tensor.layout is not torch.strided or not tensor.dim():
+        return None
     dim_position, position = ROWS[base]
     index = args[position] if position < len(args) else kwargs.get("index", kwargs.get("indices"))
     if isinstance(index, list | tuple):
@@ -79,10 +82,10 @@ def _picks(base: str, tensor: torch.Tensor, args: Sequence[Any], kwargs: Mapping
     dim %= tensor.dim()
     is_elementwise = base in ELEMENTWISE and index.dim() == tensor.dim()
     sizes = [min(pair) for pair in zip(tensor.shape, index.shape, strict=True)] if is_elementwise else tensor.shape
-    return _Picks([dim], [index], sizes)
+    return Picks([dim], [index], sizes)
 
 
-def _several(tensor: torch.Tensor, given: Sequence[torch.Tensor | None]) -> _Picks | None:
+def _several(tensor: torch.Tensor, given: Sequence[torch.Tensor | None]) -> Picks | None:
     """Take `tensor[i, :, j]` apart; a mask stands for the positions where it is true."""
     dims: list[int] = []
     indices: list[torch.Tensor] = []
@@ -96,7 +99,7 @@ def _several(tensor: torch.Tensor, given: Sequence[torch.Tensor | None]) -> _Pic
         indices += parts
         dims += range(dim, dim + len(parts))
         dim += len(parts)
-    return _Picks(dims, indices, tensor.shape) if dims else None
+    return Picks(dims, indices, tensor.shape) if dims else None
 
 
 def _runs(offsets: list[int], step: int) -> Iterator[tuple[int, int]]:

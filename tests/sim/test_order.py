@@ -152,6 +152,38 @@ def test_many_scattered_rows_are_taken_together(check):
     assert check(lambda: program(2000, 500)) == ["SYN102"]
 
 
+def use_rows_on_two_streams(cache, index):
+    """Write rows of a cache on one stream while another reads some."""
+    main, side = torch.cuda.current_stream(), torch.cuda.Stream()
+    side.wait_stream(main)
+    with torch.cuda.stream(side):
+        kept = cache.index_select(0, index)
+    cache.index_fill_(0, index[:1], 1.0)
+    main.wait_stream(side)
+    del kept
+
+
+def test_rows_of_an_index_that_is_too_long_to_look_at_may_be_others():
+    with syncheck.check(backend="sim") as report:
+        use_rows_on_two_streams(
+            torch.zeros(4, 2, device="cuda"), torch.zeros(1 << 15, dtype=torch.int64, device="cuda")
+        )
+    (finding,) = report.findings
+    assert (finding.rule.code, finding.level) == ("SYN102", "warning")
+
+
+def test_rows_of_a_captured_index_may_be_others():
+    with syncheck.check(backend="sim") as report:
+        cache, index = torch.zeros(4, 2, device="cuda"), torch.tensor([1, 2], device="cuda")
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            use_rows_on_two_streams(cache, index)
+        torch.cuda.synchronize()
+    (finding,) = (finding for finding in report.findings if finding.rule.code == "SYN102")
+    assert finding.level == "warning"
+
+
 def test_callbacks_at_the_end_of_a_backward_pass_come_after_the_wait_for_the_leaves(check):
     def program(*, is_queued):
         side, seen = torch.cuda.Stream(), []

@@ -2,11 +2,12 @@
 
 import pytest
 
-from syncheck.hb.footprint import contains, dense, overlap, strided
+from syncheck.hb.footprint import certainly_overlap, contains, dense, overlap, strided
 
 WHOLE = strided(0, (4, 8), (8, 1), 4)
 LEFT = strided(0, (4, 4), (8, 1), 4)
 RIGHT = strided(16, (4, 4), (8, 1), 4)
+ROWS = strided(0, (4, 8), (8, 1), 4, is_partial=True)
 
 
 def test_a_contiguous_tensor_is_a_dense_range():
@@ -95,3 +96,17 @@ def test_blocks_of_a_tensor_of_three_dimensions_are_told_apart():
     assert not overlap(block(0), block(8 * 4))
     assert not overlap(block(0), block(8 * 32 * 4))
     assert overlap(block(0), block(7 * 32 * 4))
+
+
+@pytest.mark.parametrize(
+    ("other", "is_certain"), [(WHOLE, True), (dense(0, 256), True), (LEFT, False), (dense(0, 32), False), (ROWS, False)]
+)
+def test_rows_of_a_tensor_certainly_share_bytes_with_all_of_it_only(other, is_certain):
+    assert overlap(ROWS, other)
+    assert certainly_overlap(ROWS, other) == certainly_overlap(other, ROWS) == is_certain
+
+
+def test_some_rows_stand_for_no_others():
+    assert contains(WHOLE, ROWS)
+    assert not contains(ROWS, ROWS)
+    assert not contains(ROWS, dense(0, 4))

@@ -401,6 +401,47 @@ def test_batch_norm_of_libraries_writes_its_statistics_in_training_mode_only(tra
     assert [argument.is_write for argument in plan.tensors] == [False, False, False, training, training]
 
 
+SOURCE = torch.ones(2, 3)
+ON_ROWS = {
+    "copy": lambda cache, index: cache.index_copy_(0, index, SOURCE),
+    "assignment": lambda cache, index: cache.__setitem__(index, SOURCE),
+    "scatter": lambda cache, index: cache.scatter_(0, index[:, None], 1.0),
+}
+
+
+@pytest.mark.parametrize("write", ON_ROWS.values(), ids=ON_ROWS)
+@pytest.mark.parametrize(
+    ("read", "level"),
+    [
+        (lambda cache, index: cache.index_select(0, index), "warning"),
+        (lambda cache, index: cache[index], "warning"),
+        (lambda cache, index: torch.nn.functional.embedding(index, cache), "warning"),
+        (lambda cache, index: cache[0].sum(), "warning"),
+        (lambda cache, index: cache.sum(), "error"),
+    ],
+    ids=["select", "index", "embedding", "one row", "whole"],
+)
+def test_rows_that_an_index_on_the_gpu_names_may_be_others(gpu, write, read, level):
+    cache, index = torch.zeros(8, 3), torch.tensor([1, 5])
+    gpu.current.handle = 7
+    read(cache, index)
+    gpu.current.handle = 0
+    write(cache, index)
+    (finding,) = (finding for finding in gpu.report().findings if finding.rule.code == "SYN102")
+    assert finding.level == level
+    assert ("an index on the GPU says which rows" in str(finding.related)) == (level == "warning")
+
+
+def test_what_is_copied_into_rows_is_read_in_full(gpu):
+    cache, index, source = torch.zeros(8, 3), torch.tensor([1, 5]), torch.zeros(2, 3)
+    gpu.current.handle = 7
+    source.fill_(1)
+    gpu.current.handle = 0
+    cache.index_copy_(0, index, source)
+    (finding,) = (finding for finding in gpu.report().findings if finding.rule.code == "SYN101")
+    assert finding.level == "error"
+
+
 def test_a_gradient_that_a_hook_uses_on_a_stream_that_it_entered_is_not_protected(gpu):
     torch.ones(4)
     gpu.current.handle = 7

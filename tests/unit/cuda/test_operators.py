@@ -50,9 +50,9 @@ class Comparable:
         self.announce = gpu.monitor.session.view
         gpu.monitor.session.view = self.view
 
-    def view(self, *shape):
-        ident = self.announce(*shape)
-        self.views[ident] = strided(*shape[:4])
+    def view(self, *shape, is_partial=False):
+        ident = self.announce(*shape, is_partial=is_partial)
+        self.views[ident] = strided(*shape[:4], is_partial=is_partial)
         return ident
 
     def calls(self, calls):

@@ -21,7 +21,7 @@ class Monitor(NullMonitor):
     def free(self, allocation, site):
         self.calls.append(("free", allocation))
 
-    def view(self, *shape):
+    def view(self, *shape, is_partial=False):
         self.views.append(shape)
         return len(self.views)
 

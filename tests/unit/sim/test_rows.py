@@ -5,7 +5,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncheck.sim.rows import blocks_of
+from syncheck.sim.rows import blocks_of, picks_of
+
+
+def rows(base, tensor, *arguments):
+    """Return the blocks that an operator touches of its first tensor."""
+    return blocks_of(tensor, picks_of(base, tensor, (tensor, *arguments), {}))
 
 
 def touched(tensor, blocks):
@@ -20,7 +25,7 @@ def touched(tensor, blocks):
 def test_rows_of_one_dimension_are_exact(positions, dim):
     tensor, index = torch.zeros(12, 12), torch.tensor(positions) % 12
     changed = tensor.index_fill(dim, index, 1.0).bool()
-    blocks = blocks_of("index_fill_", (tensor, dim, torch.tensor(positions), 1.0), {})
+    blocks = rows("index_fill_", tensor, dim, torch.tensor(positions), 1.0)
     assert torch.equal(touched(tensor, blocks), changed)
 
 
@@ -29,7 +34,7 @@ def test_elements_of_several_indices_are_exact(pairs):
     tensor = torch.zeros(6, 4, 3)
     first, second = torch.tensor(pairs).unbind(1)
     changed = tensor.index_put((first, second), torch.tensor(1.0)).bool()
-    assert torch.equal(touched(tensor, blocks_of("index_put_", (tensor, [first, second]), {})), changed)
+    assert torch.equal(touched(tensor, rows("index_put_", tensor, [first, second])), changed)
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), min_size=1, max_size=12))
@@ -37,20 +42,20 @@ def test_elements_of_indices_apart_from_each_other_are_exact(pairs):
     tensor = torch.zeros(6, 2, 4)
     first, second = torch.tensor(pairs).unbind(1)
     changed = torch.zeros(6, 4, 2).index_put((first, second), torch.tensor(1.0)).transpose(1, 2).bool()
-    assert torch.equal(touched(tensor, blocks_of("index_put_", (tensor, [first, None, second]), {})), changed)
+    assert torch.equal(touched(tensor, rows("index_put_", tensor, [first, None, second])), changed)
 
 
 @given(st.lists(st.integers(0, 299), min_size=1, max_size=200, unique=True))
 def test_many_rows_are_never_too_few(positions):
     tensor, index = torch.zeros(300, 2), torch.tensor(positions)
     changed = tensor.index_fill(0, index, 1.0).bool()
-    assert touched(tensor, blocks_of("index_fill_", (tensor, 0, index, 1.0), {}))[changed].all()
+    assert touched(tensor, rows("index_fill_", tensor, 0, index, 1.0))[changed].all()
 
 
 def test_an_index_for_each_element_narrows_the_other_dimensions():
     tensor = torch.zeros(4, 6)
     index = torch.tensor([[0, 0], [3, 3]])
-    blocks = blocks_of("scatter_", (tensor, 0, index, 1.0), {})
+    blocks = rows("scatter_", tensor, 0, index, 1.0)
     assert torch.equal(touched(tensor, blocks), tensor.scatter(0, index, 1.0).bool())
 
 
@@ -58,8 +63,12 @@ def test_an_index_for_each_element_narrows_the_other_dimensions():
     "arguments", [(torch.zeros(()), 0, torch.tensor(0)), (torch.eye(3).to_sparse(), 0, torch.tensor(0))]
 )
 def test_what_has_no_rows_is_touched_as_a_whole(arguments):
-    assert blocks_of("index_select", arguments, {}) is None
+    assert picks_of("index_select", arguments[0], arguments, {}) is None
 
 
 def test_an_empty_index_touches_nothing():
-    assert blocks_of("index_select", (torch.zeros(3, 3), 0, torch.tensor([], dtype=torch.int64)), {}) == []
+    assert rows("index_select", torch.zeros(3, 3), 0, torch.tensor([], dtype=torch.int64)) == []
+
+
+def test_long_indices_are_not_looked_at():
+    assert rows("index_select", torch.zeros(3, 3), 0, torch.zeros(1 << 15, dtype=torch.int64)) is None
