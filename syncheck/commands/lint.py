@@ -10,7 +10,7 @@ from syncheck.config.options import Options
 from syncheck.config.settings import Layer, options_for, options_in
 from syncheck.filters.policy import baseline_of, known_left_out, looking_at, truncate
 from syncheck.findings import NO_FILES, Finding, Report, counted
-from syncheck.lint import engine, files, places
+from syncheck.lint import engine, files
 from syncheck.lint.cache import Cache
 from syncheck.lint.extensions import Extensions
 from syncheck.lint.fixes import changes
@@ -99,11 +99,8 @@ def lint(request: LintRequest) -> tuple[Report, changes.Changes]:
 
 
 def _by_file(outcome: engine.Outcome) -> dict[str, tuple[Finding, ...]]:
-    """Return the findings of each file, with the paths that a report has."""
-    return {
-        path: tuple(places.under(finding, path, shown(path)) for finding in result.findings)
-        for path, result in outcome.results.items()
-    }
+    """Return the findings of each file."""
+    return {path: result.findings for path, result in outcome.results.items()}
 
 
 def _accounted(report: Report, change: str, changed: changes.Changes) -> Report:

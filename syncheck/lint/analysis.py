@@ -33,7 +33,7 @@ from syncheck.lint.interp.values import (
     Value,
 )
 from syncheck.lint.lifetimes import by_reference_count
-from syncheck.lint.nodes import walk
+from syncheck.lint.nodes import statements, walk
 from syncheck.lint.prefilter import anchor_lines, has_anchor
 from syncheck.lint.source_file import SourceFile
 from syncheck.rules import (
@@ -347,11 +347,26 @@ def _assigned_elsewhere(kind: ast.ClassDef) -> dict[str, list[ast.expr | None]]:
     for member in kind.body:
         if not isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef) or member.name == "__init__":
             continue
-        for node in walk(member):
-            if isinstance(node, ast.Assign):
-                for target in node.targets:
-                    if isinstance(target, ast.Attribute):
-                        found.setdefault(target.attr, []).append(node.value)
-            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
-                found.setdefault(node.attr, [])
+        for statement in statements(member):
+            for target in _targets(statement):
+                if isinstance(statement, ast.Assign) and isinstance(target, ast.Attribute):
+                    found.setdefault(target.attr, []).append(statement.value)
+                for node in walk(target):
+                    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
+                        found.setdefault(node.attr, [])
     return found
+
+
+def _targets(statement: ast.AST) -> list[ast.expr]:
+    """Return what a statement binds, sets or deletes, but names that it imports or defines."""
+    match statement:
+        case ast.Assign(targets=targets) | ast.Delete(targets=targets):
+            return targets
+        case ast.AugAssign(target=target) | ast.AnnAssign(target=target):
+            return [target]
+        case ast.For(target=target) | ast.AsyncFor(target=target):
+            return [target]
+        case ast.With(items=items) | ast.AsyncWith(items=items):
+            return [item.optional_vars for item in items if item.optional_vars is not None]
+        case _:
+            return []

@@ -46,9 +46,10 @@ def _is_public(method: Method) -> bool:
 
 def _only_waits(method: Method) -> bool:
     """Return whether a method waits, and starts nothing."""
-    words = {node.attr for node in walk(method) if isinstance(node, ast.Attribute)}
-    words |= {node.arg for node in walk(method) if isinstance(node, ast.keyword) and node.arg}
-    has_block = any(isinstance(node, ast.With | ast.AsyncWith) for node in walk(method))
+    nodes = walk(method)
+    words = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    words |= {node.arg for node in nodes if isinstance(node, ast.keyword) and node.arg}
+    has_block = any(isinstance(node, ast.With | ast.AsyncWith) for node in nodes)
     return bool(words & _WAITING) and not words & _WORKING and not has_block
 
 

@@ -8,7 +8,8 @@ computed, and exact positions, comments and edits come from here.
 """
 
 import ast
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -128,9 +129,17 @@ class Definitions:
     def __iter__(self) -> Iterator[Definition]:
         return map(self._of, self._ranges)
 
-    def functions(self) -> Iterator[Definition]:
-        """Yield the definitions with the members of classes, also of nested ones, in place of the classes."""
-        return (Definition(part, self._text(part)) for part in _members(self._tree.body))
+    def near(self, lines: Sequence[int], *, are_classes_whole: bool) -> Iterator[Definition]:
+        """Yield the definitions that have one of some lines.
+
+        Args:
+            lines: their numbers, in order.
+            are_classes_whole: else the members of classes, also of nested ones, stand in place of the classes.
+        """
+        for part in self._ranges if are_classes_whole else _members(self._tree.body):
+            first = bisect_left(lines, part.first)
+            if first < len(lines) and lines[first] <= part.last:
+                yield self._of(part) if are_classes_whole else Definition(part, self._text(part))
 
     def at(self, line: int) -> Definition | None:
         """Return the definition that a line belongs to; None for a line between definitions."""

@@ -180,8 +180,17 @@ def _results(paths: list[str], digests: dict[str, str], extensions: Extensions) 
         yield from map(_lint_file, heavy)
         return
     heavy.sort(key=_size, reverse=True)  # the longest first, so that no process is left alone with one
+    if multiprocessing.get_start_method() == "fork":
+        _import_all()  # once, and not in each worker
     with ProcessPoolExecutor(workers, initializer=_begin_worker, initargs=(extensions,)) as pool:
         yield from pool.map(_lint_file, heavy, chunksize=4)
+
+
+def _import_all() -> None:
+    """Import what linting needs."""
+    from syncheck.lint import models, shapes  # noqa: F401, PLC0415  slow: only for files that can matter
+
+    models.load()
 
 
 def _begin_worker(extensions: Extensions) -> None:

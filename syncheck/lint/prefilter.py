@@ -59,9 +59,14 @@ _SEARCHED = (
 
 
 def anchor_lines(source: str) -> list[int]:
-    """Return the lines, from 1 and in order, with a word that a rule can begin with."""
+    """Return the lines, from 1 and in order, with a word that a rule of meaning can begin with."""
+    return lines_with(source, (*_SEARCHED, *_of_libraries))
+
+
+def lines_with(source: str, words: Iterable[str]) -> list[int]:
+    """Return the lines, from 1 and in order, in which one of some words stands."""
     offsets: set[int] = set()
-    for word in (*_SEARCHED, *_of_libraries):
+    for word in words:
         start = source.find(word)
         while start >= 0:
             offsets.add(start)

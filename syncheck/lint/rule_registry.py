@@ -72,7 +72,7 @@ def can_matter(data: bytes) -> bool:
 @cache
 def _first_words(rule: Rule) -> tuple[bytes, ...]:
     """Return words of which a text that a rule concerns has at least one."""
-    return tuple(dict.fromkeys((words if isinstance(words, str) else words[0]).encode() for words in rule.words))
+    return tuple(word.encode() for word in rule.first_words)
 
 
 def _module(rule: Rule) -> str:

@@ -11,6 +11,7 @@ from syncheck.lint.gpu_state import GpuState, GpuStates, Position, RecordingExpr
 from syncheck.lint.interp.decisions import Flipped
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import Machine
+from syncheck.lint.prefilter import lines_with
 from syncheck.lint.rules.base import ShapeRule
 from syncheck.lint.source_file import SourceFile
 
@@ -37,9 +38,17 @@ def _pairs(source: SourceFile, kinds: Sequence[type[ShapeRule]]) -> Iterator[tup
     """Yield the rules with the definitions that they concern."""
     for is_whole in (False, True):
         wanted = [kind for kind in kinds if kind.looks_at_classes is is_whole]
-        definitions = source.definitions if is_whole else source.definitions.functions()
-        for definition in definitions if wanted else ():
-            yield from ((kind, definition) for kind in wanted if kind.rule.concerns(definition.text))
+        for definition in source.definitions.near(_lines(source, wanted), are_classes_whole=is_whole):
+            for kind in wanted:
+                if kind.rule.concerns(definition.text) and kind.may_find(definition.text):
+                    yield kind, definition
+
+
+def _lines(source: SourceFile, kinds: Sequence[type[ShapeRule]]) -> Sequence[int]:
+    """Return the lines in which a word of some rules stands; all of them for a rule without words."""
+    if any(not kind.rule.words for kind in kinds):
+        return range(1, len(source.lines_with_ends) + 1)
+    return lines_with(source.text, {word for kind in kinds for word in kind.rule.first_words})
 
 
 def _visited(kind: type[ShapeRule], source: SourceFile, definition: Definition, states: GpuStates) -> list[Finding]:

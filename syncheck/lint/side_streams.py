@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from syncheck.findings import Finding
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import Places
-from syncheck.lint.nodes import children, walk
+from syncheck.lint.nodes import children, statements, walk
 from syncheck.rules import unordered_side_stream
 from syncheck.rules.model import Family
 
@@ -48,6 +48,11 @@ def findings(tree: ast.Module, places: Places, known: Sequence[Finding]) -> Iter
         places: its call sites.
         known: what was found on paths through it: a race there says more.
     """
+    owners = [
+        (kind, streams) for kind in tree.body if isinstance(kind, ast.ClassDef) and (streams := _streams_of(kind))
+    ]
+    if not owners:
+        return
     races = [finding for finding in known if finding.rule.family in {Family.RACE, Family.LIFETIME}]
     lines = [place.frame.line for finding in races for place in (finding.place, *finding.related)]
     nodes = walk(tree)
@@ -57,12 +62,11 @@ def findings(tree: ast.Module, places: Places, known: Sequence[Finding]) -> Iter
     ):
         return  # the host may order all of it
     parents = {child: node for node in nodes for child in children(node)}
-    for kind in tree.body:
-        if isinstance(kind, ast.ClassDef):
-            for name in sorted(_streams_of(kind)):
-                use = _use_of(name, attributes, parents)
-                use.blocks = [(block, function) for block, function in use.blocks if _is_news(block, kind, lines)]
-                yield from _judge(kind, name, use, places)
+    for kind, streams in owners:
+        for name in sorted(streams):
+            use = _use_of(name, attributes, parents)
+            use.blocks = [(block, function) for block, function in use.blocks if _is_news(block, kind, lines)]
+            yield from _judge(kind, name, use, places)
 
 
 def _judge(kind: ast.ClassDef, name: str, use: _Use, places: Places) -> Iterator[Finding]:
@@ -92,7 +96,7 @@ def _streams_of(kind: ast.ClassDef) -> set[str]:
     """Return the attributes that a class sets to new streams, and to nothing else."""
     made: set[str] = set()
     other: set[str] = set()
-    for node in walk(kind):
+    for node in statements(kind):
         if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
             continue
         is_stream = isinstance(node.value, ast.Call) and ast.unparse(node.value.func).rpartition(".")[2] == "Stream"

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 _CONTEXT_LINES = 2
 _ANY_DEVICE = "accelerator"
-_OTHER_DEVICES = re.compile(r"""(?:\btorch(?:\.| import )|['"])(xpu|npu|hpu|musa|mtia|accelerator)\b""")
+_OTHERS = ("xpu", "npu", "hpu", "musa", "mtia", "accelerator")
+_OTHER_DEVICES = re.compile(rf"""(?:\btorch(?:\.| import )|['"])({"|".join(_OTHERS)})\b""")
 
 
 class Bindings:
@@ -83,8 +84,10 @@ class SourceFile:
     @cached_property
     def device_type(self) -> str:
         """The only module of torch for GPUs that the file speaks of, such as "xpu"; "cuda" where it may be that."""
+        if "cuda" in self.text or not any(name in self.text for name in _OTHERS):
+            return CUDA
         others: set[str] = set(_OTHER_DEVICES.findall(self.text))
-        if not others or "cuda" in self.text:
+        if not others:
             return CUDA
         return min(others - {_ANY_DEVICE} or others)
 

@@ -64,6 +64,11 @@ class Rule:
         return False
 
     @property
+    def first_words(self) -> tuple[str, ...]:
+        """Words of which a text that the rule concerns has at least one."""
+        return tuple(dict.fromkeys(words if isinstance(words, str) else words[0] for words in self.words))
+
+    @property
     def family(self) -> Family | None:
         """The family that the code's first digit names; None for a project's own rule."""
         return Family(self.code[3]) if self.code.startswith("SYN") else None

@@ -17,6 +17,9 @@ Spot = tuple[str, str, int, int]
 """Where a finding is: path, code, line, column."""
 
 
+_NOTHING: Mapping[str, tuple[Finding, ...]] = {}
+
+
 @dataclass(slots=True)
 class Changes:
     """What was done to files.
@@ -51,7 +54,14 @@ class _Changed:
     n_comments: int = 0
 
 
-def change(paths: Iterable[str], kind: str, options_of: Callable[[str], Options], *, unsafe: bool) -> Changes:
+def change(
+    paths: Iterable[str],
+    kind: str,
+    options_of: Callable[[str], Options],
+    *,
+    unsafe: bool,
+    known: Mapping[str, tuple[Finding, ...]] = _NOTHING,
+) -> Changes:
     """Change files, each whole or not at all.
 
     Args:
@@ -59,18 +69,22 @@ def change(paths: Iterable[str], kind: str, options_of: Callable[[str], Options]
         kind: "fix", "ignore", "remove", or "diff": return a unified diff of what "fix" would do, and change nothing.
         options_of: the settings for a file.
         unsafe: see `repair`.
+        known: what is found in files that were linted, as the linter returns it.
     """
     done = Changes()
     for path in paths:
         document = documents.read(path)
         if document is None:
             continue
-        changed = _changed(path, document.text, kind, options_of(path).codes_for(path), unsafe=unsafe)
+        is_same_text = isinstance(document, documents.PythonFile) and document.encoding == "utf-8"
+        before = known.get(path) if is_same_text else None
+        codes = options_of(path).codes_for(path)
+        changed = _changed(path, document.text, kind, codes, unsafe=unsafe, known=before)
         name = shown_path(path)
         if changed.text != document.text:
             if kind == "diff":
-                before, after = (files.lines_of(document.shown(text)) for text in (document.text, changed.text))
-                done.diff += "".join(difflib.unified_diff(before, after, name, name))
+                old, new = (files.lines_of(document.shown(text)) for text in (document.text, changed.text))
+                done.diff += "".join(difflib.unified_diff(old, new, name, name))
             elif not _write(path, name, document.data(changed.text), done):
                 continue
             done.n_files += 1
@@ -89,7 +103,7 @@ def hopeless(
     """Return where the findings are whose fix would be given up as it cures nothing: each file is tried.
 
     Args:
-        found: what was found, by file.
+        found: what was found, by file, as the linter returns it.
         options_of: the settings for a file.
         unsafe: see `repair`.
     """
@@ -97,8 +111,13 @@ def hopeless(
     for allowed in {Applicability.SAFE}, {Applicability.UNSAFE}:
         is_unsafe = unsafe or Applicability.UNSAFE in allowed
         tried = [path for path, findings in found.items() if any(_is(finding, allowed) for finding in findings)]
-        given_up = change(tried, "diff", options_of, unsafe=is_unsafe).hopeless
-        spots |= {spot_of(f) for findings in found.values() for f in findings if _is(f, allowed)} & given_up
+        given_up = change(tried, "diff", options_of, unsafe=is_unsafe, known=found).hopeless
+        spots |= given_up & {
+            spot_of(places.under(finding, path, shown_path(path)))
+            for path in tried
+            for finding in found[path]
+            if _is(finding, allowed)
+        }
     return spots
 
 
@@ -112,14 +131,16 @@ def spot_of(finding: Finding) -> Spot:
     return frame.path, finding.rule.code, frame.line, frame.column
 
 
-def _changed(path: str, text: str, kind: str, codes: frozenset[str], *, unsafe: bool) -> _Changed:
+def _changed(
+    path: str, text: str, kind: str, codes: frozenset[str], *, unsafe: bool, known: tuple[Finding, ...] | None
+) -> _Changed:
     if kind == "ignore":
         commented, number = with_ignores(path, text, codes)
         return _Changed(commented, n_comments=number)
     if kind == "remove":
         rest, number = without_unused(path, text)
         return _Changed(rest, n_comments=number)
-    repaired = repair(path, text, unsafe=unsafe, codes=codes)
+    repaired = repair(path, text, unsafe=unsafe, codes=codes, known=known)
     fixed = [finding for finding in repaired.findings if finding.rule.code in codes]
     return _Changed(repaired.source, fixed, repaired.given_up, repaired.hopeless)
 

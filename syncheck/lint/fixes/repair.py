@@ -30,7 +30,7 @@ class Repaired:
     hopeless: list[Finding] = field(default_factory=list)
 
 
-def repair(path: str, source: str, *, unsafe: bool, codes: frozenset[str]) -> Repaired:
+def repair(path: str, source: str, *, unsafe: bool, codes: frozenset[str], known: Found | None = None) -> Repaired:
     """Repair what can be repaired in a Python file.
 
     Args:
@@ -38,13 +38,14 @@ def repair(path: str, source: str, *, unsafe: bool, codes: frozenset[str]) -> Re
         source: the text, with its own line ends.
         unsafe: whether fixes are wanted, too, that make the host wait or guess where.
         codes: the rules to repair.
+        known: what is found in the text, if it was linted.
     """
     allowed = {Applicability.SAFE, Applicability.UNSAFE} if unsafe else {Applicability.SAFE}
 
     def is_wanted(finding: Finding) -> bool:
         return finding.rule.code in codes and finding.fix is not None and finding.fix.applicability in allowed
 
-    return _Repair(path, source, is_wanted).run()
+    return _Repair(path, source, is_wanted, known).run()
 
 
 def repaired(path: str, source: str, finding: Finding) -> str | None:
@@ -61,14 +62,17 @@ class _Repair:
         path: for the findings.
         source: the text.
         is_wanted: whether a finding is to be repaired.
+        known: what is found in the text, if it was linted.
     """
 
-    def __init__(self, path: str, source: str, is_wanted: Callable[[Finding], bool]) -> None:
+    def __init__(
+        self, path: str, source: str, is_wanted: Callable[[Finding], bool], known: Found | None = None
+    ) -> None:
         self._path = path
         self._is_wanted = is_wanted
         self._given_up: set[Key] = set()
         self._repaired = Repaired(source)
-        self._findings = self._original = lint_source(path, files.Text(source)).findings
+        self._findings = self._original = lint_source(path, files.Text(source)).findings if known is None else known
 
     def run(self) -> Repaired:
         """Repair the file."""

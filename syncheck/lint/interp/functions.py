@@ -6,6 +6,10 @@ from collections.abc import Callable, Iterator
 from syncheck.lint.interp.values import UNKNOWN, Call, Function, Mapping, Sequence, Value
 from syncheck.lint.nodes import children, once
 
+_YIELDING = frozenset({ast.Yield, ast.YieldFrom})
+_CLOSED = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef})
+"""Nodes whose insides are another function's."""
+
 
 def defaults_of(
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, evaluate: Callable[[ast.expr], Value]
@@ -44,7 +48,7 @@ def bind(function: Function, call: Call) -> dict[str, Value]:
 @once
 def is_generator(node: ast.AST) -> bool:
     """Return whether a function yields."""
-    return any(isinstance(inner, ast.Yield | ast.YieldFrom) for inner in own_nodes(node))
+    return any(inner.__class__ in _YIELDING for inner in own_nodes(node))
 
 
 def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
@@ -53,5 +57,5 @@ def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
     while waiting:
         inner = waiting.pop()
         yield inner
-        if not isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
+        if inner.__class__ not in _CLOSED:
             waiting += children(inner)

@@ -38,6 +38,12 @@ class ShapeRule:
         self._definition = definition
         self._states = states
 
+    @classmethod
+    def may_find(cls, text: str) -> bool:
+        """Return whether the rule may find anything in a text, beside its words: asked before the text is parsed."""
+        del text
+        return True
+
     def look(self) -> None:
         """Look at the definition."""
         raise NotImplementedError

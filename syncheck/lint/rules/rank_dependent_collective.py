@@ -10,6 +10,9 @@ from syncheck.semantics.collectives import FUNCTIONS
 
 _RANK = re.compile(r"(^|[._])(rank|get_rank\([^)]*\))$")
 _MAIN = re.compile(r"(^|[._])is_(main|master|world|rank)_(process|zero|rank)(_zero)?(\(\))?$")
+_IN_TEXT = re.compile(
+    r"rank(\([^)]*\))?(\s|\\|#.*)*==|is_(main|master|world|rank)_(process|zero|rank)"  # as _RANK and _MAIN
+)
 _BY_ALL = frozenset(FUNCTIONS) - {"barrier", "isend", "irecv"}
 _LEAVES = cst.Return | cst.Raise | cst.Continue | cst.Break
 
@@ -19,6 +22,11 @@ class RankDependentCollective(ShapeRule):
 
     rule = rank_dependent_collective.RULE
     looks_at_classes = False
+
+    @classmethod
+    def may_find(cls, text: str) -> bool:
+        """Return whether a condition of the text may be about a rank."""
+        return bool(_IN_TEXT.search(text))
 
     def look(self) -> None:
         """Look at all conditions, function by function."""

@@ -3,6 +3,7 @@
 import ast
 
 import libcst as cst
+import pytest
 
 from syncheck.lint.definitions import Definitions
 from syncheck.lint.files import lines_of
@@ -60,8 +61,18 @@ def test_positions_are_those_of_the_file():
 
 def test_the_members_of_nested_classes_are_definitions_of_their_own():
     source = "class A:\n    class B:\n        x = 1\n\n        def f(self):\n            g(1)\n\nclass C: y = 2\n"
-    found = list(definitions(source).functions())
+    found = list(definitions(source).near(range(1, 9), are_classes_whole=False))
     assert [(part.lines.first, part.lines.last) for part in found] == [(3, 3), (5, 6), (8, 8)]
     call = found[1].node_at(6, 12, 6, 16)
     assert isinstance(call, cst.Call)
     assert found[1].function_at(6) == "f"
+
+
+@pytest.mark.parametrize(
+    ("lines", "are_classes_whole", "found"),
+    [([5], False, [(5, 6)]), ([4], False, []), ([4, 8], True, [(1, 6), (8, 8)]), ([7], True, []), ([], True, [])],
+)
+def test_definitions_near_some_lines_are_those_that_have_one(lines, are_classes_whole, found):
+    source = "class A:\n    class B:\n        x = 1\n\n        def f(self):\n            g(1)\n\nclass C: y = 2\n"
+    near = definitions(source).near(lines, are_classes_whole=are_classes_whole)
+    assert [(part.lines.first, part.lines.last) for part in near] == found

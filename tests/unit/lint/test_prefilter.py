@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from syncheck.lint.prefilter import anchor_lines, can_matter, has_anchor
+from syncheck.lint.prefilter import anchor_lines, can_matter, has_anchor, lines_with
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,11 @@ def test_lines_with_words_that_a_rule_begins_with():
     source = "import torch\ns = Stream()\n\ne = torch.cuda.Event(); x.wait_stream(s)\ny = 1\nt = time()\n"
     assert sorted(set(anchor_lines(source))) == [2, 4, 6]
     assert anchor_lines("x = 1") == []
+
+
+def test_lines_with_some_words_are_in_order():
+    assert lines_with("one\n\ntwo one\nthree", {"one", "ee"}) == [1, 3, 4]
+    assert lines_with("one", ()) == []
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,12 @@ def test_a_safe_repair_cures_the_finding():
     assert repair("a.py", done.source, unsafe=False, codes=ALL).source == done.source
 
 
+def test_what_is_known_of_a_text_need_not_be_found_again():
+    known = lint_source("a.py", Text(RACE)).findings
+    assert repair("a.py", RACE, unsafe=False, codes=ALL, known=known).findings == list(known)
+    assert repair("a.py", RACE, unsafe=False, codes=ALL, known=()).source == RACE
+
+
 def test_only_selected_rules_are_repaired():
     assert repair("a.py", RACE, unsafe=True, codes=frozenset({"SYN102"})).source == RACE
 

@@ -20,15 +20,26 @@ def below(condition, body=REDUCE):
     return script(f"if {condition}:{words}\n{textwrap.indent(body, '    ')}\n")
 
 
-@pytest.mark.parametrize(
-    "condition",
-    ["rank == 0", "self.rank == 0", "local_rank == 1", "dist.get_rank() == 0", "get_rank(group) == 0", "get_rank()==0",
-     "rank == '0'",
-     "is_main_process()", "is_master_process", "trainer.is_rank_zero", "accelerator.is_main_process",
-     "is_world_process_zero()", "is_world_zero()"],
-)  # fmt: skip
+CONDITIONS = [
+    "rank == 0", "self.rank == 0", "local_rank == 1", "dist.get_rank() == 0", "get_rank(group) == 0", "get_rank()==0",
+    "rank == '0'", "(rank\n  == 0)", "(rank  # comment\n  == 0)",
+    "is_main_process()", "is_master_process", "trainer.is_rank_zero", "accelerator.is_main_process",
+    "is_world_process_zero()", "is_world_zero()",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_a_text_with_a_condition_about_a_rank_is_parsed(condition):
+    assert RankDependentCollective.may_find(f"if {condition}:\n    {REDUCE}\n")
+
+
+def test_a_text_without_one_is_not():
+    assert not RankDependentCollective.may_find(f"rank = 0\nif ranks != [0]:\n    {REDUCE}\n")
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
 def test_a_collective_of_all_that_one_rank_makes_is_found(condition):
-    assert below(condition) == [3]
+    assert below(condition) == [3 + condition.count("\n")]
 
 
 def test_other_arguments_make_it_no_collective_of_some():
