@@ -135,7 +135,7 @@ def name_in_frame(frame: FrameType, is_wanted: Callable[[Any], bool]) -> str:
 def _attributes(frame: FrameType) -> Iterator[tuple[str, Any]]:
     """Yield names and values of what objects of the program hold, one level deep."""
     for name, value in (*frame.f_locals.items(), *frame.f_globals.items()):
-        if name.startswith("__") or isinstance(value, ModuleType | type):
+        if not _is_programs(name) or isinstance(value, ModuleType | type):
             continue
         try:
             held = object.__getattribute__(value, "__dict__")  # without code of the program
@@ -158,7 +158,7 @@ def _best_name(names: list[str], frame: FrameType) -> str:
 def _variables(frame: FrameType) -> Iterator[tuple[str, Any]]:
     """Yield names and values of a frame: variables, attributes of `self`, items of containers, one level deep."""
     variables = [*list(frame.f_locals.items()), *list(frame.f_globals.items())]
-    shown = [(name, value) for name, value in variables if not name.startswith("__")]
+    shown = [(name, value) for name, value in variables if _is_programs(name)]
     yield from shown
     for name, value in shown:
         if name == "self" or hasattr(type(value), "named_parameters"):
@@ -168,6 +168,11 @@ def _variables(frame: FrameType) -> Iterator[tuple[str, Any]]:
             yield from ((f"{name}[{index}]", item) for index, item in enumerate(value[:_MAX_ITEMS]))
         elif isinstance(value, dict):
             yield from ((f"{name}[{key!r}]", item) for key, item in list(value.items())[:_MAX_ITEMS])
+
+
+def _is_programs(name: str) -> bool:
+    """Return whether the program has chosen a name: not so "__file__", "@py_assert1" of pytest, ".0" of a generator."""
+    return name.isidentifier() and not name.startswith("__")
 
 
 def _parameters(name: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -74,6 +74,10 @@ class Advice:
         if self._is_run:
             self._overlap.stream_object(ident, stream, site)
 
+    def has_object(self, stream: StreamId) -> bool:
+        """Return whether an object of the program stands for a stream."""
+        return self._overlap.has_object(stream)
+
     def stream_object_gone(self, ident: int) -> None:
         """An object is gone."""
         self._overlap.stream_object_gone(ident)

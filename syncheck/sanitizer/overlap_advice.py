@@ -139,6 +139,10 @@ class OverlapAdvice:
         holders[ident] = site
         self._objects[ident] = stream
 
+    def has_object(self, stream: StreamId) -> bool:
+        """Return whether an object of the program stands for a stream."""
+        return bool(self._holders.get(stream))
+
     def stream_object_gone(self, ident: int) -> None:
         """A stream object is gone."""
         stream = self._objects.pop(ident, None)

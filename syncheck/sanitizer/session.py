@@ -132,8 +132,9 @@ class Session:
             self._graphs.capture.engine.add_stream(device)
 
     def name(self, kind: NamedKind, ident: int, text: str) -> None:
-        """See `Monitor`."""
-        self.collector.names.given[kind, ident] = text
+        """See `Monitor`; a stream keeps the name of its first object while that is alive."""
+        if kind is not NamedKind.STREAM or not self._advice.has_object(StreamId(ident)):
+            self.collector.names.given[kind, ident] = text
 
     def unordered(self, stream: StreamId) -> tuple[StreamId, ...]:
         """Return the streams with work that an operator submitted to a stream now would not come after."""

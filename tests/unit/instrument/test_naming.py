@@ -125,3 +125,11 @@ def test_in_one_frame_what_objects_hold_is_found_too():
     assert name_in_frame(frame, lambda value: value is vars(loader)["stream"]) == "loader.stream"
     assert name_in_frame(frame, lambda value: value is vars(loader)["streams"][1]) == "loader.streams[1]"
     assert name_in_frame(frame, lambda value: False) == ""
+
+
+def test_what_pytest_stores_while_it_evaluates_an_assertion_is_no_name_of_the_program():
+    def names_of(value):
+        frame = sys._getframe(1)
+        return name_in_frame(frame, lambda held: held is value), name_of_tensor(frame, lambda held: held is value)
+
+    assert names_of(torch.ones(2)) == ("", "")

@@ -3,6 +3,7 @@
 import pytest
 
 from syncheck.findings import Frame, Place
+from syncheck.hb.ids import NamedKind, ObjectKind
 from syncheck.sanitizer.session import Session
 from tests.unit.sanitizer.program import Program
 
@@ -423,3 +424,17 @@ def test_a_replay_records_external_events_that_its_capture_recorded():
     program.session.wait(done, 2, 21, "event")
     program.read(2, x, 22)
     assert program.found() == []
+
+
+def test_a_stream_keeps_the_name_of_its_first_object_while_that_is_alive():
+    program = Program()
+    session, names = program.session, program.session.collector.names
+    session.name(NamedKind.STREAM, 2, "side")
+    session.stream_object(1, 2, 30)
+    session.name(NamedKind.STREAM, 2, "keep[31]")
+    session.stream_object(2, 2, 31)
+    assert names.given[NamedKind.STREAM, 2] == "side"
+    session.object_destroyed(ObjectKind.STREAM, 1)
+    session.object_destroyed(ObjectKind.STREAM, 2)
+    session.name(NamedKind.STREAM, 2, "other")
+    assert names.given[NamedKind.STREAM, 2] == "other"
