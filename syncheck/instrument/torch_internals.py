@@ -96,6 +96,11 @@ def call_with_numbers(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
         return func(*values, **kwargs)
 
 
+def fake_mode() -> Any:
+    """Return the FakeTensorMode that is active in this thread; None if there is none."""
+    return C._get_dispatch_mode(C._TorchDispatchModeKey.FAKE)
+
+
 def sparse_parts(tensor: torch.Tensor) -> list[torch.Tensor]:
     """Return indices and values of a COO tensor, also of an uncoalesced one."""
     return [tensor._indices(), tensor._values()]

@@ -7,6 +7,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from syncheck.instrument.torch_internals import C, HigherOrderOperator, OpOverload, is_composite
+from syncheck.sim import fake_tensors
 from syncheck.sim.dispatch import Dispatcher
 from syncheck.sim.errors import NotSimulatedError
 
@@ -42,6 +43,8 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
         """Run one operator; a tensor that is made of others takes it apart itself, and its parts come here again."""
         if func.__class__ is not OpOverload and isinstance(func, HigherOrderOperator):
             return self._take_apart(func, args, kwargs or {})
+        if fake_tensors.are_made():
+            return func(*args, **(kwargs or {}))  # also on a GPU they have no memory
         if not self._plain_types.issuperset(types):
             if any(issubclass(kind, FakeTensor) for kind in types):
                 return func(*args, **(kwargs or {}))  # it has no memory

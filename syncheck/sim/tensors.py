@@ -4,12 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 
 from syncheck.instrument.methods import replace_method
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import C, functorch, nn_module, sparse_parts
 from syncheck.semantics.copies import HOST_DEVICE
+from syncheck.sim import fake_tensors
 from syncheck.sim.copies import Copies
 from syncheck.sim.device_kind import gpu, is_gpu, simulated
 from syncheck.sim.placement import raw_device
@@ -96,6 +98,7 @@ class TensorShim:
         """Replace everything."""
         self._install_properties()
         self._install_moves()
+        fake_tensors.install(self._patches)
 
     # -- where a tensor is
 
@@ -156,6 +159,8 @@ class TensorShim:
 
     def move(self, tensor: torch.Tensor, target: int, *, non_blocking: bool, copy: bool, **kwargs: Any) -> torch.Tensor:
         """Return a tensor on another device, with autograd; itself if it is there and nothing else changes."""
+        if isinstance(tensor, FakeTensor) or fake_tensors.are_made():
+            return self._move_fake(tensor, target, **kwargs)
         here = self.memory.device(tensor)
         dtype = kwargs.get("dtype")
         if here == target:
@@ -168,6 +173,12 @@ class TensorShim:
             return _DeviceCopy.apply(tensor, self, target, non_blocking, kwargs)  # type: ignore[no-any-return, no-untyped-call]  # torch leaves `apply` untyped
         with C.DisableTorchFunctionSubclass():
             return self.copies.transfer(tensor, target, non_blocking=non_blocking, **kwargs)
+
+    def _move_fake(self, tensor: torch.Tensor, target: int, **kwargs: Any) -> torch.Tensor:
+        """Move a tensor without memory: torch does that itself."""
+        device = torch.device("cpu") if target == HOST_DEVICE else self.runtime.torch_devices[target]
+        moved: torch.Tensor = self._raw_to(tensor, device, **kwargs)
+        return moved
 
     def _convert(self, tensor: torch.Tensor, *, copy: bool, **kwargs: Any) -> torch.Tensor:
         dtype = kwargs.get("dtype") or tensor.dtype

@@ -78,3 +78,14 @@ def test_a_tensor_that_holds_others_says_which_gpu_it_was_made_for(checked):
     assert wrapped.is_cuda
     assert wrapped.get_device() == 1
     assert Wrapper(torch.ones(3)).device.type == "cpu"
+
+
+def test_fake_tensors_are_made_and_moved_as_on_a_gpu(checked):
+    with FakeTensorMode():
+        made = torch.ones(2, device="cuda")
+        moved = [torch.ones(2).cuda(1), torch.ones(2).to("cuda"), (made + made.clone()), made.cpu()]
+        with pytest.raises(RuntimeError, match="same device"):
+            made + torch.ones(2)
+    assert (made.device, made.is_cuda) == (torch.device("cuda:0"), True)
+    assert [str(tensor.device) for tensor in moved] == ["cuda:1", "cuda:0", "cuda:0", "cpu"]
+    assert torch.ones(2, device="cuda").sum().item() == 2
