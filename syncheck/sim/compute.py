@@ -76,9 +76,8 @@ class Compute:
         self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int
     ) -> Callable[[], AbstractContextManager[None]]:
         """Return how to make a block in which an operator draws from the state that its generator has now."""
-        given = generator_in(args, kwargs) if plan.has_generator else None
-        generator = self._random.generator(device) if given is None else device_generator(given)
-        if not plan.random or generator is None:
+        generator = self._drawn_from(plan, args, kwargs, device)
+        if generator is None:
             return nullcontext
         state = generator.state
         return lambda: generator.using(state)
@@ -87,13 +86,21 @@ class Compute:
         self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int
     ) -> Callable[[], AbstractContextManager[None]]:
         """Return how to make a block in which an operator draws what it would draw now; the generator goes on."""
-        given = generator_in(args, kwargs) if plan.has_generator else None
-        generator = self._random.generator(device) if given is None else device_generator(given)
-        if not plan.random or generator is None:
+        generator = self._drawn_from(plan, args, kwargs, device)
+        if generator is None:
             return nullcontext
         state = replace(generator.state)
         generator.skip(_numbers((*args, *kwargs.values())))
         return lambda: generator.using(state)
+
+    def _drawn_from(
+        self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int
+    ) -> DeviceGenerator | None:
+        """Return the generator that an operator draws from; None if it draws nothing, or from one of the CPU."""
+        if not plan.random:
+            return None
+        given = generator_in(args, kwargs) if plan.has_generator else None
+        return self._random.generator(device) if given is None else device_generator(given)
 
     def with_generator(
         self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int

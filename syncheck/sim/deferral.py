@@ -69,8 +69,7 @@ class Deferral:
         with self._gpus.lock:
             if not plan.touches:
                 return self._run_on_metadata(func, plan, args, kwargs, device, stream)
-            self._order.wait_implicitly(stream)
-            self.observations.submitted(self._queues.next_launch(stream), self._gpus.site())
+            self._submit(stream)
             if host_waits:
                 self._order.finish(stream)
             elif not self._queues.is_free(stream):
@@ -82,6 +81,11 @@ class Deferral:
             if host_waits:
                 self.host_gets(tensors_in(result) or [tensor for tensor, _ in tensors])
             return result
+
+    def _submit(self, stream: StreamId) -> None:
+        """A launch on a stream is submitted now."""
+        self._order.wait_implicitly(stream)
+        self.observations.submitted(self._queues.next_launch(stream), self._gpus.site())
 
     def is_late(self, device: int) -> bool:
         """Return whether the current stream of a device has work that has not run: values may not be there yet."""
@@ -108,8 +112,7 @@ class Deferral:
 
         kept = list(used)
         with self._gpus.lock:
-            self._order.wait_implicitly(stream)
-            self.observations.submitted(self._queues.next_launch(stream), self._gpus.site())
+            self._submit(stream)
             self._put(stream, run, [], [])
             self._queues.pump()
 
@@ -187,8 +190,7 @@ class Deferral:
 
     def _fresh(self, result: Any) -> list[torch.Tensor]:
         """Return the new tensors among an operator's results."""
-        found = [tensor for tensor in tensors_in(result) if tensor.layout is torch.strided]
-        return [tensor for tensor in found if self._memory.of(tensor) is None]
+        return [t for t in tensors_in(result) if t.layout is torch.strided and self._is_new(t)]
 
     def _note_reads(self, launch: LaunchId, tensors: list[torch.Tensor]) -> None:
         with self._runtime.unmonitored(), BelowAutograd():
@@ -306,8 +308,7 @@ class Deferral:
     def copy(self, stream: StreamId, target: torch.Tensor, source: torch.Tensor, *, snapshot: bool) -> None:
         """Copy on a stream; `snapshot`: the source is host memory that the host has read when the call returns."""
         with self._gpus.lock, self._runtime.unmonitored(), BelowAutograd():
-            self._order.wait_implicitly(stream)
-            self.observations.submitted(self._queues.next_launch(stream), self._gpus.site())
+            self._submit(stream)
             if not (_is_plain(target) and _is_plain(source)):
                 self.settle(stream, "a copy of conjugated or negated numbers")
                 target.copy_(source)

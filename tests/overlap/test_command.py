@@ -124,13 +124,18 @@ def test_the_report_can_go_to_a_file(overlap, tmp_path):
     assert "What waits" in (tmp_path / "out.txt").read_text()
 
 
-def test_measured_times_travel_in_a_trace(tmp_path):
-    path = tmp_path / "run.trace"
-    sites = Sites(streams=1)
-    writer = TraceWriter(Recorder(Session(lambda _: True, "a GPU")), path, sites, "a GPU")
+def one_tensor_traced(path):
+    """Begin a trace of a program with one tensor; return its writer, and the view of the tensor."""
+    writer = TraceWriter(Recorder(Session(lambda _: True, "a GPU")), path, Sites(streams=1), "a GPU")
     writer.stream(1, 0, 0, 0, legacy=True, blocking=False)
     view = writer.view(0, (4,), (1,), 4, "float32")
     writer.allocate(1, 1, 16, 0, 0)
+    return writer, view
+
+
+def test_measured_times_travel_in_a_trace(tmp_path):
+    path = tmp_path / "run.trace"
+    writer, view = one_tensor_traced(path)
     for interval in (1, 2):
         writer.launch(1, "aten::mul_", [(1, view, True)], 0)
         writer.timed(interval, 1, "aten::mul_")
@@ -143,11 +148,7 @@ def test_measured_times_travel_in_a_trace(tmp_path):
 
 def test_a_trace_says_where_its_times_end(tmp_path):
     path = tmp_path / "run.trace"
-    sites = Sites(streams=1)
-    writer = TraceWriter(Recorder(Session(lambda _: True, "a GPU")), path, sites, "a GPU")
-    writer.stream(1, 0, 0, 0, legacy=True, blocking=False)
-    view = writer.view(0, (4,), (1,), 4, "float32")
-    writer.allocate(1, 1, 16, 0, 0)
+    writer, view = one_tensor_traced(path)
     for number in range(5):
         if number == 2:
             writer.untimed()

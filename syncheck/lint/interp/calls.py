@@ -110,9 +110,7 @@ class Calls:
         With a tensor it may also leave work behind, and give another tensor back.
         """
         given = call.values()
-        has_tensor = False
-        for value in given:
-            has_tensor = has_tensor or _is_on_gpu(value)
+        has_tensor = any(map(_is_on_gpu, given))
         for value in given:
             self.escape(value)
         if has_tensor or not name or may_wait(name) or takes_code(given, call.node):
