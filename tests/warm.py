@@ -32,7 +32,14 @@ def run(
         path: PYTHONPATH.
         limit: seconds after which the process is ended by a signal.
     """
-    return _warm().run(module, arguments, folder, path, limit)
+    one = _warm()
+    try:
+        return one.run(module, arguments, folder, path, limit)
+    except BaseException:  # a test that is ended by its time limit: its answer would be the next one's
+        _warm.cache_clear()
+        atexit.unregister(one.close)
+        one.abandon()
+        raise
 
 
 @cache
@@ -66,6 +73,11 @@ class _Warm:
         status = int(self._process.stdout.readline())
         printed = [(Path(self._output.name) / name).read_text() for name in ("stdout", "stderr")]
         return subprocess.CompletedProcess([module, *arguments], status, *printed)
+
+    def abandon(self) -> None:
+        """End it, whatever it does."""
+        self._process.kill()
+        self.close()
 
     def close(self) -> None:
         """End it."""
