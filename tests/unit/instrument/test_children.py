@@ -44,6 +44,11 @@ def test_a_program_of_python_that_is_not_checked_is_named(notes):
     assert "was not checked" in notes[0]
 
 
+def test_a_program_that_is_started_under_syncheck_is_checked(notes):
+    subprocess.run([sys.executable, "-m", "syncheck", "explain", "SYN101"], check=True, capture_output=True)
+    assert notes == []
+
+
 @pytest.mark.parametrize(
     ("args", "name"),
     [

@@ -79,3 +79,14 @@ def test_an_interrupt_ends_windows_with_its_status(monkeypatch):
     with pytest.raises(EndedError):
         processes.end_by_interrupt(exit_now)
     assert ended == [0xC000013A - (1 << 32)]
+
+
+def test_a_program_that_is_run_quietly_gets_no_input_and_its_output_is_kept(tmp_path):
+    program = "import os, sys; print(sys.stdin.read() + os.getcwd()); sys.exit(3)"
+    done = processes.run_quietly([sys.executable, "-c", program], tmp_path)
+    assert (done.returncode, done.stdout.decode().strip()) == (3, str(tmp_path))
+
+
+def test_a_program_that_takes_too_long_is_ended(tmp_path):
+    with pytest.raises(subprocess.TimeoutExpired):
+        processes.run_quietly([sys.executable, "-c", "import time; time.sleep(60)"], tmp_path, limit=0.2)

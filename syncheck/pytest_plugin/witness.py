@@ -1,0 +1,105 @@
+"""What a race of a test changes: the test is run again alone, by `syncheck run --witness -m pytest`."""
+
+import json
+import os
+import shlex
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from syncheck.config.options import Options
+from syncheck.findings import Finding
+from syncheck.serialization import to_proof
+from syncheck.system import processes
+from syncheck.witness.proofs import Proof, ProofOutcome
+
+Key = tuple[str, str, int, str]
+"""What a finding of one run has in common with the same one of another: rule, path, line, message."""
+_PASSED_ON = ("-p", "-c", "-o", "--override-ini", "--rootdir", "--confcutdir", "--import-mode")
+"""Options of pytest that decide how a test is found and set up."""
+
+
+class Witness:
+    """Runs one test again for its races.
+
+    Args:
+        item: the test.
+        options: the settings that it was checked with.
+    """
+
+    def __init__(self, item: pytest.Item, options: Options) -> None:
+        self._options = options
+        self._folder = item.config.invocation_params.dir
+        test = os.path.relpath(item.config.rootpath / item.nodeid, self._folder)
+        given = _passed_on(list(map(str, item.config.invocation_params.args)))
+        self._test = ["-m", "pytest", *given, "-o", "syncheck=false", test]
+
+    @property
+    def replayed_by(self) -> str:
+        """The command that takes a schedule and shows what happens by it."""
+        return shlex.join(["syncheck", "run", *self._simulator(), "--schedule", "...", *self._test])
+
+    def prove(self, findings: list[Finding]) -> list[Finding]:
+        """Return findings, the races with what came of the attempt to make them happen."""
+        if not any(finding.pair for finding in findings):
+            return findings
+        try:
+            proofs = self._proofs()
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            failed = Proof(ProofOutcome.NOT_TRIED, "schedule", reason=f"the test could not be run again: {error}")
+            return [replace(finding, proof=failed) if finding.pair else finding for finding in findings]
+        return [replace(f, proof=proofs.get(_key(f), _GONE)) if f.pair else f for f in findings]
+
+    def _proofs(self) -> dict[Key, Proof]:
+        """Run the test by itself, and again for each race; return what came of it."""
+        with tempfile.TemporaryDirectory(prefix="syncheck-") as folder:
+            path = Path(folder, "report.json")
+            own = [
+                "--isolated",
+                "--quiet",
+                "--exit-zero",
+                "--witness",
+                "--output-format",
+                "json",
+                "--output",
+                str(path),
+            ]
+            limit = ["--proof-limit", str(self._options.proof_limit)]
+            command = [sys.executable, "-m", "syncheck", "run", *own, *limit, *self._simulator(), *self._test]
+            done = processes.run_quietly(command, self._folder)
+            if not path.exists():
+                said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+                raise ValueError(said[-1] if said else f"it ended with status {done.returncode}")
+            data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return {
+            (found["rule"], found["path"], found["line"], found["message"]): to_proof(found["proof"])
+            for found in data["findings"]
+            if "proof" in found
+        }
+
+    def _simulator(self) -> list[str]:
+        models = [word for name in self._options.models for word in ("--models", name)]
+        return ["--backend", "sim", "--devices", str(self._options.devices), *models]
+
+
+_GONE = Proof(ProofOutcome.NOT_TRIED, "schedule", reason="the test has no such race when it is run alone")
+
+
+def _key(finding: Finding) -> Key:
+    frame = finding.place.frame
+    return finding.rule.code, frame.path, frame.line, finding.message
+
+
+def _passed_on(arguments: list[str]) -> list[str]:
+    """Return those of pytest's arguments that decide how a test is found and set up."""
+    kept: list[str] = []
+    for word, value in zip(arguments, [*arguments[1:], ""], strict=True):
+        if word in _PASSED_ON:
+            kept += [word, value]
+        elif word.startswith(_PASSED_ON) and (not word.startswith("--") or "=" in word):
+            kept.append(word)
+    return kept
