@@ -58,13 +58,15 @@ class Server(LanguageServer):
         """Lint a document and publish what was found; a text that is no Python keeps what it had."""
         version, source = document.version, document.source
         path = to_fs_path(document.uri) or document.uri
-        result = await asyncio.to_thread(engine.lint_data, path, source.encode("utf-8", "surrogatepass"))
         try:
             forget()
-            codes = options_for(path).codes_for(path)
+            options = options_for(path)
+            codes = options.codes_for(path)
         except ConfigError as error:
             self._tell(f"{error}; {error.hint}")
             return
+        data = source.encode("utf-8", "surrogatepass")
+        result = await asyncio.to_thread(engine.lint_data, path, data, is_strict=options.strict)
         is_closed = document.uri not in self.workspace.text_documents
         if result.problem or is_closed or document.version != version:
             return

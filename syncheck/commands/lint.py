@@ -73,12 +73,13 @@ def lint(request: LintRequest) -> tuple[Report, changes.Changes]:
     if request.paths == ("-",):
         data, name = request.stdin
         paths = [name]
-        outcome = engine.Outcome({name: engine.lint_data(name, data)}, 1)
+        outcome = engine.Outcome({name: engine.lint_data(name, data, is_strict=options_of(name).strict)}, 1)
     else:
         paths = lint_files(request)
         if request.change:
             changed = changes.change(paths, request.change, options_of, unsafe=request.unsafe)
-        outcome = engine.lint(paths, Cache(request.cache, key), request.progress, extensions)
+        cache = Cache(request.cache, key)
+        outcome = engine.lint(paths, cache, request.progress, extensions, lambda path: options_of(path).strict)
     report = engine.report_of(outcome, options_of)
     report = replace(report, notes=(*report.notes, *_not_loaded(paths, options, options_of)))
     if baseline is not None:

@@ -79,7 +79,7 @@ def _silences_lint(path: str, line: int) -> bool:
         data = files.read(path)
     except OSError:
         return False
-    return can_matter(data) and all(line != unused for unused, _ in engine.lint_data(path, data).unused)
+    return can_matter(data) and all(line != unused for unused, _ in engine.lint_data(path, data, is_strict=True).unused)
 
 
 def merge(folders: tuple[Path, ...], options: Options) -> Report:

@@ -140,6 +140,10 @@ class Options:
         False, kinds.FLAG, "Exit with status 0 even if there are findings.", commands=_REPORTING,
         flags=("--exit-zero",),
     )  # fmt: skip
+    strict: bool = _setting(
+        False, kinds.FLAG, "Also report what rests on assumptions, as warnings that say on which.",
+        commands=("lint",), example="true", panel="Rules",
+    )  # fmt: skip
     show_fixes: bool = _setting(
         False, kinds.FLAG, "List the fixes that were applied.", commands=("lint",), example="true", panel="Fixes"
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from syncheck.findings import Finding, merge_equal
-from syncheck.lint import models, side_streams
+from syncheck.lint import models, side_streams, strict
 from syncheck.lint.callers import consume
 from syncheck.lint.certainty import judged, one_for_each_clock
 from syncheck.lint.classes import Method, between_methods, order
@@ -17,6 +17,7 @@ from syncheck.lint.interp.control_flow import Jump, Raised, TooLongError
 from syncheck.lint.interp.decisions import Flipped
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import Machine
+from syncheck.lint.interp.premises import Premise
 from syncheck.lint.interp.scope import LazyScope, Scope, definitions_in, flat
 from syncheck.lint.interp.sites import Places
 from syncheck.lint.interp.values import (
@@ -80,12 +81,19 @@ class Analysis:
         source: the file.
         interpreter_of: makes the interpreter that follows it.
         is_thorough: follow also functions in which no rule of meaning can find anything.
+        is_strict: see `syncheck.lint.strict`.
     """
 
     def __init__(
-        self, source: SourceFile, interpreter_of: MakeInterpreter = Interpreter, *, is_thorough: bool = False
+        self,
+        source: SourceFile,
+        interpreter_of: MakeInterpreter = Interpreter,
+        *,
+        is_thorough: bool = False,
+        is_strict: bool = False,
     ) -> None:
-        self._is_thorough = is_thorough
+        self._is_thorough, self._is_strict = is_thorough, is_strict
+        self._premises: frozenset[Premise] = frozenset()
         models.load()
         self._source = source
         self._tree = source.tree
@@ -116,7 +124,19 @@ class Analysis:
                 found += self._in_class(statement, found)
         if side_streams.WORD in self._source.text:
             found += list(side_streams.findings(self._tree, Places(self._source), found))
-        return tuple(replace(finding, count=1, source="lint") for finding in merge_equal(one_for_each_clock(found)))
+        found = list(merge_equal(one_for_each_clock(found)))
+        if self._is_strict:
+            found = list(merge_equal([*found, *strict.more(self._with_premises(), found)]))
+        return tuple(replace(finding, count=1, source="lint") for finding in found)
+
+    def _with_premises(self) -> Iterator[Finding]:
+        """Yield what is found where more is taken to be so."""
+        for self._premises in strict.PASSES:
+            if self._is_script():
+                yield from self._paths(self._run_script, is_script=True)
+            for function, kind in self._functions():
+                if function not in self._used_by_script and self._can_matter(function):
+                    yield from self._paths(partial(self._run_function, function, kind), is_script=False)
 
     def _can_matter(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
         if self._is_thorough or self._is_loader(function):
@@ -180,7 +200,7 @@ class Analysis:
             flipped: see `Decisions`.
             always: other paths are worth a look even if this one met nothing that a finding begins with.
         """
-        places = Places(self._source)
+        places = Places(self._source, self._premises)
         machine = Machine(_CODES, places)
         machine.session.device_type(self._source.device_type)
         interpreter = self._interpreter_of(machine, flipped, _STEPS)
@@ -193,12 +213,13 @@ class Analysis:
             if "generator already executing" not in str(error):  # the program's own error, where it is one
                 raise
         report = machine.session.report(places)
+        texts = {(code, places.place(site).frame): text for (code, site), text in places.premises.found.items()}
         self._followed |= interpreter.calls.followed
         others = interpreter.decisions.others() if machine.n_relevant or always else []
         unsure = {places.place(site).frame for site in machine.unsure}
         found = [
             _as_seen_in_source(finding)
-            for finding in report.findings
+            for finding in strict.resting_on(report.findings, texts)
             if not _is_cross_function_timing(finding)
             and not (finding.rule.code == "SYN401" and finding.place.frame in unsure)
         ]
@@ -264,7 +285,8 @@ class Analysis:
     def _call(self, interpreter: Interpreter, function: Function, args: list[Value]) -> None:
         interpreter.machine.assume_synchronized()
         for _ in range(_MOST_CALLS if getattr(function.node, "name", "") in _ITERATING else 1):
-            result = interpreter.call_function(function, Call(function.node, list(args), {}, is_complete=False))
+            given = strict.given(interpreter.machine, function)
+            result = interpreter.call_function(function, Call(function.node, list(args), given, is_complete=False))
             consume(interpreter, result, function.node)
             del result
         for value in args:

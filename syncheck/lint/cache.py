@@ -46,9 +46,14 @@ class Cache:
                 if digest == digest_of(known).encode():
                     self._known = json.loads(known)
 
-    def find(self, path: str) -> Result | None:
-        """Return what is known of a file; None if that is nothing, or not of this content."""
-        entry = self._known.get(os.path.abspath(path))
+    def find(self, path: str, *, is_strict: bool = False) -> Result | None:
+        """Return what is known of a file; None if that is nothing, or not of this content.
+
+        Args:
+            path: the file.
+            is_strict: with `--strict`.
+        """
+        entry = self._known.get(_key(path, is_strict=is_strict))
         if entry is None:
             return None
         try:
@@ -61,14 +66,14 @@ class Cache:
             return None
         return None
 
-    def keep(self, path: str, digest: str, result: Result) -> None:
+    def keep(self, path: str, digest: str, result: Result, *, is_strict: bool = False) -> None:
         """Remember the result for a content; of a file that could not be read there is none."""
         if self._file is None or not digest:
             return
         with contextlib.suppress(OSError):
             status = os.stat(path)
             findings = [serialization.of_finding(places.under(finding, path, "")) for finding in result.findings]
-            self._known[os.path.abspath(path)] = {
+            self._known[_key(path, is_strict=is_strict)] = {
                 "time": status.st_mtime_ns, "size": status.st_size, "hash": digest, "findings": findings,
                 "unused": result.unused, "problem": result.problem,
             }  # fmt: skip
@@ -90,6 +95,10 @@ class Cache:
 def digest_of(data: bytes) -> str:
     """Return what stands for a file's content."""
     return hashlib.sha256(data).hexdigest()
+
+
+def _key(path: str, *, is_strict: bool) -> str:
+    return f"{os.path.abspath(path)}\0strict" if is_strict else os.path.abspath(path)
 
 
 def _hash(path: str) -> str:

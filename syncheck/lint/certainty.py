@@ -39,7 +39,8 @@ def judged(
     """
     levelled = _levelled(list(findings), guesses, copies, tree, ends, has_chosen=has_chosen)
     for finding in levelled:
-        yield replace(finding, assumptions=tuple(_assumptions(finding, guesses, copies, has_chosen=has_chosen)))
+        taken = (*finding.assumptions, *_assumptions(finding, guesses, copies, has_chosen=has_chosen))
+        yield replace(finding, assumptions=taken)
 
 
 def _assumptions(

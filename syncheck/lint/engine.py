@@ -30,6 +30,8 @@ _collector = Collector()
 _MOST_WORKERS = 61  # concurrent.futures allows no more on Windows
 _FEW = 16
 """Files that are not worth other processes."""
+Task = tuple[str, bool]
+"""A file, and whether `--strict` holds for it."""
 
 
 @dataclass(slots=True)
@@ -45,11 +47,11 @@ class Outcome:
     seconds: float = 0.0
 
 
-def lint_source(path: str, text: files.Text) -> Result:
-    """Lint one file's text."""
+def lint_source(path: str, text: files.Text, *, is_strict: bool = False) -> Result:
+    """Lint one file's text; `is_strict`: report also what rests on more than is known."""
     try:
         source = SourceFile(path, text.source)
-        found, problem = _found(source)
+        found, problem = _found(source, is_strict=is_strict)
     except SyntaxError as error:
         return Result(problem=f"line {error.lineno or 1}: {error.msg}")
     except (RecursionError, MemoryError):
@@ -73,11 +75,11 @@ def _unused(suppressions: list[comments.Suppression]) -> Iterator[tuple[int, str
             yield comment.line, comment.idle(name)
 
 
-def _found(source: SourceFile) -> tuple[tuple[Finding, ...], str]:
+def _found(source: SourceFile, *, is_strict: bool) -> tuple[tuple[Finding, ...], str]:
     """Return the findings of a file, and why a rule failed."""
     from syncheck.lint.analysis import Analysis  # noqa: PLC0415  the sanitizer, which most files do not need
 
-    found, problem = Analysis(source).findings(), ""
+    found, problem = Analysis(source, is_strict=is_strict).findings(), ""
     kinds = rule_registry.find(source.text)
     if kinds:
         from syncheck.lint.shapes import check  # noqa: PLC0415  libcst, which most files do not need
@@ -104,24 +106,25 @@ def all_rules() -> tuple[Rule, ...]:
     return (*RULES, *rule_registry.all_rules())
 
 
-def lint_data(path: str, data: bytes) -> Result:
-    """Lint one file's content."""
+def lint_data(path: str, data: bytes, *, is_strict: bool = False) -> Result:
+    """Lint one file's content; see `lint_source`."""
     if not can_matter(data):
         return Result()
     try:
-        return lint_source(path, files.decode(data, path))
+        return lint_source(path, files.decode(data, path), is_strict=is_strict)
     except SyntaxError as error:
         return Result(problem=str(error.msg))
 
 
-def _lint_file(path: str) -> tuple[str, Result]:
+def _lint_file(task: Task) -> tuple[str, Result]:
+    path, is_strict = task
     if os.path.isdir(path):
         return path, Result(problem="the folder cannot be read")
     try:
         data = disk.read(path)
     except OSError as error:
         return path, Result(problem=error.strerror or str(error))
-    result = lint_data(path, data)
+    result = lint_data(path, data, is_strict=is_strict)
     _collector.file_ended(len(data))
     return path, result
 
@@ -131,6 +134,7 @@ def lint(
     cache: Cache,
     progress: Callable[[int, int], None],
     extensions: Extensions = NO_EXTENSIONS,
+    is_strict: Callable[[str], bool] = lambda _: False,
 ) -> Outcome:
     """Lint files.
 
@@ -139,20 +143,24 @@ def lint(
         cache: what is known of them.
         progress: called with (done, all) now and then.
         extensions: what this process has loaded, and those that lint for it are to load.
+        is_strict: whether `--strict` holds for a file.
     """
     began = time.perf_counter()
     outcome = Outcome()
-    waiting: list[str] = []
+    waiting: list[Task] = []
+    strict: set[str] = set()
     for path in paths:
         outcome.n_files += 1
-        known = cache.find(path)
+        if is_strict(path):
+            strict.add(path)
+        known = cache.find(path, is_strict=path in strict)
         if known is None:
-            waiting.append(path)
+            waiting.append((path, path in strict))
         elif known.findings or known.unused or known.problem:
             outcome.results[path] = known
     digests: dict[str, str] = {}
     for done, (path, result) in enumerate(_results(waiting, digests, extensions), 1):
-        cache.keep(path, digests.pop(path, ""), result)
+        cache.keep(path, digests.pop(path, ""), result, is_strict=path in strict)
         if result.findings or result.unused or result.problem:
             outcome.results[path] = result
         if not done % 16 or done == len(waiting):
@@ -162,11 +170,11 @@ def lint(
     return outcome
 
 
-def _results(paths: list[str], digests: dict[str, str], extensions: Extensions) -> Iterator[tuple[str, Result]]:
+def _results(tasks: list[Task], digests: dict[str, str], extensions: Extensions) -> Iterator[tuple[str, Result]]:
     """Yield the result of each file, and note the digest of what was read."""
     workers = min(os.cpu_count() or 1, _MOST_WORKERS)
-    heavy: list[str] = []
-    for path in paths:
+    heavy: list[Task] = []
+    for path, is_strict in tasks:
         try:
             data = disk.read(path)
             digests[path] = digest_of(data)
@@ -174,13 +182,13 @@ def _results(paths: list[str], digests: dict[str, str], extensions: Extensions) 
         except OSError:
             matters = True
         if matters:
-            heavy.append(path)
+            heavy.append((path, is_strict))
         else:
             yield path, Result()
     if len(heavy) <= _FEW or workers == 1:
         yield from map(_lint_file, heavy)
         return
-    heavy.sort(key=_size, reverse=True)  # the longest first, so that no process is left alone with one
+    heavy.sort(key=lambda task: _size(task[0]), reverse=True)  # the longest first, so that no process is left with one
     if multiprocessing.get_start_method() == "fork":
         _import_all()  # once, and not in each worker
     with ProcessPoolExecutor(workers, initializer=_begin_worker, initargs=(extensions,)) as pool:

@@ -30,6 +30,7 @@ SAMPLES = {
     "color": (None, "always", "always"),
     "quiet": (None, True, True),
     "exit_zero": (None, True, True),
+    "strict": ("true", True, True),
     "show_fixes": ("true", True, True),
     "stacks": ("true", True, True),
     "baseline": ('"known.json"', "known.json", Path.cwd() / "known.json"),

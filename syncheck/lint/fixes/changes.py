@@ -76,10 +76,10 @@ def change(
         document = documents.read(path)
         if document is None:
             continue
+        options = options_of(path)
         is_same_text = isinstance(document, documents.PythonFile) and document.encoding == "utf-8"
-        before = known.get(path) if is_same_text else None
-        codes = options_of(path).codes_for(path)
-        changed = _changed(path, document.text, kind, codes, unsafe=unsafe, known=before)
+        before = known.get(path) if is_same_text and not options.strict else None  # what is strict is not repaired
+        changed = _changed(path, document.text, kind, options, unsafe=unsafe, known=before)
         name = shown_path(path)
         if changed.text != document.text:
             if kind == "diff":
@@ -132,13 +132,14 @@ def spot_of(finding: Finding) -> Spot:
 
 
 def _changed(
-    path: str, text: str, kind: str, codes: frozenset[str], *, unsafe: bool, known: tuple[Finding, ...] | None
+    path: str, text: str, kind: str, options: Options, *, unsafe: bool, known: tuple[Finding, ...] | None
 ) -> _Changed:
+    codes = options.codes_for(path)
     if kind == "ignore":
-        commented, number = with_ignores(path, text, codes)
+        commented, number = with_ignores(path, text, codes, is_strict=options.strict)
         return _Changed(commented, n_comments=number)
     if kind == "remove":
-        rest, number = without_unused(path, text)
+        rest, number = without_unused(path, text, is_strict=options.strict)
         return _Changed(rest, n_comments=number)
     repaired = repair(path, text, unsafe=unsafe, codes=codes, known=known)
     fixed = [finding for finding in repaired.findings if finding.rule.code in codes]

@@ -124,10 +124,10 @@ def key_of(finding: Finding) -> Key:
     return finding.rule.code, finding.fingerprint, finding.message
 
 
-def with_ignores(path: str, source: str, codes: frozenset[str]) -> tuple[str, int]:
+def with_ignores(path: str, source: str, codes: frozenset[str], *, is_strict: bool = False) -> tuple[str, int]:
     """Return the text with a comment at each finding's statement that silences it, and how many these are."""
     by_line: dict[int, set[str]] = {}
-    for finding in lint_source(path, files.Text(source)).findings:
+    for finding in lint_source(path, files.Text(source), is_strict=is_strict).findings:
         if finding.rule.code in codes:
             by_line.setdefault(finding.place.frame.line, set()).add(finding.rule.code)
     return (with_ignore(source, by_line), len(by_line)) if by_line else (source, 0)

@@ -13,7 +13,7 @@ _COMMENT = re.compile(r"#\s*syncheck:\s*ignore[^#]*", re.IGNORECASE)
 _LIST = re.compile(r"\[[^\]]*\]")
 
 
-def without_unused(path: str, source: str) -> tuple[str, int]:
+def without_unused(path: str, source: str, *, is_strict: bool = False) -> tuple[str, int]:
     """Return a file's text without what silences nothing, and in how many comments that was.
 
     Comments that are damaged stay: what they are to silence is not known.
@@ -21,8 +21,9 @@ def without_unused(path: str, source: str) -> tuple[str, int]:
     Args:
         path: for the linter.
         source: the text, with its own line ends.
+        is_strict: comments may silence what `--strict` finds.
     """
-    reported = set(lint_source(path, files.Text(source)).unused)
+    reported = set(lint_source(path, files.Text(source), is_strict=is_strict).unused)
     unused = {line for line, _ in reported}
     if not unused:
         return source, 0

@@ -11,8 +11,9 @@ from syncheck.lint.interp.contents import tensors_in, works_in
 from syncheck.lint.interp.control_flow import Returned
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.functions import bind, is_generator
+from syncheck.lint.interp.premises import Premise, in_words
 from syncheck.lint.interp.scope import Scope
-from syncheck.lint.interp.unknown import may_be_tensor, may_wait, takes_code
+from syncheck.lint.interp.unknown import called_name, is_on_host, may_be_tensor, may_wait, takes_code
 from syncheck.lint.interp.values import (
     DERIVED,
     NONE,
@@ -111,14 +112,31 @@ class Calls:
         """
         given = call.values()
         has_tensor = any(map(_is_on_gpu, given))
-        for value in given:
-            self.escape(value)
-        if has_tensor or not name or may_wait(name) or takes_code(given, call.node):
-            self._machine.assume_synchronized()
+        if not ((has_tensor or not name) and self._only_uses(name, given, call.node)):
+            for value in given:
+                self.escape(value)
+            if has_tensor or not name or may_wait(name) or takes_code(given, call.node):
+                self._machine.assume_synchronized()
         if not has_tensor:
             return UNKNOWN
         self._machine.guess(call.node)
         return DERIVED
+
+    def _only_uses(self, name: str, given: list[Value], node: ast.AST) -> bool:
+        """Return whether unknown code is taken to use what it is given at once, and to wait for nothing."""
+        machine = self._machine
+        premises = machine.places.premises
+        if not premises.has(Premise.CODE) or may_wait(name or called_name(node)) or takes_code(given, node):
+            return False
+        if is_on_host(node) or not all(map(_is_plain, given)):
+            return False
+        premises.make(Premise.CODE, f"{in_words(node)} does not wait")
+        tensors = [tensor for tensor in tensors_in(Sequence(given)) if tensor.block.device is not None]
+        for device in {tensor.block.device for tensor in tensors}:
+            used = [(tensor, False) for tensor in tensors if tensor.block.device == device]
+            machine.launch(machine.current(device or 0), "unknown code", used, node)
+        premises.keep(tensors)
+        return True
 
     def escape(self, value: Value, depth: int = 4) -> None:
         """See `Evaluator`."""
@@ -283,6 +301,13 @@ def _super(scope: Scope) -> Value:
 def _is_on_gpu(value: Value) -> bool:
     """Return whether a value is, or may be, a tensor on a GPU, or holds one."""
     return may_be_tensor(value) or any(tensor.block.device is not None for tensor in tensors_in(value))
+
+
+def _is_plain(value: Value) -> bool:
+    """Return whether a value holds neither code nor anything that one can wait for."""
+    if isinstance(value, Sequence | Mapping):
+        return all(map(_is_plain, _held_by(value)))
+    return not isinstance(value, Stream | Event | Work | Instance | Partial | Function | Native)
 
 
 def _held_by(value: Value) -> list[Value]:

@@ -20,8 +20,10 @@ from syncheck.lint.interp.iteration import MOST_ITERATIONS, Iteration
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.naming import name_findings
 from syncheck.lint.interp.operators import Operators
+from syncheck.lint.interp.premises import Premise, true, untrue
 from syncheck.lint.interp.scope import Scope
 from syncheck.lint.interp.transfers import Transfers
+from syncheck.lint.interp.unknown import may_order
 from syncheck.lint.interp.values import (
     DERIVED,
     NONE,
@@ -227,15 +229,22 @@ class Interpreter:
         is_taken = self.decide(node.test, usual=usual(node)) if known is None else known
         taken, skipped = (node.body, node.orelse) if is_taken else (node.orelse, node.body)
         if known is None:
-            self._pass_by(skipped, scope)
+            self._pass_by(skipped, scope, node)
         return self.block(taken, scope) if taken else None
 
-    def _pass_by(self, body: list[ast.stmt], scope: Scope) -> None:
+    def _pass_by(self, body: list[ast.stmt], scope: Scope, node: ast.If) -> None:
         """Take in what is known of a branch that another path follows."""
-        if not is_over(body, in_callee=len(self.machine.calls) > 1):
+        if not is_over(body, in_callee=len(self.machine.calls) > 1) and not self._has_not_run(body, node):
             self.run_for_ordering(body, scope)
             return
         self._keep_works(scope, used_in(body))
+
+    def _has_not_run(self, body: list[ast.stmt], node: ast.If) -> bool:
+        """Return whether a branch that waits is taken not to have run."""
+        premises = self.machine.places.premises
+        if not premises.has(Premise.BRANCH) or not may_order(body):
+            return False
+        return premises.make(Premise.BRANCH, untrue(node.test) if body is node.body else true(node.test))
 
     def _keep_works(self, scope: Scope, names: Iterable[str]) -> None:
         """Take it that the handles which some names stand for are waited for, where it is not followed."""

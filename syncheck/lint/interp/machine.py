@@ -364,7 +364,7 @@ class Machine:
         context = context_of(self.thread, device, device if other_device is None else other_device, self)
         is_quick = operator in QUICK and len({id(tensor.block) for tensor, _ in touched}) == 1
         self.recent.note(stream, operator, is_quick=is_quick)
-        self.places.note_launch(site, self.calls if self.thread is self._main_thread else [])  # they start the thread
+        self.places.note_launch(site, self.calls if self.thread is self._main_thread else [], touched)
         self.session.launch(stream, operator, self.accesses(touched), site, context)
 
     def guess(self, node: ast.AST) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 from syncheck.hb.ids import NO_ALLOCATION
 from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.machine import Machine, TensorAccess
+from syncheck.lint.interp.premises import Premise, in_words
 from syncheck.lint.interp.values import (
     UNKNOWN,
     UNKNOWN_STREAM,
@@ -84,11 +85,16 @@ class Operators:
 
     def make(self, operator: str, call: Call, device: DeviceIndex, *, is_pinned: bool = False) -> Value:
         """Run an operator that makes a tensor from nothing."""
+        machine, text = self._machine, ""
         if isinstance(device, Value):
-            return UNKNOWN
-        machine = self._machine
+            text = _premise_on_device(call.node)
+            if not text or not machine.places.premises.has(Premise.DEVICE):
+                return UNKNOWN
+            device = machine.device
         block = machine.allocate(device, call.node, is_pinned=is_pinned)
         made = Tensor(block, stream=UNKNOWN_STREAM if device is None else machine.current(device))
+        if text:
+            machine.places.premises.place(made, text)
         if device is not None and operator.rpartition(":")[2] not in ALLOCATING:
             machine.launch(made.stream, operator, [(made, True)], call.node)
         if call.flag("requires_grad"):
@@ -276,6 +282,13 @@ class Operators:
         if value is Ellipsis or value is None:
             return WHOLE if index is first else None
         return (value, value + 1) if _is_row(value) and index is first else None
+
+
+def _premise_on_device(node: ast.AST) -> str:
+    """Return in words that the device which a call names is a GPU; "" for a call that names none."""
+    keywords = node.keywords if isinstance(node, ast.Call) else []
+    named = next((keyword.value for keyword in keywords if keyword.arg == "device"), None)
+    return f"{in_words(named)} is a GPU" if named is not None else ""
 
 
 def _plain(value: Value) -> Any:

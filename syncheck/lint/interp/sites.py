@@ -1,9 +1,12 @@
 """Call sites of a program that is only read: nodes of its syntax tree."""
 
 import ast
+from collections.abc import Iterable
 
 from syncheck.findings import Frame, Place
 from syncheck.hb.ids import SiteId
+from syncheck.lint.interp.premises import Premise, Premises
+from syncheck.lint.interp.values import Tensor
 from syncheck.lint.source_file import SourceFile
 from syncheck.rules.model import Rule
 from syncheck.sanitizer.collector import PendingFinding
@@ -17,14 +20,17 @@ class Places:
 
     Args:
         source: the file.
+        premises: what is taken to be so on the path that is followed.
 
     Attributes:
+        premises: these, and what rests on them.
         callers: call site -> the calls that led to it when something was found there, each with its function, the
             innermost first.
         ignored_now: the rules that a `syncheck.ignore` block ignores where the program is.
     """
 
-    def __init__(self, source: SourceFile) -> None:
+    def __init__(self, source: SourceFile, premises: frozenset[Premise] = frozenset()) -> None:
+        self.premises = Premises(premises)
         self.path = source.path
         self._source = source
         self._lines = source.lines
@@ -48,13 +54,18 @@ class Places:
             known = self._numbers[key] = SiteId(len(self.nodes))
         return known
 
-    def note_launch(self, site: SiteId, calls: list[tuple[ast.AST, str]]) -> None:
-        """Remember the calls that led to the latest launch of a site, the outermost first."""
+    def note_launch(
+        self, site: SiteId, calls: list[tuple[ast.AST, str]], touched: Iterable[tuple[Tensor, bool]]
+    ) -> None:
+        """Remember the calls that led to the latest launch of a site, the outermost first, and what it touched."""
+        self.premises.launched(site, touched)
         self._launched_from[site] = tuple(reversed(calls))
 
     def note_finding(self, finding: PendingFinding, calls: list[tuple[ast.AST, str]]) -> None:
         """Keep the calls that led to a finding, and to the launch that its repair comes after."""
         self.callers.setdefault(finding.site, tuple(reversed(calls)))
+        related = (site for site, _ in finding.related)
+        self.premises.finding(finding.rule, finding.site, related, finding.allocation)
         if finding.fix is not None and finding.fix.after in self._launched_from:
             self.callers.setdefault(finding.fix.after, self._launched_from[finding.fix.after])
 

@@ -45,6 +45,17 @@ def may_wait(path: str) -> bool:
     return bool(words_of(name) & _WAITING)
 
 
+def may_order(body: list[ast.stmt]) -> bool:
+    """Return whether the words of some statements say that they wait for something."""
+    return any(_names_wait(statement) for statement in body)
+
+
+@nodes.once
+def _names_wait(statement: ast.AST) -> bool:
+    calls = (node for node in nodes.walk(statement) if isinstance(node, ast.Call))
+    return any(may_wait(called_name(call)) for call in calls)
+
+
 def takes_code(values: list[Value], node: ast.AST) -> bool:
     """Return whether a function is given one that it may call, and wait for: `do_bench(lambda: f(x))`."""
     has_code = any(isinstance(value, Function | Partial | Native) for value in values)

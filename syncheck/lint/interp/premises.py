@@ -1,0 +1,115 @@
+"""What is taken to be so beside what the linter knows: each finding of such a path says on what it rests."""
+
+import ast
+from collections.abc import Iterable
+from enum import StrEnum
+
+from syncheck.hb.ids import AllocationId, SiteId
+from syncheck.lint.interp.values import Block, Tensor
+from syncheck.rules.model import Rule
+
+_LONGEST = 40
+_NOTHING = frozenset[str]()
+
+
+class Premise(StrEnum):
+    """A kind of things that are taken to be so."""
+
+    DEVICE = "device"
+    """Tensors that a function is given, and those made on a device that is not known, are on a GPU."""
+    CODE = "code"
+    """Unknown code works on tensors at once and waits for nothing, as far as its name does not say that it waits."""
+    BRANCH = "branch"
+    """A branch that waits has not run where the path passes it by."""
+
+
+class Premises:
+    """The premises of one path, and what rests on them.
+
+    Attributes:
+        found: what each finding rests on, by the code of its rule and its call site.
+
+    Args:
+        kinds: what is taken to be so; nothing by default.
+    """
+
+    def __init__(self, kinds: frozenset[Premise] = frozenset()) -> None:
+        self.found: dict[tuple[str, SiteId], tuple[str, ...]] = {}
+        self._kinds = kinds
+        self._made: list[str] = []  # about code and branches, in the order in which the path meets them
+        self._of: dict[AllocationId, frozenset[str]] = {}  # about the devices of tensors
+        self._at: dict[SiteId, frozenset[str]] = {}  # about the devices of what was used at a call site
+        self._n_before: dict[SiteId, int] = {}  # call site -> premises made before its latest launch
+        self._kept: list[Block] = []
+
+    def has(self, kind: Premise) -> bool:
+        """Return whether things of a kind are taken to be so."""
+        return kind in self._kinds
+
+    def make(self, kind: Premise, text: str) -> bool:
+        """Take something to be so from now on, if things of its kind are; return whether they are."""
+        if kind not in self._kinds:
+            return False
+        self._made.append(text)
+        return True
+
+    def place(self, tensor: Tensor, text: str) -> None:
+        """Take it that a tensor is on a GPU, in words."""
+        if tensor.block.ident:
+            self._of[tensor.block.ident] = frozenset((text,))
+
+    def keep(self, tensors: Iterable[Tensor]) -> None:
+        """Let tensors live to the end of the path: others may hold them."""
+        self._kept += [tensor.block for tensor in tensors]
+
+    def launched(self, site: SiteId, touched: Iterable[tuple[Tensor, bool]]) -> None:
+        """An operator was submitted: what it writes rests on what it reads."""
+        if not self._kinds:
+            return
+        touched = list(touched)
+        texts = _NOTHING.union(*(self._of.get(tensor.block.ident, _NOTHING) for tensor, _ in touched))
+        self._n_before[site] = len(self._made)
+        self._at[site] = texts
+        for tensor, is_write in touched:
+            if is_write and tensor.block.ident and texts:
+                self._of[tensor.block.ident] = texts
+
+    def finding(self, rule: Rule, site: SiteId, related: Iterable[SiteId], allocation: AllocationId) -> None:
+        """Note on what a finding rests: its tensors, and what was taken to be so since the first of its places."""
+        if not self._kinds:
+            return
+        sites = [site, *related]
+        texts = self._of.get(allocation, _NOTHING).union(*(self._at.get(other, _NOTHING) for other in sites))
+        first = min((self._n_before[other] for other in sites if other in self._n_before), default=0)
+        since = self._made[first:] or ([] if texts else self._made)
+        self.found.setdefault((rule.code, site), tuple(dict.fromkeys([*sorted(texts), *since])))
+
+
+def in_words(node: ast.AST) -> str:
+    """Return the source of an expression, or its beginning where it is long."""
+    text = " ".join(ast.unparse(node).split())
+    return f"`{text}`" if len(text) <= _LONGEST else f"`{text[: _LONGEST - 4]} ...`"
+
+
+def untrue(test: ast.expr) -> str:
+    """Return in words that a condition does not hold."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            return true(inner)
+        case ast.Compare(left=left, ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
+            return f"{in_words(left)} is None"
+        case ast.Compare(left=left, ops=[ast.Is()], comparators=[ast.Constant(value=None)]):
+            return f"{in_words(left)} is not None"
+        case _:
+            return f"{in_words(test)} is false"
+
+
+def true(test: ast.expr) -> str:
+    """Return in words that a condition holds."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            return untrue(inner)
+        case ast.Compare(left=left, ops=[ast.IsNot() | ast.Is() as how], comparators=[ast.Constant(value=None)]):
+            return f"{in_words(left)} is {'not ' if isinstance(how, ast.IsNot) else ''}None"
+        case _:
+            return f"{in_words(test)} is true"

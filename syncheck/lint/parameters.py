@@ -1,0 +1,70 @@
+"""The parameters of a function that are tensors on a GPU, as far as its words say."""
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.interp.unknown import words_of
+from syncheck.semantics.collectives import FUNCTIONS
+from syncheck.semantics.python_api import FACTORIES
+
+_TENSOR = re.compile(r"^(?:torch\.)?Tensor(?: \| None)?$|^(?:typing\.)?Optional\[(?:torch\.)?Tensor\]$")
+_OF_THE_HOST = frozenset("cpu host pin pinned".split())
+"""Words of tensors in host memory."""
+_METHODS = frozenset(
+    """record_stream is_cuda contiguous detach clone numel element_size data_ptr view reshape narrow flatten permute
+    transpose unsqueeze squeeze requires_grad grad_fn new_empty new_zeros""".split()
+)
+"""Members that tensors have and hardly anything else."""
+_MOVING = frozenset({"cuda", "to", "pin_memory", "cpu", "is_pinned", "numpy", "device"})
+"""Members whose use says that the device of a tensor is open."""
+_OPERATORS = re.compile(r"^(?:torch|F|torch\.nn\.functional)\.([a-z]\w*)$")
+_COLLECTIVES = re.compile(r"^(?:dist|torch\.distributed)\.(\w+)$")
+_OTHERS = FACTORIES | frozenset(
+    """cat stack concat hstack vstack device dtype save load manual_seed compile typename is_tensor is_storage no_grad
+    finfo iinfo autocast set_default_device set_default_dtype set_num_threads from_numpy frombuffer
+    broadcast_shapes""".split()
+)
+"""Functions of torch that take no tensor first."""
+
+
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+def tensors_given(function: Function) -> Iterator[ast.arg]:
+    """Yield the parameters that are tensors, and that the function takes as they are."""
+    arguments = function.args
+    used = _used(function)
+    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+        members = used.get(argument.arg, set())
+        if members & _MOVING or words_of(argument.arg) & _OF_THE_HOST:
+            continue
+        annotation = ast.unparse(argument.annotation).strip("'\"") if argument.annotation is not None else ""
+        if _TENSOR.match(annotation) or (not annotation and members & _METHODS):
+            yield argument
+
+
+def _used(function: Function) -> dict[str, set[str]]:
+    """Return the members of each name that a function uses; what torch's functions are given is a tensor."""
+    used: dict[str, set[str]] = {}
+    for node in own_nodes(function):
+        match node:
+            case ast.Attribute(value=ast.Name(id=name), attr=member):
+                used.setdefault(name, set()).add(member)
+            case ast.Call(func=ast.Attribute() as called, args=[ast.Name(id=name), *_]) if _takes_tensor(called):
+                used.setdefault(name, set()).update(_METHODS)
+            case _:
+                pass
+    return used
+
+
+def _takes_tensor(function: ast.Attribute) -> bool:
+    """Return whether a function of torch takes a tensor as its first argument."""
+    name = ast.unparse(function)
+    operator, collective = _OPERATORS.match(name), _COLLECTIVES.match(name)
+    if collective is not None:
+        known = FUNCTIONS.get(collective[1])
+        return known is not None and (0, "tensor") in (*known.reads, *known.writes)
+    return operator is not None and operator[1] not in _OTHERS

@@ -1,0 +1,70 @@
+"""What `--strict` reports: findings that rest on more than the linter knows, as warnings that say on what."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from syncheck.findings import Finding, Frame
+from syncheck.lint.interp.machine import Machine
+from syncheck.lint.interp.premises import Premise
+from syncheck.lint.interp.values import Function, Tensor, Value
+from syncheck.lint.parameters import tensors_given
+from syncheck.rules.model import Severity
+
+PASSES: tuple[frozenset[Premise], ...] = tuple(frozenset((kind,)) for kind in Premise)
+"""What is taken to be so when the functions of a file are followed again: one kind at a time."""
+_MOST = 2
+"""Premises that a finding may rest on: with more of them it is hardly true."""
+
+Texts = Mapping[tuple[str, Frame], tuple[str, ...]]
+"""What findings rest on, by the code of their rule and their frame."""
+
+
+def resting_on(findings: Iterable[Finding], texts: Texts) -> list[Finding]:
+    """Return findings with their premises before what else they take to be so."""
+    return [
+        replace(finding, assumptions=(*texts.get((finding.rule.code, finding.place.frame), ()), *finding.assumptions))
+        for finding in findings
+    ]
+
+
+def more(findings: Iterable[Finding], known: Iterable[Finding]) -> list[Finding]:
+    """Return the findings that are to be reported beside those that are known, one for each rule and line."""
+    spots = {_spot(finding) for finding in known}
+    best: dict[tuple[str, int], Finding] = {}
+    for finding in findings:
+        spot = _spot(finding)
+        if finding.level is Severity.ADVICE or spot in spots or not 0 < len(_premises(finding)) <= _MOST:
+            continue
+        if spot not in best or len(finding.assumptions) < len(best[spot].assumptions):
+            best[spot] = finding
+    return [_worded(finding) for finding in best.values()]
+
+
+def _spot(finding: Finding) -> tuple[str, int]:
+    return finding.rule.code, finding.place.frame.line
+
+
+def _premises(finding: Finding) -> tuple[str, ...]:
+    """Return what a finding takes to be so, without that its path can be taken, which all do."""
+    return tuple(text for text in finding.assumptions if not text.startswith("conditions"))
+
+
+def _worded(finding: Finding) -> Finding:
+    """Return a finding as a warning that says on what it rests; its fix is an example, as it may not be needed."""
+    message = f"{finding.message}, if {' and '.join(_premises(finding))}"
+    return replace(finding.with_example(), message=message, level=Severity.WARNING)
+
+
+def given(machine: Machine, function: Function) -> dict[str, Value]:
+    """Return the tensors that a function is taken to be given, by the names of its parameters."""
+    premises = machine.places.premises
+    if not premises.has(Premise.DEVICE):
+        return {}
+    made: dict[str, Value] = {}
+    for argument in tensors_given(function.node):
+        tensor = Tensor(machine.allocate(machine.device, argument), stream=machine.current(machine.device))
+        premises.place(tensor, f"`{argument.arg}` is on a GPU")
+        premises.keep([tensor])
+        machine.launch(tensor.stream, "the caller's work", [(tensor, True)], argument)
+        made[argument.arg] = tensor
+    return made

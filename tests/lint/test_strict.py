@@ -1,0 +1,224 @@
+"""What `syncheck lint --strict` finds in code of the style of real libraries, and what it says that it rests on."""
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from syncheck.lint.engine import lint_source
+from syncheck.lint.files import Text
+
+
+def found(source, *, is_strict=True):
+    result = lint_source("m.py", Text("import torch\n" + textwrap.dedent(source)), is_strict=is_strict)
+    assert not result.problem, result.problem
+    return [(f.rule.code, f.place.frame.line, f.message.partition(", if ")[2]) for f in result.findings]
+
+
+def only_strict(source):
+    """Return what is found with the option; without it, nothing is."""
+    assert found(source, is_strict=False) == []
+    return found(source)
+
+
+def levels(source):
+    return {f.level.value for f in lint_source("m.py", Text("import torch\n" + source), is_strict=True).findings}
+
+
+# -- devices
+
+
+def test_a_tensor_that_a_function_is_given_may_be_on_a_gpu():
+    source = """
+    class Layer:
+        def __init__(self):
+            self.side = torch.cuda.Stream()
+        def forward(self, x: torch.Tensor):
+            {wait}
+            with torch.cuda.stream(self.side):
+                y = torch.mm(x, x)
+            torch.cuda.current_stream().wait_stream(self.side)
+            return y
+    """
+    assert only_strict(source.format(wait="pass")) == [("SYN101", 9, "`x` is on a GPU")]
+    assert found(source.format(wait="self.side.wait_stream(torch.cuda.current_stream())")) == []
+
+
+def test_what_rests_on_a_tensor_is_said_of_what_was_made_from_it():
+    source = """
+    def f(x: torch.Tensor, z: torch.Tensor):
+        side = torch.cuda.Stream()
+        y = x + 1
+        with torch.cuda.stream(side):
+            y.add_(1)
+        torch.cuda.current_stream().wait_stream(side)
+    """
+    assert only_strict(source) == [("SYN103", 7, "`x` is on a GPU")]
+
+
+def test_a_device_that_is_not_known_may_be_a_gpu():
+    source = """
+    def f(device):
+        side = torch.cuda.Stream()
+        x = torch.ones(4, device=device)
+        with torch.cuda.stream(side):
+            y = x * 2
+        torch.cuda.current_stream().wait_stream(side)
+    """
+    assert ("SYN101", 7, "`device` is a GPU") in only_strict(source)
+    assert found(source.replace("device=device", "device='cpu'")) == []
+
+
+# -- code that is not known
+
+PREFETCH = """
+from elsewhere import {name}
+
+def f():
+    side = torch.cuda.Stream()
+    x = torch.ones(4, device="cuda")
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        y = x * 2
+    {call}
+    torch.cuda.current_stream().wait_stream(side)
+"""
+
+
+def test_unknown_code_may_use_at_once_what_it_is_given():
+    assert only_strict(PREFETCH.format(name="work", call="work(y)")) == [("SYN101", 11, "`work(y)` does not wait")]
+
+
+@pytest.mark.parametrize("name", ["wait_for", "synchronize", "print", "append"])
+def test_unknown_code_whose_name_says_that_it_waits_or_computes_nothing_is_left_alone(name):
+    assert found(PREFETCH.format(name=name, call=f"{name}(y)")) == []
+
+
+@pytest.mark.parametrize("call", ["work(y, side)", "work(lambda: y)", "work([y, side])"])
+def test_unknown_code_that_is_given_a_stream_or_code_may_wait(call):
+    assert found(PREFETCH.format(name="work", call=call)) == []
+
+
+def test_unknown_code_may_keep_what_it_is_given():
+    source = """
+    from elsewhere import work
+    def f():
+        side = torch.cuda.Stream()
+        x = torch.ones(4, device="cuda")
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            work(x)
+        del x
+    """
+    assert found(source) == []
+
+
+def test_unknown_code_between_a_launch_and_its_use_may_not_wait():
+    source = PREFETCH.format(name="work", call="work(x)\n    z = y + 1")
+    assert ("SYN101", 12, "`work(x)` does not wait") in only_strict(source)
+
+
+def test_a_clock_after_unknown_code_is_left_alone():
+    source = """
+    import time
+    def f(work):
+        x = torch.ones(4, device="cuda")
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        work(x)
+        print(time.perf_counter() - start)
+    """
+    assert found(source) == []
+    assert only_strict(
+        source.replace("f(work)", "f(device)").replace('"cuda"', "device").replace("work", "torch.sum")
+    ) == [("SYN701", 9, "`device` is a GPU")]
+
+
+# -- branches
+
+BRANCH = """
+def f(sync, stream):
+    s = torch.cuda.Stream()
+    x = torch.ones(4, device="cuda")
+    s.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(s):
+        y = x * 2
+    {test}
+        torch.cuda.current_stream().wait_stream(s)
+    return y * 2
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "text"),
+    [
+        ("if sync:", "`sync` is false"),
+        ("if not sync:", "`sync` is true"),
+        ("if stream is not None:", "`stream` is None"),
+        ("if sync:\n        pass\n    else:", "`sync` is true"),
+    ],
+)
+def test_a_branch_that_waits_may_not_have_run(test, text):
+    source = BRANCH.format(test=test)
+    assert only_strict(source) == [("SYN101", 11 + test.count("\n"), text)]
+
+
+def test_a_branch_that_waits_for_nothing_is_no_premise():
+    assert (
+        found(
+            BRANCH.format(test="torch.cuda.current_stream().wait_stream(s)\n    if sync:\n        x.add_(1)\n    if 1:")
+        )
+        == []
+    )
+
+
+# -- the command
+
+
+def run(folder, *arguments):
+    command = [sys.executable, "-m", "syncheck", "lint", "--output-format", "json", *arguments]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=folder, timeout=300, check=False, env=environment
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "a.py").write_text("import torch\n" + BRANCH.format(test="if sync:"))
+    return tmp_path
+
+
+def test_the_option_and_the_setting_are_the_same_and_results_are_kept_apart(folder):
+    assert run(folder)["findings"] == []
+    (finding,) = run(folder, "--strict")["findings"]
+    assert (finding["rule"], finding["level"]) == ("SYN101", "warning")
+    assert finding["assumptions"][0] == "`sync` is false"
+    assert run(folder)["findings"] == []
+    (folder / "pyproject.toml").write_text("[tool.syncheck]\nstrict = true\n")
+    assert run(folder)["findings"] == [finding]
+    assert run(folder, "--no-strict")["findings"] == []
+
+
+def test_comments_silence_what_the_option_finds(folder):
+    run(folder, "--strict", "--add-ignores")
+    assert "# syncheck: ignore[SYN101]" in (folder / "a.py").read_text()
+    assert run(folder, "--strict", "--remove-unused-ignores")["findings"] == []
+    assert "# syncheck: ignore[SYN101]" in (folder / "a.py").read_text()
+
+
+def test_nothing_is_fixed_on_assumptions(folder):
+    before = (folder / "a.py").read_text()
+    run(folder, "--strict", "--fix", "--unsafe-fixes")
+    assert (folder / "a.py").read_text() == before
+
+
+def test_what_is_found_without_the_option_stays_as_it_is():
+    source = 's = torch.cuda.Stream()\nx = torch.ones(4, device="cuda")\nwith torch.cuda.stream(s):\n    y = x * 2\n'
+    assert found(source) == found(source, is_strict=False) == [("SYN101", 5, "")]
+    assert levels(source) == {"error"}

@@ -1,0 +1,73 @@
+"""What `--strict` reports beside what is reported anyway."""
+
+from dataclasses import replace
+
+import pytest
+
+from syncheck.findings import Applicability, Edit, EditKind, Finding, Fix, Frame, Place
+from syncheck.lint.interp.premises import Premise
+from syncheck.lint.interp.values import Function
+from syncheck.lint.strict import PASSES, given, more, resting_on
+from syncheck.rules.catalogue import find
+from syncheck.rules.model import Severity
+from tests.unit.lint.program import new_program
+
+CHOSEN = "conditions that are not known are as on one path through the program"
+
+
+def finding(*assumptions, code="SYN101", line=5):
+    rule = find(code)
+    return Finding(rule, Place(Frame("a.py", line)), "message", level=rule.severity, assumptions=assumptions)
+
+
+def shown(findings, known=()):
+    return [(f.rule.code, f.place.frame.line, f.message, f.level.value) for f in more(findings, known)]
+
+
+def test_a_finding_is_a_warning_that_says_on_what_it_rests():
+    assert shown([finding("`x` is on a GPU", "`s` is None", CHOSEN)]) == [
+        ("SYN101", 5, "message, if `x` is on a GPU and `s` is None", "warning")
+    ]
+    (made,) = more([finding("a", CHOSEN)], [])
+    assert made.assumptions == ("a", CHOSEN)
+
+
+def test_what_is_known_or_rests_on_nothing_or_on_much_is_left_out():
+    assert shown([finding("a")], [finding()]) == []
+    assert shown([finding("a")], [finding(line=6), finding(code="SYN102")]) != []
+    assert shown([finding(), finding(CHOSEN, line=6)]) == []
+    assert shown([finding("a", "b", "c")]) == []
+
+
+def test_advice_is_not_given_on_assumptions():
+    assert find("SYN801").severity is Severity.ADVICE
+    assert shown([finding("a", code="SYN801")]) == []
+
+
+def test_of_findings_of_one_rule_at_a_line_the_one_that_rests_on_least_is_reported():
+    findings = [finding("a", "b"), finding("c"), finding("d"), finding("e", code="SYN102")]
+    assert [message for _, _, message, _ in shown(findings)] == ["message, if c", "message, if e"]
+
+
+def test_a_fix_is_an_example():
+    fix = Fix((Edit(EditKind.INSERT_BEFORE, "a.py", 5, 0, "s.wait()"),), Applicability.SAFE)
+    (made,) = more([replace(finding("a"), fix=fix)], [])
+    assert made.fix is not None
+    assert made.fix.applicability is Applicability.EXAMPLE
+
+
+def test_findings_get_the_premises_of_their_place():
+    texts = {("SYN101", Frame("a.py", 5)): ("a",)}
+    findings = resting_on([finding("b"), finding("b", line=6), finding("b", code="SYN102")], texts)
+    assert [found.assumptions for found in findings] == [("a", "b"), ("b",), ("b",)]
+
+
+@pytest.mark.parametrize("kinds", [frozenset[Premise](), *PASSES])
+def test_parameters_are_on_a_gpu_where_devices_are_taken_to_be_so(kinds):
+    program = new_program("def f(x: torch.Tensor, n): pass")
+    program.places.premises = type(program.places.premises)(kinds)
+    made = given(program.machine, Function(program.tree.body[0], program.scope))
+    assert list(made) == (["x"] if Premise.DEVICE in kinds else [])
+    assert [call for call in program.calls if call.startswith("launch")] == (
+        ["launch cuda:0 the caller's work w1"] if made else []
+    )
