@@ -14,7 +14,7 @@ _FOR_HOSTS_TIME = frozenset({"SYN701", "SYN402", "SYN502"})
 _MOST_NAMES = 4
 _HOST_WAITS = frozenset({"item", "tolist", "cpu", "numpy", "synchronize"})
 """Methods that make the host wait for a stream or a device."""
-_OF_THE_HOST = frozenset("cpu host launch dispatch enqueue submit compile".split())
+_OF_THE_HOST = frozenset("cpu host launch dispatch enqueue submit issue compile".split())
 """Words of what takes the host's own time, which is what is asked for then."""
 
 
@@ -163,6 +163,8 @@ def _is_used(node: ast.AST, function: ast.AST, parents: dict[ast.AST, ast.AST], 
             return False
         node = parents.get(node, function)
     targets = node.targets if isinstance(node, ast.Assign) else []
+    if isinstance(node, ast.AugAssign) and words_of(ast.unparse(node.target)) & _OF_THE_HOST:
+        return False
     if any(words_of(ast.unparse(target)) & _OF_THE_HOST for target in targets):
         return False
     names = [target.id for target in targets if isinstance(target, ast.Name)]

@@ -136,6 +136,10 @@ def _record_stream(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:
 
 
 def _numpy(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:
+    if (
+        owner.block.device is not None
+    ):  # with `force=True`, which copies to host memory and waits: else torch refuses it
+        return evaluator.transfers.method(owner, "cpu", Call(call.node, [])) or UNKNOWN
     if not owner.block.is_assumed:
         evaluator.machine.touch_host("Tensor.numpy()", [(owner, False)], call.node, escape=True)
     return evaluator.operators.alias(owner, owner.part)

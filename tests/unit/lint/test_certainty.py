@@ -160,6 +160,7 @@ def test_a_time_that_goes_somewhere_is_measured(use, is_function):
         "cpu_seconds = clock() - start\nprint(cpu_seconds)",
         "self.launchTime = clock() - start",
         "times['dispatch'] = clock() - start",
+        "stats['issue_s'] += clock() - start",
         "a = enqueue_ms = clock() - start\nprint(a)",
     ],
 )

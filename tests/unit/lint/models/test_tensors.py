@@ -47,6 +47,12 @@ def test_values_go_to_the_host():
     assert constant("torch.from_numpy(a)") == "tensor"
 
 
+def test_numpy_of_a_tensor_on_a_gpu_waits_for_the_copy():
+    calls = calls_of("n = x.numpy(force=True)", "x = torch.ones(4, device='cuda')\n")
+    assert calls == calls_of("n = x.cpu()", "x = torch.ones(4, device='cuda')\n")
+    assert any(call.startswith("sync") or "wait" in call for call in calls), calls
+
+
 def test_record_stream_names_tensor_and_stream():
     assert calls_of("x.record_stream(s)", X + S) == ["record_stream 1 s1"]
     assert calls_of("x.record_stream(unknown)\nx.sin_()", X) == ["launch cuda:0 sin_"]
