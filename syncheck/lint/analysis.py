@@ -132,11 +132,11 @@ class Analysis:
     def _with_premises(self) -> Iterator[Finding]:
         """Yield what is found where more is taken to be so."""
         for self._premises in strict.PASSES:
-            if self._is_script():
-                yield from self._paths(self._run_script, is_script=True)
+            found = list(self._paths(self._run_script, is_script=True)) if self._is_script() else []
             for function, kind in self._functions():
                 if function not in self._used_by_script and self._can_matter(function):
-                    yield from self._paths(partial(self._run_function, function, kind), is_script=False)
+                    found += self._paths(partial(self._run_function, function, kind), is_script=False)
+            yield from (finding for finding in found if strict.is_likely(finding, self._premises))
 
     def _can_matter(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
         if self._is_thorough or self._is_loader(function):

@@ -12,8 +12,8 @@ from syncheck.rules.model import Severity
 
 PASSES: tuple[frozenset[Premise], ...] = tuple(frozenset((kind,)) for kind in Premise)
 """What is taken to be so when the functions of a file are followed again: one kind at a time."""
-_MOST = 2
-"""Premises that a finding may rest on: with more of them it is hardly true."""
+_MOST = {Premise.DEVICE: 2, Premise.CODE: 2, Premise.BRANCH: 1}
+"""Premises that a finding may rest on, by kind: with more it is hardly true, as conditions depend on each other."""
 
 Texts = Mapping[tuple[str, Frame], tuple[str, ...]]
 """What findings rest on, by the code of their rule and their frame."""
@@ -27,13 +27,20 @@ def resting_on(findings: Iterable[Finding], texts: Texts) -> list[Finding]:
     ]
 
 
+def is_likely(finding: Finding, kinds: frozenset[Premise]) -> bool:
+    """Return whether a finding rests on little enough; what unknown code leaves for a clock is anyone's guess."""
+    if Premise.CODE in kinds and finding.rule.code == "SYN701":
+        return False
+    return 0 < len(_premises(finding)) <= min((_MOST[kind] for kind in kinds), default=0)
+
+
 def more(findings: Iterable[Finding], known: Iterable[Finding]) -> list[Finding]:
     """Return the findings that are to be reported beside those that are known, one for each rule and line."""
     spots = {_spot(finding) for finding in known}
     best: dict[tuple[str, int], Finding] = {}
     for finding in findings:
         spot = _spot(finding)
-        if finding.level is Severity.ADVICE or spot in spots or not 0 < len(_premises(finding)) <= _MOST:
+        if finding.level is Severity.ADVICE or spot in spots:
             continue
         if spot not in best or len(finding.assumptions) < len(best[spot].assumptions):
             best[spot] = finding

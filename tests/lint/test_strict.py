@@ -93,13 +93,15 @@ def test_unknown_code_may_use_at_once_what_it_is_given():
     assert only_strict(PREFETCH.format(name="work", call="work(y)")) == [("SYN101", 11, "`work(y)` does not wait")]
 
 
-@pytest.mark.parametrize("name", ["wait_for", "synchronize", "print", "append"])
+@pytest.mark.parametrize("name", ["wait_for", "synchronize", "print", "append", "Batch"])
 def test_unknown_code_whose_name_says_that_it_waits_or_computes_nothing_is_left_alone(name):
     assert found(PREFETCH.format(name=name, call=f"{name}(y)")) == []
 
 
-@pytest.mark.parametrize("call", ["work(y, side)", "work(lambda: y)", "work([y, side])"])
-def test_unknown_code_that_is_given_a_stream_or_code_may_wait(call):
+@pytest.mark.parametrize(
+    "call", ["work(y, side)", "work(lambda: y)", "work([y, side])", "work(y, done_flag)", "work[1](y, flags)"]
+)
+def test_unknown_code_that_is_given_a_stream_or_code_or_a_flag_may_wait(call):
     assert found(PREFETCH.format(name="work", call=call)) == []
 
 

@@ -13,7 +13,15 @@ from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.functions import bind, is_generator
 from syncheck.lint.interp.premises import Premise, in_words
 from syncheck.lint.interp.scope import Scope
-from syncheck.lint.interp.unknown import called_name, is_on_host, may_be_tensor, may_wait, takes_code
+from syncheck.lint.interp.unknown import (
+    called_name,
+    is_on_host,
+    makes_object,
+    may_be_tensor,
+    may_wait,
+    takes_code,
+    takes_flag,
+)
 from syncheck.lint.interp.values import (
     DERIVED,
     NONE,
@@ -128,7 +136,7 @@ class Calls:
         premises = machine.places.premises
         if not premises.has(Premise.CODE) or may_wait(name or called_name(node)) or takes_code(given, node):
             return False
-        if is_on_host(node) or not all(map(_is_plain, given)):
+        if is_on_host(node) or makes_object(node) or takes_flag(node) or not all(map(_is_plain, given)):
             return False
         premises.make(Premise.CODE, f"{in_words(node)} does not wait")
         tensors = [tensor for tensor in tensors_in(Sequence(given)) if tensor.block.device is not None]

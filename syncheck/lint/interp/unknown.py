@@ -23,6 +23,8 @@ _HOST_ONLY = frozenset(
     """print info debug warning error log append add update write extend insert format isinstance len save dump put push
     remove register len shape size numel dim item tolist numpy cpu""".split()
 )
+_FLAGS = frozenset("barrier barriers flag flags signal signals semaphore semaphores lock locks".split())
+"""Words of tensors that kernels wait for."""
 _KEEPING = frozenset(
     """then register add set hook hooks callback callbacks sort sorted map filter partial jit compile wraps submit
     append""".split()
@@ -60,6 +62,17 @@ def takes_code(values: list[Value], node: ast.AST) -> bool:
     """Return whether a function is given one that it may call, and wait for: `do_bench(lambda: f(x))`."""
     has_code = any(isinstance(value, Function | Partial | Native) for value in values)
     return has_code and not words_of(called_name(node)) & _KEEPING
+
+
+def takes_flag(node: ast.AST) -> bool:
+    """Return whether a call is given what its code may wait for, by its name: a flag that a kernel reads."""
+    given = [*node.args, *(keyword.value for keyword in node.keywords)] if isinstance(node, ast.Call) else []
+    return any(words_of(nodes.text(value)) & _FLAGS for value in given)
+
+
+def makes_object(node: ast.AST) -> bool:
+    """Return whether what is called is a class, by its name: `Batch(output)`."""
+    return called_name(node)[:1].isupper()
 
 
 def may_be_tensor(value: Value | None) -> bool:

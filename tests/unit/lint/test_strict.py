@@ -7,7 +7,7 @@ import pytest
 from syncheck.findings import Applicability, Edit, EditKind, Finding, Fix, Frame, Place
 from syncheck.lint.interp.premises import Premise
 from syncheck.lint.interp.values import Function
-from syncheck.lint.strict import PASSES, given, more, resting_on
+from syncheck.lint.strict import PASSES, given, is_likely, more, resting_on
 from syncheck.rules.catalogue import find
 from syncheck.rules.model import Severity
 from tests.unit.lint.program import new_program
@@ -32,11 +32,21 @@ def test_a_finding_is_a_warning_that_says_on_what_it_rests():
     assert made.assumptions == ("a", CHOSEN)
 
 
-def test_what_is_known_or_rests_on_nothing_or_on_much_is_left_out():
+def test_what_is_known_is_left_out():
     assert shown([finding("a")], [finding()]) == []
     assert shown([finding("a")], [finding(line=6), finding(code="SYN102")]) != []
-    assert shown([finding(), finding(CHOSEN, line=6)]) == []
-    assert shown([finding("a", "b", "c")]) == []
+
+
+@pytest.mark.parametrize(("kind", "most"), [(Premise.DEVICE, 2), (Premise.CODE, 2), (Premise.BRANCH, 1)])
+def test_what_rests_on_nothing_or_on_much_is_left_out(kind, most):
+    premises = ("a", "b", "c")
+    likely = [is_likely(finding(*premises[:number], CHOSEN), frozenset((kind,))) for number in range(4)]
+    assert likely == [0 < number <= most for number in range(4)]
+
+
+def test_a_clock_does_not_rest_on_what_unknown_code_does():
+    likely = {kind: is_likely(finding("a", code="SYN701"), frozenset((kind,))) for kind in Premise}
+    assert likely == {Premise.DEVICE: True, Premise.CODE: False, Premise.BRANCH: True}
 
 
 def test_advice_is_not_given_on_assumptions():

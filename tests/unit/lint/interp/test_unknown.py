@@ -8,9 +8,12 @@ from syncheck.lint.interp.unknown import (
     called_name,
     computes,
     is_on_host,
+    makes_object,
     may_be_tensor,
+    may_order,
     may_wait,
     takes_code,
+    takes_flag,
     words_of,
 )
 from syncheck.lint.interp.values import DERIVED, UNKNOWN, Attribute, Constant, Native
@@ -75,3 +78,34 @@ def test_what_is_derived_from_a_tensor_may_be_one():
     assert not may_be_tensor(UNKNOWN)
     assert not may_be_tensor(None)
     assert may_be_tensor(Attribute(DERIVED, "T"))
+
+
+@pytest.mark.parametrize(
+    ("source", "flag", "made"),
+    [
+        ("f(x, barrier)", True, False),
+        ("kernel[grid](x, self.ready_flags)", True, False),
+        ("f(x, done=signal_buffer)", True, False),
+        ("f(x, flagged)", False, False),
+        ("Batch(output=x)", False, True),
+        ("module.Batch(x)", False, True),
+        ("f(x)(y)", False, False),
+        ("x", False, False),
+    ],
+)
+def test_names_say_that_a_call_is_given_a_flag_or_makes_an_object(source, flag, made):
+    node = ast.parse(source, mode="eval").body
+    assert (takes_flag(node), makes_object(node)) == (flag, made)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("s.synchronize()", True),
+        ("if x:\n    join()", True),
+        ("x.add_(1)", False),
+        ("with no_sync():\n    pass", False),
+    ],
+)
+def test_statements_may_order_by_their_words(body, expected):
+    assert may_order(ast.parse(body).body) is expected
