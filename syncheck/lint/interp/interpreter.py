@@ -234,7 +234,7 @@ class Interpreter:
 
     def _pass_by(self, body: list[ast.stmt], scope: Scope, node: ast.If) -> None:
         """Take in what is known of a branch that another path follows."""
-        if not is_over(body, in_callee=len(self.machine.calls) > 1) and not self._has_not_run(body, node):
+        if not is_over(body, in_callee=len(self.machine.calls) > 1) and not (body and self._has_not_run(body, node)):
             self.run_for_ordering(body, scope)
             return
         self._keep_works(scope, used_in(body))

@@ -87,8 +87,8 @@ class Operators:
         """Run an operator that makes a tensor from nothing."""
         machine, text = self._machine, ""
         if isinstance(device, Value):
-            text = _premise_on_device(call.node)
-            if not text or not machine.places.premises.has(Premise.DEVICE):
+            text = _premise_on_device(call.node) if machine.places.premises.has(Premise.DEVICE) else ""
+            if not text:
                 return UNKNOWN
             device = machine.device
         block = machine.allocate(device, call.node, is_pinned=is_pinned)
