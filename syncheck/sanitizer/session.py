@@ -6,7 +6,6 @@ from collections.abc import Callable
 from syncheck.findings import Report, Summary
 from syncheck.hb.clock import HOST
 from syncheck.hb.engine import Engine, Race
-from syncheck.hb.footprint import strided
 from syncheck.hb.ids import (
     EVERY_THREAD,
     MAIN_THREAD,
@@ -41,12 +40,11 @@ from syncheck.sanitizer.collector import MOST_FINDINGS, Checkpoint, Collector, O
 from syncheck.sanitizer.created_in_loop import CreatedInLoop
 from syncheck.sanitizer.labels import Labels
 from syncheck.sanitizer.lifetimes import Lifetimes
-from syncheck.sanitizer.messages import StreamInfo, View
+from syncheck.sanitizer.messages import StreamInfo
 from syncheck.sanitizer.monitor import Sites
 from syncheck.sanitizer.sync_history import HostSync, SyncHistory, Wait
 from syncheck.sanitizer.views import Views
 
-Sizes = tuple[int, ...]
 _BY_NAME = (LookedUp.BY_NAME, LookedUp.BY_NAME)
 _NAMED_THREADS = 1024
 """Threads of the program whose accesses are told apart in findings; those beyond have no name."""
@@ -87,6 +85,7 @@ class Session:
         self._launch_labels: dict[tuple[SiteId, str], int] = {}  # those of a thread's launches outside of captures
         self._labels_of = {MAIN_THREAD: self._launch_labels}
         self._views = Views(self._engine, self.collector.names.views)
+        self.view = self._views.add
         self._last_site = self.collector.names.last_site
         self._races = races.Races(
             self._engine,
@@ -143,13 +142,6 @@ class Session:
     def name_at(self, kind: NamedKind, ident: int, text: str, path: str, line: int) -> None:
         """See `Monitor`."""
         self.collector.names.seen_at.setdefault((kind, ident), {}).setdefault((path, line), text)
-
-    def view(
-        self, start: int, sizes: Sizes, strides: Sizes, item_size: int, dtype: str, *, is_partial: bool = False
-    ) -> ViewId:
-        """See `Monitor`."""
-        footprint = strided(start, sizes, strides, item_size, is_partial=is_partial)
-        return self._views.intern(footprint, View(sizes, item_size, dtype))
 
     def describe_allocation(self, allocation: AllocationId, view: ViewId) -> None:
         """See `Monitor`."""

@@ -1,7 +1,7 @@
 """Views: the same bytes are one footprint for the engine, and keep their own shape and type in a report."""
 
 from syncheck.hb.engine import Engine, Race
-from syncheck.hb.footprint import Footprint
+from syncheck.hb.footprint import Footprint, strided
 from syncheck.hb.ids import Accesses, ViewId
 from syncheck.sanitizer.messages import View
 
@@ -20,6 +20,20 @@ class Views:
         self._ids: dict[tuple[Footprint, View], ViewId] = {}
         self._footprints: list[Footprint] = []
         self._first: dict[Footprint, ViewId] = {}  # footprint -> the first view of it
+
+    def add(
+        self,
+        start: int,
+        sizes: tuple[int, ...],
+        strides: tuple[int, ...],
+        item_size: int,
+        dtype: str,
+        *,
+        is_partial: bool = False,
+    ) -> ViewId:
+        """See `Monitor.view`."""
+        footprint = strided(start, sizes, strides, item_size, is_partial=is_partial)
+        return self.intern(footprint, View(sizes, item_size, dtype))
 
     def intern(self, footprint: Footprint, view: View) -> ViewId:
         """Return the id of a view of some bytes, equal for equal views."""

@@ -52,3 +52,9 @@ def test_a_write_stands_for_the_read_of_the_same_bytes():
     earlier = Race(7, access(17, dense(0, 16), is_write=True), access(10, dense(0, 16), is_write=False))
     assert as_writes([read, write, elsewhere, earlier]) == [write, elsewhere, earlier]
     assert as_writes([read, elsewhere]) == [read, elsewhere]
+
+
+def test_some_rows_of_a_tensor_are_a_view_of_their_own():
+    views = Views(Engine(), [])
+    rows, again = (views.add(0, (4, 2), (2, 1), 4, "float32", is_partial=True) for _ in range(2))
+    assert rows == again != views.add(0, (4, 2), (2, 1), 4, "float32")
