@@ -15,6 +15,7 @@ class Patches:
         self._undo: list[tuple[Any, str, Any]] = []
         self._replaced: dict[int, tuple[Any, Any]] = {}  # id of a replacement -> (it, what it replaces)
         self._last: list[Callable[[], None]] = []
+        self._sizes: dict[str, int] | None = None  # of torch's modules when the first object was replaced everywhere
 
     def set(self, owner: Any, name: str, value: Any) -> Any:
         """Replace an attribute; return what was there, or None."""
@@ -30,13 +31,11 @@ class Patches:
 
     def everywhere(self, replacements: dict[Any, Any]) -> None:
         """Replace objects wherever torch's modules hold them under their own name, as `from x import y` leaves them."""
-        by_id = {id(old): (old, new) for old, new in replacements.items()}
         self._replaced |= {id(new): (new, old) for old, new in replacements.items()}
-        for module in _torch_modules():
-            for attribute, value in list(vars(module).items()):
-                found = by_id.get(id(value))
-                if found is not None and found[0] is value:
-                    self.set(module, attribute, found[1])
+        if self._sizes is None:
+            self._sizes = {name: len(vars(module)) for name, module in _torch_modules().items()}
+        for module, attribute, old in _places(tuple(replacements)):
+            self.set(module, attribute, replacements[old])
 
     def finally_do(self, action: Callable[[], None]) -> None:
         """Do something when everything is put back."""
@@ -50,15 +49,66 @@ class Patches:
                 delattr(owner, name)
             else:
                 setattr(owner, name, before)
-        for module in _torch_modules():
+        for module in self._grown():
             for attribute, value in list(vars(module).items()):
                 found = self._replaced.get(id(value))
                 if found is not None and found[0] is value:
                     setattr(module, attribute, found[1])
+        self._sizes = None
         while self._last:
             self._last.pop()()
 
+    def _grown(self) -> list[ModuleType]:
+        """Return the modules of torch that were imported, or went on to be, since objects were replaced."""
+        sizes = self._sizes
+        if sizes is None:
+            return []
+        return [module for name, module in _torch_modules().items() if sizes.get(name) != len(vars(module))]
 
-def _torch_modules() -> list[ModuleType]:
-    modules = list(sys.modules.items())
-    return [module for name, module in modules if name.partition(".")[0] == "torch"]
+
+def _torch_modules() -> dict[str, ModuleType]:
+    return {name: module for name, module in list(sys.modules.items()) if name.startswith("torch.") or name == "torch"}
+
+
+_NEVER = (None, 0)
+
+
+class _Search:
+    """Where torch's modules hold some objects: a module is looked through once, and again when it has grown.
+
+    To look through all of them takes 15 milliseconds (2026-11-22): too long for each of the windows of a budget.
+    """
+
+    def __init__(self, objects: tuple[Any, ...]) -> None:
+        self._objects = {id(one): one for one in objects}  # which keeps their numbers from other objects
+        self._sizes: dict[str, tuple[ModuleType | None, int]] = {}
+        self._found: dict[tuple[str, str], ModuleType] = {}
+
+    def places(self) -> list[tuple[ModuleType, str, Any]]:
+        """Return (module, name, object) of each place."""
+        sizes = self._sizes
+        for name, module in _torch_modules().items():
+            known, size = sizes.get(name, _NEVER)
+            if known is not module or size != len(module.__dict__):
+                sizes[name] = module, len(module.__dict__)
+                self._look_through(name, module)
+        found = [(module, name, vars(module).get(name)) for (_, name), module in self._found.items()]
+        return [place for place in found if self._objects.get(id(place[2])) is place[2] is not None]
+
+    def _look_through(self, module_name: str, module: ModuleType) -> None:
+        for name, value in list(vars(module).items()):
+            if self._objects.get(id(value)) is value and value is not None:
+                self._found[module_name, name] = module
+
+
+_searches: dict[tuple[int, ...], _Search] = {}
+_MOST_SEARCHES = 64
+
+
+def _places(objects: tuple[Any, ...]) -> list[tuple[ModuleType, str, Any]]:
+    key = tuple(map(id, objects))
+    if key not in _searches:
+        if len(_searches) >= _MOST_SEARCHES:  # those for replacements of checks inside of checks
+            _searches.clear()
+        _searches[key] = _Search(objects)
+    return _searches[key].places()

@@ -77,3 +77,19 @@ def test_actions_at_the_end_run_once_after_everything_is_put_back(patches):
     patches.undo()
     patches.undo()
     assert seen == [("last", 1), ("first", 1)]
+
+
+def test_places_that_are_known_are_found_again_and_new_ones_too(patches, modules):
+    old, new = object(), object()
+    modules.patched.f = old
+    for _ in range(2):
+        patches.everywhere({old: new})
+        assert modules.patched.f is new
+        patches.undo()
+        assert modules.patched.f is old
+    modules.other.g = old
+    modules.patched.f = "another"
+    patches.everywhere({old: new})
+    assert (modules.patched.f, modules.other.g is new) == ("another", True)
+    patches.undo()
+    assert modules.other.g is old
