@@ -2,6 +2,7 @@
 
 import time
 import timeit
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -13,19 +14,18 @@ from syncheck.source.lines import is_user_file
 
 _FLOAT_CLOCKS = ("time", "perf_counter", "monotonic")
 _INTEGER_CLOCKS = ("time_ns", "perf_counter_ns", "monotonic_ns")
-Difference = Callable[[ReadingId, ReadingId], None]
 
 
 class FloatReading(float):
     """A reading in seconds; behaves as the float that it is, and pickles as one."""
 
-    __slots__ = ("ident", "report")
+    __slots__ = ("clocks", "ident")
     ident: ReadingId
-    report: Difference
+    clocks: "weakref.ref[Clocks]"
 
     def __sub__(self, other: Any) -> Any:
         if isinstance(other, FloatReading):
-            self.report(other.ident, self.ident)
+            _report(other, self)
         return float.__sub__(self, other)
 
     def __mul__(self, other: Any) -> Any:
@@ -41,7 +41,7 @@ class FloatReading(float):
         if not isinstance(value, float):
             return value
         reading = FloatReading(value)
-        reading.ident, reading.report = self.ident, self.report
+        reading.ident, reading.clocks = self.ident, self.clocks
         return reading
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -58,11 +58,11 @@ class IntegerReading(int):
     """A reading in nanoseconds; behaves as the int that it is, and pickles as one."""
 
     ident: ReadingId
-    report: Difference
+    clocks: "weakref.ref[Clocks]"
 
     def __sub__(self, other: Any) -> Any:
         if isinstance(other, IntegerReading):
-            self.report(other.ident, self.ident)
+            _report(other, self)
         return int.__sub__(self, other)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -73,6 +73,13 @@ class IntegerReading(int):
 
     def __deepcopy__(self, memo: Any) -> "IntegerReading":
         return self
+
+
+def _report(earlier: FloatReading | IntegerReading, later: FloatReading | IntegerReading) -> None:
+    """Report a difference, if both readings were taken in one check, which goes on: another counts from 1 again."""
+    clocks = later.clocks()
+    if clocks is not None and clocks is earlier.clocks():
+        clocks.difference(earlier.ident, later.ident)
 
 
 class Clocks:
@@ -89,6 +96,7 @@ class Clocks:
         self._patches = patches
         self._next = next_reading
         self._site = site
+        self._itself = weakref.ref(self)  # the program keeps readings: they must not keep what checked it
 
     def install(self) -> None:
         """Replace the clocks."""
@@ -98,6 +106,10 @@ class Clocks:
             self._patches.set(time, name, self._wrap(getattr(time, name), IntegerReading))
         self._patches.set(timeit, "default_timer", time.perf_counter)
         self._patches.set(timeit.Timer, "timeit", self._watched(timeit.Timer.timeit))
+
+    def difference(self, earlier: ReadingId, later: ReadingId) -> None:
+        """The program has taken the difference of two readings."""
+        self._monitor().clock_difference(earlier, later)
 
     def _watched(self, measure: Callable[..., float]) -> Callable[..., float]:
         """Take a reading before and after `Timer.timeit`, whose own clock was bound before ours was in place."""
@@ -120,7 +132,7 @@ class Clocks:
                 return value
             reading = kind(value)
             reading.ident = self._next()
-            reading.report = self._monitor().clock_difference
+            reading.clocks = self._itself
             self._monitor().clock(reading.ident, self._site())
             return reading
 

@@ -76,3 +76,18 @@ def test_callers_in_libraries_get_plain_numbers(monitor):
 def test_timeit_takes_a_reading_before_and_after(monitor):
     timeit.Timer("pass").timeit(1)
     assert monitor.calls == [("clock", 1, 7), ("clock", 2, 7), ("difference", 1, 2)]
+
+
+def test_readings_of_two_checks_are_not_compared():
+    monitors = []
+    readings = []
+    for _ in range(2):
+        patches, monitor, numbers = Patches(), Monitor(), iter(range(1, 99))
+        Clocks(lambda monitor=monitor: monitor, patches, lambda numbers=numbers: next(numbers), lambda: 7).install()
+        readings.append((time.time(), time.time_ns()))
+        monitors.append(monitor)
+        if len(monitors) == 2:
+            assert readings[1][0] - readings[0][0] >= 0
+            assert readings[1][1] - readings[0][1] >= 0
+        patches.undo()
+    assert [call for monitor in monitors for call in monitor.calls if call[0] == "difference"] == []
