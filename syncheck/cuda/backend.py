@@ -43,6 +43,7 @@ from syncheck.instrument.findings import NewFindings
 from syncheck.instrument.hosts import Hosts
 from syncheck.instrument.library import Library
 from syncheck.instrument.locked_monitor import LockedMonitor
+from syncheck.instrument.modes import enter_mode, leave_mode
 from syncheck.instrument.namer import Namer
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.sites import SiteTable
@@ -98,9 +99,13 @@ class Cuda:
         findings: gets the findings that the session completes.
         after_finding: called after new findings.
         timed_by: makes the events that measure operators; None if nothing is to be measured.
+
+    Attributes:
+        enters_threads: threads that the program starts are watched.
     """
 
     must_see_all: ClassVar[bool] = False
+    enters_threads = True
 
     def __init__(
         self,
@@ -154,6 +159,7 @@ class Cuda:
     def new_mode(self) -> WatchMode:
         """Return a dispatch mode for the calling thread to enter."""
         self.threads.entered()
+        self.reporter.thread_entered()
         parts = (self.reporter, self.threads, self.host, self.gpu_trace, self.operators, self.errors)
         if self.timing is None:
             return WatchMode(*parts)
@@ -177,13 +183,13 @@ class Cuda:
         try:
             self._install(patches)
             reporter.is_checking = True
-            mode.__enter__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+            enter_mode(mode)
             try:
                 yield
             finally:
                 reporter.is_checking = False
                 if os.getpid() == reporter.pid:
-                    mode.__exit__(None, None, None)
+                    leave_mode(mode)
         finally:
             if os.getpid() == reporter.pid:
                 patches.undo()

@@ -152,7 +152,8 @@ class HostMemory:
         reporter = self._reporter
 
         def watched(original: Any, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-            if reporter.is_checking and type(tensor) in PLAIN and tensor.is_cpu and tensor.layout is torch.strided:
+            is_plain = reporter.is_checking and type(tensor) in PLAIN and tensor.is_cpu
+            if is_plain and tensor.layout is torch.strided and reporter.sees_thread:  # else its waits are not known
                 note(tensor)
             return original(tensor, *args, **kwargs)
 

@@ -103,7 +103,8 @@ class Launches:
         """A context has ended."""
         if owner.__dict__.get(_ENTERED_IN_NODE):
             owner.__dict__[_ENTERED_IN_NODE] -= 1
-            self._in_node.entered.pop()
+            if self._in_node.entered:  # else it was entered in an earlier check
+                self._in_node.entered.pop()
 
     def replay_callbacks(self, callbacks: list[Callback]) -> None:
         """Report callbacks that came while an operator ran."""

@@ -12,6 +12,7 @@ from syncheck.hb.ids import EventId, GraphId, NamedKind, ReadingId, SiteId
 from syncheck.instrument.failures import stopped_by
 from syncheck.instrument.findings import NewFindings
 from syncheck.instrument.sites import SiteTable
+from syncheck.instrument.torch_internals import current_node
 from syncheck.sanitizer.monitor import Monitor
 from syncheck.source.frames import frame_at
 from syncheck.source.lines import PACKAGE
@@ -21,9 +22,15 @@ _MAX_FAILURES = 20
 
 
 class _Local(threading.local):
-    """The calling thread; `suppressed` is the depth of calls whose callbacks report what is known already."""
+    """The calling thread.
+
+    Attributes:
+        suppressed: the depth of calls whose callbacks report what is known already.
+        is_entered: its operators are seen.
+    """
 
     suppressed = 0
+    is_entered = False
 
 
 class Reporter:
@@ -143,6 +150,18 @@ class Reporter:
     def callbacks_suppressed(self) -> bool:
         """Return whether callbacks in this thread are to be ignored."""
         return not self.is_checking or self._local.suppressed > 0
+
+    def thread_entered(self) -> None:
+        """The operators of the calling thread are seen from now on."""
+        self._local.is_entered = True
+
+    @property
+    def sees_thread(self) -> bool:
+        """Return whether the operators of the calling thread are seen, with all that they wait for.
+
+        Those of the autograd engine's threads are: the engine hands on the modes of the thread that called it.
+        """
+        return self._local.is_entered or current_node() is not None
 
     # -- trouble
 

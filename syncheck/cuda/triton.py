@@ -39,7 +39,7 @@ class Triton:
         @wraps(original)
         def run(function: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(function, *args, **kwargs)
-            if not reporter.callbacks_suppressed and not kwargs.get("warmup"):
+            if not reporter.callbacks_suppressed and reporter.sees_thread and not kwargs.get("warmup"):
                 with reporter.guard():
                     self._log(function, args, kwargs)
             return result

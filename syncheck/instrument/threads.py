@@ -15,6 +15,7 @@ class Watcher(Protocol):
     """A backend, as far as threads concern it."""
 
     is_checking: bool
+    enters_threads: bool
 
     def thread_state(self) -> ThreadState:
         """Return the calling thread's state, its device and streams up to date."""
@@ -48,7 +49,7 @@ class _Threads:
 
         @wraps(start)
         def start_watched(thread: threading.Thread) -> None:
-            if self._watcher.is_checking:
+            if self._watcher.is_checking and self._watcher.enters_threads:
                 state = self._watcher.thread_state()
                 self._starters[id(thread)] = (state.device, dict(state.streams))
                 self._hosts.start(thread)
@@ -62,7 +63,7 @@ class _Threads:
         @wraps(run)
         def run_watched(thread: threading.Thread) -> None:
             starter = self._starters.pop(id(thread), None)
-            if not self._watcher.is_checking:
+            if not (self._watcher.is_checking and self._watcher.enters_threads):
                 run(thread)
                 return
             if starter is not None:

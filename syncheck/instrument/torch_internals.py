@@ -11,10 +11,11 @@ import torch.utils.data._utils.worker
 from torch.utils._python_dispatch import _disable_current_modes as disable_dispatch_modes
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack as current_dispatch_modes
 from torch.utils._python_dispatch import _pop_mode as pop_dispatch_mode
+from torch.utils._python_dispatch import _push_mode as push_dispatch_mode
 
 from syncheck.instrument.c10d import c10d
 
-__all__ = ["current_dispatch_modes", "disable_dispatch_modes", "pop_dispatch_mode"]
+__all__ = ["current_dispatch_modes", "disable_dispatch_modes", "pop_dispatch_mode", "push_dispatch_mode"]
 
 C: Any = torch._C
 """Torch's extension module."""

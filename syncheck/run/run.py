@@ -35,6 +35,8 @@ class Backend(Protocol):
     """What provides the GPUs and watches them."""
 
     is_checking: bool
+    enters_threads: bool
+    """Threads that the program starts are watched."""
     must_see_all: ClassVar[bool]
     """It has to watch from the first line of the program on: what it does not see made it does not know."""
 
@@ -99,25 +101,30 @@ class Run:
         self._options = options
         self._policy = policy
         self._deliver = deliver
-        findings = NewFindings()
-        self.session = make_session(backend_name, findings.add)
+        self._make_session, self._make_backend, self._backend_name = make_session, make_backend, backend_name
         self.sites = SiteTable()
-        self.recorder = Recorder(self.session) if options.wants_times else None
-        checked: Any = self.recorder or self.session
-        self._trace = None
-        if options.trace is not None:
-            try:
-                self._trace = TraceWriter(checked, options.trace, self.sites, backend_name)
-            except OSError as error:
-                raise BackendError(f"cannot write the trace {options.trace}: {error.strerror}") from error
+        self._trace: TraceWriter | None = None
+        self._begin_anew()
         self._delivering = threading.RLock()
         self._reserve = Reserve()
         self._late: LateReport | None = None  # where findings outside of the steps asked for are left out
         self._since: Checkpoint | None = None
         self._of_window: Report | None = None
         self._status: int | None = None  # of the report, once it has been delivered
+
+    def _begin_anew(self) -> None:
+        """Begin with a session and a backend that know of nothing."""
+        options, findings = self._options, NewFindings()
+        self.session = self._make_session(self._backend_name, findings.add)
+        self.recorder = Recorder(self.session) if options.wants_times else None
+        checked: Any = self.recorder or self.session
+        if options.trace is not None:
+            try:
+                self._trace = TraceWriter(checked, options.trace, self.sites, self._backend_name)
+            except OSError as error:
+                raise BackendError(f"cannot write the trace {options.trace}: {error.strerror}") from error
         self._monitor: Monitor = self._trace or checked
-        self.backend = make_backend(self._monitor, self.sites, self.session.note, findings, self._after_finding)
+        self.backend = self._make_backend(self._monitor, self.sites, self.session.note, findings, self._after_finding)
 
     def run(self, prepared: PreparedProgram) -> int:
         """Run the program and deliver the report; return the exit status."""
@@ -161,6 +168,11 @@ class Run:
 
     def _end_window(self) -> None:
         self._of_window = self.report()
+
+    @property
+    def _is_whole(self) -> bool:
+        """Return whether the program is checked from its beginning to its end."""
+        return self._options.steps is None
 
     def report(self, since: Checkpoint | None = None) -> Report:
         """Return the findings so far, or those since a mark."""
@@ -206,7 +218,7 @@ class Run:
         with self._delivering:
             if self._status is None:
                 self._reserve.release()
-                if program_status == 0 and self._options.steps is None:
+                if program_status == 0 and self._is_whole:
                     self._monitor.ended()
                 self._status = self._deliver(self.report(), program_status)
                 self._status = self._close_trace(self._status)

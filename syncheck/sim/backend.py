@@ -70,6 +70,7 @@ class Simulator:
     """
 
     must_see_all: ClassVar[bool] = True
+    enters_threads = True
 
     def __init__(
         self,

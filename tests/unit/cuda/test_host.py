@@ -24,6 +24,7 @@ class Monitor:
 
 class Reporter:
     is_checking = True
+    sees_thread = True
 
     def __init__(self):
         self.monitor = Monitor()

@@ -26,6 +26,7 @@ class Watcher(threading.local):
     log = []  # noqa: RUF012  shared by all threads
     inherited = []  # noqa: RUF012  shared by all threads
     is_checking = True
+    enters_threads = True
 
     def __init__(self):
         self.state = ThreadState()

@@ -1,0 +1,51 @@
+"""A dispatch mode is left wherever it is in the stack."""
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from syncheck.instrument.modes import enter_mode, leave_mode
+from syncheck.instrument.torch_internals import current_dispatch_modes
+
+
+class Counting(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.seen = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.seen += 1
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_the_others_stay_in_their_order(place):
+    modes = [Counting() for _ in range(3)]
+    for mode in modes:
+        mode.__enter__()
+    leave_mode(modes[place])
+    others = [mode for mode in modes if mode is not modes[place]]
+    assert [id(mode) for mode in current_dispatch_modes()] == list(map(id, others))
+    torch.ones(1)
+    for mode in reversed(others):
+        mode.__exit__(None, None, None)
+    assert current_dispatch_modes() == []
+    assert [mode.seen for mode in modes] == [0 if mode is modes[place] else 1 for mode in modes]
+
+
+def test_a_mode_is_entered_under_those_that_the_program_leaves_first():
+    own = Counting()
+    with Counting() as outer:
+        with Counting() as inner:
+            enter_mode(own)
+            assert current_dispatch_modes() == [own, outer, inner]
+        assert current_dispatch_modes() == [own, outer]
+    assert current_dispatch_modes() == [own]
+    leave_mode(own)
+    assert current_dispatch_modes() == []
+
+
+def test_a_mode_that_is_not_entered_is_not_left():
+    with Counting() as mode:
+        leave_mode(Counting())
+        assert current_dispatch_modes() == [mode]
