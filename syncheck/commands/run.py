@@ -41,11 +41,12 @@ def run(
 
     Raises:
         ScriptError: the program cannot be read or compiled.
-        ConfigError: a rule name that does not exist.
+        ConfigError: a rule name that does not exist, or settings that exclude each other.
         BackendError: there is no torch, or no backend for it.
     """
     policy = Policy(options, _silences_lint)
     options.selected()
+    options.check_budget()
     prepared = launcher.load(program)
     check_schedule(options.schedule, prepared)
     if options.nproc and rendezvous.PARTS not in os.environ:

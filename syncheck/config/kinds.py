@@ -151,6 +151,34 @@ def _steps(word: str) -> tuple[int, int | None]:
     return int(first), int(last) if last else None
 
 
+_BUDGET = "write a share of the run's time: 5% or 0.05"
+
+
+def _budget(share: float, written: object) -> float:
+    if math.isfinite(share) and 0 < share <= 1:
+        return share
+    hint = "leave the budget out to check everything" if share > 1 else _BUDGET
+    raise ConfigError(f"invalid budget {written!r} (expected more than 0 and at most 100%)", hint)
+
+
+def _budget_of_word(word: str) -> float:
+    """Read "5%" or "0.05"; "5" may mean either."""
+    number = word.strip().removesuffix("%").strip()
+    if not re.fullmatch(r"-?(\d+(\.\d*)?|\.\d+)(e-?\d+)?", number, re.IGNORECASE):
+        raise ConfigError(f"invalid budget {word!r}", _BUDGET)
+    if "%" in word:
+        return _budget(float(number) / 100, word)
+    if float(number) >= 1:
+        raise ConfigError(f"invalid budget {word!r}: percent, or a fraction?", f"write {number}% or 0.05")
+    return _budget(float(number), word)
+
+
+def _budget_of_toml(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise TypeError
+    return _budget_of_word(value if isinstance(value, str) else repr(value))
+
+
 def _no_toml(value: object) -> object:
     raise TypeError(value)
 
@@ -167,6 +195,7 @@ WORDS = Kind(str, _words, lambda word: (word,), is_list=True)
 RULES = Kind(str, _rules, _rules_of_word, is_list=True, metavar="RULES")
 RULES_BY_PATTERN = Kind(str, _rules_by_pattern, _no_word, is_word=False)
 STEPS = Kind(str, _no_toml, _steps, metavar="FIRST:LAST")
+BUDGET = Kind(str, _budget_of_toml, _budget_of_word, metavar="SHARE")
 
 
 def _schedule(word: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 from syncheck.config import kinds
 from syncheck.config.kinds import Kind
+from syncheck.errors import ConfigError
 from syncheck.rules.model import Severity
 
 _ALL = ("run", "replay", "merge", "lint", "pytest")
@@ -199,6 +200,10 @@ class Options:
         commands=("run", "overlap"),
         panel="Run",
     )  # fmt: skip
+    budget: float | None = _setting(
+        None, kinds.BUDGET, "Check windows of steps, as many as cost at most this share of the run's time.",
+        commands=("run",), example='"5%"', panel="Run",
+    )  # fmt: skip
     witness: bool = _setting(
         False, kinds.FLAG, "Run again for each race, its two accesses in the other order, and show what changes.",
         commands=("run", "pytest"), example="true", panel="Proof",
@@ -261,6 +266,20 @@ class Options:
         """Return whether a timeline is to be written."""
         return self.perfetto is not None or self.html is not None
 
+    def check_budget(self) -> None:
+        """Make sure that nothing else is wanted where a budget is: all else needs the whole run, or one window.
+
+        Raises:
+            ConfigError: something is.
+        """
+        wanted = (name for name in _WHOLE_RUN if getattr(self, name))
+        other = next(wanted, None) if self.budget is not None else None
+        if other is not None:
+            raise ConfigError(
+                f"--budget and {BY_NAME[other].options[0].partition('/')[0]} exclude each other",
+                "leave one of them out; --isolated ignores a budget of pyproject.toml",
+            )
+
     def selected(self) -> frozenset[str]:
         """Return the codes of the rules to report.
 
@@ -280,6 +299,9 @@ class Options:
     def _matches(self, path: str, pattern: str) -> bool:
         relative = os.path.relpath(path, self.root or ".").replace(os.sep, "/")
         return fnmatch(relative, pattern) or fnmatch(os.path.basename(path), pattern)
+
+
+_WHOLE_RUN = ("steps", "trace", "times", "perfetto", "html", "witness", "schedule", "schedules")
 
 
 def _declared(declared: Field[Any]) -> Setting:

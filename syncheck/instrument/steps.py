@@ -1,11 +1,21 @@
-"""Check a window of a long training job: from the end of one optimizer step to the end of a later one."""
+"""The steps of a training job, and windows between them: from the end of one optimizer step to that of a later one."""
 
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import wraps
+from types import FrameType
 from typing import Any, Protocol
 
 from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.utils.data import DataLoader
+
+from syncheck.instrument.c10d import c10d
+from syncheck.instrument.children import install_children
+from syncheck.instrument.collectives import install_joining
+from syncheck.instrument.patching import Patches
+from syncheck.source.frames import frame_at
+from syncheck.source.lines import is_user_file
 
 
 class Watchable(Protocol):
@@ -109,3 +119,86 @@ class LateReport:
         """Let findings count no more."""
         self._end()
         self.is_open = False
+
+
+class Units(Protocol):
+    """What steps are counted for; see `syncheck.run.sampler.Sampler`."""
+
+    def ended(self, key: Any = None) -> None:
+        """A unit has ended in the calling thread."""
+        ...
+
+    def pauses(self) -> None:
+        """What comes is no unit, and may be long."""
+        ...
+
+    def begins(self) -> None:
+        """Something begins of which the first units matter most."""
+        ...
+
+
+class TrainingSteps:
+    """Counts training steps on the first optimizer that makes one, and sees epochs by the loaders that begin.
+
+    What this replaces is called once in a step or in an epoch: an optimizer's step, `DataLoader.__iter__`, the start of
+    processes and of process groups.
+
+    Args:
+        units: what they are counted for.
+        incomplete: takes a reason why something is not checked.
+    """
+
+    def __init__(self, units: Units, incomplete: Callable[[str], None]) -> None:
+        self._units = units
+        self._incomplete = incomplete
+        self._counted: weakref.ref[Any] | None = None
+        self._training: weakref.WeakSet[Any] = weakref.WeakSet()  # loaders that steps were made with
+        self._loader: weakref.ref[Any] | None = None  # the latest that began
+        self._since_loader = 0  # steps since then
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Count for the time of a block."""
+        patches = Patches()
+        hook = register_optimizer_step_post_hook(self._stepped)
+        try:
+            patches.set(DataLoader, "__iter__", self._beginning(DataLoader.__iter__))
+            install_children(patches, self._incomplete, lambda: None)
+            if c10d is not None:
+                install_joining(patches)
+            yield
+        finally:
+            hook.remove()
+            patches.undo()
+
+    def _stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        del args, kwargs
+        if self._counted is None or self._counted() is None:
+            self._counted = weakref.ref(optimizer)
+        if self._counted() is not optimizer:
+            return
+        self._since_loader += 1
+        loader = self._loader() if self._loader is not None else None
+        if loader is not None:
+            self._training.add(loader)
+        self._units.ended(_caller())
+
+    def _beginning(self, original: Any) -> Any:
+        @wraps(original)
+        def begin(loader: Any) -> Any:
+            if self._since_loader > 1:  # else there is one in each step, which is no epoch
+                self._units.pauses()
+                if loader in self._training:
+                    self._units.begins()
+            self._loader, self._since_loader = weakref.ref(loader), 0
+            return original(loader)
+
+        return begin
+
+
+def _caller() -> tuple[Any, int] | None:
+    """Return where the program made the step, as its code and the place in it."""
+    frame: FrameType | None = frame_at(2)
+    while frame is not None and not is_user_file(frame.f_code.co_filename):
+        frame = frame.f_back
+    return (frame.f_code, frame.f_lasti) if frame is not None else None

@@ -103,7 +103,7 @@ class Session:
         self._advice = loops = advice.Advice(self._engine, self.collector, self._sync_history, is_run=is_run)
         self.stream_object = loops.stream_object
         self.timed, self.times, self.untimed = loops.timed, loops.times, loops.untimed
-        self._operators = 0
+        self.n_operators = 0  # seen so far
         self._incomplete: dict[str, None] = {}
         self._notes: dict[str, None] = {}
         self._started = time.perf_counter()
@@ -162,7 +162,7 @@ class Session:
         self, stream: StreamId, operator: str, accesses: Accesses, site: SiteId, context: Context | None = None
     ) -> None:
         """See `Monitor`."""
-        self._operators += 1
+        self.n_operators += 1
         label = self._launch_labels.get((site, operator))
         if label is None or context is not None or self._graphs.capture is not None:
             label = self._labels.number(site, operator)
@@ -181,7 +181,7 @@ class Session:
 
     def launches_elided(self, stream: StreamId, count: int, site: SiteId) -> None:
         """See `Monitor`."""
-        self._operators += count
+        self.n_operators += count
         self._last_site[stream] = site
         self._advice.launching(stream, "", (), site)
         self._engine.launch_elided(stream, count)
@@ -344,7 +344,7 @@ class Session:
         """See `Monitor`."""
         accesses = self._graphs.replay(graph, site)
         accesses = [access for access in accesses if self._engine.is_live(access[0])]
-        self._operators += 1
+        self.n_operators += 1
         self._last_site[stream] = site
         waits, records = self._graphs.external_events(graph)
         for event in waits:
@@ -387,7 +387,7 @@ class Session:
             findings=self.collector.findings(sites, since),
             incomplete=(*self._incomplete, *([_TOO_MANY.format(dropped)] if dropped else [])),
             notes=tuple(self._notes),
-            summary=Summary(self._backend, self._operators, len(busy), len(devices), seconds),
+            summary=Summary(self._backend, self.n_operators, len(busy), len(devices), seconds),
         )
 
 

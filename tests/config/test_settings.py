@@ -45,6 +45,7 @@ SAMPLES = {
     "perfetto": (None, "timeline.json", Path.cwd() / "timeline.json"),
     "html": (None, "timeline.html", Path.cwd() / "timeline.html"),
     "steps": (None, "3:5", (3, 5)),
+    "budget": ('"5%"', "5%", 0.05),
     "witness": ("true", True, True),
     "schedule": (None, SCHEDULE, SCHEDULE),
     "schedules": ("20", "20", 20),

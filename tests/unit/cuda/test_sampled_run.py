@@ -1,0 +1,183 @@
+"""Windows of a budget on the stand-in for a GPU: what stays between them, and what their edges hide."""
+
+import gc
+import time
+import weakref
+from functools import partial
+
+import pytest
+import torch
+import torch.cuda._gpu_trace as gpu_trace
+
+from syncheck.config.options import Options
+from syncheck.cuda import devices
+from syncheck.cuda.backend import Cuda
+from syncheck.filters.policy import Policy
+from syncheck.instrument.torch_internals import current_dispatch_modes, engine
+from syncheck.run.process import new_session
+from syncheck.run.sampled import SampledRun
+
+
+@pytest.fixture
+def run(on_cpu, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(devices, "current_device", lambda: 0)
+    options = Options(budget=1.0)
+    now = [0.0]
+    policy = Policy(options)
+    made = SampledRun(
+        options, partial(new_session, options), policy, lambda *_: 0, "a stand-in", Cuda, clock=lambda: now[0]
+    )
+    made.current = on_cpu
+    weight = torch.nn.Parameter(torch.ones(1))
+    weight.grad = torch.ones(1)
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+
+    def one_step():
+        now[0] += 0.011 if made.sampler.is_open else 0.01
+        optimizer.step()
+
+    made.step = one_step
+    return made
+
+
+def hot_path():
+    """Return all that is replaced while a program is watched and that it calls often."""
+    kinds = (torch.cuda.Stream, torch.cuda.Event, torch.cuda.StreamContext, torch.Tensor, torch.UntypedStorage)
+    kinds += (torch.cuda.CUDAGraph, time, torch.cuda, torch.accelerator)
+    found = {(kind, name): value for kind in kinds for name, value in list(vars(kind).items()) if name != "__doc__"}
+    found |= {
+        name: getattr(gpu_trace, f"{name}Callbacks").__dict__.get("fire_callbacks") for name in devices.REGISTRIES
+    }
+    return found | {"Stream": torch.Stream, "Event": torch.Event, "engine": engine()}
+
+
+def test_between_windows_nothing_is_replaced(run):
+    before = hot_path()
+    seen = set()
+    with run.watching():
+        for _ in range(60):
+            if run.sampler.is_open:
+                assert hot_path() != before
+                assert len(current_dispatch_modes()) == 1
+            else:
+                after = hot_path()
+                assert {key for key in before if before[key] is not after.get(key) != before[key]} == set()
+                assert current_dispatch_modes() == []
+            seen.add(run.sampler.is_open)
+            run.step()
+    assert seen == {True, False}
+    assert hot_path() == before
+
+
+def racing(run):
+    """Write a tensor on one stream and read it on another that does not wait."""
+    run.current.handle = 0
+    x = torch.ones(8)
+    run.current.handle = 7
+    y = x * 2
+    run.current.handle = 0
+    return x, y
+
+
+def test_a_race_on_every_step_is_found_once_and_counted_in_all_windows(run):
+    with run.watching():
+        for _ in range(60):
+            racing(run)
+            run.step()
+            if run.sampler.controller.number == 4:
+                assert [finding.rule.code for finding in run.report().findings][:1] == ["SYN101"]
+    share = run.sampler.controller.share()
+    found = [finding for finding in run.report().findings if finding.rule.code == "SYN101"]
+    assert [finding.count for finding in found] == [share.checked]
+    assert share.windows > 1
+
+
+def windows_with(run, outside, inside, steps=40):
+    """Run steps; `outside` at the end of one before a window, `inside` at the beginning of each that is checked."""
+    with run.watching():
+        kept = None
+        for _ in range(steps):
+            if run.sampler.is_open:
+                inside(kept)
+            else:
+                kept = outside()
+            run.step()
+    assert run.sampler.controller.share().windows > 1
+    return run.report()
+
+
+def test_memory_from_before_a_window_takes_part_in_no_race(run):
+    def read(pair):
+        run.current.handle = 9
+        pair[0] + pair[1]
+        run.current.handle = 0
+
+    report = windows_with(run, lambda: racing(run), read)
+    assert report.findings == ()
+    assert report.summary.operators > 0
+
+
+def test_memory_of_an_earlier_window_takes_part_in_no_race(run):
+    kept = []  # (number of its window, tensor)
+    n_read = 0
+    with run.watching():
+        for _ in range(60):
+            number = run.sampler.controller.share().windows
+            if run.sampler.is_open:
+                if kept and kept[0][0] < number:
+                    run.current.handle = 9
+                    kept.pop()[1] * 3
+                    run.current.handle = 0
+                    n_read += 1
+                kept[:] = [(number, torch.ones(4))]
+            run.step()
+    assert n_read > 2
+    assert run.report().findings == ()
+
+
+def test_a_reading_of_a_clock_from_before_a_window_is_not_compared(run):
+    report = windows_with(run, time.time, lambda began: (torch.ones(4), time.time() - began))
+    assert "SYN701" not in {finding.rule.code for finding in report.findings}
+
+
+def test_a_mode_of_the_program_around_windows_stays(run):
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with run.watching():
+        for _ in range(5):
+            with FlopCounterMode(display=False) as counter:
+                for _ in range(7):
+                    torch.ones(2, 2) @ torch.ones(2, 2)
+                    run.step()
+            assert counter.get_total_flops() == 7 * 16
+            assert [mode for mode in current_dispatch_modes() if not run.sampler.is_open] == []
+    assert current_dispatch_modes() == []
+
+
+def test_sessions_of_windows_are_forgotten(run):
+    sessions = weakref.WeakSet()
+    kept = []
+    with run.watching():
+        for _ in range(200):
+            sessions.add(run.session)
+            kept += [torch.ones(4), time.time(), torch.cuda.Event] if run.sampler.is_open else []
+            run.step()
+    gc.collect()
+    assert run.sampler.controller.share().windows > 10
+    assert len(sessions) <= 2
+
+
+def test_threads_that_start_in_a_window_keep_no_mode(run):
+    from threading import Thread
+
+    modes = []
+    with run.watching():
+        for _ in range(10):
+            thread = Thread(target=lambda: modes.append((run.sampler.is_open, len(current_dispatch_modes()))))
+            thread.start()
+            thread.join()
+            run.step()
+    assert {is_open for is_open, _ in modes} == {True, False}
+    assert {n_modes for _, n_modes in modes} == {0}
