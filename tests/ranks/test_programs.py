@@ -107,3 +107,15 @@ def test_a_port_that_is_taken_is_the_programs_own_error(in_folder):
     assert done.returncode == 1
     assert "EADDRINUSE" in done.stderr
     assert "nothing to check" in done.stderr
+
+
+def test_ranks_open_the_windows_of_a_budget_together(in_folder, tmp_path):
+    done = in_folder(*RUN, "--nproc", "2", "--budget", "30%", *JSON, str(PROGRAMS / "budget.py"))
+    report, found = findings(tmp_path)
+    assert [(rule, ranks) for rule, _, ranks in found] == [("SYN101", [0, 1])], done.stdout + done.stderr
+    assert report["incomplete"] == []
+    (note,) = report["notes"]
+    assert note.startswith("rank 0: budget 30 %: ")
+    opened = [line.split(":", 1)[1] for line in done.stdout.splitlines() if line.startswith("opened")]
+    assert len(opened) == 2
+    assert opened[0] == opened[1]

@@ -1,0 +1,107 @@
+"""Ranks open their windows together: by what rank 0 has put into the store of the process group."""
+
+import threading
+from datetime import timedelta
+from types import SimpleNamespace
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from syncheck.instrument import agreement
+from syncheck.instrument.agreement import StoreAgreement, is_safe
+from syncheck.run.budget import Controller
+from syncheck.run.sampler import Sampler
+
+N_RANKS = 3
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+class Rank:
+    """A rank, in a thread: its steps take a time of its own."""
+
+    def __init__(self, number, seconds):
+        self.number, self.seconds = number, seconds
+        self.clock = Clock()
+        self.opened = []
+        self.reasons = []
+        self.is_open = False
+
+    def open(self):
+        self.is_open = True
+        self.opened.append(self.sampler.controller.number)
+
+    def close(self):
+        self.is_open = False
+
+    def failed(self, error):
+        self.reasons.append(str(error))
+
+    def run(self, steps):
+        shared.rank = self.number
+        agreed = StoreAgreement(self.reasons.append, is_expected=True)
+        self.sampler = Sampler(Controller(0.05), self, self.clock, lambda: True, agreed)
+        for _ in range(steps):
+            self.clock.now += self.seconds * (3 if self.is_open else 1)
+            self.sampler.ended("here")
+
+
+shared = threading.local()
+
+
+@pytest.fixture
+def job(monkeypatch):
+    """Run ranks side by side, and return them; `group` of the result says whether there is a process group."""
+    store = dist.HashStore()
+    c10d = SimpleNamespace(
+        is_initialized=lambda: True, get_world_size=lambda: N_RANKS, get_rank=lambda: shared.rank,
+        _get_default_store=lambda: store,
+    )  # fmt: skip
+    monkeypatch.setattr(agreement, "c10d", c10d)
+    monkeypatch.setattr(agreement, "_PATIENCE", timedelta(seconds=60))
+
+    def job(*steps):
+        ranks = [Rank(number, 0.01 * (1 + number)) for number in range(N_RANKS)]
+        threads = [threading.Thread(target=rank.run, args=(steps[min(rank.number, len(steps) - 1)],)) for rank in ranks]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return ranks
+
+    job.c10d, job.monkeypatch = c10d, monkeypatch
+    return job
+
+
+def test_all_ranks_open_their_windows_at_the_same_steps(job):
+    ranks = job(1000)
+    assert len(ranks[0].opened) > 8
+    assert ranks[0].opened == ranks[1].opened == ranks[2].opened
+    assert [rank.reasons for rank in ranks] == [[], [], []]
+
+
+def test_a_rank_that_rank_0_has_left_opens_no_more_and_says_why(job):
+    job.monkeypatch.setattr(agreement, "_PATIENCE", timedelta(seconds=1))
+    ranks = job(300, 3000)
+    assert ranks[1].opened[: len(ranks[0].opened)] == ranks[0].opened
+    assert ranks[1].opened[len(ranks[0].opened) :] == []
+    assert "where rank 0 made no decision" in ranks[1].reasons[0]
+
+
+def test_without_a_process_group_no_rank_opens_a_window(job):
+    job.c10d.is_initialized = lambda: False
+    assert [rank.opened for rank in job(100)] == [[], [], []]
+
+
+def test_no_window_opens_inside_of_a_backward_pass():
+    seen = []
+    x = torch.ones(2, requires_grad=True)
+    x.register_hook(lambda _: seen.append(is_safe()))
+    (x * 2).sum().backward()
+    assert (seen, is_safe()) == ([False], True)
