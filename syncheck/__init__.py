@@ -13,6 +13,7 @@ __all__ = [
     "allow_sync",
     "check",
     "ignore",
+    "watch",
 ]
 
 TYPE_CHECKING = False  # type checkers know better; importing typing would cost more than all the rest
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from syncheck.api import check
     from syncheck.errors import BackendError, ConfigError, RecordError, ScriptError, SyncheckError, TraceError
     from syncheck.filters.ignore_block import allow_sync, ignore
+    from syncheck.service import watch
 
 _MODULES = {
     "BackendError": "syncheck.errors",
@@ -32,6 +34,7 @@ _MODULES = {
     "check": "syncheck.api",
     "ignore": "syncheck.filters.ignore_block",
     "load_ipython_extension": "syncheck.notebook",
+    "watch": "syncheck.service",
 }
 
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syncheck.filters.policy import is_distributed, rank
 from syncheck.findings import Report, Summary, counted, merge_equal
@@ -13,6 +13,9 @@ from syncheck.run.budget import Controller, Share
 from syncheck.run.run import Run
 from syncheck.run.sampler import Sampler
 from syncheck.sanitizer.collector import Checkpoint
+
+if TYPE_CHECKING:
+    from syncheck.instrument.steps import Units
 
 
 class SampledRun(Run):
@@ -23,12 +26,18 @@ class SampledRun(Run):
 
     Attributes:
         sampler: opens and closes the windows.
+        units: what training steps are counted for, if not for the sampler.
+        unit: a unit in words.
+        on_window: called when a window has ended.
     """
 
     def __init__(self, options: Any, *args: Any, clock: Callable[[], float] = time.perf_counter) -> None:
         from syncheck.instrument.agreement import StoreAgreement, is_safe  # noqa: PLC0415  it needs torch
 
         super().__init__(options, *args)
+        self.units: Units | None = None
+        self.unit = "step"
+        self.on_window: Callable[[], None] = lambda: None
         self._opened: AbstractContextManager[None] | None = None
         self._at_open: Checkpoint = {}
         self._operators_before = 0
@@ -53,7 +62,7 @@ class SampledRun(Run):
         from syncheck.instrument.steps import TrainingSteps  # noqa: PLC0415  it needs torch
 
         watching = self.backend.watching() if self.backend.must_see_all else nullcontext()
-        with watching, TrainingSteps(self.sampler, self.note_incomplete).watching():
+        with watching, TrainingSteps(self.units or self.sampler, self.note_incomplete).watching():
             try:
                 yield
             finally:
@@ -84,6 +93,7 @@ class SampledRun(Run):
             self._found = joined(self._found, self._window_report())
         finally:
             opened.__exit__(None, None, None)
+        self.on_window()
         super()._after_finding()  # one that was there before the window was not new in it
 
     def failed(self, error: Exception) -> None:
@@ -111,8 +121,8 @@ class SampledRun(Run):
         seconds = self._clock() - self._began
         summary = replace(found.summary, backend=self._backend_name, seconds=seconds)
         if not found.summary.operators and not share.checked:
-            found = joined(found, Report(incomplete=(_NO_WINDOW.format(counted(share.units, "step")),)))
-        notes = found.notes if rank() else (*found.notes, in_words(share, self._options.budget or 0.0))
+            found = joined(found, Report(incomplete=(_NO_WINDOW.format(counted(share.units, self.unit)),)))
+        notes = found.notes if rank() else (*found.notes, in_words(share, self._options.budget or 0.0, self.unit))
         return replace(found, summary=summary, notes=notes)
 
     def _after_finding(self) -> None:
@@ -144,12 +154,12 @@ def joined(one: Report, other: Report) -> Report:
     )
 
 
-def in_words(share: Share, budget: float) -> str:
+def in_words(share: Share, budget: float, unit: str) -> str:
     """Return what a budget let be checked, and what that cost."""
     bare = share.seconds - share.cost
     cost = f"{_time(share.cost)}{_percent(share.cost, bare)}"
     return (
-        f"budget {_share(budget)}: {share.checked:,} of {counted(share.units, 'step')} were checked"
+        f"budget {_share(budget)}: {share.checked:,} of {counted(share.units, unit)} were checked"
         f"{_percent(share.checked, share.units)} in {counted(share.windows, 'window')}, "
         f"{_time(share.checked_seconds)} of {_time(share.seconds)}"
         f"{_percent(share.checked_seconds, share.seconds)}; checking cost about {cost}"

@@ -108,6 +108,18 @@ class Sampler:
             now = self._clock()
         self._last = now
 
+    def starts(self, key: Hashable = None) -> None:
+        """A unit starts in the calling thread, which did none since the latest one ended.
+
+        Args:
+            key: what kind of unit it is, as for `ended`.
+        """
+        if not self._is_mine() or self._last is None:
+            return
+        if not self.is_open and self._controller.is_due(is_new=self._is_new(key)) and self._is_safe():
+            self._switch(is_new=self._is_new(key))
+        self._last = self._clock()
+
     def _count(self, now: float) -> None:
         if self._last is None:
             self._controller.begins()

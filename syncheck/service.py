@@ -1,0 +1,174 @@
+"""Check a part of what a program does for as long as it runs: `syncheck.watch(budget=0.05)`."""
+
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from syncheck.api import names
+from syncheck.config.kinds import BUDGET
+from syncheck.config.options import Options
+from syncheck.errors import ConfigError
+from syncheck.filters.policy import Policy
+from syncheck.findings import Finding, Report
+from syncheck.report.render import render
+from syncheck.report.text import verdict
+from syncheck.run import run
+from syncheck.run.budget import Share
+from syncheck.run.process import new_session
+
+if TYPE_CHECKING:
+    from syncheck.run.sampled import SampledRun
+
+OnFinding = Callable[[Finding], None]
+
+
+class Watch:
+    """Checks windows of requests, or of training steps where there are no requests.
+
+    Print it, or look at `findings`, at any time; `close` ends it.
+    """
+
+    def __init__(self, options: Options, on_finding: OnFinding) -> None:
+        self._options = options
+        self._on_finding = on_finding
+        self._known: set[tuple[str, str, int, str]] = set()
+        self._stack = ExitStack()
+        self._policy = Policy(options)
+        self._run: SampledRun | None = None
+        self._has_requests = False
+        if run.active() is None:
+            self._run = self._begin()
+            self._stack.enter_context(self._run.watching())
+
+    def _begin(self) -> "SampledRun":
+        from syncheck.run import backends  # noqa: PLC0415  the first use of torch
+        from syncheck.run.sampled import SampledRun  # noqa: PLC0415
+
+        options = self._options
+        made = SampledRun(
+            options,
+            lambda name, on_finding: new_session(options, name, on_finding),
+            self._policy,
+            lambda *_: 0,
+            *backends.choose(options),
+        )
+        made.units, made.on_window = self, self._window_ended
+        return made
+
+    @contextmanager
+    def request(self, kind: Hashable = None) -> Iterator[None]:
+        """Mark what a block does as one request.
+
+        Args:
+            kind: what tells requests apart, such as an endpoint or the shape of a batch: new kinds come first.
+        """
+        if self._run is None:
+            yield
+            return
+        self._has_requests, self._run.unit = True, "request"
+        sampler = self._run.sampler
+        sampler.starts(kind)
+        try:
+            yield
+        finally:
+            sampler.ended(kind)
+
+    # -- training steps: see `syncheck.instrument.steps.Units`
+
+    def ended(self, key: Any = None) -> None:
+        """A training step has ended."""
+        if self._run is not None and not self._has_requests:
+            self._run.sampler.ended(key)
+
+    def pauses(self) -> None:
+        """What comes is no training step."""
+        if self._run is not None and not self._has_requests:
+            self._run.sampler.pauses()
+
+    def begins(self) -> None:
+        """An epoch begins."""
+        if self._run is not None and not self._has_requests:
+            self._run.sampler.begins()
+
+    # -- what was found
+
+    @property
+    def report(self) -> Report:
+        """The whole report so far, as plain data."""
+        if self._run is None:
+            return Report(notes=("`syncheck run` checks this program, all of it or by a budget of its own",))
+        return self._run.report()
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The findings so far, in the order of path, line, column and code."""
+        return self.report.findings
+
+    @property
+    def share(self) -> Share:
+        """What was checked so far, and what that cost."""
+        return self._run.sampler.controller.share() if self._run is not None else Share()
+
+    def _window_ended(self) -> None:
+        for finding in self.findings:
+            frame = finding.place.frame
+            key = (finding.rule.code, frame.path, frame.line, finding.message)
+            if key not in self._known:
+                self._known.add(key)
+                self._on_finding(finding)
+
+    def close(self) -> None:
+        """Check no more; call it in the thread that called `watch`."""
+        self._stack.close()
+
+    def __enter__(self) -> "Watch":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __str__(self) -> str:
+        return render(self._policy.finalize(self.report), self._options, color=False)
+
+    def __repr__(self) -> str:
+        return f"<syncheck watch: {verdict(self.report)}>"
+
+
+def watch(
+    *,
+    budget: float | str = 0.05,
+    backend: str = "auto",
+    devices: int = 2,
+    select: tuple[str, ...] | list[str] | str = (),
+    ignore: tuple[str, ...] | list[str] | str = (),
+    on_finding: OnFinding = lambda _: None,
+) -> Watch:
+    """Check windows of a service's requests, or of training steps, for as long as the program runs.
+
+    What checking costs is measured, and windows are opened as the budget allows: `docs/budget.md`. The requests of one
+    thread count, of the first that makes one. Under `syncheck run`, this does nothing.
+
+    Args:
+        budget: the share of the requests' time that checking may cost: 0.05 or "5%".
+        backend: "auto", "cuda" or "sim"; on simulated GPUs the program must make its tensors afterwards.
+        devices: number of simulated GPUs.
+        select: rule codes, prefixes or names to report; empty for all.
+        ignore: rule codes, prefixes or names not to report; wins over `select`.
+        on_finding: called with each new finding when its window has ended; an error in it ends the checking.
+
+    Returns:
+        What has the findings so far: print it, or look at `findings`.
+
+    Raises:
+        ConfigError: a budget, a rule name or a backend that does not exist.
+        BackendError: the GPUs that were asked for cannot be used.
+    """
+    if backend not in {"auto", "cuda", "sim"}:
+        raise ConfigError(f"unknown backend {backend!r}", "it is auto, cuda or sim")
+    try:
+        share: Any = BUDGET.from_toml(budget)
+    except TypeError:
+        raise ConfigError(f"invalid budget {budget!r}", "write a share of the run's time: 0.05 or '5%'") from None
+    options = Options(backend=backend, devices=devices, select=names(select), ignore=names(ignore), budget=share)
+    options.selected()
+    return Watch(options, on_finding)

@@ -1,0 +1,124 @@
+"""`syncheck.watch()` inside a service, on simulated GPUs."""
+
+import pytest
+
+import syncheck
+from syncheck.errors import ConfigError
+from tests import warm
+
+SERVICE = """
+import torch
+import syncheck
+
+found = []
+watch = syncheck.watch(budget={budget!r}, backend="sim", on_finding=lambda finding: found.append(finding.rule.code))
+side = torch.cuda.Stream()
+checked = []
+
+
+def handle(racy):
+    x = torch.ones(64, device="cuda")
+    if not racy:
+        side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        y = x * 2
+    torch.cuda.current_stream().wait_stream(side)
+
+
+{body}
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    def run(body, budget=0.2, *command):
+        (tmp_path / "service.py").write_text(SERVICE.format(budget=budget, body=body))
+        return warm.run(*(command or ()), *(("service.py",) if command else ("service",)), folder=tmp_path)
+
+    return run
+
+
+RACY = """
+for n in range({n}):
+    with watch.request():
+        handle(racy=True)
+print(found, [finding.rule.code for finding in watch.findings], watch.share.units, 0 < watch.share.checked < 40)
+watch.close()
+"""
+
+
+def test_a_race_in_every_request_is_found_and_said_once(run):
+    done = run(RACY.format(n=60))
+    assert done.stdout == "['SYN101'] ['SYN101'] 60 True\n", done.stderr
+
+
+def test_the_text_says_what_was_checked(run):
+    done = run(RACY.format(n=60) + "print(watch)\nprint(repr(watch))")
+    assert "of 60 requests were checked" in done.stdout
+    assert "<syncheck watch: 1 error in service.py>" in done.stdout
+
+
+def test_the_first_requests_of_a_kind_come_first(run):
+    body = """
+for n in range(3000):
+    with watch.request("usual"):
+        handle(racy=False)
+while watch.share.windows == (before := watch.share.windows) and not found:
+    with watch.request("rare"):
+        handle(racy=True)
+    if watch.share.units > 3100:
+        break
+print(found, watch.share.units < 3100)
+watch.close()
+"""
+    done = run(body)
+    assert done.stdout == "['SYN101'] True\n", done.stderr
+
+
+def test_training_steps_count_where_there_are_no_requests(run):
+    body = """
+weight = torch.nn.Parameter(torch.ones(4, device="cuda"))
+optimizer = torch.optim.SGD([weight], lr=0.1)
+for n in range(40):
+    handle(racy=True)
+    weight.sum().backward()
+    optimizer.step()
+watch.close()
+print(found, watch.share.units)
+"""
+    done = run(body)
+    assert done.stdout == "['SYN101'] 40\n", done.stderr
+
+
+def test_requests_may_fail(run):
+    body = """
+for n in range(40):
+    try:
+        with watch.request():
+            handle(racy=True)
+            raise ValueError("of the request")
+    except ValueError as error:
+        assert str(error) == "of the request"
+watch.close()
+print(found)
+"""
+    done = run(body)
+    assert done.stdout == "['SYN101']\n", done.stderr
+
+
+def test_under_syncheck_run_all_is_checked_by_that(run):
+    done = run(RACY.format(n=8), 0.2, "syncheck", "run", "--backend", "sim")
+    assert "seen 8 times" in done.stdout + done.stderr
+    assert "[] [] 0 False" in done.stdout
+
+
+@pytest.mark.parametrize("budget", [0, -0.1, 2, 5, "200%", "abc", None, True, float("nan")])
+def test_a_wrong_budget_says_what_to_write(budget):
+    with pytest.raises(ConfigError) as raised:
+        syncheck.watch(budget=budget)
+    assert raised.value.hint
+
+
+def test_a_backend_that_does_not_exist():
+    with pytest.raises(ConfigError, match="unknown backend 'gpu'"):
+        syncheck.watch(backend="gpu")
