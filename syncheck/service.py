@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from syncheck.api import names
 from syncheck.config.kinds import BUDGET
@@ -15,9 +15,7 @@ from syncheck.report.text import verdict
 from syncheck.run import run
 from syncheck.run.budget import Share
 from syncheck.run.process import new_session
-
-if TYPE_CHECKING:
-    from syncheck.run.sampled import SampledRun
+from syncheck.run.sampled import SampledRun
 
 OnFinding = Callable[[Finding], None]
 
@@ -35,14 +33,15 @@ class Watch:
         self._stack = ExitStack()
         self._policy = Policy(options)
         self._run: SampledRun | None = None
-        self._has_requests = False
-        if run.active() is None:
+        outer = run.active()
+        if outer is None:
             self._run = self._begin()
             self._stack.enter_context(self._run.watching())
+        elif isinstance(outer, SampledRun):
+            self._run = outer
 
-    def _begin(self) -> "SampledRun":
+    def _begin(self) -> SampledRun:
         from syncheck.run import backends  # noqa: PLC0415  the first use of torch
-        from syncheck.run.sampled import SampledRun  # noqa: PLC0415
 
         options = self._options
         made = SampledRun(
@@ -52,7 +51,7 @@ class Watch:
             lambda *_: 0,
             *backends.choose(options),
         )
-        made.units, made.on_window = self, self._window_ended
+        made.on_window = self._window_ended
         return made
 
     @contextmanager
@@ -65,30 +64,12 @@ class Watch:
         if self._run is None:
             yield
             return
-        self._has_requests, self._run.unit = True, "request"
         sampler = self._run.sampler
-        sampler.starts(kind)
+        sampler.request_starts(kind)
         try:
             yield
         finally:
-            sampler.ended(kind)
-
-    # -- training steps: see `syncheck.instrument.steps.Units`
-
-    def ended(self, key: Any = None) -> None:
-        """A training step has ended."""
-        if self._run is not None and not self._has_requests:
-            self._run.sampler.ended(key)
-
-    def pauses(self) -> None:
-        """What comes is no training step."""
-        if self._run is not None and not self._has_requests:
-            self._run.sampler.pauses()
-
-    def begins(self) -> None:
-        """An epoch begins."""
-        if self._run is not None and not self._has_requests:
-            self._run.sampler.begins()
+            sampler.request_ended(kind)
 
     # -- what was found
 
@@ -96,7 +77,7 @@ class Watch:
     def report(self) -> Report:
         """The whole report so far, as plain data."""
         if self._run is None:
-            return Report(notes=("`syncheck run` checks this program, all of it or by a budget of its own",))
+            return Report(notes=("`syncheck run` checks all of this program",))
         return self._run.report()
 
     @property
@@ -146,7 +127,8 @@ def watch(
     """Check windows of a service's requests, or of training steps, for as long as the program runs.
 
     What checking costs is measured, and windows are opened as the budget allows: `docs/budget.md`. The requests of one
-    thread count, of the first that makes one. Under `syncheck run`, this does nothing.
+    thread count, of the first that makes one. Under `syncheck run`, this does nothing but
+    mark requests, which count for a budget of that.
 
     Args:
         budget: the share of the requests' time that checking may cost: 0.05 or "5%".

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from syncheck.filters.policy import is_distributed, rank
 from syncheck.findings import Report, Summary, counted, merge_equal
@@ -13,9 +13,6 @@ from syncheck.run.budget import Controller, Share
 from syncheck.run.run import Run
 from syncheck.run.sampler import Sampler
 from syncheck.sanitizer.collector import Checkpoint
-
-if TYPE_CHECKING:
-    from syncheck.instrument.steps import Units
 
 
 class SampledRun(Run):
@@ -26,8 +23,6 @@ class SampledRun(Run):
 
     Attributes:
         sampler: opens and closes the windows.
-        units: what training steps are counted for, if not for the sampler.
-        unit: a unit in words.
         on_window: called when a window has ended.
     """
 
@@ -35,8 +30,6 @@ class SampledRun(Run):
         from syncheck.instrument.agreement import StoreAgreement, is_safe  # noqa: PLC0415  it needs torch
 
         super().__init__(options, *args)
-        self.units: Units | None = None
-        self.unit = "step"
         self.on_window: Callable[[], None] = lambda: None
         self._opened: AbstractContextManager[None] | None = None
         self._at_open: Checkpoint = {}
@@ -62,7 +55,7 @@ class SampledRun(Run):
         from syncheck.instrument.steps import TrainingSteps  # noqa: PLC0415  it needs torch
 
         watching = self.backend.watching() if self.backend.must_see_all else nullcontext()
-        with watching, TrainingSteps(self.units or self.sampler, self.note_incomplete).watching():
+        with watching, TrainingSteps(self.sampler, self.note_incomplete).watching():
             try:
                 yield
             finally:
@@ -121,8 +114,10 @@ class SampledRun(Run):
         seconds = self._clock() - self._began
         summary = replace(found.summary, backend=self._backend_name, seconds=seconds)
         if not found.summary.operators and not share.checked:
-            found = joined(found, Report(incomplete=(_NO_WINDOW.format(counted(share.units, self.unit)),)))
-        notes = found.notes if rank() else (*found.notes, in_words(share, self._options.budget or 0.0, self.unit))
+            found = joined(found, Report(incomplete=(_NO_WINDOW.format(counted(share.units, self.sampler.unit)),)))
+        notes = (
+            found.notes if rank() else (*found.notes, in_words(share, self._options.budget or 0.0, self.sampler.unit))
+        )
         return replace(found, summary=summary, notes=notes)
 
     def _after_finding(self) -> None:
@@ -137,7 +132,8 @@ class SampledRun(Run):
 
 
 _NO_WINDOW = (
-    "the program made {}, and the first window of a budget begins after two: check a short program without --budget"
+    "the program made {}, and the first window of a budget begins after two: check a short program without --budget, "
+    "and mark what is no training with `with syncheck.watch().request():`"
 )
 
 

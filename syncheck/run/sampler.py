@@ -56,6 +56,7 @@ class Sampler:
 
     Attributes:
         is_open: a window is open.
+        unit: a unit in words: a training step, or a request once the program marks those.
 
     Args:
         controller: decides.
@@ -74,6 +75,7 @@ class Sampler:
         agreement: Agreement | None = None,
     ) -> None:
         self.is_open = False
+        self.unit = "step"
         self._controller = controller
         self._windows = windows
         self._clock = clock
@@ -92,11 +94,20 @@ class Sampler:
         return self._controller
 
     def ended(self, key: Hashable = None) -> None:
-        """A unit has ended in the calling thread.
+        """A training step has ended in the calling thread.
 
         Args:
-            key: what kind of unit it was: windows come first where there was none of its kind yet.
+            key: what kind of step it was: windows come first where there was none of its kind yet.
         """
+        if self.unit == "step":
+            self._ended(key)
+
+    def request_ended(self, key: Hashable = None) -> None:
+        """A request has ended in the calling thread; see `ended`."""
+        if self.unit == "request":
+            self._ended(key)
+
+    def _ended(self, key: Hashable) -> None:
         if not self._is_mine():
             return
         now = self._clock()
@@ -108,12 +119,13 @@ class Sampler:
             now = self._clock()
         self._last = now
 
-    def starts(self, key: Hashable = None) -> None:
-        """A unit starts in the calling thread, which did none since the latest one ended.
+    def request_starts(self, key: Hashable = None) -> None:
+        """A request starts in the calling thread: from the first one on, requests count, and steps no more.
 
         Args:
-            key: what kind of unit it is, as for `ended`.
+            key: what kind of request it is, as for `ended`.
         """
+        self.unit = "request"
         if not self._is_mine() or self._last is None:
             return
         if not self.is_open and self._controller.is_due(is_new=self._is_new(key)) and self._is_safe():
@@ -130,14 +142,16 @@ class Sampler:
 
     def pauses(self) -> None:
         """What comes is no unit, and may be long: close the window."""
-        if self.is_open and self._is_mine() and self._is_safe():
+        if self.unit == "step" and self.is_open and self._is_mine() and self._is_safe():
             self._pass()
             self._close()
             self._last = self._clock()
 
     def begins(self) -> None:
         """Something begins of which the first units matter most, such as an epoch: open a window if one can be paid."""
-        if self.is_open or self._was_early or not self._is_mine() or not self._agreement.is_alone():
+        if self.unit != "step" or self.is_open or self._was_early or not self._is_mine():
+            return
+        if not self._agreement.is_alone():
             return
         if self._controller.is_due(is_new=True) and self._is_safe():
             self._pass()

@@ -122,3 +122,18 @@ def test_a_wrong_budget_says_what_to_write(budget):
 def test_a_backend_that_does_not_exist():
     with pytest.raises(ConfigError, match="unknown backend 'gpu'"):
         syncheck.watch(backend="gpu")
+
+
+def test_under_a_budget_of_syncheck_run_requests_count_for_that(run):
+    body = """
+for n in range(60):
+    with watch.request():
+        handle(racy=True)
+watch.close()
+print(watch.share.units, 0 < watch.share.checked < 40)
+"""
+    done = run(body, 0.2, "syncheck", "run", "--backend", "sim", "--budget", "30%")
+    assert done.stdout.startswith("60 True\n"), done.stderr
+    assert "SYN101" in done.stdout + done.stderr
+    assert "budget 30 %: " in done.stdout + done.stderr
+    assert "of 60 requests were checked" in done.stdout + done.stderr
