@@ -134,12 +134,14 @@ def checking(options: Options) -> Iterator[BlockReport]:
     block = BlockReport(options)
     outer = run.active()
     if outer is not None:
-        mark = outer.session.collector.checkpoint()
+        session, mark = outer.session, outer.session.collector.checkpoint()
         try:
             yield block
         finally:
-            report = outer.report(since=mark)
-            if not outer.backend.is_checking:
+            report = outer.report(since=mark if outer.session is session else {})
+            if outer.is_sampled:
+                report = replace(report, incomplete=(*report.incomplete, "a budget has windows of the block checked"))
+            elif not outer.backend.is_checking:
                 report = replace(report, incomplete=(*report.incomplete, "the block lies outside of what is checked"))
             findings = tuple(finding for finding in report.findings if finding.rule.code in codes)
             block.complete(truncate(replace(report, findings=findings), options.max_findings))

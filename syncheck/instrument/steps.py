@@ -7,6 +7,7 @@ from functools import wraps
 from types import FrameType
 from typing import Any, Protocol
 
+import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.data import DataLoader
 
@@ -154,7 +155,8 @@ class TrainingSteps:
         self._counted: weakref.ref[Any] | None = None
         self._training: weakref.WeakSet[Any] = weakref.WeakSet()  # loaders that steps were made with
         self._loader: weakref.ref[Any] | None = None  # the latest that began
-        self._since_loader = 0  # steps since then
+        self._began: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()  # loader -> steps done then
+        self._done = 0
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -177,7 +179,7 @@ class TrainingSteps:
             self._counted = weakref.ref(optimizer)
         if self._counted() is not optimizer:
             return
-        self._since_loader += 1
+        self._done += 1
         loader = self._loader() if self._loader is not None else None
         if loader is not None:
             self._training.add(loader)
@@ -186,11 +188,11 @@ class TrainingSteps:
     def _beginning(self, original: Any) -> Any:
         @wraps(original)
         def begin(loader: Any) -> Any:
-            if self._since_loader > 1:  # else there is one in each step, which is no epoch
+            if self._done - self._began.get(loader, -2) > 1:  # else it begins in each step, which is no epoch
                 self._units.pauses()
-                if loader in self._training:
+                if loader in self._training and torch.is_grad_enabled():  # else it is an evaluation
                     self._units.begins()
-            self._loader, self._since_loader = weakref.ref(loader), 0
+            self._loader, self._began[loader] = weakref.ref(loader), self._done
             return original(loader)
 
         return begin

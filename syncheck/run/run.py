@@ -81,6 +81,7 @@ class Run:
         make_backend: makes it.
 
     Attributes:
+        is_sampled: windows of the program are checked, as a budget allows.
         session: checks the program.
         sites: its call sites.
         recorder: keeps what it does with its GPUs, where that is wanted.
@@ -88,6 +89,8 @@ class Run:
     Raises:
         BackendError: the trace cannot be written.
     """
+
+    is_sampled = False
 
     def __init__(
         self,

@@ -26,6 +26,8 @@ class SampledRun(Run):
         on_window: called when a window has ended.
     """
 
+    is_sampled = True
+
     def __init__(self, options: Any, *args: Any, clock: Callable[[], float] = time.perf_counter) -> None:
         from syncheck.instrument.agreement import StoreAgreement, is_safe  # noqa: PLC0415  it needs torch
 

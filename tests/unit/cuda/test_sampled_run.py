@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.cuda._gpu_trace as gpu_trace
 
+import syncheck
 from syncheck.config.options import Options
 from syncheck.cuda import devices
 from syncheck.cuda.backend import Cuda
@@ -181,3 +182,12 @@ def test_threads_that_start_in_a_window_keep_no_mode(run):
             run.step()
     assert {is_open for is_open, _ in modes} == {True, False}
     assert {n_modes for _, n_modes in modes} == {0}
+
+
+def test_a_block_that_is_checked_inside_says_that_only_windows_are(run):
+    with run.watching(), syncheck.check() as report:
+        for _ in range(8):
+            racing(run)
+            run.step()
+    assert "a budget has windows of the block checked" in report.incomplete
+    assert "SYN101" in {finding.rule.code for finding in run.report().findings}

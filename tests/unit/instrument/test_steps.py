@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from syncheck.instrument.steps import Window
+from syncheck.instrument.steps import TrainingSteps, Window
 
 
 class Watched:
@@ -70,3 +70,82 @@ def test_nothing_is_counted_afterwards():
     steps_watched((0, 1), 2, watched)
     optimizer().step()
     assert not watched.is_on
+
+
+class Units:
+    """Keeps what it is called with."""
+
+    def __init__(self):
+        self.calls = []
+        self.keys = []
+
+    def ended(self, key=None):
+        self.calls.append("step")
+        self.keys.append(key)
+
+    def pauses(self):
+        self.calls.append("pause")
+
+    def begins(self):
+        self.calls.append("epoch")
+
+
+def loader(length):
+    return torch.utils.data.DataLoader(torch.arange(length))
+
+
+def test_epochs_begin_with_the_loaders_that_steps_are_made_with():
+    units, train, test, first = Units(), loader(3), loader(2), optimizer()
+    with TrainingSteps(units, lambda _: None).watching():
+        for _ in range(2):
+            for _ in train:
+                first.step()
+            list(test)
+    epoch = ["pause"] + ["step"] * 3 + ["pause"]
+    assert units.calls == [*epoch, "pause", "epoch", *epoch[1:]]
+
+
+def test_an_evaluation_between_steps_is_no_epoch():
+    units, train, test, first = Units(), loader(6), loader(2), optimizer()
+    with TrainingSteps(units, lambda _: None).watching():
+        for number, _ in enumerate(train):
+            first.step()
+            if number % 2:
+                with torch.no_grad():
+                    list(test)
+    assert units.calls == ["pause"] + ["step", "step", "pause"] * 3
+
+
+def test_a_loader_in_each_step_is_no_epoch():
+    units, train, first = Units(), loader(3), optimizer()
+    with TrainingSteps(units, lambda _: None).watching():
+        for _ in range(5):
+            next(iter(train))
+            first.step()
+    assert units.calls == ["pause"] + ["step"] * 5
+
+
+def test_steps_are_told_apart_by_the_place_of_their_call():
+    units, first = Units(), optimizer()
+    with TrainingSteps(units, lambda _: None).watching():
+        for _ in range(2):
+            first.step()
+        first.step()
+    assert units.keys[0] == units.keys[1] != units.keys[2]
+
+
+def test_when_the_first_optimizer_is_gone_another_one_counts():
+    units, first = Units(), optimizer()
+    with TrainingSteps(units, lambda _: None).watching():
+        first.step()
+        del first
+        second = optimizer()
+        second.step()
+    assert units.calls == ["step", "step"]
+
+
+def test_nothing_of_the_loaders_stays_replaced():
+    before = torch.utils.data.DataLoader.__iter__
+    with TrainingSteps(Units(), lambda _: None).watching():
+        assert torch.utils.data.DataLoader.__iter__ is not before
+    assert torch.utils.data.DataLoader.__iter__ is before
