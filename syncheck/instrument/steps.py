@@ -3,6 +3,7 @@
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from functools import wraps
 from types import FrameType
 from typing import Any, Protocol
@@ -153,9 +154,8 @@ class TrainingSteps:
         self._units = units
         self._incomplete = incomplete
         self._counted: weakref.ref[Any] | None = None
-        self._training: weakref.WeakSet[Any] = weakref.WeakSet()  # loaders that steps were made with
-        self._loader: weakref.ref[Any] | None = None  # the latest that began
-        self._began: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()  # loader -> steps done then
+        self._loaders: dict[int, _Loader] = {}  # by identity: a program's own class may have no hash
+        self._latest: _Loader | None = None
         self._done = 0
 
     @contextmanager
@@ -180,27 +180,51 @@ class TrainingSteps:
         if self._counted() is not optimizer:
             return
         self._done += 1
-        loader = self._loader() if self._loader is not None else None
-        if loader is not None:
-            self._training.add(loader)
+        if self._latest is not None:
+            self._latest.is_training = True
         self._units.ended(_caller())
 
     def _beginning(self, original: Any) -> Any:
         @wraps(original)
         def begin(loader: Any) -> Any:
-            if self._done - self._began.get(loader, -2) > 1:  # else it begins in each step, which is no epoch
+            known = self._latest = self._known(loader)
+            if self._done - known.began > 1:  # else it begins in each step, which is no epoch
                 self._units.pauses()
-                if loader in self._training and torch.is_grad_enabled():  # else it is an evaluation
+                if known.is_training and torch.is_grad_enabled():  # else it is an evaluation
                     self._units.begins()
-            self._loader, self._began[loader] = weakref.ref(loader), self._done
+            known.began = self._done
             return original(loader)
 
         return begin
 
+    def _known(self, loader: Any) -> "_Loader":
+        key = id(loader)
+        if key not in self._loaders:
+            self._loaders[key] = _Loader(weakref.ref(loader, lambda _: self._loaders.pop(key, None)))
+        return self._loaders[key]
 
-def _caller() -> tuple[Any, int] | None:
-    """Return where the program made the step, as its code and the place in it."""
+
+@dataclass(slots=True)
+class _Loader:
+    """A loader.
+
+    Attributes:
+        life: fires when it is gone.
+        began: steps done when it began last.
+        is_training: steps were made after it had begun, before another one did.
+    """
+
+    life: "weakref.ref[Any]"
+    began: int = -2
+    is_training: bool = False
+
+
+def _caller() -> tuple[str, int, int] | None:
+    """Return where the program made the step: file, function, place in it. A code object takes long to hash."""
     frame: FrameType | None = frame_at(2)
     while frame is not None and not is_user_file(frame.f_code.co_filename):
         frame = frame.f_back
-    return (frame.f_code, frame.f_lasti) if frame is not None else None
+    if frame is None:
+        return None
+    code = frame.f_code
+    return code.co_filename, code.co_firstlineno, frame.f_lasti

@@ -125,6 +125,19 @@ def test_a_loader_in_each_step_is_no_epoch():
     assert units.calls == ["pause"] + ["step"] * 5
 
 
+def test_a_loader_may_have_no_hash():
+    class Own(torch.utils.data.DataLoader):
+        __hash__ = None
+
+        def __eq__(self, other):
+            return False
+
+    units = Units()
+    with TrainingSteps(units, lambda _: None).watching():
+        assert len(list(Own(torch.arange(3)))) == 3
+    assert units.calls == ["pause"]
+
+
 def test_steps_are_told_apart_by_the_place_of_their_call():
     units, first = Units(), optimizer()
     with TrainingSteps(units, lambda _: None).watching():
