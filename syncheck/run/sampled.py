@@ -9,6 +9,7 @@ from typing import Any
 from syncheck.filters.policy import is_distributed, rank
 from syncheck.findings import Report, Summary, counted, merge_equal
 from syncheck.instrument.failures import stopped_by
+from syncheck.ranks import writer
 from syncheck.run.budget import Controller, Share
 from syncheck.run.run import Run
 from syncheck.run.sampler import Sampler
@@ -115,12 +116,12 @@ class SampledRun(Run):
         found = joined(self._found, self._window_report()) if self._opened is not None else self._found
         seconds = self._clock() - self._began
         summary = replace(found.summary, backend=self._backend_name, seconds=seconds)
-        if not found.summary.operators and not share.checked:
+        has_children = writer.current() is not None and _rank() < 0
+        if not found.summary.operators and not share.checked and not has_children:
             found = joined(found, Report(incomplete=(_NO_WINDOW.format(counted(share.units, self.sampler.unit)),)))
-        notes = (
-            found.notes if rank() else (*found.notes, in_words(share, self._options.budget or 0.0, self.sampler.unit))
-        )
-        return replace(found, summary=summary, notes=notes)
+        if share.units and _rank() < 1:  # the windows of all ranks are the same: one line is enough
+            found = found.noted(in_words(share, self._options.budget or 0.0, self.sampler.unit))
+        return replace(found, summary=summary)
 
     def _after_finding(self) -> None:
         if self._opened is not None:
@@ -131,6 +132,12 @@ class SampledRun(Run):
         if reason:
             self.note_incomplete(reason)
         super().end_now(status, "")
+
+
+def _rank() -> int:
+    """Return this process's rank in its job; below 0 for one that has none and starts others, 0 if it is alone."""
+    recorder = writer.current()
+    return recorder.process.rank if recorder is not None else rank()
 
 
 _NO_WINDOW = (

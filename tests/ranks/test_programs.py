@@ -109,8 +109,9 @@ def test_a_port_that_is_taken_is_the_programs_own_error(in_folder):
     assert "nothing to check" in done.stderr
 
 
-def test_ranks_open_the_windows_of_a_budget_together(in_folder, tmp_path):
-    done = in_folder(*RUN, "--nproc", "2", "--budget", "30%", *JSON, str(PROGRAMS / "budget.py"))
+@pytest.mark.parametrize("options", [["--nproc", "2"], []], ids=["--nproc", "mp.spawn"])
+def test_ranks_open_the_windows_of_a_budget_together(options, in_folder, tmp_path):
+    done = in_folder(*RUN, *options, "--budget", "30%", *JSON, str(PROGRAMS / "budget.py"))
     report, found = findings(tmp_path)
     assert [(rule, ranks) for rule, _, ranks in found] == [("SYN101", [0, 1])], done.stdout + done.stderr
     assert report["incomplete"] == []
