@@ -24,6 +24,7 @@ from syncheck.cuda.launches import Launches
 from syncheck.cuda.library import DescribedOperators, LibraryCalls
 from syncheck.cuda.memory import Memory
 from syncheck.cuda.mode import WatchMode
+from syncheck.cuda.open_classes import install_open_classes
 from syncheck.cuda.operator_errors import OperatorErrors
 from syncheck.cuda.operators import Operators, Parts
 from syncheck.cuda.processes import install_processes
@@ -173,6 +174,16 @@ class Cuda:
         return self.reporter.lock
 
     # -- start and end
+
+    @contextmanager
+    def prepared(self) -> Iterator[None]:
+        """Let streams and events that the program makes in a block be watched in it later: those of generic classes."""
+        patches = Patches()
+        install_open_classes(patches)
+        try:
+            yield
+        finally:
+            patches.undo()
 
     @contextmanager
     def watching(self) -> Iterator[None]:

@@ -11,6 +11,7 @@ import torch
 from syncheck.cuda import devices
 from syncheck.cuda.callback_order import KeptCallbacks
 from syncheck.cuda.captures import Captures
+from syncheck.cuda.open_classes import elapsed_time
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import Streams
 from syncheck.hb.ids import NO_EVENT, UNKNOWN_SITE, EventId, LookedUp, NamedKind, ObjectKind, WaitCall
@@ -247,6 +248,8 @@ class Events:
         Source:
             torch/csrc/Event.cpp, `THPEvent_elapsed_time`; aten/src/ATen/cuda/CUDAEvent.h for the errors.
         """
+        if not {self.of(event), self.of(end_event)} <= self._timing.keys():  # one is from before the check
+            return elapsed_time(event, end_event)
         if not (self._timing.get(self.of(event)) and self._timing.get(self.of(end_event))):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         if not (_handle(event) and _handle(end_event)):

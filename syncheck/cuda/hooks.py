@@ -16,6 +16,7 @@ from syncheck.cuda.gpu_trace import GpuTrace
 from syncheck.cuda.host import PLAIN
 from syncheck.cuda.launches import Launches
 from syncheck.cuda.memory import Memory
+from syncheck.cuda.open_classes import install_open_classes
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import Streams
 from syncheck.cuda.thread_contexts import ThreadContexts
@@ -224,11 +225,10 @@ class Hooks:
 
     def _hook_generic_classes(self, gpu_trace: GpuTrace) -> None:
         """Put subclasses in place of torch.Stream and torch.Event: classes made in C cannot be changed."""
-        stream, event = _open_class(torch.Stream), _open_class(torch.Event)
+        stream, event = install_open_classes(self._patches)
         self._hook_streams(stream, gpu_trace)
         self._patches.set(stream, "record_event", _record_event(event))
         self._events.hook(self._patches, event)
-        self._patches.everywhere({torch.Stream: stream, torch.Event: event})
 
     # -- memory
 
@@ -385,16 +385,3 @@ def _record_event(kind: Any) -> Any:
         return event
 
     return record_event
-
-
-def _open_class(kind: Any) -> Any:
-    """Return a subclass that can be hooked, and that counts every instance of `kind` as its own."""
-
-    class Meta(type(kind)):  # type: ignore[misc]  # the class of a class made in C
-        def __instancecheck__(cls, instance: Any) -> bool:
-            return isinstance(instance, kind)
-
-        def __subclasscheck__(cls, other: Any) -> bool:
-            return issubclass(other, kind)
-
-    return Meta(kind.__name__, (kind,), {"__module__": "torch", "__doc__": kind.__doc__})

@@ -45,6 +45,10 @@ class Backend(Protocol):
         """Guards the monitor: while it is held, no thread reports anything."""
         ...
 
+    def prepared(self) -> AbstractContextManager[None]:
+        """Let what the program makes in a block be watched in it later; where all must be seen, watch it."""
+        ...
+
     def watching(self) -> AbstractContextManager[None]:
         """Watch the program for the time of a block; everything is as before afterwards."""
         ...

@@ -57,8 +57,7 @@ class SampledRun(Run):
     def _sampling(self) -> Iterator[None]:
         from syncheck.instrument.steps import TrainingSteps  # noqa: PLC0415  it needs torch
 
-        watching = self.backend.watching() if self.backend.must_see_all else nullcontext()
-        with watching, TrainingSteps(self.sampler, self.note_incomplete).watching():
+        with self.backend.prepared(), TrainingSteps(self.sampler, self.note_incomplete).watching():
             try:
                 yield
             finally:

@@ -138,6 +138,10 @@ class Simulator:
 
     # -- start and end
 
+    def prepared(self) -> AbstractContextManager[None]:
+        """Let what the program makes in a block be watched in it later."""
+        return self.watching()
+
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Let the program see virtual GPUs for the time of a block; everything is as before afterwards."""

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from syncheck.cuda import devices
-from syncheck.cuda.hooks import Hooks, _open_class
+from syncheck.cuda.hooks import Hooks
+from syncheck.cuda.open_classes import _open_class
 from syncheck.instrument.patching import Patches
 
 
@@ -100,6 +101,7 @@ def test_a_class_made_in_c_is_opened_by_a_subclass():
     assert (opened.__name__, opened.__module__) == ("Stream", "torch")
     opened.new_attribute = 1
     assert not hasattr(torch.Stream, "new_attribute")
+    del opened.new_attribute
 
 
 def test_memory_that_a_storage_lets_go_of_is_freed(gpu, hooks, monkeypatch):

@@ -1,0 +1,57 @@
+"""Classes in place of torch.Stream and torch.Event, whose own methods, made in C, cannot be replaced."""
+
+from functools import cache
+from typing import Any
+
+import torch
+
+from syncheck.cuda import devices
+from syncheck.instrument.patching import Patches
+
+
+def install_open_classes(patches: Patches) -> tuple[Any, Any]:
+    """Put subclasses in place of torch.Stream and torch.Event, if they are not there; return them.
+
+    They are the same ones each time, so that what is made between two checks has the methods that both replace.
+    """
+    stream, event = (kind if kind in _made else _open_class(kind) for kind in (torch.Stream, torch.Event))
+    if torch.Stream is not stream:
+        patches.everywhere({torch.Stream: stream, torch.Event: event})
+    return stream, event
+
+
+_made: set[Any] = set()
+
+
+@cache
+def _open_class(kind: Any) -> Any:
+    """Return a subclass that can be hooked, and that counts every instance of `kind` as its own."""
+
+    class Meta(type(kind)):  # type: ignore[misc]  # the class of a class made in C
+        def __instancecheck__(cls, instance: Any) -> bool:
+            return isinstance(instance, kind)
+
+        def __subclasscheck__(cls, other: Any) -> bool:
+            return issubclass(other, kind)
+
+    made = Meta(kind.__name__, (kind,), {"__module__": "torch", "__doc__": kind.__doc__})
+    if kind is torch.Event:
+        made.elapsed_time = elapsed_time
+    _made.add(made)
+    return made
+
+
+def elapsed_time(event: Any, end_event: Any) -> float:
+    """Return the milliseconds between events of the generic class, whose own method refuses subclasses.
+
+    Source:
+        torch/csrc/Event.cpp, `THPEvent_elapsed_time`; aten/src/ATen/cuda/CUDAEvent.h for the errors.
+    """
+    if not (event.event_id and end_event.event_id):
+        raise ValueError("Both events must be recorded before calculating elapsed time.")
+    elapsed = devices.milliseconds(event.event_id, end_event.event_id)
+    if elapsed is not None:
+        return elapsed
+    if event.query() and end_event.query():  # complete, and yet without a time
+        raise ValueError("Both events must be created with argument 'enable_timing=True'.")
+    raise RuntimeError("Both events must be completed before calculating elapsed time.")
