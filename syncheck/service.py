@@ -12,7 +12,7 @@ from syncheck.filters.policy import Policy
 from syncheck.findings import Finding, Report
 from syncheck.report.render import render
 from syncheck.report.text import verdict
-from syncheck.run import run
+from syncheck.run import backends, run
 from syncheck.run.budget import Share
 from syncheck.run.process import new_session
 from syncheck.run.sampled import SampledRun
@@ -41,8 +41,6 @@ class Watch:
             self._run = outer
 
     def _begin(self) -> SampledRun:
-        from syncheck.run import backends  # noqa: PLC0415  the first use of torch
-
         options = self._options
         made = SampledRun(
             options,

@@ -1,6 +1,7 @@
 """Commands that check what a program does: run, replay, merge."""
 
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -69,7 +70,7 @@ def run(
 
     Options of syncheck go before SCRIPT; what follows it is passed to the program.
     """
-    import syncheck.report.render  # noqa: F401  at the end, the program may have left nothing to import it with
+    import_module("syncheck.report.render")  # at the end, the program may have left nothing to import it with
     from syncheck.commands import run as commands
     from syncheck.run.launcher import Program
 
@@ -126,7 +127,7 @@ def overlap(
     layer: Layer,
 ) -> None:
     """Explain why GPU work does not overlap, and what each wait costs."""
-    import syncheck.report.overlap_table  # noqa: F401  as for `run`
+    import_module("syncheck.report.overlap_table")  # as for `run`
     from syncheck.commands import overlap as commands
     from syncheck.run.launcher import Program
 

@@ -51,9 +51,8 @@ def make_run(
     """
     policy = policy or Policy(options)
     try:
-        from syncheck.run import backends  # noqa: PLC0415  the first use of torch
+        from syncheck.run import backends, sampled  # noqa: PLC0415  the first use of torch
         from syncheck.run.run import Run  # noqa: PLC0415
-        from syncheck.run.sampled import SampledRun  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
@@ -66,7 +65,7 @@ def make_run(
         return conclude(at_end(run, report), status, run.sites.lines(), policy, deliver)
 
     import_all(options.models, options.root, "models")
-    run = (Run if options.budget is None else SampledRun)(
+    run = (Run if options.budget is None else sampled.SampledRun)(
         options,
         partial(new_session, options),
         policy,

@@ -8,7 +8,9 @@ from typing import Any
 
 from syncheck.filters.policy import is_distributed, rank
 from syncheck.findings import Report, Summary, counted, merge_equal
+from syncheck.instrument.agreement import StoreAgreement, is_safe
 from syncheck.instrument.failures import stopped_by
+from syncheck.instrument.steps import TrainingSteps
 from syncheck.ranks import writer
 from syncheck.run.budget import Controller, Share
 from syncheck.run.run import Run
@@ -30,8 +32,6 @@ class SampledRun(Run):
     is_sampled = True
 
     def __init__(self, options: Any, *args: Any, clock: Callable[[], float] = time.perf_counter) -> None:
-        from syncheck.instrument.agreement import StoreAgreement, is_safe  # noqa: PLC0415  it needs torch
-
         super().__init__(options, *args)
         self.on_window: Callable[[], None] = lambda: None
         self._opened: AbstractContextManager[None] | None = None
@@ -55,8 +55,6 @@ class SampledRun(Run):
 
     @contextmanager
     def _sampling(self) -> Iterator[None]:
-        from syncheck.instrument.steps import TrainingSteps  # noqa: PLC0415  it needs torch
-
         with self.backend.prepared(), TrainingSteps(self.sampler, self.note_incomplete).watching():
             try:
                 yield
