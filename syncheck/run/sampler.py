@@ -8,7 +8,7 @@ from typing import Protocol
 from syncheck.run.budget import Controller, Decision
 
 _MOST_KEYS = 4096
-"""Things told apart that may be new; what comes after them counts as known."""
+"""Kinds of units that are remembered; what comes after them counts as known."""
 
 
 class Windows(Protocol):

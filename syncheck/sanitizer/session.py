@@ -47,7 +47,7 @@ from syncheck.sanitizer.views import Views
 
 _BY_NAME = (LookedUp.BY_NAME, LookedUp.BY_NAME)
 _NAMED_THREADS = 1024
-"""Threads of the program whose accesses are told apart in findings; those beyond have no name."""
+"""Threads of the program whose accesses are distinguished in findings; those beyond have no name."""
 
 
 class Session:

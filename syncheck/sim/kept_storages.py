@@ -164,7 +164,7 @@ class KeptStorages:
 
 
 def overwrite(whole: torch.Tensor, dtype: torch.dtype) -> None:
-    """Fill memory as if it were somebody's else: no number, or large integers."""
+    """Fill memory as another tensor would: NaN, or large integers."""
     if (dtype.is_floating_point or dtype.is_complex) and not whole.numel() % dtype.itemsize and dtype.itemsize > 1:
         whole.view(dtype).fill_(float("nan"))
     else:

@@ -32,7 +32,7 @@ class Store:
 
 
 @pytest.fixture(autouse=True)
-def nobody(monkeypatch):
+def no_other(monkeypatch):
     monkeypatch.setattr(writer, "active", None)
     monkeypatch.delenv(rendezvous.PARTS, raising=False)
 

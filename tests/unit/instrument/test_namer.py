@@ -38,8 +38,8 @@ class Identities:
 
 @pytest.fixture
 def parts():
-    monitor, sites, told = Monitor(), SiteTable(), []
-    return Namer(lambda: monitor, sites, Identities(), lambda: told.append(1)), monitor, sites, told
+    monitor, sites, called = Monitor(), SiteTable(), []
+    return Namer(lambda: monitor, sites, Identities(), lambda: called.append(1)), monitor, sites, called
 
 
 def finding(site, *code, **kwargs):
@@ -68,11 +68,11 @@ def test_what_is_not_bound_has_no_name(parts):
 
 
 def test_the_tensor_of_a_finding_is_named_by_its_variable(parts):
-    namer, monitor, sites, told = parts
+    namer, monitor, sites, called = parts
     batch = torch.ones(1)
     namer.name_findings([finding(sites.here(), allocation=9)])
     assert monitor.names == {("allocation", 9): "batch"}
-    assert told == [1]
+    assert called == [1]
     del batch
 
 
@@ -85,6 +85,6 @@ def test_what_a_repair_speaks_of_is_named_at_its_line(parts):
 
 
 def test_a_finding_that_may_be_superseded_is_not_announced(parts):
-    namer, _, sites, told = parts
+    namer, _, sites, called = parts
     namer.name_findings([finding(sites.here(), superseded=lambda: True)])
-    assert told == []
+    assert called == []

@@ -40,13 +40,13 @@ class Watcher(threading.local):
 
 
 class Hosts:
-    """Keeps what it is told of threads."""
+    """Keeps what is reported of threads."""
 
     def __init__(self):
-        self.told = []
+        self.reported = []
 
     def __getattr__(self, name):
-        return lambda thing: self.told.append((name, thing.name)) if isinstance(thing, threading.Thread) else None
+        return lambda thing: self.reported.append((name, thing.name)) if isinstance(thing, threading.Thread) else None
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_a_thread_that_is_started_afterwards_is_not_watched(watcher):
 
 def test_what_orders_a_thread_is_told(watcher, hosts):
     run()
-    assert hosts.told == [("start", "t"), ("begin", "t"), ("end", "t"), ("joined", "t")]
+    assert hosts.reported == [("start", "t"), ("begin", "t"), ("end", "t"), ("joined", "t")]
 
 
 def test_a_join_that_did_not_see_the_end_orders_nothing(watcher, hosts):
@@ -108,7 +108,7 @@ def test_a_join_that_did_not_see_the_end_orders_nothing(watcher, hosts):
     thread = threading.Thread(target=go_on.wait, name="t")
     thread.start()
     thread.join(0)
-    assert ("joined", "t") not in hosts.told
+    assert ("joined", "t") not in hosts.reported
     go_on.set()
     thread.join()
-    assert hosts.told[-1] == ("joined", "t")
+    assert hosts.reported[-1] == ("joined", "t")
