@@ -16,7 +16,7 @@ from overhead import Block, mlp, transformer
 from torch import nn
 
 import syncheck
-from syncheck.service import Watch
+from syncheck.run.service import Watch
 
 Step = Callable[[], None]
 Request = Callable[[], AbstractContextManager[None]]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from syncheck.api import check
     from syncheck.errors import BackendError, ConfigError, RecordError, ScriptError, SyncheckError, TraceError
     from syncheck.filters.ignore_block import allow_sync, ignore
-    from syncheck.service import watch
+    from syncheck.run.service import watch
 
 _MODULES = {
     "BackendError": "syncheck.errors",
@@ -34,7 +34,7 @@ _MODULES = {
     "check": "syncheck.api",
     "ignore": "syncheck.filters.ignore_block",
     "load_ipython_extension": "syncheck.notebook",
-    "watch": "syncheck.service",
+    "watch": "syncheck.run.service",
 }
 
 
