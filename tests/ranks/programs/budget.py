@@ -11,6 +11,12 @@ import torch.multiprocessing as mp
 from syncheck.run import run
 
 
+def is_open() -> bool:
+    """Return whether a window of a budget is open; without a budget there is none."""
+    sampler = getattr(run.active(), "sampler", None)
+    return sampler is not None and sampler.is_open
+
+
 def train(rank: int, where: str) -> None:
     """Train as one rank; `where` is "" if the environment says who the others are."""
     if where:
@@ -29,7 +35,7 @@ def train(rank: int, where: str) -> None:
         kept.append((x, y))
         model(torch.ones(4, 8, device="cuda")).sum().backward()
         optimizer.step()
-        if run.active().sampler.is_open:
+        if is_open():
             opened.append(step)
     sys.stdout.write(f"opened: {opened}\n")
     sys.stdout.flush()

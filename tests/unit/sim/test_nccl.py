@@ -4,9 +4,18 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from syncheck.sim import device_kind
 from syncheck.sim.nccl import _for_gloo, _is_nccl
 
 pytestmark = pytest.mark.skipif(not dist.is_available(), reason="this torch has no torch.distributed")
+
+
+@pytest.fixture(autouse=True)
+def of_cuda():
+    name = device_kind.simulated().name
+    device_kind.choose("cuda")
+    yield
+    device_kind.choose(name)
 
 
 @pytest.mark.parametrize(
