@@ -83,6 +83,7 @@ def lint(
         bool(unsafe_fixes),
         None if no_cache else Path(".syncheck_cache"),
         progress(),
+        tries_fixes=bool(watch) or not statistics,
     )
     options = options_in("", layer, command="lint")
     if show_files:

@@ -34,6 +34,7 @@ class LintRequest:
         unsafe: repairs that make the host wait are wanted, too.
         cache: folder of the cache; None for none.
         progress: called with (done, all) now and then.
+        tries_fixes: find out whether each fix cures its finding, which a report shows.
     """
 
     paths: tuple[str, ...]
@@ -43,6 +44,7 @@ class LintRequest:
     unsafe: bool = False
     cache: Path | None = None
     progress: Callable[[int, int], None] = _unseen
+    tries_fixes: bool = True
 
 
 def lint_files(request: LintRequest) -> list[str]:
@@ -94,7 +96,7 @@ def lint(request: LintRequest) -> tuple[Report, changes.Changes]:
     report = truncate(report, options.max_findings)
     incomplete = (*report.incomplete, *changed.problems) if paths else (NO_FILES,)
     report = replace(report, incomplete=incomplete, is_unsafe_wanted=request.unsafe)
-    if not request.change and request.paths != ("-",):
+    if request.tries_fixes and not request.change and request.paths != ("-",):
         changed.given_up = changes.hopeless(_by_file(outcome), options_of, unsafe=request.unsafe)
     return _accounted(report, request.change, changed), changed
 
