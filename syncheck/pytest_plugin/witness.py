@@ -34,7 +34,8 @@ class Witness:
     def __init__(self, item: pytest.Item, options: Options) -> None:
         self._options = options
         self._folder = item.config.invocation_params.dir
-        test = os.path.relpath(item.config.rootpath / item.nodeid, self._folder)
+        file, _, names = item.nodeid.partition("::")  # of which a parameter may look like a path
+        test = f"{os.path.relpath(item.config.rootpath / file, self._folder)}::{names}"
         given = _passed_on(list(map(str, item.config.invocation_params.args)))
         self._test = ["-m", "pytest", *given, "-o", "syncheck=false", test]
 

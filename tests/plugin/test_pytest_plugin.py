@@ -470,7 +470,7 @@ def test_a_race_of_a_test_is_made_to_happen(suite, pytester):
     source = """
         import pytest
 
-        @pytest.mark.parametrize("factor", [2, 3])
+        @pytest.mark.parametrize("factor", [2, pytest.param(3, id="3/./x")])
         def test_wrong(factor):
             side, x = torch.cuda.Stream(), torch.ones(4, device="cuda")
             side.wait_stream(torch.cuda.current_stream())
@@ -487,7 +487,7 @@ def test_a_race_of_a_test_is_made_to_happen(suite, pytester):
     assert "how the program ends: with status 1, not with status 0" in done.stdout
     schedule = re.search(r"--schedule (s1-\S+)", done.stdout)[1]
     command = re.search(r"to see it: (syncheck run .*)", done.stdout)[1].replace("...", schedule)
-    assert "test_suite.py::test_wrong[3]" in command
+    assert "test_suite.py::test_wrong[3/./x]" in command
     assert "incomplete" not in done.stdout
     again = warm.run(*shlex.split(command), folder=pytester.path)
     assert again.returncode == 1
