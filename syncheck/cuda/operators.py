@@ -265,7 +265,7 @@ class Operators:
         if callbacks:
             stream = working_stream(callbacks, stream, waits_first=dispatch.func.namespace in NAMESPACES)
         accesses = [a for t, is_write in parts if (a := self._memory.access(t, is_write=is_write))]
-        if dispatch.has_rows and accesses:
+        if dispatch.has_rows and accesses and parts[0][0] is tensors[0][0]:  # of a sparse one all parts are touched
             accesses[0] = self._memory.rows_of(tensors[0][0], accesses[0])
         made_accesses = self._begin_made(plan, made)
         self._submit(

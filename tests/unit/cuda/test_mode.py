@@ -432,6 +432,11 @@ def test_rows_that_an_index_on_the_gpu_names_may_be_others(gpu, write, read, lev
     assert ("an index on the GPU says which rows" in str(finding.related)) == (level == "warning")
 
 
+def test_rows_of_a_sparse_tensor_are_all_of_its_parts(gpu):
+    torch.eye(4).to_sparse().index_select(0, torch.tensor([1, 2]))
+    assert gpu.report().incomplete == ()
+
+
 def test_what_is_copied_into_rows_is_read_in_full(gpu):
     cache, index, source = torch.zeros(8, 3), torch.tensor([1, 5]), torch.zeros(2, 3)
     gpu.current.handle = 7
