@@ -204,9 +204,7 @@ class Dispatcher:
             return None
         is_write = plan.tensors[0].is_write
         if blocks is None:
-            rows: list[Access] = []
-            self._memory.add_access_to_rows(rows, args[0], is_write=is_write)
-            return rows
+            return [(tag.ident, self._memory.view(args[0], is_partial=True), is_write)] if args[0].numel() else []
         return [(tag.ident, self._memory.view_of_block(args[0], block), is_write) for block in blocks]
 
     def _accesses(self, plan: Plan, tensors: TensorArguments, first: list[Access] | None) -> list[Access]:

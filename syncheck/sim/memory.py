@@ -65,6 +65,7 @@ class Memory:
         self._gpu_trace = gpu_trace
         self._tags: dict[int, tuple[Allocation, _StorageRef]] = {}
         self._views: dict[tuple[Any, ...], ViewId] = {}
+        self._partial_views: dict[tuple[Any, ...], ViewId] = {}
         self._freed: deque[tuple[AllocationId, int, int, SiteId]] = deque()  # (id, device, bytes, where)
         self._exported: set[int] = set()
         self._registered: dict[int, int] = {}  # host memory that the program has pinned itself: address -> bytes
@@ -259,35 +260,28 @@ class Memory:
         if tag is not None and tensor.numel():
             accesses.append((tag.ident, self.view(tensor), is_write))
 
-    def add_access_to_rows(self, accesses: list[Access], tensor: torch.Tensor, *, is_write: bool) -> None:
-        """Add the access to rows of a tensor that an index names whose values are not known."""
-        tag = self.of(tensor)
-        if tag is not None and tensor.numel():
-            key = (tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
-            view = self._view_of(key, tensor.element_size(), is_partial=True)
-            accesses.append((tag.ident, view, is_write))
-
     def view_of_block(self, tensor: torch.Tensor, block: Block) -> ViewId:
         """Return the view id of a part of a tensor."""
         return self._view_of((*block, tensor.dtype), tensor.element_size())
 
-    def view(self, tensor: torch.Tensor) -> ViewId:
-        """Return the view id of a tensor's bytes."""
+    def view(self, tensor: torch.Tensor, *, is_partial: bool = False) -> ViewId:
+        """Return the view id of a tensor's bytes, or of some of them, not known which: see `Monitor.view`."""
         item = tensor.element_size()
         key: Any
         if tensor.is_nested:  # its parts lie in one buffer: take all of it
             key = (0, (tensor.untyped_storage().nbytes() // item,), (1,), tensor.dtype)
         else:
             key = (tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
-        return self._view_of(key, item)
+        return self._view_of(key, item, is_partial=is_partial)
 
     def _view_of(self, key: tuple[Any, ...], item: int, *, is_partial: bool = False) -> ViewId:
-        known = self._views.get((*key, True) if is_partial else key)
+        views = self._partial_views if is_partial else self._views
+        known = views.get(key)
         if known is None:
             offset, sizes, strides, dtype = key
             view = self._gpus.monitor.view
             known = view(offset * item, sizes, strides, item, dtype_name(dtype), is_partial=is_partial)
-            self._views[(*key, True) if is_partial else key] = known
+            views[key] = known
         return known
 
     def checksum(self, storage: torch.UntypedStorage) -> int:
