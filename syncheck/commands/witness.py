@@ -46,6 +46,13 @@ def check_schedule(text: str, prepared: PreparedProgram) -> None:
         )
 
 
+def simulator_arguments(options: Options) -> list[str]:
+    """Return what a command line has to have for the same simulated GPUs, and the same models of libraries."""
+    kind = ["--device-type", options.device_type] if options.device_type != "cuda" else []
+    models = [word for name in options.models for word in ("--models", name)]
+    return ["--backend", "sim", "--devices", str(options.devices), *kind, *models]
+
+
 @dataclass(slots=True)
 class Reruns:
     """Runs a program again.
@@ -80,8 +87,7 @@ class Reruns:
 
     def _command(self, schedule: Schedule) -> list[str]:
         options, program = self.options, self.prepared.program
-        models = [word for name in options.models for word in ("--models", name)]
-        own = ["--backend", "sim", "--devices", str(options.devices), "--schedule", str(schedule), *models]
+        own = [*simulator_arguments(options), "--schedule", str(schedule)]
         target = ["-m", program.target] if program.is_module else [program.target]
         return [
             sys.executable, "-m", "syncheck", "run", "--isolated", "--quiet", "--exit-zero", "--third-party", "off",

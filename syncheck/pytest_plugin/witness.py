@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from syncheck.commands.witness import simulator_arguments
 from syncheck.config.options import Options
 from syncheck.findings import Finding
 from syncheck.serialization import to_proof
@@ -32,7 +33,8 @@ class Witness:
     """
 
     def __init__(self, item: pytest.Item, options: Options) -> None:
-        self._options = options
+        self._simulator = simulator_arguments(options)
+        self._limit = options.proof_limit
         self._folder = item.config.invocation_params.dir
         file, _, names = item.nodeid.partition("::")  # of which a parameter may look like a path
         test = f"{os.path.relpath(item.config.rootpath / file, self._folder)}::{names}"
@@ -42,35 +44,24 @@ class Witness:
     @property
     def replayed_by(self) -> str:
         """The command that takes a schedule and shows what happens by it."""
-        return shlex.join(["syncheck", "run", *self._simulator(), "--schedule", "...", *self._test])
+        return shlex.join(["syncheck", "run", *self._simulator, "--schedule", "...", *self._test])
 
-    def prove(self, findings: list[Finding]) -> list[Finding]:
-        """Return findings, the races with what came of the attempt to make them happen."""
-        if not any(finding.pair for finding in findings):
-            return findings
+    def prove(self, races: list[Finding]) -> list[Finding]:
+        """Return races with what came of the attempt to make them happen."""
         try:
             proofs = self._proofs()
         except (OSError, ValueError, KeyError, TypeError) as error:
             failed = Proof(ProofOutcome.NOT_TRIED, "schedule", reason=f"the test could not be run again: {error}")
-            return [replace(finding, proof=failed) if finding.pair else finding for finding in findings]
-        return [replace(f, proof=proofs.get(_key(f), _GONE)) if f.pair else f for f in findings]
+            return [replace(race, proof=failed) for race in races]
+        return [replace(race, proof=proofs.get(_key(race), _GONE)) for race in races]
 
     def _proofs(self) -> dict[Key, Proof]:
         """Run the test by itself, and again for each race; return what came of it."""
         with tempfile.TemporaryDirectory(prefix="syncheck-") as folder:
             path = Path(folder, "report.json")
-            own = [
-                "--isolated",
-                "--quiet",
-                "--exit-zero",
-                "--witness",
-                "--output-format",
-                "json",
-                "--output",
-                str(path),
-            ]
-            limit = ["--proof-limit", str(self._options.proof_limit)]
-            command = [sys.executable, "-m", "syncheck", "run", *own, *limit, *self._simulator(), *self._test]
+            own = ["--isolated", "--quiet", "--exit-zero", "--witness", "--output-format", "json"]
+            own += ["--output", str(path), "--proof-limit", str(self._limit), *self._simulator]
+            command = [sys.executable, "-m", "syncheck", "run", *own, *self._test]
             done = processes.run_quietly(command, self._folder)
             if not path.exists():
                 said = done.stderr.decode("utf-8", "replace").strip().splitlines()
@@ -81,10 +72,6 @@ class Witness:
             for found in data["findings"]
             if "proof" in found
         }
-
-    def _simulator(self) -> list[str]:
-        models = [word for name in self._options.models for word in ("--models", name)]
-        return ["--backend", "sim", "--devices", str(self._options.devices), *models]
 
 
 _GONE = Proof(ProofOutcome.NOT_TRIED, "schedule", reason="the test has no such race when it is run alone")

@@ -101,6 +101,13 @@ def test_what_is_freed_too_early_read_too_early_or_ends_the_program_is_shown(run
 
 
 @pytest.mark.slow
+def test_a_race_on_gpus_of_another_kind_is_shown_on_those(run):
+    _, report, printed = run(RACE.replace("cuda", "xpu"), "--device-type", "xpu", "--witness")
+    (proof,) = proofs(report)
+    assert (proof["outcome"], printed) == ("shown", "sum 12.0\n")
+
+
+@pytest.mark.slow
 def test_a_race_that_changes_nothing_is_not_shown(run):
     _, report, _ = run(UNUSED, "--witness")
     assert {proof["outcome"] for proof in proofs(report)} == {"not-shown"}
