@@ -8,10 +8,9 @@ from typing import Any
 
 import torch
 
-from syncheck.cuda import devices
 from syncheck.cuda.callback_order import KeptCallbacks
 from syncheck.cuda.captures import Captures
-from syncheck.cuda.open_classes import elapsed_time
+from syncheck.cuda.open_classes import NOT_COMPLETE, WITHOUT_TIMES, elapsed_time, milliseconds_between
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import Streams
 from syncheck.hb.ids import NO_EVENT, UNKNOWN_SITE, EventId, LookedUp, NamedKind, ObjectKind, WaitCall
@@ -251,12 +250,10 @@ class Events:
         if not {self.of(event), self.of(end_event)} <= self._timing.keys():  # one is from before the check
             return elapsed_time(event, end_event)
         if not (self._timing.get(self.of(event)) and self._timing.get(self.of(end_event))):
-            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
-        if not (_handle(event) and _handle(end_event)):
-            raise ValueError("Both events must be recorded before calculating elapsed time.")
-        elapsed = devices.milliseconds(_handle(event), _handle(end_event))
+            raise ValueError(WITHOUT_TIMES)
+        elapsed = milliseconds_between(_handle(event), _handle(end_event))
         if elapsed is None:
-            raise RuntimeError("Both events must be completed before calculating elapsed time.")
+            raise RuntimeError(NOT_COMPLETE)
         return elapsed
 
     def _elapsed_time(self, original: Any, *, exact: bool) -> Any:

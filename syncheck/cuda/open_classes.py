@@ -47,11 +47,24 @@ def elapsed_time(event: Any, end_event: Any) -> float:
     Source:
         torch/csrc/Event.cpp, `THPEvent_elapsed_time`; aten/src/ATen/cuda/CUDAEvent.h for the errors.
     """
-    if not (event.event_id and end_event.event_id):
-        raise ValueError("Both events must be recorded before calculating elapsed time.")
-    elapsed = devices.milliseconds(event.event_id, end_event.event_id)
+    elapsed = milliseconds_between(event.event_id, end_event.event_id)
     if elapsed is not None:
         return elapsed
     if event.query() and end_event.query():  # complete, and yet without a time
-        raise ValueError("Both events must be created with argument 'enable_timing=True'.")
-    raise RuntimeError("Both events must be completed before calculating elapsed time.")
+        raise ValueError(WITHOUT_TIMES)
+    raise RuntimeError(NOT_COMPLETE)
+
+
+NOT_COMPLETE = "Both events must be completed before calculating elapsed time."
+WITHOUT_TIMES = "Both events must be created with argument 'enable_timing=True'."
+
+
+def milliseconds_between(start: int, end: int) -> float | None:
+    """Return the milliseconds between two events, by their handles; None where one is not complete, or has no time.
+
+    Raises:
+        ValueError: one was not recorded: its handle is 0.
+    """
+    if not (start and end):
+        raise ValueError("Both events must be recorded before calculating elapsed time.")
+    return devices.milliseconds(start, end)
