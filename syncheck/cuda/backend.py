@@ -1,6 +1,7 @@
 """The CUDA backend: its parts put together, and how it starts and ends."""
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar
@@ -12,7 +13,6 @@ from syncheck.cuda.callback_order import KeptCallbacks
 from syncheck.cuda.captures import Captures
 from syncheck.cuda.collectives import Collectives, Handles
 from syncheck.cuda.copies import Copies
-from syncheck.cuda.driver_events import DriverEvents
 from syncheck.cuda.eager import install_eager
 from syncheck.cuda.emptied_cache import install_emptied_cache
 from syncheck.cuda.events import Events
@@ -70,26 +70,6 @@ class _Identities:
         return self._events.of(value) if isinstance(value, torch.Event | torch.cuda.Event) else NO_EVENT
 
 
-def measuring(
-    most: int,
-) -> "Callable[[Monitor, SiteTable, Callable[[str], None], NewFindings, Callable[[], None]], Cuda]":
-    """Return what makes a backend that also measures how long operators take, up to a number of them."""
-
-    def make(
-        monitor: Monitor,
-        sites: SiteTable,
-        note: Callable[[str], None],
-        findings: NewFindings,
-        after_finding: Callable[[], None],
-    ) -> Cuda:
-        cuda = Cuda(monitor, sites, note, findings, after_finding, DriverEvents)
-        assert cuda.timing is not None, "it was just asked for"
-        cuda.timing.most = most
-        return cuda
-
-    return make
-
-
 class Cuda:
     """Watches the GPUs of this process.
 
@@ -100,6 +80,7 @@ class Cuda:
         findings: gets the findings that the session completes.
         after_finding: called after new findings.
         timed_by: makes the events that measure operators; None if nothing is to be measured.
+        most_timed: how many are measured.
 
     Attributes:
         enters_threads: threads that the program starts are watched.
@@ -116,6 +97,7 @@ class Cuda:
         findings: NewFindings,
         after_finding: Callable[[], None],
         timed_by: Callable[[], TimedEvents] | None = None,
+        most_timed: int = sys.maxsize,
     ) -> None:
         n_devices = torch.cuda.device_count()
         self.reporter = reporter = Reporter(monitor, sites, note, findings)
@@ -138,7 +120,7 @@ class Cuda:
         self.operators = Operators(reporter, streams, threads, memory, host, kept, launches, parts)
         self.gpu_trace = GpuTrace()
         streams.on_several.append(self.gpu_trace.enable)
-        self.timing = Timing(reporter, streams, captures, timed_by()) if timed_by is not None else None
+        self.timing = Timing(reporter, streams, captures, timed_by(), most_timed) if timed_by is not None else None
         for device in range(n_devices):
             streams.of(device, 0)
 

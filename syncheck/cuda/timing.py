@@ -72,9 +72,12 @@ class Timing:
         streams: gives the ids of streams.
         captures: during one nothing is measured: the events would become part of the graph.
         events: makes and reads them.
+        most: see above.
     """
 
-    def __init__(self, reporter: Reporter, streams: Streams, captures: Captures, events: Events) -> None:
+    def __init__(
+        self, reporter: Reporter, streams: Streams, captures: Captures, events: Events, most: int = sys.maxsize
+    ) -> None:
         self._reporter = reporter
         self._streams = streams
         self._captures = captures
@@ -85,7 +88,7 @@ class Timing:
         self._pending: deque[Interval] = deque()
         self._began = 0
         self._n_timed = 0
-        self.most = sys.maxsize
+        self.most = most
         self.begin_anew()
 
     @property

@@ -4,7 +4,8 @@ from functools import partial
 
 from syncheck.config.options import Options
 from syncheck.cuda import devices as cuda
-from syncheck.cuda.backend import Cuda, measuring
+from syncheck.cuda.backend import Cuda
+from syncheck.cuda.driver_events import DriverEvents
 from syncheck.errors import BackendError
 from syncheck.instrument.torch_version import check_torch
 from syncheck.run.run import MakeBackend
@@ -26,7 +27,8 @@ def choose(options: Options) -> tuple[str, MakeBackend]:
         if options.witness or options.schedule or options.schedules:
             raise BackendError("--witness and --schedule need simulated GPUs", "add --backend sim")
         cuda.check_sanitizer()
-        return cuda.describe(), measuring(options.timed_operators) if options.wants_times else Cuda
+        timed = partial(Cuda, timed_by=DriverEvents, most_timed=options.timed_operators)
+        return cuda.describe(), timed if options.wants_times else Cuda
     kind = "GPU" if is_cuda else options.device_type.upper()
     name = f"{options.devices} simulated {kind}{'s' if options.devices != 1 else ''}"
     schedule = Schedule.parse(options.schedule) if options.schedule else None
