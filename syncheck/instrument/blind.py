@@ -10,13 +10,13 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
-from inspect import CO_OPTIMIZED
 from queue import Queue
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 import torch
 
+from syncheck.source.frames import locals_of
 from syncheck.source.lines import position
 from syncheck.source.scopes import Scopes, scopes_of
 from syncheck.source.straight import NotStraightError, Position, between
@@ -145,13 +145,11 @@ class _Values:
         self._file = file
         self._code = frame.f_code
         self._is_module = frame.f_code.co_name == "<module>"
-        self._locals = frame.f_locals
+        self._locals = locals_of(frame)
         self._globals = frame.f_globals
 
     def forget(self) -> None:
-        """Hold nothing that the program has deleted: before Python 3.13, a frame keeps what its `f_locals` showed."""
-        if self._code.co_flags & CO_OPTIMIZED and sys.version_info < (3, 13):
-            self._locals.clear()
+        """Hold nothing that the program has deleted."""
         self._locals = {}
 
     def __getitem__(self, name: str) -> Any:

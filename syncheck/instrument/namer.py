@@ -13,7 +13,7 @@ from syncheck.instrument.naming import counted_name, name_in_frame, name_of_tens
 from syncheck.sanitizer.collector import PendingFinding
 from syncheck.sanitizer.messages import EventCode, Part, StreamCode, TensorCode
 from syncheck.sanitizer.monitor import Monitor, SourceLine
-from syncheck.source.frames import frame_at
+from syncheck.source.frames import frame_at, locals_of
 from syncheck.source.lines import line_of_frame
 
 _MOST_FRAMES = 64
@@ -116,7 +116,7 @@ class Namer:
         while name and frame is not None:
             if found is not None and frame.f_code is found[0]:
                 line = self._sites.lines_of(finding.freed)[0]
-                if isinstance(frame.f_locals.get(name), torch.Tensor):
+                if isinstance(locals_of(frame).get(name), torch.Tensor):
                     self._monitor().name_at(NamedKind.ALLOCATION, finding.allocation, name, line.path, line.number)
                 return
             frame = frame.f_back

@@ -9,6 +9,7 @@ from functools import lru_cache
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
+from syncheck.source.frames import locals_of
 from syncheck.source.lines import is_user_file, position
 
 _MAX_ITEMS = 64
@@ -134,7 +135,7 @@ def name_in_frame(frame: FrameType, is_wanted: Callable[[Any], bool]) -> str:
 
 def _attributes(frame: FrameType) -> Iterator[tuple[str, Any]]:
     """Yield names and values of what objects of the program hold, one level deep."""
-    for name, value in (*frame.f_locals.items(), *frame.f_globals.items()):
+    for name, value in (*locals_of(frame).items(), *frame.f_globals.items()):
         if not _is_programs(name) or isinstance(value, ModuleType | type):
             continue
         try:
@@ -157,7 +158,7 @@ def _best_name(names: list[str], frame: FrameType) -> str:
 
 def _variables(frame: FrameType) -> Iterator[tuple[str, Any]]:
     """Yield names and values of a frame: variables, attributes of `self`, items of containers, one level deep."""
-    variables = [*list(frame.f_locals.items()), *list(frame.f_globals.items())]
+    variables = [*locals_of(frame).items(), *list(frame.f_globals.items())]
     shown = [(name, value) for name, value in variables if _is_programs(name)]
     yield from shown
     for name, value in shown:

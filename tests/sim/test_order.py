@@ -1,5 +1,7 @@
 """What the simulator reports of operators of torch that are easily taken for something else."""
 
+import weakref
+
 import pytest
 import torch
 
@@ -338,3 +340,19 @@ y = torch.ones(1 << 20, device="cuda")
     found = [finding for finding in report["findings"] if finding["rule"] == "SYN201"]
     assert found
     assert not any("z.record_stream" in finding["help"] for finding in found)
+
+
+def test_a_finding_keeps_no_tensor_alive(check):
+    known = []
+
+    def step():
+        side = torch.cuda.Stream()
+        x = torch.ones(1000, device="cuda")
+        with torch.cuda.stream(side):
+            y = x + 1
+        known.append(weakref.ref(x))
+        del x, y
+        known.append(known[0]())
+
+    assert check(step) == ["SYN101"]
+    assert known[1] is None
