@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from syncheck.commands.overlap import recorded
+from syncheck.commands.reruns import Reruns, check_schedule
 from syncheck.commands.timeline import draw_run
-from syncheck.commands.witness import Reruns, check_schedule, prove
+from syncheck.commands.witness import prove
 from syncheck.config.options import Options
 from syncheck.filters.policy import Policy, is_distributed
 from syncheck.findings import Report
@@ -50,13 +51,16 @@ def run(
     prepared = launcher.load(program)
     check_schedule(options.schedule, prepared)
     if options.nproc and rendezvous.PARTS not in os.environ:
-        return run_ranks(options, policy, deliver)
+        reruns = Reruns(prepared, options)
+        return run_ranks(options, policy, lambda report: deliver(_proved(report, reruns)))
     member = rendezvous.begin(options.ranks_dir)
     member.arguments, member.for_spawned = arguments, sender(member, options)
     reruns = Reruns(prepared, options)
 
+    is_rank = rendezvous.PARTS in os.environ  # then the parent runs all ranks again
+
     def at_end(run: "Run", report: Report) -> Report:
-        return draw_run(run.recorder, run.sites, _proved(report, reruns), options)
+        return draw_run(run.recorder, run.sites, report if is_rank else _proved(report, reruns), options)
 
     checked = make_run(options, deliver, policy, at_end)
     if options.hang_timeout and is_distributed():
@@ -67,10 +71,11 @@ def run(
 def _proved(report: Report, reruns: Reruns) -> Report:
     """Return a report with what came of running the program again, where that is wanted."""
     options = reruns.options
-    if not options.witness and not options.schedules:
+    wanted = next((name for name in ("confirm", "witness", "schedules") if getattr(options, name)), "")
+    if not wanted:
         return report
-    if is_distributed() or options.nproc:
-        return report.noted("--witness: a program of several processes is not run again")
+    if is_distributed():
+        return report.noted(f"--{wanted}: ranks are run again only where --nproc has started them")
     return prove(report, reruns)
 
 

@@ -1,108 +1,21 @@
-"""Runs a program on simulated GPUs again, under schedules, and says what changes."""
+"""Tries to make the races of a report happen, and says what changes."""
 
-import os
-import subprocess
-import sys
-import tempfile
-import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 
-from syncheck.config.options import Options
-from syncheck.errors import ConfigError, RecordError
+from syncheck.commands.means import Delays, Means, Schedules
+from syncheck.commands.reruns import Reruns
 from syncheck.findings import Finding, Report, counted
-from syncheck.run.launcher import PreparedProgram
-from syncheck.system import processes
-from syncheck.witness import record
-from syncheck.witness.compare import Rerun, differences, unsteady_lines
+from syncheck.witness.compare import Rerun, differences, differences_at, unsteady_lines
+from syncheck.witness.delay import Delay
 from syncheck.witness.proofs import Difference, Proof, ProofOutcome
-from syncheck.witness.schedule import Hold, Pair, Schedule
+from syncheck.witness.schedule import Pair, Schedule
 
 _MOST_TRIED = 20
 """Races that are tried; of more, the first of each rule come first."""
-
-
-def program_id(prepared: PreparedProgram) -> int:
-    """Return the checksum of a program and its arguments, which a schedule carries."""
-    text = "\0".join((os.path.basename(prepared.program.target), *prepared.program.arguments)).encode(
-        "utf-8", "replace"
-    )
-    if prepared.path is not None and os.path.isfile(prepared.path):
-        text += Path(prepared.path).read_bytes()
-    return zlib.crc32(text) & 0xFFFFFF
-
-
-def check_schedule(text: str, prepared: PreparedProgram) -> None:
-    """Check that a schedule is that of a program.
-
-    Raises:
-        ConfigError: it is of another one, or of other arguments, or the program has changed.
-    """
-    if text and Schedule.parse(text).program != program_id(prepared):
-        raise ConfigError(
-            f"the schedule {text!r} is not of this program",
-            "a schedule holds for one program, unchanged, and its arguments: make it anew with --witness",
-        )
-
-
-def simulator_arguments(options: Options) -> list[str]:
-    """Return what a command line has to have for the same simulated GPUs, and the same models of libraries."""
-    kind = ["--device-type", options.device_type] if options.device_type != "cuda" else []
-    models = [word for name in options.models for word in ("--models", name)]
-    return ["--backend", "sim", "--devices", str(options.devices), *kind, *models]
-
-
-@dataclass(slots=True)
-class Reruns:
-    """Runs a program again.
-
-    Args:
-        prepared: the program.
-        options: those of the first run.
-    """
-
-    prepared: PreparedProgram
-    options: Options
-    folder: str = field(default_factory=os.getcwd)
-    environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
-
-    @property
-    def program(self) -> int:
-        """The program's checksum."""
-        return program_id(self.prepared)
-
-    def run(self, schedule: Schedule, pairs: tuple[Pair, ...] = ()) -> Rerun:
-        """Run the program by a schedule; `pairs`: the accesses of which the values are of interest."""
-        with tempfile.TemporaryDirectory(prefix="syncheck-") as folder:
-            path = Path(folder, "record.json")
-            request = record.Request(str(path), pairs).as_variable()
-            environment = self.environment | {record.REQUEST: request, "PYTHONHASHSEED": "0"}
-            try:
-                limit = self.options.proof_limit or None
-                done = processes.run_quietly(self._command(schedule), self.folder, environment, limit)
-            except subprocess.TimeoutExpired:
-                return Rerun((), 0, "", None, timed_out=True)
-            return _rerun(done, path)
-
-    def _command(self, schedule: Schedule) -> list[str]:
-        options, program = self.options, self.prepared.program
-        own = [*simulator_arguments(options), "--schedule", str(schedule)]
-        target = ["-m", program.target] if program.is_module else [program.target]
-        return [
-            sys.executable, "-m", "syncheck", "run", "--isolated", "--quiet", "--exit-zero", "--third-party", "off",
-            "--no-witness", "--schedules", "0", "--output", os.devnull, *own, *target, *program.arguments,
-        ]  # fmt: skip
-
-
-def _rerun(done: subprocess.CompletedProcess[bytes], path: Path) -> Rerun:
-    output = done.stdout.decode("utf-8", "replace").splitlines()
-    errors = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
-    try:
-        seen = record.read(path)
-    except RecordError:
-        seen = None
-    return Rerun(tuple(output), done.returncode, errors[-1] if errors and done.returncode else "", seen)
+_MEMORY = "out of memory"
+_GONE = "the earlier access did not come again, or is not that of an operator"
+_LATE = "it takes longer than --proof-limit"
 
 
 def prove(report: Report, reruns: Reruns) -> Report:
@@ -111,13 +24,14 @@ def prove(report: Report, reruns: Reruns) -> Report:
     pairs = tuple(finding.pair for finding in tried if finding.pair is not None)
     if not pairs and not reruns.options.schedules:
         return report
-    usual, same = (reruns.run(Schedule(reruns.program), pairs) for _ in range(2))
-    unsteady = unsteady_lines(usual, same)
-    reason = _useless(usual, same, unsteady)
-    proofs = {id(finding): _attempt(finding, reruns, usual, unsteady, reason) for finding in tried}
-    findings = tuple(_with_proof(finding, proofs) for finding in report.findings)
+    program = reruns.program
+    is_real = reruns.options.confirm
+    baseline = _baseline(Delay(program) if is_real else Schedule(program), reruns, pairs)
+    means: Means = Delays(program, baseline.usual) if is_real else Schedules(program)
+    proofs = {id(finding): _Attempt(means, reruns, baseline, finding).proof() for finding in tried}
+    findings = tuple(_with_proof(finding, proofs, means) for finding in report.findings)
     report = replace(report, findings=findings)
-    return report.noted(*_explored(reruns, usual, unsteady, reason))
+    return report.noted(*_explored(reruns, baseline))
 
 
 def _chosen(findings: Iterable[Finding]) -> list[Finding]:
@@ -128,89 +42,128 @@ def _chosen(findings: Iterable[Finding]) -> list[Finding]:
     return [*first.values(), *others[: max(0, _MOST_TRIED - len(first))]]
 
 
-def _with_proof(finding: Finding, proofs: dict[int, Proof]) -> Finding:
+def _with_proof(finding: Finding, proofs: dict[int, Proof], means: Means) -> Finding:
     if finding.pair is None:
         return finding
-    left_out = Proof(ProofOutcome.NOT_TRIED, "schedule", reason=f"only {_MOST_TRIED} races are tried in one run")
+    left_out = Proof(ProofOutcome.NOT_TRIED, means.name, reason=f"only {_MOST_TRIED} races are tried in one run")
     return replace(finding, proof=proofs.get(id(finding), left_out))
 
 
-def _useless(usual: Rerun, same: Rerun, unsteady: frozenset[int]) -> str:
-    """Return why runs cannot be compared; "" if they can."""
+@dataclass(frozen=True, slots=True)
+class _Baseline:
+    """Two runs in the order of the program.
+
+    Attributes:
+        usual: the first one.
+        same: the second one.
+        unsteady: numbers of the printed lines in which they differ.
+        failure: why they cannot be compared with others; "" if they can.
+        unsteadiness: what else they differ in, in words; "" for nothing.
+    """
+
+    usual: Rerun
+    same: Rerun
+    unsteady: frozenset[int]
+    failure: str = ""
+    unsteadiness: str = ""
+
+    @property
+    def reason(self) -> str:
+        """Why nothing that another run prints or leaves behind says anything; "" if it does."""
+        return self.failure or self.unsteadiness
+
+
+def _baseline(plain: Schedule | Delay, reruns: Reruns, pairs: tuple[Pair, ...]) -> _Baseline:
+    usual, same = (reruns.run(plain, pairs) for _ in range(2))
+    unsteady = unsteady_lines(usual, same)
+    return _Baseline(usual, same, unsteady, _failure(usual, same), _unsteadiness(usual, same, unsteady))
+
+
+def _failure(usual: Rerun, same: Rerun) -> str:
     if usual.timed_out or same.timed_out:
         return "the program takes longer than --proof-limit"
-    if usual.record is None or same.record is None:
+    if not usual.records or not same.records:
         return f"the program did not get to its end when it was run again{_because(usual)}"
-    changed = differences(usual, same, None, unsteady)
-    if changed:
-        first = changed[0]
-        return (
-            f"the program is not deterministic: two runs in the same order differ in {first.what}: "
-            f"{first.usual}, then {first.other}"
-        )
     return ""
+
+
+def _unsteadiness(usual: Rerun, same: Rerun, unsteady: frozenset[int]) -> str:
+    changed = differences(usual, same, None, unsteady)
+    if not changed:
+        return ""
+    first = changed[0]
+    return (
+        f"the program is not deterministic: two runs in the same order differ in {first.what}: "
+        f"{first.usual}, then {first.other}"
+    )
 
 
 def _because(run: Rerun) -> str:
     return f": {run.error}" if run.error else ""
 
 
-def _attempt(finding: Finding, reruns: Reruns, usual: Rerun, unsteady: frozenset[int], reason: str) -> Proof:
-    pair = finding.pair
-    assert pair is not None
-    if not reason and not pair.earlier.stream:
-        reason = "the earlier access is one of the host"
-    if reason:
-        return Proof(ProofOutcome.NOT_TRIED, "schedule", reason=reason)
-    attempts = [_tried(hold, pair, reruns, usual, unsteady) for hold in holds_of(pair)[:1]]
-    if attempts[0].outcome is not ProofOutcome.SHOWN:
-        attempts += [_tried(hold, pair, reruns, usual, unsteady) for hold in holds_of(pair)[1:]]
-    return next((one for one in attempts if one.outcome is ProofOutcome.SHOWN), attempts[0])
+class _Attempt:
+    """The attempt to make one race happen."""
+
+    def __init__(self, means: Means, reruns: Reruns, baseline: _Baseline, finding: Finding) -> None:
+        assert finding.pair is not None, "only races are tried"
+        self._means, self._reruns, self._baseline = means, reruns, baseline
+        self._pair = finding.pair
+
+    def proof(self) -> Proof:
+        """Return what came of it: the first change, or that of the first schedule."""
+        reason = self._hopeless()
+        first = Proof(ProofOutcome.NOT_TRIED, self._means.name, reason=reason or _GONE)
+        for number, schedule in enumerate(() if reason else self._means.schedules(self._pair)):
+            found = self._tried(schedule, is_first=number == 0)
+            if found.outcome is ProofOutcome.SHOWN:
+                return found
+            first = found if number == 0 else first
+        return first
+
+    def _hopeless(self) -> str:
+        """Return why nothing can be tried, or no run be compared with the usual one; "" if there is no reason."""
+        baseline = self._baseline
+        if baseline.failure or not self._pair.earlier.stream:
+            return baseline.failure or "the earlier access is one of the host"
+        is_steady = not baseline.unsteadiness or (
+            self._means.name == "delay" and not differences_at(baseline.usual, baseline.same, self._pair)
+        )
+        return "" if is_steady else baseline.unsteadiness
+
+    def _tried(self, schedule: Schedule | Delay, *, is_first: bool) -> Proof:
+        name, text = self._means.name, str(schedule)
+        other = self._reruns.run(schedule, (self._pair,))
+        refused = _LATE if other.timed_out else self._refused(other, is_first=is_first)
+        changed = () if refused else self._differences(other)
+        if refused or (not changed and (forced := _forced(other))):
+            return Proof(ProofOutcome.NOT_TRIED, name, text, refused or forced)
+        outcome = ProofOutcome.SHOWN if changed else ProofOutcome.NOT_SHOWN
+        return Proof(outcome, name, text, schedule.in_words, changed)
+
+    def _refused(self, other: Rerun, *, is_first: bool) -> str:
+        if _MEMORY in other.error:
+            return f"there is not enough memory for it: {other.error}"
+        return self._means.refused(other, self._pair, is_first=is_first)
+
+    def _differences(self, other: Rerun) -> tuple[Difference, ...]:
+        baseline = self._baseline
+        if baseline.unsteadiness:  # of real GPUs: only what both accesses see is compared
+            return differences_at(baseline.usual, other, self._pair)
+        return differences(baseline.usual, other, self._pair, baseline.unsteady)
 
 
-def holds_of(pair: Pair) -> list[Hold]:
-    """Return what brings two accesses into the other order: until the later one has run, and as long as can be.
-
-    The latter is for a loop, in which only a later iteration has other values.
-    """
-    return [*([Hold(pair.earlier, pair.later)] if pair.later.stream else []), Hold(pair.earlier)]
+def _forced(other: Rerun) -> str:
+    return next((record.forced[0] for record in other.records if record.forced), "")
 
 
-def _tried(hold: Hold, pair: Pair, reruns: Reruns, usual: Rerun, unsteady: frozenset[int]) -> Proof:
-    schedule = Schedule(reruns.program, (hold,))
-    other = reruns.run(schedule, (pair,))
-    if other.timed_out:
-        return Proof(ProofOutcome.NOT_TRIED, "schedule", str(schedule), "it takes longer than --proof-limit")
-    refused = _refused(other, pair)
-    if refused:
-        return Proof(ProofOutcome.NOT_TRIED, "schedule", str(schedule), refused)
-    changed = differences(usual, other, pair, unsteady)
-    if not changed and other.record is not None and other.record.forced:
-        return Proof(ProofOutcome.NOT_TRIED, "schedule", str(schedule), other.record.forced[0])
-    outcome = ProofOutcome.SHOWN if changed else ProofOutcome.NOT_SHOWN
-    return Proof(outcome, "schedule", str(schedule), differences=changed)
-
-
-def _refused(other: Rerun, pair: Pair) -> str:
-    """Return why the accesses did not come in the other order; "" if they did."""
-    seen = other.record
-    if seen is None or not pair.later.stream:
-        return ""
-    order = [seen.order.index(str(launch)) if str(launch) in seen.order else None for launch in pair]
-    if order[1] is None:
-        return ""  # the program took another way
-    if order[0] is not None and order[1] < order[0]:
-        return ""
-    return seen.forced[0] if seen.forced else "the host waits for the earlier access first"
-
-
-def _explored(reruns: Reruns, usual: Rerun, unsteady: frozenset[int], reason: str) -> Iterator[str]:
+def _explored(reruns: Reruns, baseline: _Baseline) -> Iterator[str]:
     """Run by random schedules, and yield what came of it."""
     number, seed = reruns.options.schedules, reruns.options.seed
     if not number:
         return
-    if reason:
-        yield f"no random schedule was tried: {reason}"
+    if baseline.reason:
+        yield f"no random schedule was tried: {baseline.reason}"
         return
     changed: list[tuple[Schedule, Difference]] = []
     n_late = 0
@@ -218,7 +171,7 @@ def _explored(reruns: Reruns, usual: Rerun, unsteady: frozenset[int], reason: st
         schedule = Schedule(reruns.program, seed=each)
         other = reruns.run(schedule)
         n_late += other.timed_out
-        found = () if other.timed_out else differences(usual, other, None, unsteady)
+        found = () if other.timed_out else differences(baseline.usual, other, None, baseline.unsteady)
         changed += [(schedule, found[0])] if found else []
     late = f"; {n_late} took longer than --proof-limit" if n_late else ""
     if not changed:

@@ -199,9 +199,9 @@ BUDGET = Kind(str, _budget_of_toml, _budget_of_word, metavar="SHARE")
 
 
 def _schedule(word: str) -> str:
-    from syncheck.witness.schedule import Schedule  # noqa: PLC0415  --help needs none
+    from syncheck.witness.delay import parse  # noqa: PLC0415  --help needs none
 
-    return str(Schedule.parse(word))
+    return str(parse(word))
 
 
 SCHEDULE = Kind(str, _no_toml, _schedule, metavar="SCHEDULE")

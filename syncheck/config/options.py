@@ -208,8 +208,12 @@ class Options:
         False, kinds.FLAG, "Run again for each race, its two accesses in the other order, and show what changes.",
         commands=("run", "pytest"), example="true", panel="Proof",
     )  # fmt: skip
+    confirm: bool = _setting(
+        False, kinds.FLAG, "Run again on real GPUs for each race, its earlier access delayed, and show what changes.",
+        commands=("run",), panel="Proof",
+    )  # fmt: skip
     schedule: str = _setting(
-        "", kinds.SCHEDULE, "Run simulated GPUs by this schedule, as a report of --witness or --schedules shows it.",
+        "", kinds.SCHEDULE, "Run by this schedule, as a report of --witness, --confirm or --schedules shows it.",
         commands=("run",), panel="Proof",
     )  # fmt: skip
     schedules: int = _setting(
@@ -222,7 +226,7 @@ class Options:
     )  # fmt: skip
     proof_limit: float = _setting(
         300.0, kinds.SECONDS, "End a run that tries to prove a race after this many seconds; 0: never.",
-        commands=("run",), example="60", panel="Proof",
+        commands=("run",), example="60", panel="Proof", flags=("--proof-limit", "--confirm-limit"),
     )  # fmt: skip
     nproc: int = _setting(
         0, kinds.integer(1, 4096), "Number of ranks to start on this machine.", commands=("run",), panel="Ranks"
@@ -301,7 +305,7 @@ class Options:
         return fnmatch(relative, pattern) or fnmatch(os.path.basename(path), pattern)
 
 
-_WHOLE_RUN = ("steps", "trace", "times", "perfetto", "html", "witness", "schedule", "schedules")
+_WHOLE_RUN = ("steps", "trace", "times", "perfetto", "html", "witness", "confirm", "schedule", "schedules")
 
 
 def _declared(declared: Field[Any]) -> Setting:

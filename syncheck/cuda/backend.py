@@ -13,6 +13,10 @@ from syncheck.cuda.callback_order import KeptCallbacks
 from syncheck.cuda.captures import Captures
 from syncheck.cuda.collectives import Collectives, Handles
 from syncheck.cuda.copies import Copies
+from syncheck.cuda.delayed_mode import DelayedMode
+from syncheck.cuda.delays import Delays
+from syncheck.cuda.delays import Parts as DelayedParts
+from syncheck.cuda.driver_events import DriverEvents
 from syncheck.cuda.eager import install_eager
 from syncheck.cuda.emptied_cache import install_emptied_cache
 from syncheck.cuda.events import Events
@@ -20,13 +24,16 @@ from syncheck.cuda.gpu_trace import GpuTrace
 from syncheck.cuda.graphs import Graphs
 from syncheck.cuda.hooks import Hooks
 from syncheck.cuda.host import HostMemory
+from syncheck.cuda.launch_counts import LaunchCounts
 from syncheck.cuda.launches import Launches
 from syncheck.cuda.library import DescribedOperators, LibraryCalls
 from syncheck.cuda.memory import Memory
 from syncheck.cuda.mode import WatchMode
+from syncheck.cuda.observations import Observations
 from syncheck.cuda.open_classes import install_open_classes
 from syncheck.cuda.operator_errors import OperatorErrors
 from syncheck.cuda.operators import Operators, Parts
+from syncheck.cuda.own_work import OwnWork
 from syncheck.cuda.processes import install_processes
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.shared_gpus import shared
@@ -49,8 +56,11 @@ from syncheck.instrument.namer import Namer
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.sites import SiteTable
 from syncheck.instrument.threads import install_threads
+from syncheck.instrument.values import begin_alike
 from syncheck.sanitizer.monitor import Monitor
 from syncheck.semantics.threads import ThreadState
+from syncheck.witness.delay import Delay
+from syncheck.witness.record import request
 
 
 class _Identities:
@@ -81,6 +91,7 @@ class Cuda:
         after_finding: called after new findings.
         timed_by: makes the events that measure operators; None if nothing is to be measured.
         most_timed: how many are measured.
+        delay: which launch is made late; None if the program runs as it is.
 
     Attributes:
         enters_threads: threads that the program starts are watched.
@@ -98,8 +109,11 @@ class Cuda:
         after_finding: Callable[[], None],
         timed_by: Callable[[], TimedEvents] | None = None,
         most_timed: int = sys.maxsize,
+        delay: Delay | None = None,
     ) -> None:
         n_devices = torch.cuda.device_count()
+        counts = None if delay is None else LaunchCounts(monitor)
+        monitor = monitor if counts is None else counts
         self.reporter = reporter = Reporter(monitor, sites, note, findings)
         self.streams = streams = Streams(reporter)
         self.threads = threads = ThreadContexts(reporter, streams, n_devices)
@@ -121,8 +135,18 @@ class Cuda:
         self.gpu_trace = GpuTrace()
         streams.on_several.append(self.gpu_trace.enable)
         self.timing = Timing(reporter, streams, captures, timed_by(), most_timed) if timed_by is not None else None
+        self.delays = None if delay is None or counts is None else self._make_delays(delay, counts)
         for device in range(n_devices):
             streams.of(device, 0)
+
+    def _make_delays(self, delay: Delay, counts: LaunchCounts) -> Delays:
+        begin_alike()
+        torch.cuda.manual_seed_all(0)
+        reporter, streams = self.reporter, self.streams
+        reporter.call_buffer.condenses = False
+        work = OwnWork(reporter, DriverEvents())
+        parts = DelayedParts(reporter, streams, self.memory, self.host, self.captures)
+        return Delays(delay, parts, counts, work, Observations(request(), reporter.sites, streams, work))
 
     # -- what `instrument.threads` asks
 
@@ -144,6 +168,10 @@ class Cuda:
         self.threads.entered()
         self.reporter.thread_entered()
         parts = (self.reporter, self.threads, self.host, self.gpu_trace, self.operators, self.errors)
+        if self.delays is not None:
+            delayed = DelayedMode(*parts)
+            delayed.delays = self.delays
+            return delayed
         if self.timing is None:
             return WatchMode(*parts)
         mode = TimedMode(*parts)

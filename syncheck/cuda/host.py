@@ -38,12 +38,18 @@ class HostBuffer:
 
 
 class HostMemory:
-    """The pinned buffers that matter: host memory gets a tag with its first asynchronous copy."""
+    """The pinned buffers that matter: host memory gets a tag with its first asynchronous copy.
+
+    Attributes:
+        buffers: identity of a storage -> its buffer.
+        on_read: called with a tensor that the host is about to read by a method that no operator stands for.
+    """
 
     def __init__(self, reporter: Reporter, memory: Memory) -> None:
         self._reporter = reporter
         self._memory = memory
-        self.buffers: dict[int, HostBuffer] = {}  # identity of the storage -> buffer
+        self.on_read: Callable[[torch.Tensor], None] = lambda _: None
+        self.buffers: dict[int, HostBuffer] = {}
         self._exported: weakref.WeakSet[torch.UntypedStorage] = weakref.WeakSet()
 
     def of(self, tensor: torch.Tensor) -> HostBuffer | None:
@@ -86,6 +92,7 @@ class HostMemory:
         """Tell the monitor that the host reads a tensor, where a stream may be using it."""
         access = self.access(tensor, is_write=False)
         if access is not None:
+            self.on_read(tensor)
             self.touched(operator, [access], escape=escape)
 
     def touched(self, operator: str, accesses: list[Access], *, escape: bool = False) -> None:

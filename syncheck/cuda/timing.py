@@ -108,7 +108,7 @@ class Timing:
         """Record an event before an operator; return None where it is not to be measured."""
         if not isinstance(dispatch, DispatchPlan) or not dispatch.is_seen or self._captures:
             return None
-        device = _device_of(dispatch.plan.base, args, kwargs)
+        device = device_of(dispatch.plan.base, args, kwargs)
         if device < 0 or not self._reporter.is_checking:
             return None
         self._add_base(device)
@@ -192,7 +192,7 @@ class Timing:
         free.append(base.event)
 
 
-def _device_of(base: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+def device_of(base: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
     """Return the device whose current stream runs an operator: a copy between devices runs on the source's."""
     if base == "copy_" and args[1].is_cuda:
         return int(args[1].get_device())

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from syncheck.commands.witness import simulator_arguments
+from syncheck.commands.reruns import simulator_arguments
 from syncheck.config.options import Options
 from syncheck.findings import Finding
 from syncheck.serialization import to_proof

@@ -10,7 +10,7 @@ from syncheck.errors import BackendError
 from syncheck.instrument.torch_version import check_torch
 from syncheck.run.run import MakeBackend
 from syncheck.sim.backend import Simulator
-from syncheck.witness.schedule import Schedule
+from syncheck.witness.delay import Delay, parse
 
 
 def choose(options: Options) -> tuple[str, MakeBackend]:
@@ -24,15 +24,34 @@ def choose(options: Options) -> tuple[str, MakeBackend]:
     if options.backend == "cuda" and not is_cuda:
         raise BackendError(f"real GPUs of torch.{options.device_type} cannot be watched", "add --backend sim")
     if options.backend == "cuda" or (options.backend == "auto" and is_cuda and cuda.is_available()):
-        if options.witness or options.schedule or options.schedules:
-            raise BackendError("--witness and --schedule need simulated GPUs", "add --backend sim")
-        cuda.check_sanitizer()
-        timed = partial(Cuda, timed_by=DriverEvents, most_timed=options.timed_operators)
-        return cuda.describe(), timed if options.wants_times else Cuda
+        return cuda.describe(), _real(options)
+    if options.confirm:
+        raise BackendError("--confirm needs real GPUs", "use --witness for simulated ones")
     kind = "GPU" if is_cuda else options.device_type.upper()
     name = f"{options.devices} simulated {kind}{'s' if options.devices != 1 else ''}"
-    schedule = Schedule.parse(options.schedule) if options.schedule else None
+    schedule = parse(options.schedule) if options.schedule else None
+    if isinstance(schedule, Delay):
+        raise BackendError(f"the schedule {options.schedule} is a delay on real GPUs", "add --backend cuda")
     return name, partial(Simulator, options.devices, schedule=schedule, device_type=options.device_type)
+
+
+def _real(options: Options) -> MakeBackend:
+    """Return how to make the backend of real GPUs.
+
+    Raises:
+        BackendError: something is asked for that only simulated ones can do.
+    """
+    if options.witness or options.schedules:
+        raise BackendError(
+            "--witness and --schedules need simulated GPUs", "add --backend sim, or use --confirm for real ones"
+        )
+    cuda.check_sanitizer()
+    if options.schedule:
+        delay = parse(options.schedule)
+        if not isinstance(delay, Delay):
+            raise BackendError(f"the schedule {options.schedule} is one of simulated GPUs", "add --backend sim")
+        return partial(Cuda, delay=delay)
+    return partial(Cuda, timed_by=DriverEvents, most_timed=options.timed_operators) if options.wants_times else Cuda
 
 
 def doctor() -> list[tuple[str, str]]:

@@ -19,6 +19,7 @@ from syncheck.instrument.library import Library
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.threads import install_threads
 from syncheck.instrument.torch_internals import engine
+from syncheck.instrument.values import begin_alike
 from syncheck.sanitizer.monitor import Monitor
 from syncheck.semantics.threads import ThreadState
 from syncheck.sim import device_kind
@@ -45,7 +46,7 @@ from syncheck.sim.observations import Observations
 from syncheck.sim.parallel import ParallelShim
 from syncheck.sim.placement import Placement
 from syncheck.sim.processes import install_processes
-from syncheck.sim.random import Random, begin_alike
+from syncheck.sim.random import Random
 from syncheck.sim.runtime import Runtime
 from syncheck.sim.storages import StorageShim
 from syncheck.sim.tensors import TensorShim, install_module_moves

@@ -1,22 +1,18 @@
 """Records what a run under a schedule computes, where it can be compared with another one."""
 
-import ctypes
 import math
-import zlib
 from collections import defaultdict
 
 import torch
 
 from syncheck.hb.ids import SiteId
-from syncheck.instrument.torch_internals import data_ptr, tolist
+from syncheck.instrument.values import values_of
 from syncheck.sim.kept_storages import Operand
 from syncheck.sim.memory import Memory
 from syncheck.sim.virtual_gpus import CallSites
-from syncheck.witness.record import Record, Request, Values
+from syncheck.witness.record import Record, Request
 from syncheck.witness.schedule import LaunchId
 
-_SHOWN = 256
-"""Values of a tensor that are kept, so that the first that differ can be shown."""
 _MOST = 20_000
 """Observations of the host that are kept."""
 
@@ -80,15 +76,3 @@ class Observations:
     def _place(self, site: SiteId) -> str:
         frame = self._sites.place(site).frame
         return f"{frame.path}:{frame.line}"
-
-
-def values_of(tensor: torch.Tensor, place: str = "") -> Values:
-    """Return the values of a tensor."""
-    flat = tensor.detach().reshape(-1).contiguous()
-    n_bytes = flat.numel() * flat.element_size()
-    checksum = zlib.crc32((ctypes.c_char * n_bytes).from_address(data_ptr(flat))) if n_bytes else 0
-    return Values(checksum, tuple(map(_text, tolist(flat[:_SHOWN]))), flat.numel(), place)
-
-
-def _text(value: object) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)

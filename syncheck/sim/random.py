@@ -1,8 +1,6 @@
 """Random numbers: each virtual device has a generator of its own, as each GPU has."""
 
-import random
 import struct
-import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -172,15 +170,6 @@ def _mixed(seed: int, offset: int) -> int:
     mixed = (mixed ^ mixed >> 30) * 0xBF58476D1CE4E5B9 & _MASK
     mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EB & _MASK
     return mixed ^ mixed >> 31
-
-
-def begin_alike() -> None:
-    """Let the program begin with the same random numbers in each run, as long as it asks for no others."""
-    torch.default_generator.manual_seed(0)
-    random.seed(0)
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        numpy.random.seed(0)
 
 
 def make_generator(index: int, state: State | None = None) -> DeviceGenerator:

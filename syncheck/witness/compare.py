@@ -1,6 +1,7 @@
 """Compares what two runs of a program computed."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from syncheck.witness.proofs import Difference
@@ -21,14 +22,14 @@ class Rerun:
         output: the lines that it printed.
         status: its exit status.
         error: the last line of its standard error, if it failed.
-        record: what it recorded; None if it did not get to its end.
+        records: what each of its processes recorded, by rank; none if it did not get to its end.
         timed_out: it was ended, as it took too long.
     """
 
     output: tuple[str, ...]
     status: int
     error: str
-    record: Record | None
+    records: tuple[Record, ...] = ()
     timed_out: bool = False
 
 
@@ -50,15 +51,30 @@ def differences(
         unsteady: numbers of printed lines that differ between runs in one order.
     """
     found = [*_ends(usual, other)]
-    if usual.record is not None and other.record is not None:
-        if pair is not None:
-            found += _at_accesses(usual.record, other.record, pair)
+    if usual.records and other.records:
+        found += differences_at(usual, other, pair) if pair is not None else ()
         found += _printed(usual, other, unsteady)
-        found += _first("what the host gets at {}", usual.record.host, other.record.host)
-        found += _final(usual.record.final, other.record.final)
+        found += _of_ranks(usual, other, lambda one, two: _first("what the host gets at {}", one.host, two.host))
+        found += _of_ranks(usual, other, lambda one, two: _final(one.final, two.final))
     else:
         found += _printed(usual, other, unsteady)
     return tuple(found)
+
+
+def differences_at(usual: Rerun, other: Rerun, pair: Pair) -> tuple[Difference, ...]:
+    """Return what differs at the two accesses of a race: what they read, or what is left of what they wrote."""
+    return tuple(_of_ranks(usual, other, lambda one, two: _at_accesses(one, two, pair)))
+
+
+def _of_ranks(usual: Rerun, other: Rerun, compare: Callable[[Record, Record], list[Difference]]) -> list[Difference]:
+    """Return what differs in the first process in which something does."""
+    for rank, (one, two) in enumerate(zip(usual.records, other.records, strict=False)):
+        found = compare(one, two)
+        if found and len(usual.records) > 1:
+            found = [replace(each, what=f"in rank {rank}, {each.what}") for each in found]
+        if found:
+            return found
+    return []
 
 
 def _ends(usual: Rerun, other: Rerun) -> list[Difference]:

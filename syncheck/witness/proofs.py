@@ -41,8 +41,8 @@ class Proof:
     Attributes:
         outcome: what came of it.
         means: how the other order is made: by a schedule of simulated GPUs, or by a delay on real ones.
-        tried: the schedule, or the delay in words; "" if nothing was tried.
-        reason: why it could not be tried, or why that nothing changed says little; "" if there is nothing to say.
+        tried: the schedule; "" if nothing was tried.
+        reason: why it could not be tried, or how long the delay was; "" if there is nothing to say.
         differences: what changed, the most telling first.
     """
 

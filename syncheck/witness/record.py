@@ -18,7 +18,7 @@ class Request:
     """What is to be recorded.
 
     Attributes:
-        file: where.
+        file: where; each rank of a job adds its number to the name.
         pairs: the accesses of which the values are of interest.
     """
 
@@ -37,7 +37,12 @@ def request() -> Request | None:
         return None
     data = json.loads(text)
     pairs = (Pair(LaunchId.of(earlier), LaunchId.of(later)) for earlier, later in data["pairs"])
-    return Request(data["file"], tuple(pairs))
+    return Request(file_of_rank(data["file"], int(os.environ.get("RANK", "0"))), tuple(pairs))
+
+
+def file_of_rank(file: str, rank: int) -> str:
+    """Return where a rank records, where a run of one process records in `file`."""
+    return f"{file}.{rank}" if rank else file
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,10 @@ class Record:
         final: all memory of GPUs, and all pinned memory, at the end.
         forced: why launches that were held back ran early.
         has_ended: the program got to its end.
+        starts: on real GPUs, launch -> the first launch of its operator.
+        issuers: on real GPUs, launch -> the next launch of the stream that it was submitted from, if that is another.
+        submitted: on real GPUs, launch -> when it was submitted, in seconds since the start.
+        delayed: on real GPUs, how many launches were delayed.
     """
 
     read: dict[str, list[Values]] = field(default_factory=dict)
@@ -80,6 +89,10 @@ class Record:
     final: list[Values] = field(default_factory=list)
     forced: list[str] = field(default_factory=list)
     has_ended: bool = False
+    starts: dict[str, str] = field(default_factory=dict)
+    issuers: dict[str, str] = field(default_factory=dict)
+    submitted: dict[str, float] = field(default_factory=dict)
+    delayed: int = 0
 
     def write(self, path: str) -> None:
         """Write it to a file."""
@@ -103,6 +116,10 @@ def read(path: Path) -> Record:
             final=list(map(_values, data["final"])),
             forced=list(data["forced"]),
             has_ended=bool(data["has_ended"]),
+            starts=dict(data["starts"]),
+            issuers=dict(data["issuers"]),
+            submitted=dict(data["submitted"]),
+            delayed=int(data["delayed"]),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RecordError(f"the run under a schedule has recorded nothing that can be read: {error}") from error

@@ -94,8 +94,12 @@ class Schedule:
 
     def __str__(self) -> str:
         body = f"r{self.seed}" if self.seed is not None else "+".join(map(str, self.holds)) or "0"
-        text = f"{_FORMAT}-{self.program:06x}-{body}"
-        return f"{text}-{_check(text):04x}"
+        return with_check(f"{_FORMAT}-{self.program:06x}-{body}")
+
+    @property
+    def in_words(self) -> str:
+        """What a report says of it besides its text: nothing."""
+        return ""
 
     @classmethod
     def parse(cls, text: str) -> "Schedule":
@@ -107,12 +111,9 @@ class Schedule:
         form, _, _ = text.partition("-")
         if form != _FORMAT and re.fullmatch(r"s\d+", form):
             raise ConfigError(f"the schedule {text!r} is of another version of syncheck", "make it anew with --witness")
-        rest, _, check = text.rpartition("-")
-        parts = rest.split("-")
-        if len(parts) != 3 or check != f"{_check(rest):04x}":
-            raise _damaged(text)
+        program, body = parts_of(text)
         try:
-            return cls(int(parts[1], 16), *_body(parts[2]))
+            return cls(program, *_body(body))
         except ValueError:
             raise _damaged(text) from None
 
@@ -121,8 +122,29 @@ class Schedule:
         return RandomPriorities(self.seed) if self.seed is not None else Holds(self.holds)
 
 
+def with_check(text: str) -> str:
+    """Return a text with its checksum at the end."""
+    return f"{text}-{_check(text):04x}"
+
+
+def parts_of(text: str) -> tuple[int, str]:
+    """Return the program's checksum and the choices of a text from `with_check`.
+
+    Raises:
+        ConfigError: the text is damaged.
+    """
+    rest, _, check = text.rpartition("-")
+    parts = rest.split("-")
+    if len(parts) != 3 or check != f"{_check(rest):04x}":
+        raise _damaged(text)
+    try:
+        return int(parts[1], 16), parts[2]
+    except ValueError:
+        raise _damaged(text) from None
+
+
 def _damaged(text: str) -> ConfigError:
-    return ConfigError(f"the schedule {text!r} is damaged", "copy it as a whole from the report of --witness")
+    return ConfigError(f"the schedule {text!r} is damaged", "copy it as a whole from the report")
 
 
 def _check(text: str) -> int:

@@ -47,6 +47,7 @@ SAMPLES = {
     "steps": (None, "3:5", (3, 5)),
     "budget": ('"5%"', "5%", 0.05),
     "witness": ("true", True, True),
+    "confirm": (None, True, True),
     "schedule": (None, SCHEDULE, SCHEDULE),
     "schedules": ("20", "20", 20),
     "seed": ("1", "1", 1),

@@ -120,3 +120,33 @@ def test_ranks_open_the_windows_of_a_budget_together(options, in_folder, tmp_pat
     opened = [line.split(":", 1)[1] for line in done.stdout.splitlines() if line.startswith("opened")]
     assert len(opened) == 2
     assert opened[0] == opened[1]
+
+
+RACE_OF_RANK_1 = """
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("nccl")
+torch.cuda.set_device(dist.get_rank())
+side = torch.cuda.Stream()
+x = torch.ones(8, device="cuda")
+side.wait_stream(torch.cuda.current_stream())
+with torch.cuda.stream(side):
+    y = x * 3
+if dist.get_rank() == 0:
+    torch.cuda.current_stream().wait_stream(side)
+print("rank", dist.get_rank(), y.sum().item())
+dist.all_reduce(x)
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+def test_the_ranks_of_nproc_are_run_again_for_a_race(in_folder, tmp_path):
+    (tmp_path / "race_of_rank_1.py").write_text(RACE_OF_RANK_1)
+    in_folder(*RUN, *JSON, "--nproc", "2", "--witness", "race_of_rank_1.py")
+    (finding,) = json.loads((tmp_path / "report.json").read_text())["findings"]
+    proof = finding["proof"]
+    assert (finding["rule"], proof["outcome"]) == ("SYN101", "shown"), proof
+    assert proof["differences"][0]["what"].startswith("in rank 1, what ")
+    assert {"what": "printed line 2", "usual": "'rank 1 24.0'", "other": "'rank 1 nan'"} in proof["differences"]

@@ -55,13 +55,13 @@ def on_cpu(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 @contextmanager
-def watched_gpu(current: SimpleNamespace, timed_by: Any = None) -> Iterator[SimpleNamespace]:
-    """Watch the stand-in with a session of its own for the time of a block; `timed_by` as in `Cuda`."""
+def watched_gpu(current: SimpleNamespace, timed_by: Any = None, delay: Any = None) -> Iterator[SimpleNamespace]:
+    """Watch the stand-in with a session of its own for the time of a block; `timed_by` and `delay` as in `Cuda`."""
     findings = NewFindings()
     session = Session(lambda rule: True, "a stand-in", findings.add)
     monitor = Recorder(session)
     sites = SiteTable()
-    cuda = Cuda(monitor, sites, session.note, findings, lambda: None, timed_by)
+    cuda = Cuda(monitor, sites, session.note, findings, lambda: None, timed_by, delay=delay)
     cuda.is_checking = True
     cuda.reporter.call_buffer.condenses = False
     monitor.flush_calls = cuda.flush_calls

@@ -13,7 +13,7 @@ def values(*shown, place="train.py:5"):
 
 
 def a_run(*lines, status=0, error="", **recorded):
-    return Rerun(lines, status, error, Record(places={"1.4": "train.py:12", "3.1": "train.py:9"}, **recorded))
+    return Rerun(lines, status, error, (Record(places={"1.4": "train.py:12", "3.1": "train.py:9"}, **recorded),))
 
 
 def test_equal_runs_differ_in_nothing():
@@ -40,7 +40,7 @@ def test_the_end_of_a_program_counts():
 
 
 def test_a_run_that_recorded_nothing_is_compared_by_what_it_printed():
-    assert differences(a_run("a"), Rerun(("b",), 0, "", None))[0].what == "printed line 1"
+    assert differences(a_run("a"), Rerun(("b",), 0, ""))[0].what == "printed line 1"
 
 
 def test_lines_with_times_are_left_out():

@@ -25,7 +25,7 @@ def race(code="SYN101", number=1):
 
 
 def ran(*lines, **changed):
-    return dataclasses.replace(Rerun(lines, 0, "", ENDED), **changed)
+    return dataclasses.replace(Rerun(lines, 0, "", (ENDED,)), **changed)
 
 
 class Reruns:
@@ -66,7 +66,7 @@ def test_nothing_that_changes_is_not_shown():
 
 
 def test_an_error_in_the_other_order_is_shown():
-    found = proof(Reruns(ran(), ran(status=1, error="IndexError: out of range", record=None)))
+    found = proof(Reruns(ran(), ran(status=1, error="IndexError: out of range", records=())))
     assert found.differences[0].other == "IndexError: out of range"
 
 
@@ -76,11 +76,14 @@ SAME_ORDER = Record(order=["3.1", "1.4"], forced=["a collective cannot be put of
 @pytest.mark.parametrize(
     ("reruns", "reason"),
     [
-        (Reruns(ran("1"), same=ran("1", record=Record(host=[Values(1, ("1",), 1, "a.py:3")]))), "not deterministic"),
-        (Reruns(ran(record=None, timed_out=True)), "longer than --proof-limit"),
-        (Reruns(ran(status=1, error="no such file", record=None)), "did not get to its end .*: no such file"),
-        (Reruns(ran(), ran(timed_out=True, record=None)), "longer than --proof-limit"),
-        (Reruns(ran(), ran(record=SAME_ORDER)), "a collective cannot be put off"),
+        (
+            Reruns(ran("1"), same=ran("1", records=(Record(host=[Values(1, ("1",), 1, "a.py:3")]),))),
+            "not deterministic",
+        ),
+        (Reruns(ran(records=(), timed_out=True)), "longer than --proof-limit"),
+        (Reruns(ran(status=1, error="no such file", records=())), "did not get to its end .*: no such file"),
+        (Reruns(ran(), ran(timed_out=True, records=())), "longer than --proof-limit"),
+        (Reruns(ran(), ran(records=(SAME_ORDER,))), "a collective cannot be put off"),
     ],
 )
 def test_why_it_could_not_be_tried(reruns, reason):

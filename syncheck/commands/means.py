@@ -1,0 +1,121 @@
+"""How the other order of two accesses is made: by a schedule of simulated GPUs, or by a delay on real ones."""
+
+import math
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+from syncheck.witness.compare import Rerun
+from syncheck.witness.delay import Delay
+from syncheck.witness.record import Record
+from syncheck.witness.schedule import Hold, LaunchId, Pair, Schedule
+
+_SHORTEST, _LONGEST = 0.5, 20.0
+"""Of a delay, in seconds."""
+_OF_EACH = 0.2
+"""The longest delay of several, in seconds."""
+
+
+class Means(Protocol):
+    """How the other order is made."""
+
+    @property
+    def name(self) -> Literal["schedule", "delay"]:
+        """See `Proof`."""
+        ...
+
+    def schedules(self, pair: Pair) -> Sequence[Schedule | Delay]:
+        """Return what may bring two accesses into the other order, the most promising first; none: it is hopeless."""
+        ...
+
+    def refused(self, other: Rerun, pair: Pair, *, is_first: bool) -> str:
+        """Return why the accesses did not come in the other order in a run; "" if they did, or may have.
+
+        Args:
+            other: the run.
+            pair: the accesses.
+            is_first: it is the run by the first schedule, which is about this pair alone.
+        """
+        ...
+
+
+class Schedules:
+    """Schedules of simulated GPUs.
+
+    Args:
+        program: the program's checksum.
+    """
+
+    name: Literal["schedule"] = "schedule"
+
+    def __init__(self, program: int) -> None:
+        self._program = program
+
+    def schedules(self, pair: Pair) -> list[Schedule]:
+        """Hold the earlier access back until the later one has run, or as long as can be.
+
+        The latter is for a loop, in which only a later iteration has other values.
+        """
+        holds = [*([Hold(pair.earlier, pair.later)] if pair.later.stream else []), Hold(pair.earlier)]
+        return [Schedule(self._program, (hold,)) for hold in holds]
+
+    def refused(self, other: Rerun, pair: Pair, *, is_first: bool) -> str:  # noqa: ARG002  as the protocol has it
+        """See `Means`."""
+        return _in_program_order(other, pair)
+
+
+class Delays:
+    """Delays on real GPUs.
+
+    Args:
+        program: the program's checksum.
+        usual: a run without one.
+    """
+
+    name: Literal["delay"] = "delay"
+
+    def __init__(self, program: int, usual: Rerun) -> None:
+        self._program = program
+        self._usual = usual
+
+    def schedules(self, pair: Pair) -> list[Delay]:
+        """Delay the earlier access beyond the later one; then also each later call at its line, as in a loop."""
+        name = str(pair.earlier)
+        record = next((record for record in self._usual.records if name in record.starts), None)
+        if record is None:
+            return []
+        launch = LaunchId.of(record.starts[name])
+        issuer = LaunchId.of(record.issuers[name]) if name in record.issuers else None
+        between = record.submitted.get(str(pair.later), record.submitted[name]) - record.submitted[name]
+        seconds = min(max(2 * between, _SHORTEST), _LONGEST)
+        short = min(seconds, max(2 * between, _OF_EACH))
+        return [
+            Delay(self._program, launch, _milliseconds(seconds), issuer),
+            Delay(self._program, launch, _milliseconds(short), issuer, is_repeated=True),
+        ]
+
+    def refused(self, other: Rerun, pair: Pair, *, is_first: bool) -> str:
+        """See `Means`."""
+        if other.records and not any(record.delayed for record in other.records):
+            return "the earlier access did not come again in the run with the delay"
+        return _in_program_order(other, pair) if is_first else ""
+
+
+def _milliseconds(seconds: float) -> int:
+    return math.ceil(seconds * 10) * 100
+
+
+def _in_program_order(other: Rerun, pair: Pair) -> str:
+    """Return why the accesses came in the order of the program in every process; "" if in one they did not."""
+    reasons = [_kept_order(record, pair) for record in other.records]
+    return reasons[0] if reasons and all(reasons) else ""
+
+
+def _kept_order(record: Record, pair: Pair) -> str:
+    if not pair.later.stream:
+        return ""
+    order = [record.order.index(str(launch)) if str(launch) in record.order else None for launch in pair]
+    if order[1] is None:
+        return ""  # the program took another way
+    if order[0] is not None and order[1] < order[0]:
+        return ""
+    return record.forced[0] if record.forced else "the host waits for the earlier access first"

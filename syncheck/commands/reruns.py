@@ -1,0 +1,116 @@
+"""Runs a program again, in a process of its own, and returns what it computed."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from syncheck.config.options import Options
+from syncheck.errors import ConfigError, RecordError
+from syncheck.run.launcher import PreparedProgram
+from syncheck.system import processes
+from syncheck.witness import record
+from syncheck.witness.compare import Rerun
+from syncheck.witness.delay import Delay, parse
+from syncheck.witness.schedule import Pair, Schedule
+
+_SETTINGS = {"PYTHONHASHSEED": "0", "CUDA_MODULE_LOADING": "EAGER"}
+"""Environment of a run: strings have the same hashes each time, and kernels are loaded at the start, as the first use
+of one makes the host wait for its GPU otherwise.
+
+Source:
+    CUDA C++ Programming Guide, "Lazy Loading", "Concurrent Execution": loading a kernel may require context
+    synchronization.
+"""
+
+
+def program_id(prepared: PreparedProgram) -> int:
+    """Return the checksum of a program and its arguments, which a schedule carries."""
+    text = "\0".join((os.path.basename(prepared.program.target), *prepared.program.arguments)).encode(
+        "utf-8", "replace"
+    )
+    if prepared.path is not None and os.path.isfile(prepared.path):
+        text += Path(prepared.path).read_bytes()
+    return zlib.crc32(text) & 0xFFFFFF
+
+
+def check_schedule(text: str, prepared: PreparedProgram) -> None:
+    """Check that a schedule is that of a program.
+
+    Raises:
+        ConfigError: it is of another one, or of other arguments, or the program has changed.
+    """
+    if text and parse(text).program != program_id(prepared):
+        raise ConfigError(
+            f"the schedule {text!r} is not of this program",
+            "a schedule holds for one program, unchanged, and its arguments: make it anew with --witness or --confirm",
+        )
+
+
+def simulator_arguments(options: Options) -> list[str]:
+    """Return what a command line has to have for the same simulated GPUs, and the same models of libraries."""
+    kind = ["--device-type", options.device_type] if options.device_type != "cuda" else []
+    return ["--backend", "sim", "--devices", str(options.devices), *kind, *_models(options)]
+
+
+def _models(options: Options) -> list[str]:
+    return [word for name in options.models for word in ("--models", name)]
+
+
+@dataclass(slots=True)
+class Reruns:
+    """Runs a program again.
+
+    Args:
+        prepared: the program.
+        options: those of the first run.
+    """
+
+    prepared: PreparedProgram
+    options: Options
+    folder: str = field(default_factory=os.getcwd)
+    environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
+
+    @property
+    def program(self) -> int:
+        """The program's checksum."""
+        return program_id(self.prepared)
+
+    def run(self, schedule: Schedule | Delay, pairs: tuple[Pair, ...] = ()) -> Rerun:
+        """Run the program by a schedule; `pairs`: the accesses of which the values are of interest."""
+        with tempfile.TemporaryDirectory(prefix="syncheck-") as folder:
+            path = Path(folder, "record.json")
+            request = record.Request(str(path), pairs).as_variable()
+            environment = self.environment | _SETTINGS | {record.REQUEST: request}
+            try:
+                limit = self.options.proof_limit or None
+                done = processes.run_quietly(self._command(schedule), self.folder, environment, limit)
+            except subprocess.TimeoutExpired:
+                return Rerun((), 0, "", timed_out=True)
+            return self._rerun(done, str(path))
+
+    def _rerun(self, done: subprocess.CompletedProcess[bytes], file: str) -> Rerun:
+        output = done.stdout.decode("utf-8", "replace").splitlines()
+        errors = [line for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
+        n_ranks = max(1, self.options.nproc)
+        try:
+            records = tuple(record.read(Path(record.file_of_rank(file, rank))) for rank in range(n_ranks))
+        except RecordError:
+            records = ()
+        lines = sorted(output) if n_ranks > 1 else output  # whose line comes first is a matter of luck
+        return Rerun(tuple(lines), done.returncode, errors[-1] if errors and done.returncode else "", records)
+
+    def _command(self, schedule: Schedule | Delay) -> list[str]:
+        options, program = self.options, self.prepared.program
+        is_real = isinstance(schedule, Delay)
+        gpus = ["--backend", "cuda", *_models(options)] if is_real else simulator_arguments(options)
+        ranks = ["--nproc", str(options.nproc)] if options.nproc else []
+        target = ["-m", program.target] if program.is_module else [program.target]
+        return [
+            sys.executable, "-m", "syncheck", "run", "--isolated", "--quiet", "--exit-zero", "--third-party", "off",
+            "--no-witness", "--no-confirm", "--schedules", "0", "--output", os.devnull, *ranks, *gpus,
+            "--schedule", str(schedule), *target, *program.arguments,
+        ]  # fmt: skip

@@ -1,0 +1,59 @@
+"""Operators around which a run with a delay acts."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from syncheck.hb.ids import StreamId
+from syncheck.instrument.plan import Plan
+
+
+class Call(NamedTuple):
+    """An operator that is about to run.
+
+    Attributes:
+        plan: what it does.
+        device: the device that it runs on.
+        tensors: its tensors, and whether each is written.
+        is_collective: it may work on a stream of its own.
+    """
+
+    plan: Plan
+    device: int
+    tensors: Sequence[tuple[torch.Tensor, bool]]
+    is_collective: bool
+
+    @property
+    def read(self) -> list[torch.Tensor]:
+        """The tensors whose values it reads: what `out=` names is only written."""
+        changes = self.plan.base.endswith("_")
+        return [tensor for tensor, is_write in self.tensors if (changes or not is_write) and is_plain(tensor)]
+
+
+class Running(NamedTuple):
+    """An operator that runs.
+
+    Attributes:
+        call: what it is.
+        stream: the current stream of its device.
+        before: the launches of each stream before it.
+        submitted: when it was submitted, in seconds.
+        reads: copies of what it reads.
+        is_late: it is delayed.
+        aside: the handle of the stream that is current in place of the program's; 0 for none.
+    """
+
+    call: Call
+    stream: StreamId
+    before: Counter[StreamId]
+    submitted: float
+    reads: list[torch.Tensor]
+    is_late: bool
+    aside: int
+
+
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor lies in memory of its own kind, so that its values can be copied as they are."""
+    return tensor.layout is torch.strided and not tensor.is_nested

@@ -1,0 +1,42 @@
+"""The dispatch mode of a run in which one launch is late."""
+
+from typing import Any
+
+from syncheck.cuda.delayed_calls import Call
+from syncheck.cuda.delays import Delays
+from syncheck.cuda.dispatch_plan import DispatchPlan
+from syncheck.cuda.mode import WatchMode
+from syncheck.cuda.timing import device_of
+from syncheck.instrument.plan import tensors_of
+from syncheck.semantics.collectives import NAMESPACES
+
+
+class DelayedMode(WatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
+    """Runs operators, has them logged, and lets the one that is to be late wait."""
+
+    delays: Delays
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Run one operator."""
+        dispatch = self._plans.get(id(func)) or self._operators.plan(func)
+        if not isinstance(dispatch, DispatchPlan) or not dispatch.is_seen or not self._takes.issuperset(types):
+            return super().__torch_dispatch__(func, types, args, kwargs)  # its parts come here again
+        running = self.delays.begin(_call(dispatch, args, kwargs or {}))
+        if running is None:
+            return super().__torch_dispatch__(func, types, args, kwargs)
+        with self.delays.aside(running):
+            result = super().__torch_dispatch__(func, types, args, kwargs)
+        self.delays.end(running, result)
+        return result
+
+
+def _call(dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+    plan = dispatch.plan
+    tensors = [
+        (tensor, argument.is_write)
+        for tensor, argument in tensors_of(plan, args, kwargs)
+        if argument.is_read or argument.is_write
+    ]
+    return Call(plan, device_of(plan.base, args, kwargs), tensors, dispatch.func.namespace in NAMESPACES)

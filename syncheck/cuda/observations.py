@@ -1,0 +1,191 @@
+"""Records what a program computes on real GPUs, where it can be compared with another run of it."""
+
+import gc
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+import torch
+
+from syncheck.cuda.delayed_calls import Running, is_plain
+from syncheck.cuda.launch_counts import LaunchCounts
+from syncheck.cuda.memory import Memory
+from syncheck.cuda.own_work import OwnWork
+from syncheck.cuda.streams import Streams
+from syncheck.hb.ids import SiteId, StreamId
+from syncheck.instrument.sites import SiteTable
+from syncheck.instrument.torch_internals import storage_key
+from syncheck.instrument.values import values_of
+from syncheck.witness.record import Record, Request, Values
+from syncheck.witness.schedule import LaunchId
+
+_MOST = 20_000
+"""Observations of the host that are kept."""
+_MOST_BYTES = 1 << 30
+"""Bytes of the program's tensors that are compared at its end, the smallest tensors first."""
+
+
+class Kept(NamedTuple):
+    """A tensor whose memory the program may free."""
+
+    storage: "weakref.ref[torch.UntypedStorage]"
+    dtype: torch.dtype
+    offset: int
+    shape: torch.Size
+    stride: tuple[int, ...]
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> "Kept":
+        """Return what stands for a tensor."""
+        storage = weakref.ref(tensor.untyped_storage())
+        return cls(storage, tensor.dtype, int(tensor.storage_offset()), tensor.shape, tensor.stride())
+
+    def tensor(self) -> torch.Tensor | None:
+        """Return the tensor; None if its memory is gone."""
+        storage = self.storage()
+        if storage is None:
+            return None
+        return torch.empty(0, dtype=self.dtype, device=storage.device).set_(
+            storage, self.offset, self.shape, self.stride
+        )
+
+
+class Observations:
+    """What is seen in one run.
+
+    Args:
+        request: what is to be recorded; None for nothing.
+        sites: the program's call sites.
+        streams: gives the handles of streams.
+        work: copies values, and measures when launches are complete.
+    """
+
+    def __init__(self, request: Request | None, sites: SiteTable, streams: Streams, work: OwnWork) -> None:
+        self._request = request
+        self._sites = sites
+        self._streams = streams
+        self._work = work
+        self.record = Record()
+        self._pairs = request.pairs if request is not None else ()
+        self._awaited = {launch for pair in self._pairs for launch in pair if launch.stream}
+        self._reads: dict[LaunchId, list[torch.Tensor]] = {}
+        self._wrote: dict[LaunchId, list[Kept]] = {}
+        self._ends: dict[LaunchId, tuple[int, int]] = {}  # launch -> device and the event at its end
+        self._began = time.monotonic()
+        self._has_finished = False
+
+    def now(self) -> float:
+        """Return the seconds since the start."""
+        return time.monotonic() - self._began
+
+    # -- launches
+
+    def is_watched(self, launch: LaunchId) -> bool:
+        """Return whether a launch is of interest, and has not been seen."""
+        return launch in self._awaited
+
+    def skip(self, counts: LaunchCounts) -> None:
+        """Give up the launches that were made, but by no operator."""
+        self._awaited.difference_update(self.arrived(counts))
+
+    def arrived(self, counts: LaunchCounts) -> list[LaunchId]:
+        """Return the launches of interest that have been made since the last time."""
+        return sorted(launch for launch in self._awaited if counts.has_had(launch))
+
+    def launched(self, launch: LaunchId, running: Running, written: list[torch.Tensor], site: SiteId) -> None:
+        """An operator has made a launch of interest.
+
+        Args:
+            launch: the launch.
+            running: the operator.
+            written: the tensors that it wrote.
+            site: its call site.
+        """
+        self._awaited.discard(launch)
+        name, stream = str(launch), StreamId(launch.stream)
+        first = LaunchId(launch.stream, running.before[stream] + 1)
+        record = self.record
+        record.starts[name], record.places[name] = str(first), self._place(site)
+        record.submitted[name] = running.submitted
+        if stream != running.stream:
+            record.issuers[name] = str(LaunchId(running.stream, running.before[running.stream] + 1))
+        self._reads[launch] = running.reads
+        self._wrote[launch] = [Kept.of(tensor) for tensor in written]
+        device = self._streams.device_of(stream)
+        end = self._work.events.make(device)
+        if self._work.events.record(end, device, self._streams.handle_of(stream)):
+            self._ends[launch] = device, end
+        self._note_left(launch)
+
+    def _note_left(self, launch: LaunchId) -> None:
+        """Note what is in the memory of both accesses of a race, if both have been made and their memory is there."""
+        for pair in self._pairs:
+            if launch in pair and all(one in self._wrote for one in pair):
+                self._work.settle()
+                for one in pair:
+                    self.record.left[str(one)] = list(self._values(self._wrote.get(one, [])))
+
+    def _values(self, kept: list[Kept]) -> Iterator[Values]:
+        for one in kept:
+            with self._work.unseen():
+                tensor = one.tensor()
+            if tensor is not None:
+                yield values_of(self._work.on_host(tensor))
+
+    # -- the host
+
+    def host_gets(self, tensor: torch.Tensor, site: SiteId) -> None:
+        """The host gets values."""
+        if self._request is not None and len(self.record.host) < _MOST:
+            with self._work.unseen():
+                self.record.host.append(values_of(tensor, self._place(site)))
+
+    # -- the end
+
+    def finish(self, memory: Memory, counts: LaunchCounts, lock: AbstractContextManager[Any]) -> None:
+        """The program has ended: look at what is left, and write the record."""
+        if self._request is None or self._has_finished:
+            return
+        self._has_finished = True
+        with lock:
+            self._work.settle()
+            self._order()
+            for launch, copies in self._reads.items():
+                self.record.read[str(launch)] = [values_of(self._work.on_host(copy)) for copy in copies]
+            self.record.final += self._final(memory, counts)
+            self.record.has_ended = True
+            self.record.write(self._request.file)
+
+    def _order(self) -> None:
+        """Note the order in which the launches of interest were complete, if one clock knows it."""
+        ends = sorted(self._ends.items())
+        if not ends or len({device for _, (device, _) in ends}) > 1:
+            return
+        _, base = ends[0][1]
+        times = {launch: self._work.events.nanoseconds(base, end) for launch, (_, end) in ends}
+        known = {launch: at for launch, at in times.items() if at is not None}
+        self.record.order = [str(launch) for launch in sorted(known, key=lambda launch: known[launch])]
+
+    def _final(self, memory: Memory, counts: LaunchCounts) -> list[Values]:
+        """Return the values of all tensors of GPUs that the program still has, in the order of their allocation."""
+        found: dict[int, torch.Tensor] = {}
+        for value in gc.get_objects():
+            if type(value) in _TENSORS and value.is_cuda and is_plain(value):
+                found.setdefault(storage_key(value.untyped_storage()), value)
+        known = {memory.allocation_of(tensor): tensor for tensor in found.values()}
+        sizes = sorted((tensor.nbytes, ident) for ident, tensor in known.items() if ident in counts.allocated)
+        sums = accumulate(size for size, _ in sizes)
+        chosen = sorted(ident for (_, ident), total in zip(sizes, sums, strict=True) if total <= _MOST_BYTES)
+        return [
+            values_of(self._work.on_host(known[ident]), self._place(counts.allocated[ident][1])) for ident in chosen
+        ]
+
+    def _place(self, site: SiteId) -> str:
+        frame = self._sites.place(site).frame
+        return f"{frame.path}:{frame.line}"
+
+
+_TENSORS = {torch.Tensor, torch.nn.Parameter}

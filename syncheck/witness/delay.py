@@ -1,0 +1,76 @@
+"""A delay on a real GPU: what makes one launch late as data, a short string that repeats it.
+
+`d1-5f3a21-3.5@1.9x700-07ce` is: format 1, the program's checksum, the delay, and a checksum of the rest. It holds
+launch 5 of stream 3 back for 700 ms; `@1.9`: the launch is submitted from stream 1, before its launch 9, and runs on a
+stream of its own, as collectives do. A `+` at its end delays each later call of that operator from that line, too. `0`
+is no delay.
+
+Source:
+    Sen, "Race directed random testing", PLDI 2008: one access is held back until the other one has come.
+"""
+
+import re
+from dataclasses import dataclass
+
+from syncheck.errors import ConfigError
+from syncheck.witness.schedule import LaunchId, Schedule, parts_of, with_check
+
+_FORMAT = "d1"
+_DELAY = re.compile(r"(\d+\.\d+)(?:@(\d+\.\d+))?x(\d+)(\+?)")
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """What is late in one run.
+
+    Attributes:
+        program: the program's checksum.
+        launch: which launch; None for none.
+        milliseconds: how late.
+        issuer: the next launch of the stream that it is submitted from, where that is another one.
+        is_repeated: each later call of the operator from the same line is late as well.
+    """
+
+    program: int
+    launch: LaunchId | None = None
+    milliseconds: int = 0
+    issuer: LaunchId | None = None
+    is_repeated: bool = False
+
+    def __str__(self) -> str:
+        body = "0"
+        if self.launch is not None:
+            issuer = f"@{self.issuer}" if self.issuer is not None else ""
+            body = f"{self.launch}{issuer}x{self.milliseconds}{'+' if self.is_repeated else ''}"
+        return with_check(f"{_FORMAT}-{self.program:06x}-{body}")
+
+    @property
+    def in_words(self) -> str:
+        """What a report says of it."""
+        each = ", and before each later call there" if self.is_repeated else ""
+        return f"{self.milliseconds / 1000:g} s{each}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Delay":
+        """Return the delay that a text stands for.
+
+        Raises:
+            ConfigError: the text is damaged.
+        """
+        program, body = parts_of(text)
+        if body == "0":
+            return cls(program)
+        match = _DELAY.fullmatch(body)
+        if match is None:
+            raise ConfigError(f"the schedule {text!r} is damaged", "copy it as a whole from the report")
+        launch, issuer, milliseconds, more = match.groups()
+        return cls(program, LaunchId.of(launch), int(milliseconds), LaunchId.of(issuer) if issuer else None, bool(more))
+
+
+def parse(text: str) -> Schedule | Delay:
+    """Return what a text stands for: a schedule of simulated GPUs, or a delay on real ones.
+
+    Raises:
+        ConfigError: the text is damaged, or of another version.
+    """
+    return Delay.parse(text) if text.startswith(f"{_FORMAT}-") else Schedule.parse(text)

@@ -1,0 +1,80 @@
+"""Races are made to happen on a real GPU by a delay, and only what is a race changes a value."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.gpu
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+
+
+def proofs(program: Path, folder: Path, *options: str) -> list[dict[str, object]]:
+    report = folder / "report.json"
+    command = [sys.executable, "-m", "syncheck", "run", "--backend", "cuda", "--confirm", "--output-format", "json"]
+    command += ["--output", str(report), *options, str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=280)
+    assert report.exists(), done.stderr
+    return [finding["proof"] for finding in json.loads(report.read_text())["findings"] if "proof" in finding]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "unordered-read/bad.py",
+        "unordered-read/bad_backward.py",
+        "unordered-write/bad.py",
+        "host-read-in-flight/bad.py",
+        "missing-record-stream/bad.py",
+    ],
+)
+def test_a_race_is_confirmed_by_a_delay(name: str, tmp_path: Path) -> None:
+    (proof,) = proofs(FIXTURES / name, tmp_path)
+    assert (proof["outcome"], proof["means"]) == ("shown", "delay"), proof
+    assert proof["differences"]
+
+
+SAME = """
+import torch
+
+side = torch.cuda.Stream()
+x = torch.zeros(1000, device="cuda")
+torch.cuda.synchronize()
+with torch.cuda.stream(side):
+    x.fill_(0)
+x.fill_(0)
+torch.cuda.synchronize()
+print(x.sum().item())
+"""
+
+WAITED = """
+import torch
+
+side = torch.cuda.Stream()
+x = torch.ones(1000, device="cuda")
+torch.cuda.synchronize()
+with torch.cuda.stream(side):
+    y = x * 2
+while not side.query():  # polls another stream than the one that it needs
+    pass
+other = torch.cuda.Stream()
+with torch.cuda.stream(other):
+    z = x * 3
+w = z + 1
+print(w.sum().item())
+"""
+
+
+def test_a_race_that_changes_nothing_is_not_reproduced(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(SAME)
+    (proof,) = proofs(tmp_path / "program.py", tmp_path)
+    assert proof["outcome"] == "not-shown", proof
+
+
+def test_a_race_after_a_wait_of_the_host_is_confirmed_too(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(WAITED)
+    (proof,) = proofs(tmp_path / "program.py", tmp_path)
+    assert proof["outcome"] == "shown", proof

@@ -1,0 +1,127 @@
+"""What a run with a delay does around its operators."""
+
+import pytest
+import torch
+
+from syncheck.cuda.delays import Delays
+from syncheck.witness.delay import Delay
+from syncheck.witness.schedule import LaunchId, Pair
+from tests.unit.cuda.delayed import delayed_gpu
+
+SIDE = 7
+
+
+@pytest.fixture
+def late(on_cpu, monkeypatch, tmp_path):
+    """Return the function that watches a stand-in on which a launch is 500 ms late."""
+
+    def watch(launch, *pairs, **more):
+        delay = Delay(0, launch, 500 if launch else 0, **more)
+        return delayed_gpu(on_cpu, monkeypatch, tmp_path, delay, *pairs)
+
+    return watch
+
+
+def test_the_operator_that_makes_the_launch_is_late_and_no_other(late):
+    with late(LaunchId(1, 2)) as gpu:
+        x = torch.ones(3)
+        x.view(3, 1).t()  # launches nothing
+        assert gpu.work.sleeps == []
+        x.add_(1)
+        assert gpu.work.sleeps == [(0, 0.5)]
+        x.mul_(2)
+        assert x.tolist() == [4, 4, 4]
+        assert len(gpu.work.sleeps) == 1
+        assert isinstance(gpu.cuda.delays, Delays)
+        assert gpu.recorded().delayed == 1
+
+
+def test_without_a_launch_nothing_is_late(late):
+    with late(None) as gpu:
+        torch.ones(3).add_(1)
+        assert gpu.work.sleeps == []
+        assert gpu.recorded().has_ended
+
+
+def test_each_later_call_from_the_same_line_can_be_late_too(late):
+    with late(LaunchId(1, 2), is_repeated=True) as gpu:
+        x = torch.ones(3)
+        for _ in range(3):
+            x.add_(1)
+            x.mul_(2)
+        x.add_(1)
+        assert len(gpu.work.sleeps) == 3
+
+
+def test_the_accesses_of_a_race_are_recorded_with_what_they_read_and_leave(late):
+    pair = Pair(LaunchId(2, 1), LaunchId(1, 2))
+    with late(LaunchId(2, 1), pair) as gpu:
+        x = torch.ones(2)
+        gpu.current.handle = SIDE
+        x.add_(1)
+        gpu.current.handle = 0
+        x.mul_(3)
+        seen = gpu.recorded()
+    assert seen.order == ["1.2", "2.1"]  # the later one was complete first
+    assert [values.shown for values in seen.read["2.1"] + seen.read["1.2"]] == [("1", "1"), ("2", "2")]
+    assert [values.shown for values in seen.left["1.2"]] == [("6", "6")]
+    assert seen.starts == {"2.1": "2.1", "1.2": "1.2"}
+    assert seen.issuers == {}
+    assert seen.submitted["2.1"] <= seen.submitted["1.2"]
+    assert all(place.startswith(__file__) or "test_delays.py:" in place for place in seen.places.values())
+
+
+def test_in_a_run_without_delay_the_accesses_come_in_the_order_of_the_program(late):
+    with late(None, Pair(LaunchId(2, 1), LaunchId(1, 2))) as gpu:
+        x = torch.ones(2)
+        gpu.current.handle = SIDE
+        x.add_(1)
+        gpu.current.handle = 0
+        x.mul_(3)
+        assert gpu.recorded().order == ["2.1", "1.2"]
+
+
+def test_a_race_with_the_host_does_not_make_the_host_wait(late):
+    with late(LaunchId(1, 2), Pair(LaunchId(1, 2), LaunchId(0, 0))) as gpu:
+        torch.ones(2).add_(1)
+        assert gpu.work.n_settled == 0
+
+
+@pytest.mark.parametrize(("dtype", "byte"), [(torch.float32, 0xFF), (torch.long, 0)])
+def test_memory_that_is_freed_while_it_is_used_is_overwritten(late, dtype, byte):
+    with late(LaunchId(2, 1)) as gpu:
+        x = torch.ones(8, dtype=dtype)
+        gpu.current.handle = SIDE
+        y = x + 1
+        gpu.current.handle = 0
+        assert gpu.work.overwritten == []
+        del x
+        y.neg()
+        assert gpu.work.overwritten == [(8 * dtype.itemsize, 0, byte)]
+
+
+def test_memory_that_is_freed_once_the_late_operator_is_complete_is_left_alone(late):
+    with late(LaunchId(2, 1)) as gpu:
+        x = torch.ones(8)
+        gpu.current.handle = SIDE
+        y = x + 1
+        gpu.work.events.now += 10_000
+        gpu.current.handle = 0
+        del x
+        y.neg()
+        assert gpu.work.overwritten == []
+
+
+def test_what_the_host_gets_is_recorded(late):
+    with late(None) as gpu:
+        torch.full((2,), 3.0).sum().item()
+        assert [values.shown for values in gpu.recorded().host] == [("6",)]
+
+
+def test_while_a_graph_is_captured_nothing_is_late(late):
+    with late(LaunchId(1, 2)) as gpu:
+        x = torch.ones(2)
+        gpu.cuda.captures.begin()
+        x.add_(1)
+        gpu.cuda.captures.end()
+        assert gpu.work.sleeps == []

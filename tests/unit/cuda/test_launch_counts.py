@@ -1,0 +1,60 @@
+"""Launches are counted as the engine counts them."""
+
+from syncheck.cuda.launch_counts import LaunchCounts
+from syncheck.hb.clock import TICK
+from syncheck.sanitizer.session import Session
+from syncheck.witness.schedule import LaunchId
+
+
+class Streams:
+    """A session with two streams, and the counts of what it gets."""
+
+    def __init__(self):
+        self.session = Session(lambda rule: True, "none", lambda finding: None)
+        self.counts = LaunchCounts(self.session)
+        for stream in (1, 2):
+            self.counts.stream(stream, 0, stream - 1, 0, legacy=stream == 1, blocking=False)
+
+    def of_engine(self, stream):
+        return self.session._engine.now(stream) // TICK
+
+
+def test_the_next_launch_has_the_number_that_the_engine_gives_it():
+    streams = Streams()
+    counts = streams.counts
+    counts.launch(1, "aten::add", (), 0)
+    counts.launches_elided(1, 3, 0)
+    counts.launch(2, "aten::add", (), 0)
+    counts.event(1, 0, timing=False)
+    counts.record(1, 2, 0)
+    assert (counts.next(1), counts.next(2)) == (LaunchId(1, 5), LaunchId(2, 2))
+    assert (streams.of_engine(1), streams.of_engine(2)) == (4, 1)
+    assert counts.has_had(LaunchId(1, 4))
+    assert not counts.has_had(LaunchId(1, 5))
+
+
+def test_what_is_captured_does_not_count_until_it_is_replayed():
+    streams = Streams()
+    counts = streams.counts
+    counts.capture_begin(1, 2, 0)
+    counts.launch(2, "aten::add", (), 0)
+    counts.capture_end(1)
+    assert counts.next(2) == LaunchId(2, 1)
+    counts.replay(1, 2, 0)
+    assert counts.next(2) == LaunchId(2, 2)
+    assert streams.of_engine(2) == 1
+
+
+def test_memory_is_known_by_its_stream_and_place_until_it_is_freed():
+    counts = Streams().counts
+    counts.allocate(5, 2, 64, 0, 3)
+    assert counts.allocated == {5: (2, 3)}
+    counts.free(5, 0)
+    assert counts.allocated == {}
+
+
+def test_a_copy_of_the_counts_stays_as_it_is():
+    counts = Streams().counts
+    before = counts.snapshot()
+    counts.launch(1, "aten::add", (), 0)
+    assert before[1] == 0

@@ -1,0 +1,41 @@
+"""What is recorded of a run on real GPUs."""
+
+import gc
+
+import torch
+
+from syncheck.cuda.observations import Kept, Observations
+from syncheck.witness.delay import Delay
+from tests.unit.cuda.delayed import delayed_gpu
+
+
+def test_a_view_can_be_seen_again_while_its_memory_is_there():
+    x = torch.arange(6.0)
+    kept = Kept.of(x.view(2, 3).t()[1:])
+    assert kept.tensor().tolist() == [[1, 4], [2, 5]]
+    del x
+    gc.collect()
+    assert kept.tensor() is None
+
+
+def test_what_the_program_still_has_at_its_end_is_recorded_in_the_order_of_allocation(on_cpu, monkeypatch, tmp_path):
+    with delayed_gpu(on_cpu, monkeypatch, tmp_path, Delay(0)) as gpu:
+        weights, gone, loss = torch.full((2,), 4.0), torch.ones(3), torch.zeros(1)
+        del gone
+        final = [values.shown for values in gpu.recorded().final]
+        assert final == [("4", "4"), ("0",)]
+        del weights, loss
+
+
+def test_nothing_is_recorded_unless_it_is_asked_for(tmp_path):
+    seen = Observations(None, None, None, None)
+    seen.host_gets(torch.ones(1), 0)
+    seen.finish(None, None, None)
+    assert seen.record.host == []
+
+
+def test_an_end_is_recorded_once(on_cpu, monkeypatch, tmp_path):
+    with delayed_gpu(on_cpu, monkeypatch, tmp_path, Delay(0)) as gpu:
+        gpu.recorded()
+        assert gpu.recorded().has_ended
+        assert gpu.work.n_settled == 1

@@ -1,0 +1,40 @@
+"""A delay as text."""
+
+import pytest
+
+from syncheck.errors import ConfigError
+from syncheck.witness.delay import Delay, parse
+from syncheck.witness.schedule import LaunchId, Schedule, with_check
+
+DELAYS = [
+    Delay(7),
+    Delay(0xFFFFFF, LaunchId(3, 5), 700),
+    Delay(7, LaunchId(3, 5), 20_000, LaunchId(1, 9)),
+    Delay(7, LaunchId(3, 5), 200, LaunchId(1, 9), is_repeated=True),
+]
+
+
+@pytest.mark.parametrize("delay", DELAYS, ids=str)
+def test_a_text_stands_for_one_delay(delay):
+    assert Delay.parse(str(delay)) == delay
+    assert parse(str(delay)) == delay
+
+
+def test_a_schedule_of_simulated_gpus_is_none():
+    assert parse(str(Schedule(7, seed=3))) == Schedule(7, seed=3)
+
+
+@pytest.mark.parametrize("damaged", [str(DELAYS[1])[:-1], str(DELAYS[1]).replace("3.5", "3.6"), "d1-"])
+def test_a_damaged_text_is_refused(damaged):
+    with pytest.raises(ConfigError, match="damaged"):
+        parse(damaged)
+
+
+def test_a_text_with_a_right_checksum_and_no_delay_is_refused():
+    with pytest.raises(ConfigError, match="damaged"):
+        parse(with_check("d1-000007-what"))
+
+
+def test_a_delay_in_words():
+    assert DELAYS[1].in_words == "0.7 s"
+    assert DELAYS[3].in_words == "0.2 s, and before each later call there"
