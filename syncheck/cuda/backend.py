@@ -73,7 +73,7 @@ class _Identities:
 
     def stream_of(self, value: Any) -> StreamId:
         """Return the stream that an object stands for; HOST for any other object."""
-        return self._streams.known(value) if isinstance(value, torch.cuda.Stream) else HOST
+        return self._streams.known(value) if isinstance(value, torch.Stream) else HOST
 
     def event_of(self, value: Any) -> EventId:
         """Return the event that an object stands for; NO_EVENT for any other object."""

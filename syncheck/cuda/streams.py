@@ -103,17 +103,13 @@ class Streams:
         """Return the id of a stream object of any of torch's classes; of the current stream for None."""
         if stream is None:
             return self.current(devices.current_device())
-        handle = getattr(stream, "cuda_stream", None)
-        if handle is None:
-            same = devices.cuda.Stream(
-                stream_id=stream.stream_id, device_index=stream.device_index, device_type=stream.device_type
-            )
-            handle = same.cuda_stream
-        return self.of(stream.device_index, handle)
+        return self.of(stream.device_index, _handle(stream))
 
     def known(self, stream: Any) -> StreamId:
-        """Return the id of a stream object; HOST for a stream that has not been met."""
-        return self.by_handle[stream.device_index].get(stream.cuda_stream, HOST)
+        """Return the id of a stream object of any of torch's classes; HOST for a stream that has not been met."""
+        if stream.device.type != "cuda":
+            return HOST
+        return self.by_handle.get(stream.device_index, {}).get(_handle(stream), HOST)
 
     def device_of(self, stream: StreamId) -> int:
         """Return a stream's device."""
@@ -126,3 +122,14 @@ class Streams:
     def default_stream(self, device: int) -> StreamId:
         """Return a device's default stream."""
         return self.of(device, 0)
+
+
+def _handle(stream: Any) -> int:
+    """Return the handle of a stream object; one of torch's generic class does not say it by itself."""
+    handle = getattr(stream, "cuda_stream", None)
+    if handle is None:
+        same = devices.cuda.Stream(
+            stream_id=stream.stream_id, device_index=stream.device_index, device_type=stream.device_type
+        )
+        handle = same.cuda_stream
+    return int(handle)

@@ -145,9 +145,11 @@ class SiteTable:
         return Place(frames[chosen], "", excerpt(codes[chosen].co_filename, frames[chosen]), frames)
 
     def lines_of(self, ident: SiteId) -> tuple[SourceLine, ...]:
-        """Return the line of a call site in the program, then those of its callers in it."""
+        """See `Sites`."""
         codes = [(code, lasti) for code, lasti in self._stacks[ident] if self._is_user(code.co_filename)]
-        return tuple(_source_line(code, lasti) for code, lasti in codes) or (SourceLine(UNKNOWN.frame.path, 0),)
+        return tuple(_source_line(code, lasti) for code, lasti in codes) or (
+            SourceLine.of_library(self.place(ident).frame),
+        )
 
     def bound(self, ident: SiteId) -> str:
         """Return the name that the program binds what is made at a call site to, or deletes there; "" if none."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from syncheck.findings import Place
+from syncheck.findings import Frame, Place
 from syncheck.hb.clock import HOST
 from syncheck.hb.ids import (
     BY_TORCH,
@@ -40,6 +40,7 @@ class SourceLine(NamedTuple):
         column: of the call, from 1; 0 where unknown.
         function: the function, as in `Frame.function`.
         scopes: the names of the file; None where it cannot be read.
+        is_users: it is in a file of the user's, and not in an installed package.
     """
 
     path: str
@@ -47,13 +48,22 @@ class SourceLine(NamedTuple):
     column: int = 0
     function: str = ""
     scopes: Scopes | None = None
+    is_users: bool = True
+
+    @classmethod
+    def of_library(cls, frame: Frame) -> "SourceLine":
+        """Return the line of a frame that is not the user's: nothing is to be inserted there."""
+        return cls(frame.path, frame.line, frame.column, frame.function, is_users=False)
 
 
 class Sites(Protocol):
     """Turns call-site ids into places."""
 
     def lines_of(self, site: SiteId) -> tuple[SourceLine, ...]:
-        """Return the line of a call site, then those of its callers in the program; an unknown one for site 0."""
+        """Return the line of a call site in the user's files, then those of its callers there.
+
+        Where no file of its stack is the user's, that is the innermost line of all; an unknown one for site 0.
+        """
         ...
 
     def place(self, site: SiteId) -> Place:

@@ -111,6 +111,7 @@ class Spelling:
 
     def _spell_stream(self, stream: StreamId, line: SourceLine, spelled: Spelled, *, is_current: bool) -> None:
         info = self._names.streams[stream]
+        is_current = is_current and not (line.is_users and self._is_librarys(stream))
         name = self._name(NamedKind.STREAM, stream, line) if info.handle else ""
         if name:
             spelled.code += name
@@ -120,6 +121,12 @@ class Spelling:
             self._spell_call("current_stream" if is_current else "default_stream", stream, line, spelled)
         else:
             self._add_missing("stream", self._names.stream(stream), spelled)
+
+    def _is_librarys(self, stream: StreamId) -> bool:
+        """Return whether a library made a stream: at a line of the user's it is not the current one."""
+        info = self._names.streams[stream]
+        frames = self._sites.place(info.site).stack if info.handle else ()
+        return bool(frames) and not frames[0].is_user
 
     def _spell_call(self, function: str, stream: StreamId, line: SourceLine, spelled: Spelled) -> None:
         """Add a call of a function of `torch.cuda`, or what takes its place, with the device of a stream."""

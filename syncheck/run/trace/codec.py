@@ -123,7 +123,7 @@ class StoredSites:
         """Return the line of a call site and those of its callers."""
         place = self.place(site)
         frames = [frame for frame in place.stack if frame.is_user]
-        return tuple(map(_line_of, frames or [place.frame]))
+        return tuple(map(_line_of, frames)) or (SourceLine.of_library(place.frame),)
 
     def bound(self, site: SiteId) -> str:
         """Return the name bound or deleted at a call site."""

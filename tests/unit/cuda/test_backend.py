@@ -1,10 +1,12 @@
 """The CUDA backend: its parts put together."""
 
+from types import SimpleNamespace
+
 import torch
 
 
 def test_each_device_has_its_default_stream(gpu):
-    assert gpu.cuda.streams.known(type("S", (), {"device_index": 0, "cuda_stream": 0})()) == 1
+    assert gpu.cuda.streams.known(SimpleNamespace(device=torch.device("cuda:0"), device_index=0, cuda_stream=0)) == 1
     assert gpu.monitor.named("stream")[0][1:4] == (1, 0, 0)
 
 

@@ -4,7 +4,9 @@ import threading
 from types import SimpleNamespace
 
 import pytest
+import torch
 
+from syncheck.cuda import devices
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import NOT_SOLE, Streams
 from syncheck.instrument.findings import NewFindings
@@ -72,11 +74,23 @@ def test_the_first_side_stream_is_noted_once(streams):
     assert streams.saw_side_stream
 
 
+def stream_object(device="cuda:0", **attributes):
+    device = torch.device(device)
+    return SimpleNamespace(device=device, device_index=device.index, device_type=1, stream_id=3, **attributes)
+
+
+def test_an_object_of_the_generic_class_stands_for_its_stream(streams, monkeypatch):
+    side = streams.of(0, 7)
+    monkeypatch.setattr(devices.cuda, "Stream", lambda **_: SimpleNamespace(cuda_stream=7))
+    assert streams.known(stream_object()) == streams.of_object(stream_object()) == side
+    assert streams.known(stream_object("cpu")) == 0
+
+
 def test_an_object_stands_for_its_stream(streams, on_cpu):
     side = streams.of(0, 7)
     assert streams.of_object(SimpleNamespace(cuda_stream=7, device_index=0)) == side
-    assert streams.known(SimpleNamespace(cuda_stream=7, device_index=0)) == side
-    assert streams.known(SimpleNamespace(cuda_stream=9, device_index=0)) == 0
+    assert streams.known(stream_object(cuda_stream=7)) == side
+    assert streams.known(stream_object(cuda_stream=9)) == 0
     on_cpu.handle = 7
     assert streams.of_object(None) == streams.current(0) == side
 

@@ -3,6 +3,7 @@
 import os
 import sys
 import sysconfig
+import threading
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,17 @@ def test_lines_are_those_of_the_call_and_its_callers(sites):
     ]
     assert lines[0].scopes is not None
     assert sites.lines_of(0)[0].number == 0
+
+
+def test_where_no_frame_is_the_users_the_line_is_the_librarys(sites):
+    scope = {"capture": capture, "sites": sites}
+    code = compile("\n\nfound = []\ndef work():\n    found.append(capture(sites))", threading.__file__, "exec")
+    exec(code, scope)
+    thread = threading.Thread(target=scope["work"])
+    thread.start()
+    thread.join()
+    (line,) = sites.lines_of(scope["found"][0])
+    assert (line.path.rpartition("/")[2], line.number, line.is_users) == ("threading.py", 5, False)
 
 
 def test_nowhere_is_a_place_of_its_own(sites):

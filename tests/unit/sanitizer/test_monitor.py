@@ -42,5 +42,5 @@ def test_every_table_of_call_sites_answers_every_question(table):
 
 
 def test_a_line_is_known_without_more_than_its_file_and_number():
-    assert SourceLine("program.py", 3) == ("program.py", 3, 0, "", None)
+    assert SourceLine("program.py", 3) == ("program.py", 3, 0, "", None, True)
     assert monitor.BY_TORCH is BY_TORCH

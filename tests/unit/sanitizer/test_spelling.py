@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 
-from syncheck.findings import EditKind
+from syncheck.findings import EditKind, Frame
 from syncheck.hb.ids import NamedKind
 from syncheck.sanitizer.messages import (
     BoundCode,
@@ -16,6 +16,7 @@ from syncheck.sanitizer.messages import (
     StreamRef,
     TensorCode,
 )
+from syncheck.sanitizer.monitor import SourceLine
 from syncheck.sanitizer.spelling import Spelling
 from tests.unit.sanitizer.program import Text
 
@@ -178,3 +179,20 @@ def test_what_a_variable_held_until_it_was_freed_has_that_name(spelling, names, 
     assert spelled(spelling, at, TensorCode(9))[0] == before
     names.held_until_freed[9] = name
     assert spelled(spelling, at, TensorCode(9))[0] == after
+
+
+def test_a_stream_that_a_library_made_is_not_the_current_one_at_the_users_line(names, sites, spelling):
+    code = (StreamCode(2, is_current=True), ".wait_stream(", StreamCode(1), ")")
+    sites.stacks[2] = (Frame("library.py", 3, is_user=False), Frame(sites.path, 2))
+    assert spelled(spelling, 10, *code)[0] == "side.wait_stream(th.cuda.default_stream())"
+    names.given.clear()
+    assert spelled(spelling, 10, *code) == ("<stream>.wait_stream(th.cuda.default_stream())", False)
+    sites.stacks[2] = (Frame(sites.path, 2),)
+    assert spelled(spelling, 10, *code)[0] == "th.cuda.current_stream().wait_stream(th.cuda.default_stream())"
+
+
+def test_at_a_line_of_the_library_its_own_stream_is_the_current_one(names, sites, spelling):
+    sites.stacks[2] = (Frame("library.py", 3, is_user=False),)
+    names.given.clear()
+    line = SourceLine.of_library(Frame("library.py", 9, is_user=False))
+    assert spelling.spell((StreamCode(2, is_current=True),), line).code == "torch.cuda.current_stream()"
