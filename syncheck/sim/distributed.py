@@ -72,6 +72,7 @@ class Distributed:
         self.nccl_groups: set[str] = set()
         launches.before_launch.append(self._join_for)
         self.ddp_pending: dict[AllocationId, Started] = {}
+        self._of_reducer: tuple[Started, frozenset[AllocationId]] | None = None
 
     # -- operators
 
@@ -149,7 +150,8 @@ class Distributed:
             if len(self._started) > _MOST_STARTED:
                 self._started.popitem(last=False)
         elif self._backward.is_running:
-            self.add_ddp_pending(started, self._idents(tensors))
+            self._of_reducer = started, self._idents(tensors)
+            self.add_ddp_pending(*self._of_reducer)
         else:
             self.join(started)
 
@@ -267,6 +269,16 @@ class Distributed:
         started = self._started.get(id(work))
         if started is not None:
             self.futures.made(future, started, self._idents(started.tensors))
+
+    def future_of_reducer(self, future: Any) -> None:
+        """The program got the future of what DDP's reducer has just started, after all that the current stream has.
+
+        Of a bucket that no operator has used yet it is not known that it is on a GPU, nor was a collective seen.
+        """
+        current = self._gpus.current_stream(self._gpus.thread.device)
+        started, idents = self._of_reducer or (self._recorded(None, current, []), frozenset())
+        self._of_reducer = None
+        self.futures.made(future, started, idents)
 
     def new_end(self, started: Started) -> Started:
         """Return what stands for the end of a callback that runs after a collective, on a stream of its own."""
