@@ -160,12 +160,21 @@ def _attempt(finding: Finding, reruns: Reruns, usual: Rerun, unsteady: frozenset
     assert pair is not None
     if not reason and not pair.earlier.stream:
         reason = "the earlier access is one of the host"
+    reason = reason or _missing(usual, pair)
     if reason:
         return Proof(ProofOutcome.NOT_TRIED, "schedule", reason=reason)
     attempts = [_tried(hold, pair, reruns, usual, unsteady) for hold in holds_of(pair)[:1]]
     if attempts[0].outcome is not ProofOutcome.SHOWN:
         attempts += [_tried(hold, pair, reruns, usual, unsteady) for hold in holds_of(pair)[1:]]
     return next((one for one in attempts if one.outcome is ProofOutcome.SHOWN), attempts[0])
+
+
+def _missing(usual: Rerun, pair: Pair) -> str:
+    """Return why two accesses were not there when the program was run again in its own order; "" if they were."""
+    seen = usual.record.order if usual.record is not None else []
+    if all(str(launch) in seen for launch in pair if launch.stream):
+        return ""
+    return f"the accesses did not come when the program was run again{_because(usual)}"
 
 
 def holds_of(pair: Pair) -> list[Hold]:
