@@ -119,12 +119,12 @@ class Distributed:
         if calls.depth:
             self._gpus.monitor.collective(stream, plan.name, self._gpus.site())
         if plan.base in POINT_TO_POINT:
-            self._record(tensors, stream)
+            self.record(tensors, stream)
             tensors = []
         self._start(work, stream, tensors, group)
 
-    def _record(self, tensors: list[torch.Tensor], stream: StreamId) -> None:
-        """Let tensors of a message be freed before the program has waited for it, as `pointToPoint` does."""
+    def record(self, tensors: Iterable[torch.Tensor], stream: StreamId) -> None:
+        """Let tensors be freed before a stream has used them: those of a message (`pointToPoint`), a future's value."""
         for tensor in tensors:
             tag = self._memory.of(tensor)
             if tag is not None and tensor.numel():
@@ -150,12 +150,13 @@ class Distributed:
             if len(self._started) > _MOST_STARTED:
                 self._started.popitem(last=False)
         elif self._backward.is_running:
-            self._of_reducer = started, self._idents(tensors)
+            self._of_reducer = started, self.idents(tensors)
             self.add_ddp_pending(*self._of_reducer)
         else:
             self.join(started)
 
-    def _idents(self, tensors: Iterable[torch.Tensor]) -> frozenset[AllocationId]:
+    def idents(self, tensors: Iterable[torch.Tensor]) -> frozenset[AllocationId]:
+        """Return the allocations of tensors."""
         memory = self._memory
         return frozenset(tag.ident for tensor in tensors if (tag := memory.of(tensor)) is not None)
 
@@ -268,7 +269,7 @@ class Distributed:
         """The program got the future of a handle."""
         started = self._started.get(id(work))
         if started is not None:
-            self.futures.made(future, started, self._idents(started.tensors))
+            self.futures.made(future, started, self.idents(started.tensors))
 
     def future_of_reducer(self, future: Any) -> None:
         """The program got the future of what DDP's reducer has just started, after all that the current stream has.

@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
 pytestmark = pytest.mark.skipif(not dist.is_available(), reason="this torch has no torch.distributed")
@@ -27,7 +28,7 @@ def test_a_callback_runs_on_a_stream_of_its_own_after_the_collective(job):
     with job.calling() as calls:
         end = future.then(lambda value: x.mul_(2))
     shown = [call for call in calls if call.startswith(("wait", "launch", "record"))]
-    assert shown == ["wait s2 for e1 (torch)", "launch s2 mul_ w1", "record e2 on s2"]
+    assert shown == ["record_stream 1 s2", "wait s2 for e1 (torch)", "launch s2 mul_ w1", "record e2 on s2"]
     assert torch.cuda.current_stream() == torch.cuda.default_stream()
     assert "wait cuda:0 for e2 (torch)" in job.calls_of(end.wait)
 
@@ -77,3 +78,18 @@ def test_it_can_be_waited_for_if_its_bucket_is_new(job):
 def test_a_hook_that_does_not_wait_for_the_reducer_is_found(job):
     reduce_on(torch.cuda.Stream(), wait=False)
     assert job.codes() == ["SYN101"]
+
+
+def train_with(hook):
+    """Train one step of DDP with a communication hook; its bucket is not the gradients' own memory."""
+    layer = torch.nn.Linear(4, 4).cuda()
+    model = DistributedDataParallel(layer)
+    model.register_comm_hook(None, hook)
+    model(torch.randn(2, 4, device="cuda")).sum().backward()
+    layer.weight.grad.sum()
+
+
+@pytest.mark.parametrize("hook", [default_hooks.fp16_compress_hook, default_hooks.bf16_compress_hook])
+def test_hooks_that_compress_gradients_are_clean(job, hook):
+    train_with(hook)
+    assert job.codes() == []
