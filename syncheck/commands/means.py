@@ -101,7 +101,7 @@ class Delays:
 
 
 def _milliseconds(seconds: float) -> int:
-    return math.ceil(seconds * 10) * 100
+    return math.ceil(round(seconds * 10, 3)) * 100  # in tenths of a second
 
 
 def _in_program_order(other: Rerun, pair: Pair) -> str:

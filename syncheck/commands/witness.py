@@ -14,7 +14,10 @@ from syncheck.witness.schedule import Pair, Schedule
 _MOST_TRIED = 20
 """Races that are tried; of more, the first of each rule come first."""
 _MEMORY = "out of memory"
-_GONE = "the earlier access did not come again, or is not that of an operator"
+_GONE = {
+    "schedule": "the accesses did not come when the program was run again",
+    "delay": "the accesses did not come when the program was run again, or are not those of operators",
+}
 _LATE = "it takes longer than --proof-limit"
 
 
@@ -102,6 +105,12 @@ def _because(run: Rerun) -> str:
     return f": {run.error}" if run.error else ""
 
 
+def _came(usual: Rerun, pair: Pair) -> bool:
+    """Return whether the accesses of a race came again in a run; a later one may be missing where it ended well."""
+    seen = {launch for record in usual.records for launch in (*record.order, *record.starts)}
+    return str(pair.earlier) in seen and (not usual.status or not pair.later.stream or str(pair.later) in seen)
+
+
 class _Attempt:
     """The attempt to make one race happen."""
 
@@ -113,7 +122,7 @@ class _Attempt:
     def proof(self) -> Proof:
         """Return what came of it: the first change, or that of the first schedule."""
         reason = self._hopeless()
-        first = Proof(ProofOutcome.NOT_TRIED, self._means.name, reason=reason or _GONE)
+        first = Proof(ProofOutcome.NOT_TRIED, self._means.name, reason=reason or _GONE[self._means.name])
         for number, schedule in enumerate(() if reason else self._means.schedules(self._pair)):
             found = self._tried(schedule, is_first=number == 0)
             if found.outcome is ProofOutcome.SHOWN:
@@ -126,6 +135,8 @@ class _Attempt:
         baseline = self._baseline
         if baseline.failure or not self._pair.earlier.stream:
             return baseline.failure or "the earlier access is one of the host"
+        if not _came(baseline.usual, self._pair):
+            return f"{_GONE[self._means.name]}{_because(baseline.usual)}"
         is_steady = not baseline.unsteadiness or (
             self._means.name == "delay" and not differences_at(baseline.usual, baseline.same, self._pair)
         )

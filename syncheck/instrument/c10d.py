@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 ProcessGroup: Any = None
+Reducer: Any = None
 Work: Any = None
 c10d: Any = None
 
@@ -15,4 +16,4 @@ if torch.distributed.is_available():
     from torch._C import _distributed_c10d as _compiled
     from torch.distributed import distributed_c10d as _module
 
-    ProcessGroup, Work, c10d = _compiled.ProcessGroup, _compiled.Work, _module
+    ProcessGroup, Reducer, Work, c10d = _compiled.ProcessGroup, _compiled.Reducer, _compiled.Work, _module

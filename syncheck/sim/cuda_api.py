@@ -24,7 +24,7 @@ from syncheck.sim.runtime import Runtime, explicit_index
 from syncheck.sim.streams import CudaStream, ExternalStream, SimulatedStream, StreamContext
 
 CUDA_VERSION = "12.8"
-"""What `torch.version.cuda` says: programs parse it."""
+"""What `torch.version.cuda` says where torch was built without CUDA: programs parse it."""
 
 
 class CudaApi:
@@ -226,7 +226,8 @@ def _install_cuda_alone(runtime: Runtime, patches: Patches) -> None:
     """Replace what there is for CUDA only."""
     _install_refused_modules(patches)
     install_cudart(runtime, patches)
-    patches.set(torch.version, "cuda", CUDA_VERSION)
+    if torch.version.cuda is None:  # else it is the build's own: torchvision compares it with what it was built for
+        patches.set(torch.version, "cuda", CUDA_VERSION)
     patches.set(torch.backends.cuda, "is_built", lambda: True)
     patches.set(torch.cuda.graph, "default_capture_stream", None)
 

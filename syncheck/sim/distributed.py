@@ -72,6 +72,7 @@ class Distributed:
         self.nccl_groups: set[str] = set()
         launches.before_launch.append(self._join_for)
         self.ddp_pending: dict[AllocationId, Started] = {}
+        self._of_reducer: tuple[Started, frozenset[AllocationId]] | None = None
 
     # -- operators
 
@@ -118,12 +119,12 @@ class Distributed:
         if calls.depth:
             self._gpus.monitor.collective(stream, plan.name, self._gpus.site())
         if plan.base in POINT_TO_POINT:
-            self._record(tensors, stream)
+            self.record(tensors, stream)
             tensors = []
         self._start(work, stream, tensors, group)
 
-    def _record(self, tensors: list[torch.Tensor], stream: StreamId) -> None:
-        """Let tensors of a message be freed before the program has waited for it, as `pointToPoint` does."""
+    def record(self, tensors: Iterable[torch.Tensor], stream: StreamId) -> None:
+        """Let tensors be freed before a stream has used them: those of a message (`pointToPoint`), a future's value."""
         for tensor in tensors:
             tag = self._memory.of(tensor)
             if tag is not None and tensor.numel():
@@ -149,11 +150,13 @@ class Distributed:
             if len(self._started) > _MOST_STARTED:
                 self._started.popitem(last=False)
         elif self._backward.is_running:
-            self.add_ddp_pending(started, self._idents(tensors))
+            self._of_reducer = started, self.idents(tensors)
+            self.add_ddp_pending(*self._of_reducer)
         else:
             self.join(started)
 
-    def _idents(self, tensors: Iterable[torch.Tensor]) -> frozenset[AllocationId]:
+    def idents(self, tensors: Iterable[torch.Tensor]) -> frozenset[AllocationId]:
+        """Return the allocations of tensors."""
         memory = self._memory
         return frozenset(tag.ident for tensor in tensors if (tag := memory.of(tensor)) is not None)
 
@@ -266,7 +269,17 @@ class Distributed:
         """The program got the future of a handle."""
         started = self._started.get(id(work))
         if started is not None:
-            self.futures.made(future, started, self._idents(started.tensors))
+            self.futures.made(future, started, self.idents(started.tensors))
+
+    def future_of_reducer(self, future: Any) -> None:
+        """The program got the future of what DDP's reducer has just started, after all that the current stream has.
+
+        Of a bucket that no operator has used yet it is not known that it is on a GPU, nor was a collective seen.
+        """
+        current = self._gpus.current_stream(self._gpus.thread.device)
+        started, idents = self._of_reducer or (self._recorded(None, current, []), frozenset())
+        self._of_reducer = None
+        self.futures.made(future, started, idents)
 
     def new_end(self, started: Started) -> Started:
         """Return what stands for the end of a callback that runs after a collective, on a stream of its own."""

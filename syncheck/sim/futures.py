@@ -2,18 +2,21 @@
 
 Source:
     aten/src/ATen/core/ivalue_inl.h, `Future::wait`, `synchronizeWithCurrentStreams`, `invokeCallback`: a callback gets
-    a stream of the pool that waits for the value, and what it returns is waited for as from there. `value()` waits
-    for nothing.
+    a stream of the pool that waits for the value, and what it returns is waited for as from there. The value's memory
+    is kept for the stream that waits (`recordDataPtrOnStream`). `value()` waits for nothing.
 """
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any, Protocol
 
-from syncheck.hb.ids import AllocationId, WaitCall
+import torch
+
+from syncheck.hb.ids import AllocationId, StreamId, WaitCall
 from syncheck.instrument.patching import Patches
+from syncheck.instrument.plan import tensors_in
 from syncheck.instrument.torch_internals import C
 from syncheck.sim.started import Started
 from syncheck.sim.virtual_gpus import VirtualGpus
@@ -27,6 +30,10 @@ class _Collectives(Protocol):
     def add_ddp_pending(self, started: Started, idents: frozenset[AllocationId]) -> None: ...
 
     def new_end(self, started: Started) -> Started: ...
+
+    def idents(self, tensors: Iterable[torch.Tensor]) -> frozenset[AllocationId]: ...
+
+    def record(self, tensors: Iterable[torch.Tensor], stream: StreamId) -> None: ...
 
 
 class Futures:
@@ -55,6 +62,8 @@ class Futures:
             known = self._known.get(id(future))
             if known is not None:
                 self._collectives.join(known[1])
+                current = self._gpus.current_stream(self._gpus.device_of(known[1].stream))
+                self._collectives.record(tensors_in(result), current)
             return result
 
         @wraps(original_then)
@@ -66,8 +75,12 @@ class Futures:
             end = self._collectives.new_end(started)
 
             def on_side(value: Any) -> Any:
+                self._collectives.record(started.tensors, end.stream)
                 with self._on_side(started, end):
-                    return callback(value)
+                    returned = callback(value)
+                end.tensors += tensors_in(returned)
+                self._collectives.add_ddp_pending(end, self._collectives.idents(end.tensors))
+                return returned
 
             result = original_then(future, on_side)
             self.made(result, end, idents)

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from syncheck.instrument.c10d import ProcessGroup, Work, c10d
+from syncheck.instrument.c10d import ProcessGroup, Reducer, Work, c10d
 from syncheck.instrument.collectives import install_calls, joined
 from syncheck.instrument.patching import Patches
 from syncheck.ranks import watchdog
@@ -23,6 +23,7 @@ def install_distributed(distributed: Distributed, patches: Patches) -> None:
     patches.set(ProcessGroup, "_start_coalescing", lambda *_: distributed.start_coalescing())
     patches.set(ProcessGroup, "_end_coalescing", lambda *_: distributed.end_coalescing())
     _install_waits(distributed, Work, patches)
+    _install_reducer(distributed, patches)
     _install_groups(distributed, c10d, patches)
 
 
@@ -62,6 +63,19 @@ def _install_waits(distributed: Distributed, work_class: Any, patches: Patches) 
         return distributed.is_completed(self)
 
     patches.set(work_class, "is_completed", is_completed)
+
+
+def _install_reducer(distributed: Distributed, patches: Patches) -> None:
+    """Follow the future of the all-reduce of DDP's reducer: a communication hook asks for it, and may wait for it."""
+    original = Reducer._run_allreduce_hook  # torch's own hooks call it: there is no public name
+
+    @wraps(original)
+    def run(self: Any, bucket: Any) -> Any:
+        future = original(self, bucket)
+        distributed.future_of_reducer(future)
+        return future
+
+    patches.set(Reducer, "_run_allreduce_hook", run)
 
 
 def _install_groups(distributed: Distributed, c10d: Any, patches: Patches) -> None:

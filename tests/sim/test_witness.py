@@ -53,6 +53,7 @@ print(x.sum().item())
 UNSTEADY = "import torch, time\n" + RACE.replace("torch.ones(4", "(time.time_ns() % 1000 + torch.ones(4").replace(
     '="cuda")', '="cuda"))', 1
 )
+ONCE = "open('once', 'x').close()  # as a port that the first run still has\n" + RACE
 FAILS = RACE.replace("print(", "if (y + 1).isnan().any():\n    raise ValueError('no number')\nprint(")
 
 
@@ -119,6 +120,16 @@ def test_a_program_that_is_not_deterministic_is_not_tried(run):
     (proof,) = proofs(report)
     assert proof["outcome"] == "not-tried"
     assert "not deterministic" in proof["reason"]
+
+
+@pytest.mark.slow
+def test_a_program_that_fails_when_it_is_run_again_is_not_tried(run):
+    _, report, _ = run(ONCE, "--witness")
+    (proof,) = proofs(report)
+    assert proof["outcome"] == "not-tried"
+    assert proof["reason"] == (
+        "the accesses did not come when the program was run again: FileExistsError: [Errno 17] File exists: 'once'"
+    )
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ import torch
 
 from syncheck.sim.cuda_api import CUDA_VERSION, REFUSED
 from syncheck.sim.errors import NotSimulatedError
+from tests.unit.sim.conftest import watched
 
 
 def test_devices_are_counted_and_chosen(gpus):
@@ -55,7 +56,7 @@ def test_what_has_no_meaning_without_a_gpu_is_refused(gpu, name):
 
 
 def test_programs_that_ask_get_answers(gpus):
-    assert torch.version.cuda == CUDA_VERSION
+    assert torch.version.cuda == CUDA_VERSION  # the tests' torch is one without CUDA
     assert torch.cuda.can_device_access_peer(0, 1)
     assert not torch.cuda.can_device_access_peer(1, 1)
     assert not torch.cuda.is_current_stream_capturing()
@@ -64,6 +65,12 @@ def test_programs_that_ask_get_answers(gpus):
     assert torch.cuda._get_device_index(9) == 9  # whoever uses it complains
     with pytest.raises(ValueError, match=r"Expected a torch\.device with a specified index"):
         torch.cuda._get_device_index(None)
+
+
+def test_a_build_for_cuda_keeps_its_version(monkeypatch):
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    for _ in watched(1):
+        assert torch.version.cuda == "13.0"
 
 
 def test_functions_keep_their_names(gpu):

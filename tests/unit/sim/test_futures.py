@@ -3,6 +3,8 @@
 import pytest
 import torch
 import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.nn.parallel import DistributedDataParallel
 
 pytestmark = pytest.mark.skipif(not dist.is_available(), reason="this torch has no torch.distributed")
 
@@ -26,7 +28,7 @@ def test_a_callback_runs_on_a_stream_of_its_own_after_the_collective(job):
     with job.calling() as calls:
         end = future.then(lambda value: x.mul_(2))
     shown = [call for call in calls if call.startswith(("wait", "launch", "record"))]
-    assert shown == ["wait s2 for e1 (torch)", "launch s2 mul_ w1", "record e2 on s2"]
+    assert shown == ["record_stream 1 s2", "wait s2 for e1 (torch)", "launch s2 mul_ w1", "record e2 on s2"]
     assert torch.cuda.current_stream() == torch.cuda.default_stream()
     assert "wait cuda:0 for e2 (torch)" in job.calls_of(end.wait)
 
@@ -36,3 +38,58 @@ def test_other_futures_are_torchs_own(job):
     future.set_result(3)
     assert job.calls_of(future.wait) == []
     assert future.then(lambda value: value.value() + 1).wait() == 4
+
+
+def reduce_on(stream, wait, fresh=False):
+    """Train one step of DDP whose communication hook uses the reduced gradients on a stream of its own."""
+    layer = torch.nn.Linear(4, 4).cuda()
+    model = DistributedDataParallel(layer)
+    reducer = model.reducer
+    if fresh:  # memory for the buckets that no operator has used: DDP's mixed precision does so
+        reducer._set_mixed_precision_param_dtype(torch.float64)
+        reducer._set_mixed_precision_param_dtype(torch.float32)
+
+    def hook(_, bucket):
+        future = reducer._run_allreduce_hook(bucket)
+        with torch.cuda.stream(stream):
+            if wait:
+                future.wait()
+            layer.weight.grad.sum()
+        torch.cuda.current_stream().wait_stream(stream)
+        done = torch.futures.Future()
+        done.set_result(bucket.buffer())
+        return done
+
+    hook.__annotations__ = {"bucket": dist.GradBucket, "return": torch.futures.Future[torch.Tensor]}
+    model.register_comm_hook(None, hook)
+    model(torch.randn(2, 4, device="cuda")).sum().backward()
+
+
+def test_the_all_reduce_of_the_reducer_can_be_waited_for(job):
+    reduce_on(torch.cuda.Stream(), wait=True)
+    assert job.codes() == []
+
+
+def test_it_can_be_waited_for_if_its_bucket_is_new(job):
+    reduce_on(torch.cuda.Stream(), wait=True, fresh=True)
+    assert job.codes() == []
+
+
+def test_a_hook_that_does_not_wait_for_the_reducer_is_found(job):
+    reduce_on(torch.cuda.Stream(), wait=False)
+    assert job.codes() == ["SYN101"]
+
+
+def train_with(hook):
+    """Train one step of DDP with a communication hook; its bucket is not the gradients' own memory."""
+    layer = torch.nn.Linear(4, 4).cuda()
+    model = DistributedDataParallel(layer)
+    model.register_comm_hook(None, hook)
+    model(torch.randn(2, 4, device="cuda")).sum().backward()
+    layer.weight.grad.sum()
+
+
+@pytest.mark.parametrize("hook", [default_hooks.fp16_compress_hook, default_hooks.bf16_compress_hook])
+def test_hooks_that_compress_gradients_are_clean(job, hook):
+    train_with(hook)
+    assert job.codes() == []

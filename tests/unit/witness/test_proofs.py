@@ -11,12 +11,13 @@ from syncheck.findings import Finding, Frame, Place, Report
 from syncheck.rules import catalogue
 from syncheck.serialization import of_finding, to_finding
 from syncheck.witness.compare import Rerun
+from syncheck.witness.delay import Delay
 from syncheck.witness.proofs import ProofOutcome
 from syncheck.witness.record import Record, Values
 from syncheck.witness.schedule import Hold, LaunchId, Pair, Schedule
 
 PAIR = Pair(LaunchId(3, 1), LaunchId(1, 4))
-ENDED = Record(has_ended=True)
+ENDED = Record(order=[f"3.{number}" for number in range(1, 1001)], has_ended=True)
 
 
 def race(code="SYN101", number=1):
@@ -63,6 +64,12 @@ def test_a_changed_value_is_shown_with_the_schedule_that_changes_it():
 
 def test_nothing_that_changes_is_not_shown():
     assert proof(Reruns(ran("loss 1"))).outcome is ProofOutcome.NOT_SHOWN
+
+
+def test_a_run_that_fails_before_the_race_is_no_proof_of_anything():
+    found = proof(Reruns(ran(status=1, error="FileExistsError: once", records=(Record(has_ended=True),))))
+    assert found.outcome is ProofOutcome.NOT_TRIED
+    assert found.reason == "the accesses did not come when the program was run again: FileExistsError: once"
 
 
 def test_an_error_in_the_other_order_is_shown():
@@ -120,3 +127,81 @@ def test_random_schedules_are_tried_without_a_finding():
 def test_a_proof_survives_the_way_to_another_process():
     shown = prove(Report(findings=(race(),)), Reruns(ran("1"), ran("2"))).findings[0]
     assert to_finding(of_finding(shown)) == shown
+
+
+LATE = Record(
+    order=["1.4", "3.1"], starts={"3.1": "3.1"}, submitted={"3.1": 1.0, "1.4": 1.6}, delayed=1, has_ended=True
+)
+
+
+class OnGpus(Reruns):
+    """Runs on real GPUs of a program that does not exist."""
+
+    def __init__(self, usual, other=None, same=None):
+        super().__init__(usual, other, same)
+        self.options = Options(confirm=True)
+
+    def run(self, schedule, pairs=()):
+        self.asked.append(schedule)
+        if schedule == Delay(7):
+            return self.same if len(self.asked) == 2 else self.usual
+        return self.other
+
+
+def test_a_value_that_a_delay_changes_is_confirmed_with_the_delay():
+    reruns = OnGpus(ran("loss 1", records=(LATE,)), ran("loss 0", records=(LATE,)))
+    found = proof(reruns)
+    assert Delay.parse(found.tried) == Delay(7, LaunchId(3, 1), 1200)  # twice the time between the two accesses
+    assert found.in_words == (
+        "confirmed: with a delay before the earlier access: 1.2 s: printed line 1: 'loss 0', not 'loss 1'"
+    )
+
+
+def test_a_loop_is_tried_with_a_delay_at_each_later_call():
+    reruns = OnGpus(ran("loss 1", records=(LATE,)))
+    found = proof(reruns)
+    assert (found.outcome, Delay.parse(found.tried).is_repeated) == (ProofOutcome.NOT_SHOWN, False)
+    assert [schedule.is_repeated for schedule in reruns.asked] == [False, False, False, True]
+
+
+def test_on_real_gpus_only_the_accesses_count_where_the_program_is_not_deterministic():
+    usual, same = (ran(records=(dataclasses.replace(LATE, host=[Values(n, (str(n),), 1, "a.py:3")]),)) for n in (1, 2))
+    read = dataclasses.replace(LATE, read={"1.4": [Values(5, ("5",), 1)]})
+    assert proof(OnGpus(usual, same=same)).outcome is ProofOutcome.NOT_SHOWN
+    before = dataclasses.replace(
+        usual, records=(dataclasses.replace(usual.records[0], read={"1.4": [Values(3, ("3",), 1)]}),)
+    )
+    found = proof(
+        OnGpus(
+            before,
+            ran(records=(read,)),
+            dataclasses.replace(before, records=(dataclasses.replace(before.records[0], host=[]),)),
+        )
+    )
+    assert [(one.usual, one.other) for one in found.differences] == [("3", "5")]
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [
+        (ran(records=(dataclasses.replace(LATE, delayed=0),)), "did not come again in the run with the delay"),
+        (ran(records=(dataclasses.replace(LATE, order=["3.1", "1.4"]),)), "the host waits for the earlier access"),
+        (ran(status=1, error="torch.OutOfMemoryError: CUDA out of memory.", records=()), "not enough memory"),
+    ],
+)
+def test_why_a_delay_could_not_be_tried(other, reason):
+    found = proof(OnGpus(ran(records=(LATE,)), other))
+    assert (found.outcome, found.means) == (ProofOutcome.NOT_TRIED, "delay")
+    assert reason in found.reason
+
+
+def test_what_no_operator_makes_cannot_be_delayed():
+    found = proof(OnGpus(ran(records=(dataclasses.replace(LATE, order=[], starts={}),))))
+    assert "not those of operators" in found.reason
+
+
+def test_a_collective_is_delayed_on_its_own_stream():
+    seen = dataclasses.replace(LATE, issuers={"3.1": "1.3"})
+    reruns = OnGpus(ran("1", records=(seen,)))
+    proof(reruns)
+    assert {schedule.issuer for schedule in reruns.asked[2:]} == {LaunchId(1, 3)}
