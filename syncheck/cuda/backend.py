@@ -236,6 +236,8 @@ class Cuda:
         Clocks(lambda: reporter.monitor, patches, reporter.next_reading, reporter.sites.here).install()
         TraceHandlers(reporter, streams, self.events, self.host, self.kept, captures).install(patches)
         self.gpu_trace.install(patches)
+        if self.delays is not None:
+            self.delays.install(patches)
 
     def flush_calls(self) -> None:
         """Report all that happened so far."""

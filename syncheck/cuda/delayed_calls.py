@@ -1,4 +1,4 @@
-"""Operators around which a run with a delay acts."""
+"""Operators and other launches around which a run with a delay acts."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,28 +7,29 @@ from typing import NamedTuple
 import torch
 
 from syncheck.hb.ids import StreamId
-from syncheck.instrument.plan import Plan
 
 
 class Call(NamedTuple):
-    """An operator that is about to run.
+    """An operator, a Triton kernel or the replay of a graph that is about to run.
 
     Attributes:
-        plan: what it does.
+        name: what it is: "aten::add_".
+        touches: it uses memory, and is no mere view.
         device: the device that it runs on.
         tensors: its tensors, and whether each is written.
         is_collective: it may work on a stream of its own.
     """
 
-    plan: Plan
+    name: str
+    touches: bool
     device: int
     tensors: Sequence[tuple[torch.Tensor, bool]]
     is_collective: bool
 
     @property
     def read(self) -> list[torch.Tensor]:
-        """The tensors whose values it reads: what `out=` names is only written."""
-        changes = self.plan.base.endswith("_")
+        """The tensors whose values it reads: what `out=` names is only written, what a kernel writes it may read."""
+        changes = self.name.endswith("_") or not self.name.startswith("aten::")
         return [tensor for tensor, is_write in self.tensors if (changes or not is_write) and is_plain(tensor)]
 
 

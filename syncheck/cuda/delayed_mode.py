@@ -39,4 +39,5 @@ def _call(dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any])
         for tensor, argument in tensors_of(plan, args, kwargs)
         if argument.is_read or argument.is_write
     ]
-    return Call(plan, device_of(plan.base, args, kwargs), tensors, dispatch.func.namespace in NAMESPACES)
+    device = device_of(plan.base, args, kwargs)
+    return Call(plan.name, plan.touches, device, tensors, dispatch.func.namespace in NAMESPACES)

@@ -15,14 +15,17 @@ Source:
 import atexit
 import weakref
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any, NamedTuple
 
 import torch
 
+from syncheck.cuda import devices
 from syncheck.cuda.captures import Captures
 from syncheck.cuda.delayed_calls import Call, Running, is_plain
+from syncheck.cuda.graphs import device_of_graph
 from syncheck.cuda.host import HostMemory
 from syncheck.cuda.launch_counts import LaunchCounts
 from syncheck.cuda.memory import Memory
@@ -31,6 +34,7 @@ from syncheck.cuda.own_work import OwnWork
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import Streams
 from syncheck.hb.ids import StreamId
+from syncheck.instrument.patching import Patches
 from syncheck.instrument.plan import tensors_in
 from syncheck.witness.delay import Delay
 from syncheck.witness.schedule import LaunchId
@@ -125,19 +129,22 @@ class Delays:
         delay = self._delay
         if delay.launch is None:
             return False
-        here = (call.plan.name, self._reporter.site())
-        if delay.issuer is None:
-            is_first = upcoming == delay.launch
-        else:
+        here = (call.name, self._reporter.site())
+        if call.is_collective:
             own = self._counts.next(StreamId(delay.launch.stream))
-            is_first = call.is_collective and upcoming == delay.issuer and own == delay.launch
-        if self._place is None and is_first and (call.plan.touches or call.is_collective):
+            is_first = upcoming == delay.issuer and own == delay.launch
+        else:
+            is_first = call.touches and delay.issuer is None and upcoming == delay.launch
+        if self._place is None and is_first:
             self._place = here
             return True
         return delay.is_repeated and self._place == here
 
     def _works_aside(self, call: Call) -> bool:
-        return call.is_collective and self._delay.issuer is not None
+        delay = self._delay
+        if not call.is_collective or delay.issuer is None or delay.launch is None:
+            return False
+        return delay.issuer.stream != delay.launch.stream
 
     @contextmanager
     def aside(self, running: Running) -> Iterator[None]:
@@ -153,6 +160,28 @@ class Delays:
                 yield
         finally:
             del ids[running.aside]
+
+    # -- what no dispatch mode sees
+
+    def install(self, patches: Patches) -> None:
+        """Hook replays of graphs, and launches of Triton's kernels; to be called when the check has done so."""
+        patches.set(torch.cuda.CUDAGraph, "replay", self._around(torch.cuda.CUDAGraph.replay, _replay))
+        try:
+            from triton.runtime.jit import JITFunction  # type: ignore[import-not-found]  # noqa: PLC0415  CUDA builds bring it
+        except ImportError:
+            return
+        patches.set(JITFunction, "run", self._around(JITFunction.run, _kernel))
+
+    def _around(self, original: Any, call_of: Callable[..., Call]) -> Any:
+        @wraps(original)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            running = self.begin(call_of(*args, **kwargs))
+            result = original(*args, **kwargs)
+            if running is not None:
+                self.end(running, None)
+            return result
+
+        return run
 
     # -- memory that a late operator uses
 
@@ -200,9 +229,9 @@ class Delays:
 
     def _note_host(self, call: Call, result: Any) -> None:
         """An operator may have given values to the host."""
-        if call.plan.base == "_local_scalar_dense":
+        if call.name == "aten::_local_scalar_dense":
             self._seen.host_gets(torch.tensor(result), self._reporter.site())
-        elif call.plan.base in {"_to_copy", "copy_"} and isinstance(result, torch.Tensor):
+        elif call.name in {"aten::_to_copy", "aten::copy_"} and isinstance(result, torch.Tensor):
             is_complete = result.is_cpu and self._host.of(result) is None
             if is_complete and any(tensor.is_cuda for tensor, _ in call.tensors):
                 self._seen.host_gets(result, self._reporter.site())
@@ -211,6 +240,18 @@ class Delays:
         """The program has ended: see what came of it, while its variables are there."""
         self._reporter.flush_calls()
         self._seen.finish(self._memory, self._counts, self._reporter.lock)
+
+
+def _replay(graph: Any) -> Call:
+    return Call("graph replay", True, device_of_graph(graph), (), is_collective=False)
+
+
+def _kernel(function: Any, *args: Any, **kwargs: Any) -> Call:
+    tensors = [
+        (value, True) for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor) and value.is_cuda
+    ]
+    name = f"triton::{getattr(function, '__name__', 'kernel')}"
+    return Call(name, bool(tensors), devices.current_device(), tensors, is_collective=False)
 
 
 class Parts(NamedTuple):

@@ -24,6 +24,11 @@ from syncheck.instrument.torch_internals import disable_dispatch_modes
 _IDENT = "_syncheck_graph"
 
 
+def device_of_graph(graph: Any) -> int:
+    """Return the device that a graph was captured on; the current one where that was not seen."""
+    return int(getattr(graph, _IDENT, (None, 0, devices.current_device()))[2])
+
+
 class Graphs:
     """Hooks the methods of torch.cuda.CUDAGraph."""
 

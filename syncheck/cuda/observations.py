@@ -110,7 +110,7 @@ class Observations:
         record = self.record
         record.starts[name], record.places[name] = str(first), self._place(site)
         record.submitted[name] = running.submitted
-        if stream != running.stream:
+        if stream != running.stream or running.call.is_collective:
             record.issuers[name] = str(LaunchId(running.stream, running.before[running.stream] + 1))
         self._reads[launch] = running.reads
         self._wrote[launch] = [Kept.of(tensor) for tensor in written]

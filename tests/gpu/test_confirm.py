@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 pytestmark = pytest.mark.gpu
 
@@ -66,6 +67,53 @@ with torch.cuda.stream(other):
 w = z + 1
 print(w.sum().item())
 """
+
+
+COLLECTIVE = """
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("nccl")
+torch.cuda.set_device(dist.get_rank())
+x = torch.ones(1 << 20, device="cuda")
+dist.all_reduce(x)  # makes the communicator
+torch.cuda.synchronize()
+work = dist.all_reduce(x, async_op=True)
+y = x * 2
+work.wait()
+print(y.sum().item())
+dist.destroy_process_group()
+"""
+
+REPLAY = """
+import torch
+
+x = torch.ones(1000, device="cuda")
+side = torch.cuda.Stream()
+side.wait_stream(torch.cuda.current_stream())
+with torch.cuda.stream(side):
+    y = x * 2
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph, stream=side):
+    z = x * 3
+torch.cuda.synchronize()
+with torch.cuda.stream(side):
+    graph.replay()
+print((z + 1).sum().item())
+"""
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_a_collective_can_be_late(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(COLLECTIVE)
+    (proof,) = proofs(tmp_path / "program.py", tmp_path, "--nproc", "2")
+    assert proof["outcome"] == "shown", proof
+
+
+def test_a_replay_can_be_late(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(REPLAY)
+    found = proofs(tmp_path / "program.py", tmp_path)
+    assert [proof["outcome"] for proof in found] == ["shown"], found
 
 
 def test_a_race_that_changes_nothing_is_not_reproduced(tmp_path: Path) -> None:

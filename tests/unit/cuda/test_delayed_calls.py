@@ -3,21 +3,25 @@
 import torch
 
 from syncheck.cuda.delayed_calls import Call, is_plain
-from syncheck.instrument.plan import plan_of
 
 
-def call(func, *tensors):
-    return Call(plan_of(func), 0, tensors, is_collective=False)
+def call(name, *tensors):
+    return Call(name, True, 0, tensors, is_collective=False)
 
 
 def test_an_operator_in_place_reads_what_it_changes():
     x, y = torch.ones(2), torch.ones(2)
-    assert [id(t) for t in call(torch.ops.aten.add_.Tensor, (x, True), (y, False)).read] == [id(x), id(y)]
+    assert [id(t) for t in call("aten::add_", (x, True), (y, False)).read] == [id(x), id(y)]
 
 
 def test_what_out_names_is_only_written():
     x, y = torch.ones(2), torch.ones(2)
-    assert [id(t) for t in call(torch.ops.aten.neg.out, (x, False), (y, True)).read] == [id(x)]
+    assert [id(t) for t in call("aten::neg", (x, False), (y, True)).read] == [id(x)]
+
+
+def test_what_a_kernel_writes_it_may_read():
+    x = torch.ones(2)
+    assert [id(t) for t in call("triton::kernel", (x, True)).read] == [id(x)]
 
 
 def test_sparse_tensors_have_no_values_of_their_own():

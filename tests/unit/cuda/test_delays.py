@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from syncheck.cuda.delays import Delays
+from syncheck.instrument.patching import Patches
 from syncheck.witness.delay import Delay
 from syncheck.witness.schedule import LaunchId, Pair
 from tests.unit.cuda.delayed import delayed_gpu
@@ -124,4 +125,36 @@ def test_while_a_graph_is_captured_nothing_is_late(late):
         gpu.cuda.captures.begin()
         x.add_(1)
         gpu.cuda.captures.end()
+        assert gpu.work.sleeps == []
+
+
+class Graph:
+    """Stands for a graph that is replayed, which adds one to a tensor."""
+
+    def __init__(self, gpu, tensor):
+        self.gpu, self.tensor = gpu, tensor
+
+    def replay(self):
+        with self.gpu.cuda.reporter.locked_monitor() as monitor:
+            monitor.launch(1, "graph replay", (), 0)
+
+
+def test_a_replay_can_be_late(late, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
+    with late(LaunchId(1, 2), Pair(LaunchId(1, 2), LaunchId(1, 3))) as gpu:
+        patches = Patches()
+        gpu.cuda.delays.install(patches)
+        graph = Graph(gpu, torch.ones(2))
+        graph.replay()
+        assert gpu.work.sleeps == [(0, 0.5)]
+        graph.replay()
+        patches.undo()
+        seen = gpu.recorded()
+    assert (seen.delayed, sorted(seen.starts)) == (1, ["1.2", "1.3"])
+
+
+def test_a_collective_before_the_late_operator_is_not_late(late, monkeypatch):
+    monkeypatch.setattr("syncheck.cuda.delayed_mode.NAMESPACES", {"aten"})  # every operator is taken for a collective
+    with late(LaunchId(1, 2)) as gpu:
+        torch.ones(2).add_(1)
         assert gpu.work.sleeps == []
