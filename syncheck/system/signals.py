@@ -55,6 +55,10 @@ class _Waiting:
         self._since = (0.0, 0.0)  # on the wall, and computed by this thread
         self._pid = os.getpid()
 
+    def begin(self) -> None:
+        """Begin to hold handlers in this process, which may be a fork of the one that imported this module."""
+        self._pid = os.getpid()
+
     def arrive(self, number: int, frame: FrameType | None, handler: Handler) -> None:
         """A signal has arrived in a frame of the main thread: call its handler, or let it wait."""
         is_again = number in self._sent
@@ -151,6 +155,7 @@ def held() -> Iterator[None]:
         yield
         return
     _is_held.append(True)
+    _waiting.begin()
     original = signal.signal, signal.getsignal
     signal.signal, signal.getsignal = _replacements(*original)
     for number in signal.valid_signals():

@@ -1,5 +1,6 @@
 """Signals in a program that is checked: its handlers work on GPUs, and raise where the program can catch it."""
 
+import os
 import signal
 
 import pytest
@@ -155,3 +156,19 @@ def test_a_timer_that_is_still_armed_ends_with_its_program(tmp_path, handler):
     assert done.returncode == 1
     assert "SYN101" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_handlers_wait_in_a_fork_of_the_process_that_has_imported_this():
+    called = []
+    hook = {"__name__": "syncheck.sim.hook", "signal": signal, "called": called}
+    exec("def run():\n    signal.raise_signal(signal.SIGUSR1)\n    return list(called)", hook)
+    child = os.fork()
+    if child == 0:
+        try:
+            signal.signal(signal.SIGUSR1, lambda *_: called.append(1))
+            with signals.held():
+                inside = hook["run"]()
+            os._exit(len(inside))
+        finally:
+            os._exit(70)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
