@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -42,25 +41,14 @@ class Reader:
         shutil.copytree(PROJECT, folder, dirs_exist_ok=True)
 
     def command(self, line):
-        done = self._plain(line) or self._by_shell(line)
+        path = os.pathsep.join([warm.BIN, str(Path(sys.executable).parent), os.environ["PATH"]])
+        done = subprocess.run(
+            ["bash", "-c", line], cwd=self.folder, capture_output=True, text=True, check=False, timeout=240,
+            env={**os.environ, "PATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+        )  # fmt: skip
         assert done.returncode in FINE, f"$ {line}\n{done.stdout}\n{done.stderr}"
         assert "Traceback" not in done.stderr, done.stderr
         return done.stdout + done.stderr
-
-    def _plain(self, line):
-        """Run a command that needs no shell in a forked process, which saves importing torch; None for any other."""
-        words = shlex.split(line.removesuffix(" 2>&1"), comments=True)
-        if not words or words[0] not in {"syncheck", "pytest"} or set(words) & {"<", ">", "|", "&&"}:
-            return None
-        return warm.run(*words, folder=self.folder, limit=240)
-
-    def _by_shell(self, line):
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-        environment = {**os.environ, "PATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
-        return subprocess.run(
-            ["bash", "-c", line], cwd=self.folder, capture_output=True, text=True, check=False, timeout=240,
-            env=environment,
-        )  # fmt: skip
 
     def sh(self, text):
         for line in text.splitlines():

@@ -9,6 +9,7 @@ from syncheck.errors import ConfigError
 from syncheck.semantics import library
 from syncheck.semantics.library import Effect, describe
 from syncheck.testing import check_lint, check_run
+from tests import warm
 
 NATIVE = '''
 """Stands for compiled code: it works on addresses."""
@@ -85,6 +86,11 @@ with torch.cuda.stream(side):
 torch.cuda.synchronize()
 """,
 }
+
+
+@pytest.fixture(autouse=True)
+def _runs_are_forked(monkeypatch):
+    monkeypatch.setattr(sys, "executable", warm.PYTHON)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from syncheck.findings import Finding, Frame, Place, merge_equal
 from syncheck.lint import engine, files
 from syncheck.lint.cache import Cache
 from syncheck.rules.catalogue import find
+from tests import warm
 
 BAD = """import torch
 side = torch.cuda.Stream()
@@ -27,7 +28,7 @@ GOOD = BAD.replace("with torch", "side.wait_stream(torch.cuda.current_stream())\
 
 
 def lint(*arguments, cwd, **kwargs):
-    command = [sys.executable, "-m", "syncheck", "lint", *map(str, arguments)]
+    command = [warm.PYTHON, "-m", "syncheck", "lint", *map(str, arguments)]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     return subprocess.run(
         command, capture_output=True, text=True, cwd=cwd, timeout=120, check=False, env=environment, **kwargs
@@ -263,7 +264,7 @@ def test_the_cache_is_used_and_may_be_damaged_or_read_only(folder):
 def test_two_runs_can_share_a_cache(folder):
     for number in range(20):
         (folder / f"more{number}.py").write_text(BAD)
-    command = [sys.executable, "-m", "syncheck", "lint", "--output-format", "concise"]
+    command = [warm.PYTHON, "-m", "syncheck", "lint", "--output-format", "concise"]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     running = [
         subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True, env=environment) for _ in range(3)
@@ -280,7 +281,7 @@ def test_statistics_count_rules(folder):
 
 
 def test_a_watch_lints_again_when_a_file_changes(folder):
-    command = [sys.executable, "-u", "-m", "syncheck", "lint", "--watch", "--output-format", "concise"]
+    command = [warm.PYTHON, "-u", "-m", "syncheck", "lint", "--watch", "--output-format", "concise"]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None

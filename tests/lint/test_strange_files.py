@@ -13,6 +13,7 @@ from syncheck.commands.lint import LintRequest, lint
 from syncheck.config.options import FORMATS, Options
 from syncheck.config.settings import given
 from syncheck.report.render import render
+from tests import warm
 
 BAD = """import torch
 side = torch.cuda.Stream()
@@ -33,7 +34,7 @@ def folder(tmp_path, monkeypatch):
 
 def command(*arguments, cwd, **kwargs):
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
-    words = [sys.executable, "-m", "syncheck", "lint", *map(str, arguments)]
+    words = [warm.PYTHON, "-m", "syncheck", "lint", *map(str, arguments)]
     return subprocess.run(words, cwd=cwd, env=environment, text=True, timeout=250, check=False, **kwargs)
 
 

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from syncheck.lint.engine import lint_source
 from syncheck.lint.files import Text
+from tests import warm
 
 
 def found(source, *, is_strict=True):
@@ -182,7 +182,7 @@ def test_a_branch_that_waits_for_nothing_is_no_premise():
 
 
 def run(folder, *arguments):
-    command = [sys.executable, "-m", "syncheck", "lint", "--output-format", "json", *arguments]
+    command = [warm.PYTHON, "-m", "syncheck", "lint", "--output-format", "json", *arguments]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(
         command, capture_output=True, text=True, cwd=folder, timeout=300, check=False, env=environment

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import warm
+
 PROGRAMS = Path(__file__).parent / "programs"
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node"]
 SYNCHECK = [sys.executable, "-m", "syncheck"]
@@ -20,6 +22,11 @@ def free_port():
         return str(one.getsockname()[1])
 
 
+def forked(command):
+    """Return a command whose Python is forked from one that has imported torch."""
+    return [warm.PYTHON if word == sys.executable else word for word in command]
+
+
 @pytest.fixture
 def in_folder(tmp_path):
     """Return a function that runs a command in a folder of its own and returns what came of it."""
@@ -27,7 +34,7 @@ def in_folder(tmp_path):
     def run(*command, timeout=120, **more):
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PORT": free_port(), **more}
         return subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=timeout, check=False
+            forked(command), cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=timeout, check=False
         )
 
     return run
@@ -46,7 +53,12 @@ def by_hand(tmp_path):
             own = command(rank) if callable(command) else command
             processes.append(
                 subprocess.Popen(
-                    own, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+                    forked(own),
+                    cwd=tmp_path,
+                    env=environment,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
                 )
             )
         shown = [process.communicate(timeout=timeout)[0] for process in processes]

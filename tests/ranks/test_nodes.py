@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from tests.ranks.conftest import PROGRAMS, free_port
+from tests import warm
+from tests.ranks.conftest import PROGRAMS, forked, free_port
 
 pytestmark = pytest.mark.slow
 
@@ -55,7 +56,13 @@ def job(tmp_path):
                 script = f'mount -t tmpfs none {here} && cd {here} && "$@"; status=$?; {save}; exit $status'
                 agent = ["unshare", "--mount", "bash", "-c", script, "node", *agent]
             running.append(
-                subprocess.Popen(agent, cwd=here, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                subprocess.Popen(
+                    forked(agent) if is_shared else agent,
+                    cwd=here,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                )
             )
         shown = [process.communicate(timeout=200)[0] for process in running]
         return [(process.returncode, text) for process, text in zip(running, shown, strict=True)]
@@ -80,7 +87,7 @@ def test_machines_with_a_folder_each_say_what_is_missing_and_how_to_merge(job, t
     assert "rank 1 of 2 left nothing" in both
     assert "merge them with `syncheck merge FOLDER FOLDER`" in both
     folders = [str(folder) for node in (0, 1) for folder in (tmp_path / f"saved{node}").glob("job-*")]
-    command = [sys.executable, "-m", "syncheck", "merge", "--output-format", "concise", *folders]
+    command = [warm.PYTHON, "-m", "syncheck", "merge", "--output-format", "concise", *folders]
     merged = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert merged.returncode == 1
     assert merged.stdout.count("SYN601") == 1

@@ -8,15 +8,15 @@ from simulated import Runner
 
 @pytest.fixture(scope="session")
 def simulator() -> Iterator[Runner]:
-    """The one worker that runs the fixtures."""
-    worker = Runner("sim")
-    yield worker
-    worker.close()
+    """What runs the fixtures."""
+    runner = Runner("sim")
+    yield runner
+    runner.close()
 
 
 @pytest.fixture(scope="session")
 def gpus() -> Iterator[Runner]:
-    """The one worker that runs the fixtures on real GPUs."""
-    worker = Runner("cuda")
-    yield worker
-    worker.close()
+    """What runs the fixtures on real GPUs."""
+    runner = Runner("cuda")
+    yield runner
+    runner.close()

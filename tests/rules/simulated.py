@@ -4,7 +4,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tempfile
 from collections import Counter
 from dataclasses import dataclass
@@ -13,13 +12,14 @@ from typing import Any
 
 import markers
 
+from tests import warm
+
 LIMIT_SECONDS = 60.0
 CUDA_ERRORS = frozenset({"RuntimeError", "ValueError", "AcceleratorError", "OutOfMemoryError"})
 """What CUDA and torch raise for a wrong synchronization; a bad fixture may end with it, and with nothing else."""
 
 _RAISED = re.compile(r"(?:\w+\.)*(\w*(?:Error|Exception|Exit|Interrupt))(?::|$)")
 _WORKER = Path(__file__).with_name("worker.py")
-_PACKAGE = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,6 @@ class Runner:
         self._device_type = device_type
         self._outcomes: dict[Path, Outcome] = {}
         self._folder = tempfile.TemporaryDirectory(prefix="syncheck-fixtures-")
-        paths = [str(_PACKAGE), *filter(None, [os.environ.get("PYTHONPATH")])]
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(paths)}
-        self._process = subprocess.Popen(
-            [sys.executable, str(_WORKER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-        )
 
     def outcome(self, path: Path, limit: float = LIMIT_SECONDS) -> Outcome:
         """Run a fixture, or return what came of it before.
@@ -72,20 +67,22 @@ class Runner:
         folder = Path(self._folder.name).resolve() / str(len(self._outcomes))
         folder.mkdir()
         expected = markers.read(path)
-        request = {"path": str(path), "devices": expected.devices, "ranks": expected.ranks, "folder": str(folder)}
-        request |= {"limit": limit, "backend": self._backend, "device_type": self._device_type}
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        assert line, f"the worker of the fixtures ended, with status {self._process.wait()}"
-        answer = json.loads(line)
-        return _outcome(path, folder, answer["status"], timed_out=answer["timed_out"])
+        request = {"path": str(path), "devices": expected.devices, "ranks": expected.ranks}
+        request |= {"backend": self._backend, "device_type": self._device_type}
+        command = [warm.PYTHON, str(_WORKER), json.dumps(request)]
+        environment = os.environ | {"OMP_NUM_THREADS": "1"}
+        with open(folder / "stdout", "wb") as stdout, open(folder / "stderr", "wb") as stderr:
+            try:
+                done = subprocess.run(
+                    command, cwd=folder, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, timeout=limit,
+                    env=environment, check=False,
+                )  # fmt: skip
+            except subprocess.TimeoutExpired:
+                return _outcome(path, folder, 0, timed_out=True)
+        return _outcome(path, folder, done.returncode, timed_out=False)
 
     def close(self) -> None:
-        """End the worker."""
-        self._process.communicate()
+        """Remove what the programs have written."""
         self._folder.cleanup()
 
 

@@ -3,7 +3,6 @@
 import json
 import re
 import subprocess
-import sys
 
 import pytest
 
@@ -160,8 +159,8 @@ def test_a_damaged_schedule_is_refused(run):
 def test_a_program_that_takes_too_long_is_ended(tmp_path):
     source = RACE + "\nimport sys, time\nif '--schedule' in sys.orig_argv:\n    time.sleep(100)\n"
     (tmp_path / "train.py").write_text(source)
-    command = [sys.executable, "-m", "syncheck", "run", "--backend", "sim", "--isolated", "--witness"]
+    command = [warm.PYTHON, "-m", "syncheck", "run", "--backend", "sim", "--isolated", "--witness"]
     done = subprocess.run(
-        [*command, "--proof-limit", "12", "train.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+        [*command, "--proof-limit", "3", "train.py"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert "the program takes longer than" in done.stderr

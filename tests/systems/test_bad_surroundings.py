@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import warm
+
 ROOT = Path(__file__).parents[2]
 RACE = """import torch
 
@@ -29,7 +31,7 @@ def folder(tmp_path):
 
 
 def run(*arguments, cwd, package=ROOT, **environment):
-    command = [sys.executable, "-m", "syncheck", *arguments]
+    command = [warm.PYTHON, "-m", "syncheck", *arguments]
     everything = {**os.environ, "PYTHONPATH": str(package), **environment}
     done = subprocess.run(command, cwd=cwd, capture_output=True, check=False, timeout=200, env=everything)
     return done.returncode, (done.stdout + done.stderr).decode("utf-8", "replace")

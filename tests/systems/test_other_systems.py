@@ -2,10 +2,11 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests import warm
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow
@@ -24,8 +25,8 @@ dist.destroy_process_group()
 
 
 def run(system, *arguments, folder, status):
-    command = [sys.executable, "-m", "tests.systems.without", system, *map(str, arguments)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"}
+    command = [warm.PYTHON, "-m", "tests.systems.without", system, *map(str, arguments)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, check=False, timeout=280, env=environment
     )  # fmt: skip

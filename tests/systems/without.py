@@ -50,10 +50,17 @@ def _no_proc(function):
     return without
 
 
+def _forget(package):
+    """Have a package imported anew: this process may be forked from one that has it."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+        del sys.modules[name]
+
+
 def become(system):
     """Take away what a system does not have."""
     for name in OTHERS:
         importlib.import_module(name)
+    _forget("syncheck")
     multiprocessing.set_start_method("spawn")
     for name in OF_OS[system].split():
         if hasattr(os, name):

@@ -29,8 +29,8 @@ def syncheck(*arguments, cwd=None):
 
 
 def started(*arguments, cwd=None, **kwargs):
-    """Run a command in a new process, for tests of how it starts and of what it has: modules, signals, descriptors."""
-    command = [sys.executable, "-m", "syncheck", *map(str, arguments)]
+    """Run a command in an environment of its own."""
+    command = [warm.PYTHON, "-m", "syncheck", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120, check=False, **kwargs)
 
 

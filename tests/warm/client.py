@@ -1,0 +1,62 @@
+"""Stand for a process that the server forks: `python -IS client.py SOCKET ARGUMENT...`.
+
+It imports little: it is started for each command.
+"""
+
+import fcntl
+import marshal
+import os
+import signal
+import socket
+import sys
+
+_NO_HANDLER = {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}
+_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}  # an interpreter ignores them, whatever it was started with
+
+
+def main() -> None:
+    """Have a process started, pass signals on to it, and end as it does."""
+    server = socket.socket(socket.AF_UNIX)
+    descriptors = _inherited()
+    server.connect(sys.argv[1])
+    signals = sorted(set(signal.valid_signals()) - _NO_HANDLER - _BY_PYTHON)
+    ignored = [number for number in signals if signal.getsignal(number) is signal.SIG_IGN]
+    words = [os.fsencode(word) for word in sys.argv[2:]]
+    request = marshal.dumps((words, dict(os.environb), os.getcwdb(), descriptors, list(map(int, ignored))))
+    socket.send_fds(server, [len(request).to_bytes(4, "little")], descriptors)
+    server.sendall(request)
+    for number in set(signals) - set(ignored):
+        signal.signal(number, lambda got, frame: server.send(bytes([got])))
+    answer = server.recv(4, socket.MSG_WAITALL)
+    if len(answer) < 4:
+        os.write(2, b"the server of the tests' processes has ended\n")
+        os._exit(70)
+    _end(int.from_bytes(answer, "little", signed=True))
+
+
+def _inherited() -> list[int]:
+    """Return the descriptors that this process was given: Python's own are closed in other programs."""
+    found = []
+    for number in map(int, os.listdir("/dev/fd")):
+        try:
+            flags = fcntl.fcntl(number, fcntl.F_GETFD)
+        except OSError:  # that of the listing
+            continue
+        if not flags & fcntl.FD_CLOEXEC:
+            found.append(number)
+    return found
+
+
+def _end(status: int) -> None:
+    if status < 0:
+        import resource  # seldom
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if -status != signal.SIGKILL:
+            signal.signal(-status, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [-status])
+        os.kill(os.getpid(), -status)
+    os._exit(status)
+
+
+main()

@@ -1,0 +1,207 @@
+"""What a forked process does to be the one that was asked for."""
+
+import atexit
+import fcntl
+import io
+import marshal
+import os
+import runpy
+import signal
+import sys
+import threading
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "TORCH_LOGS")
+"""How the names of variables begin that are read when an interpreter starts, or torch is imported ..."""
+_LATER = {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"}
+"""... and those of them that are heeded here."""
+ROOT = str(Path(__file__).parents[2])
+_FIRST_FREE = 400
+"""Where descriptors are put while others take their numbers."""
+
+
+def read_at_start(environment: dict[str, str]) -> dict[str, str]:
+    """Return the variables that make another interpreter.
+
+    With a seed of 0 for hashes, the witness has processes hash alike: those that are forked from one do.
+    """
+    found = {k: v for k, v in environment.items() if v and k.startswith(_AT_START) and k not in _LATER}
+    return {k: v for k, v in found.items() if (k, v) != ("PYTHONHASHSEED", "0")}
+
+
+def entries(environment: dict[str, str]) -> list[str]:
+    """Return the entries of PYTHONPATH."""
+    return [os.path.abspath(entry) for entry in environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
+
+
+class Template:
+    """What the processes have in common.
+
+    Args:
+        real: the interpreter.
+    """
+
+    def __init__(self, real: str) -> None:
+        self._real = real
+        self._environment = dict(os.environ)
+        given = entries(self._environment)
+        self._own = {*given, ROOT}
+        self._path = [entry for entry in sys.path if os.path.abspath(entry) not in given]
+        self._kept: list[Any] = []
+
+    def become(self, request: bytes, descriptors: list[int]) -> NoReturn:
+        """Be the process that a client asked for, and end as it does."""
+        status = 70
+        try:
+            os.setpgid(0, 0)
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            words, environment, folder, numbers, ignored = marshal.loads(request)
+            for number in ignored:
+                signal.signal(number, signal.SIG_IGN)
+            _place(descriptors, numbers)
+            os.chdir(folder)
+            os.environ.clear()
+            os.environb.update(environment)
+            status = self._run([os.fsdecode(word) for word in words])
+        except BaseException:  # noqa: BLE001  whatever it is, the process must not return
+            sys.excepthook(*sys.exc_info())
+        finally:
+            os._exit(status)
+
+    def _run(self, words: list[str]) -> int:
+        unbuffered = bool(os.environ.get("PYTHONUNBUFFERED"))
+        rest = list(words)
+        while rest and rest[0] in {"-u", "-B"}:
+            unbuffered |= rest.pop(0) == "-u"
+        if not self._is_like_this(rest):
+            os.execv(self._real, [self._real, *words])
+        self._open_streams(unbuffered=unbuffered)
+        sys.orig_argv[:] = [sys.executable, *words]
+        sys.dont_write_bytecode = True  # a test may write two versions of a module within one second
+        main = ModuleType("__main__")
+        self._kept.append(sys.modules["__main__"])
+        sys.modules["__main__"] = main
+        for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
+            self._kept.append(sys.modules.pop(name))
+        return _end(lambda: _execute(rest, main))
+
+    def _is_like_this(self, words: list[str]) -> bool:
+        """Set the path; return whether the process can do without an interpreter of its own."""
+        if not words or (words[0].startswith("-") and (words[0] not in {"-m", "-c"} or len(words) < 2)):
+            return False
+        if read_at_start(dict(os.environ)) != read_at_start(self._environment):
+            return False
+        first = "" if words[0] == "-c" else os.getcwd()
+        if not words[0].startswith("-"):
+            first = os.path.dirname(os.path.realpath(words[0]))
+        path = entries(dict(os.environ))
+        sys.path[:] = [first, *path, *self._path]
+        loaded = {name.partition(".")[0] for name in sys.modules} - {"tests", "__main__"}
+        names = loaded | {"sitecustomize", "usercustomize"}  # which are run at the start
+        return not any(_has(entry, names) for entry in {os.path.abspath(first), *path} - self._own)
+
+    def _open_streams(self, *, unbuffered: bool) -> None:
+        """Make new objects of the standard streams: those of the server may have data."""
+        self._kept += [sys.stdin, sys.stdout, sys.stderr]
+        for number, name in enumerate(("stdin", "stdout", "stderr")):
+            like = getattr(sys, name)
+            stream = None
+            if _is_open(number):
+                raw = io.FileIO(number, "r" if number == 0 else "w", closefd=False)
+                raw.name = f"<{name}>"
+                buffer = io.BufferedReader(raw) if number == 0 else io.BufferedWriter(raw)
+                stream = io.TextIOWrapper(
+                    buffer, like.encoding, like.errors, newline="\n",
+                    line_buffering=number == 2 or os.isatty(number), write_through=unbuffered and number > 0,
+                )  # fmt: skip
+                stream.mode = raw.mode[0]  # type: ignore[attr-defined]
+            setattr(sys, name, stream)
+            setattr(sys, f"__{name}__", stream)
+
+
+def _place(descriptors: list[int], numbers: list[int]) -> None:
+    """Give descriptors their numbers, and close all others."""
+    high = [fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE) for one in descriptors]
+    os.closerange(0, _FIRST_FREE)
+    for one, number in zip(high, numbers, strict=True):
+        if one != number:
+            os.dup2(one, number)
+            if one not in numbers:
+                os.close(one)
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
+def _has(folder: str, names: set[str]) -> bool:
+    """Return whether a folder has modules of one of these names."""
+    try:
+        found = os.listdir(folder)
+    except OSError:
+        return False
+    return any(name.partition(".")[0] in names and _may_be_module(name, folder) for name in found)
+
+
+def _may_be_module(name: str, folder: str) -> bool:
+    return name.endswith((".py", ".so")) or ("." not in name and os.path.isdir(os.path.join(folder, name)))
+
+
+def _execute(words: list[str], main: ModuleType) -> None:
+    """Run what a command line names, as `python` does."""
+    if words[0] == "-m":
+        sys.argv = ["-m", *words[2:]]
+        runpy._run_module_as_main(words[1])  # type: ignore[attr-defined]
+        return
+    if words[0] == "-c":
+        sys.argv = ["-c", *words[2:]]
+        code = compile(words[1], "<string>", "exec")
+    else:
+        sys.argv = words
+        loader = SourceFileLoader("__main__", words[0])
+        main.__file__, main.__loader__, main.__cached__ = words[0], loader, None  # type: ignore[attr-defined]
+        code = compile(loader.get_data(words[0]), words[0], "exec")
+    main.__builtins__ = sys.modules["builtins"]  # type: ignore[attr-defined]
+    exec(code, main.__dict__)
+
+
+def _end(run: Any) -> int:
+    """Run something to the end of its process; return the exit status."""
+    status: Any = 0
+    interrupted = False
+    try:
+        run()
+    except SystemExit as end:
+        status = end.code
+    except BaseException as error:  # noqa: BLE001  as the interpreter does it
+        error.__traceback__ = _from_program(error.__traceback__)
+        sys.excepthook(type(error), error, error.__traceback__)
+        status, interrupted = 1, isinstance(error, KeyboardInterrupt)
+    if status is not None and not isinstance(status, int):
+        if sys.stderr is not None:
+            sys.stderr.write(f"{status}\n")
+        status = 1
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for the threads, as the interpreter does
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None and not stream.closed:
+            stream.flush()
+    if interrupted:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    return (status or 0) & 0xFF
+
+
+def _from_program(traceback: Any) -> Any:
+    """Return a traceback without the calls of this module."""
+    while traceback is not None and traceback.tb_frame.f_code.co_filename == __file__:
+        traceback = traceback.tb_next
+    return traceback

@@ -1,0 +1,143 @@
+"""Fork a process for each client: `python server.py LISTENER PYTHON`. Ends with its standard input."""
+
+import gc
+import importlib
+import os
+import pkgutil
+import select
+import signal
+import socket
+import sys
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+# What commands import, and what that imports when it is used. Not the plugins of pytest: it rewrites their assertions.
+LIBRARIES = """
+torch torch._dynamo torch.distributed.run torch.multiprocessing torch.utils.data multiprocessing.spawn
+libcst.codemod libcst.matchers libcst.metadata rich.console rich.progress rich.table typer.main typer.rich_utils pytest
+""".split()
+NOT_OURS = ("syncheck.pytest_plugin", "syncheck.notebook", "syncheck.fixtures")
+
+
+def load() -> None:
+    """Import what programs need."""
+    for name in LIBRARIES:
+        importlib.import_module(name)
+    import torch
+
+    import syncheck
+
+    for module in pkgutil.walk_packages(syncheck.__path__, "syncheck."):
+        if not module.name.startswith(NOT_OURS) and not module.name.endswith("__main__"):
+            try:
+                importlib.import_module(module.name)
+            except ModuleNotFoundError as error:  # what is not installed
+                if error.name is None or error.name.startswith("syncheck"):
+                    raise
+    torch.set_num_threads(1)
+    for finalizer in weakref.finalize._registry:  # type: ignore[attr-defined]
+        finalizer.atexit = False  # torch's: they take 40 milliseconds and change nothing outside of the process
+    gc.collect()
+    gc.freeze()
+
+
+class Server:
+    """Forks processes, passes on signals, and says how they end."""
+
+    def __init__(self, listener: socket.socket, become: Callable[[bytes, list[int]], None]) -> None:
+        self._listener = listener
+        self._become = become
+        self._clients: dict[int, tuple[int, socket.socket]] = {}  # descriptor -> process, connection
+        self._poll = select.poll()
+        wake, self._wake = os.pipe()
+        os.set_blocking(self._wake, False)
+        os.set_blocking(wake, False)
+        self._woken = wake
+        signal.set_wakeup_fd(self._wake)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        for descriptor in (0, listener.fileno(), wake):
+            self._poll.register(descriptor, select.POLLIN)
+
+    def serve(self) -> None:
+        """Serve until standard input ends; then end what is left."""
+        while True:
+            ready = [descriptor for descriptor, _ in self._poll.poll()]
+            if 0 in ready:
+                break
+            for descriptor in ready:
+                if descriptor == self._woken:
+                    os.read(self._woken, 4096)
+                    self._reap()
+                elif descriptor == self._listener.fileno():
+                    self._accept()
+                elif descriptor in self._clients:
+                    self._pass_on(*self._clients[descriptor])
+        for process, _ in self._clients.values():
+            _kill(process)
+
+    def _accept(self) -> None:
+        client, _ = self._listener.accept()
+        head, descriptors, _, _ = socket.recv_fds(client, 4, 253)
+        request = b""
+        while head and len(request) < int.from_bytes(head, "little"):
+            part = client.recv(1 << 20)
+            if not part:  # it was killed
+                head = b""
+            request += part
+        if head:
+            child = os.fork()
+            if child == 0:
+                self._become(request, descriptors)
+            with suppress(PermissionError, ProcessLookupError):  # it has done so itself, and gone on
+                os.setpgid(child, child)
+            self._clients[client.fileno()] = child, client
+            self._poll.register(client, select.POLLIN)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+    def _pass_on(self, process: int, client: socket.socket) -> None:
+        try:
+            signals = client.recv(64)
+        except ConnectionResetError:
+            signals = b""
+        for number in signals:
+            os.kill(process, number)
+        if not signals:  # the client was killed
+            self._poll.unregister(client)
+            _kill(process)
+
+    def _reap(self) -> None:
+        while self._clients:
+            process, status = os.waitpid(-1, os.WNOHANG)
+            if process == 0:
+                break
+            client = next(one for pid, one in self._clients.values() if pid == process)
+            del self._clients[client.fileno()]
+            with client, suppress(KeyError, OSError):  # the client was killed
+                self._poll.unregister(client)
+                client.send(os.waitstatus_to_exitcode(status).to_bytes(4, "little", signed=True))
+
+
+def _kill(process: int) -> None:
+    """End a process and those that it has started, which are of its group."""
+    with suppress(ProcessLookupError):
+        os.killpg(process, signal.SIGKILL)
+
+
+def main() -> None:
+    """Serve."""
+    real, sys.executable = sys.executable, sys.argv[2]
+    listener = socket.socket(fileno=int(sys.argv[1]))
+    sys.path[0] = str(Path(__file__).parents[2])
+    from tests.warm.process import Template
+
+    del sys.path[0]
+    template = Template(real)
+    load()
+    Server(listener, template.become).serve()
+
+
+if __name__ == "__main__":
+    main()
