@@ -56,11 +56,17 @@ def shown_path(filename: str) -> str:
     """Return a path as the user knows it, with "/": relative to the working directory, or to where packages are."""
     if filename.startswith("<"):
         return filename
-    if not is_user_file(filename) and not filename.startswith(PACKAGE):
-        path = os.path.realpath(filename)
-        root = max((library for library in _LIBRARIES if path.startswith(library)), key=len, default="")
-        return path[len(root) :].replace(os.sep, "/")
-    return shown(filename)
+    return _path_in_library(filename) or shown(filename)
+
+
+@cache
+def _path_in_library(filename: str) -> str:
+    """Return the path of a library's file relative to where packages are; "" for any other file."""
+    if is_user_file(filename) or filename.startswith(PACKAGE):
+        return ""
+    path = os.path.realpath(filename)
+    root = max((library for library in _LIBRARIES if path.startswith(library)), key=len, default="")
+    return path[len(root) :].replace(os.sep, "/")
 
 
 def source_line(filename: str, line: int) -> str:
