@@ -110,10 +110,10 @@ def _install_groups(distributed: Distributed, c10d: Any, patches: Patches) -> No
         is_nccl = getattr(found, "group_name", None) in distributed.nccl_groups
         return c10d.Backend(simulated().communication) if is_nccl else original_backend(group)
 
-    patches.everywhere({original_init: init_process_group, original_new: new_group, original_backend: get_backend})
-    patches.everywhere({c10d.is_nccl_available: lambda: True})
     original_device = c10d._get_object_coll_device  # torch offers no public name
-    patches.everywhere({original_device: _object_device(get_backend, original_device)})
+    replacements = {original_init: init_process_group, original_new: new_group, original_backend: get_backend}
+    replacements |= {original_device: _object_device(get_backend, original_device)}
+    patches.everywhere(replacements | {c10d.is_nccl_available: lambda: True})
 
 
 def _object_device(get_backend: Callable[[Any], Any], original: Callable[[Any], Any]) -> Callable[[Any], str]:
