@@ -7,7 +7,7 @@ from pathlib import Path
 
 import markers
 import pytest
-from simulated import CUDA_ERRORS, Outcome, Runner
+from simulated import CUDA_ERRORS, Outcome, Runner, smaller
 
 from syncheck.lint.fixes.repair import repair
 from syncheck.rules.catalogue import CATALOGUE
@@ -48,7 +48,7 @@ def test_a_repaired_program_runs_and_is_clean(path: Path, simulator: Runner, tmp
     if not fixed.findings:  # nothing to repair
         return
     after = tmp_path / path.name
-    after.write_text(NEEDS.get(path.name, "") + fixed.source)
+    after.write_text(NEEDS.get(path.name, "") + smaller(fixed.source))
     assert not undefined_names(after) - undefined_names(path)
     if path.name in NOT_RUN:
         return
