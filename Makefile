@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 DEMO := .venv-demo/bin
+# Bytecode is written, whatever the environment says: else each of the tests' processes compiles our modules anew.
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -q -n 3 --dist loadfile
 
 .PHONY: demo test check fuzz agree format peer
 
@@ -9,14 +11,14 @@ demo: .venv-demo/ready  ## check a program with a race on simulated GPUs: prints
 	@$(DEMO)/syncheck run --backend sim fixtures/unordered-read/bad.py || test $$? -eq 1
 
 test: .venv/ready  ## the tests that neither take long nor need the network
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 3 --dist loadfile -m "not gpu and not slow and not network"
+	$(PYTEST) -m "not gpu and not slow and not network"
 
 check: .venv/ready  ## format, lint, types, import contracts, tests: what CI runs
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	OMP_NUM_THREADS=1 $(BIN)/pytest -q -n 3 --dist loadfile -m "not gpu"
+	$(PYTEST) -m "not gpu"
 
 fuzz: .venv/ready  ## damaged traces, records, baselines, caches, settings and sources, for an hour: make fuzz SECONDS=60
 	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),3600)
