@@ -1,12 +1,13 @@
 """The language server, asked by a real client over standard input and output."""
 
 import asyncio
-import sys
 from functools import partial
 
 import pytest
 from lsprotocol import types as lsp
 from pygls.lsp.client import LanguageClient
+
+from tests import warm
 
 BAD = """import torch
 
@@ -32,7 +33,7 @@ class Editor:
         self.version = 0
 
     async def start(self, folder):
-        await self.client.start_io(sys.executable, "-m", "syncheck", "lsp", cwd=folder)
+        await self.client.start_io(warm.PYTHON, "-m", "syncheck", "lsp", cwd=folder)
         asked = lsp.InitializeParams(lsp.ClientCapabilities(), root_uri=folder.as_uri())
         answer = await self.client.initialize_async(asked)
         self.client.initialized(lsp.InitializedParams())

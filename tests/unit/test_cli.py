@@ -294,7 +294,7 @@ def test_a_missing_torch_says_what_to_install(script, tmp_path):
 def test_a_torch_that_is_too_old_is_refused():
     code = "import torch; torch.__version__ = '2.7.1'\n"
     code += "from syncheck.instrument.torch_version import check_torch\ncheck_torch()"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run([warm.PYTHON, "-c", code], capture_output=True, text=True, check=False)
     assert "torch 2.7.1 is too old" in done.stderr
 
 

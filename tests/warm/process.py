@@ -97,6 +97,8 @@ class Template:
             return False
         first = "" if words[0] == "-c" else os.getcwd()
         if not words[0].startswith("-"):
+            if not os.path.isfile(words[0]):
+                return False
             first = os.path.dirname(os.path.realpath(words[0]))
         path = entries(dict(os.environ))
         sys.path[:] = [first, *path, *self._path]
@@ -109,18 +111,22 @@ class Template:
         self._kept += [sys.stdin, sys.stdout, sys.stderr]
         for number, name in enumerate(("stdin", "stdout", "stderr")):
             like = getattr(sys, name)
-            stream = None
-            if _is_open(number):
-                raw = io.FileIO(number, "r" if number == 0 else "w", closefd=False)
-                raw.name = f"<{name}>"
-                buffer = io.BufferedReader(raw) if number == 0 else io.BufferedWriter(raw)
-                stream = io.TextIOWrapper(
-                    buffer, like.encoding, like.errors, newline="\n",
-                    line_buffering=number == 2 or os.isatty(number), write_through=unbuffered and number > 0,
-                )  # fmt: skip
-                stream.mode = raw.mode[0]  # type: ignore[attr-defined]
+            stream = _stream(number, name, like, unbuffered=unbuffered) if _is_open(number) else None
             setattr(sys, name, stream)
             setattr(sys, f"__{name}__", stream)
+
+
+def _stream(number: int, name: str, like: Any, *, unbuffered: bool) -> io.TextIOWrapper:
+    """Return a standard stream, encoded as another one."""
+    raw = io.FileIO(number, "w" if number else "r", closefd=False)
+    raw.name = f"<{name}>"
+    buffer: Any = raw if unbuffered and number else (io.BufferedWriter if number else io.BufferedReader)(raw)
+    stream = io.TextIOWrapper(
+        buffer, like.encoding, like.errors, newline="\n", line_buffering=number == 2 or os.isatty(number),
+        write_through=unbuffered and number > 0,
+    )  # fmt: skip
+    stream.mode = raw.mode[0]  # type: ignore[attr-defined]
+    return stream
 
 
 def _place(descriptors: list[int], numbers: list[int]) -> None:
@@ -166,9 +172,10 @@ def _execute(words: list[str], main: ModuleType) -> None:
         code = compile(words[1], "<string>", "exec")
     else:
         sys.argv = words
-        loader = SourceFileLoader("__main__", words[0])
-        main.__file__, main.__loader__, main.__cached__ = words[0], loader, None  # type: ignore[attr-defined]
-        code = compile(loader.get_data(words[0]), words[0], "exec")
+        path = os.path.abspath(words[0])
+        loader = SourceFileLoader("__main__", path)
+        main.__file__, main.__loader__, main.__cached__ = path, loader, None  # type: ignore[attr-defined]
+        code = compile(loader.get_data(path), path, "exec")
     main.__builtins__ = sys.modules["builtins"]  # type: ignore[attr-defined]
     exec(code, main.__dict__)
 
