@@ -23,6 +23,7 @@ REASONS = {
     "it installs from the package index",
     "it makes a whole environment",
     "it needs a SLURM cluster with GPUs",
+    "it needs a GPU",
     "it needs Docker",
     "it checks this project itself, for minutes",
     "Lua, for Neovim",
