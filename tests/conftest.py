@@ -11,6 +11,11 @@ from tests import network
 
 DEV = frozenset("hypothesis jsonschema junitparser lsprotocol mkdocs numpy pygls sarif_pydantic yaml".split())
 """The modules of the group `dev` that tests import: without them, those tests are skipped."""
+LONG = (
+    "tests/rules/test_fixtures.py", "tests/rules/test_repairs.py", "tests/packaging/test_packaging.py", "tests/plugin/",
+    "tests/agreement/", "tests/lint/test_pre_commit.py", "tests/ranks/", "tests/rules/test_xpu.py",
+)  # fmt: skip
+"""The files whose tests take longest: they come first, so that no process has one of them left at the end."""
 _MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
 if find_spec("hypothesis"):
     from hypothesis import settings
@@ -37,6 +42,11 @@ def pytest_make_collect_report(
         report.outcome = "skipped"
         report.longrepr = (str(collector.path), 0, f"Skipped: {missing[1]} is not installed")
     return report
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the long files."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

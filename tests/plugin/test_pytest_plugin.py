@@ -210,13 +210,11 @@ def test_unittest_classes_and_junit_xml(suite, pytester):
     assert "SYN101" in (failure.text or "")
 
 
-@pytest.mark.slow
 def test_it_works_with_xdist(suite):
     done = suite("def test_it():\n    race()\ndef test_other():\n    pass\n", "--syncheck", "-n", "2")
     assert "1 failed, 1 passed" in last(done), done.stdout
 
 
-@pytest.mark.slow
 def test_the_counts_of_all_processes_are_summed_up(suite):
     tests = "".join(f"def test_{n}():\n    race()\n" for n in range(4))
     done = suite(tests, "--syncheck", "-n", "2")
@@ -321,7 +319,7 @@ def test_settings_come_from_pyproject_under_pytests_own(suite, pytester):
     assert "1 passed" in last(suite(body.format(5), "--syncheck", "--syncheck-devices", "5"))
 
 
-@pytest.mark.parametrize("parallel", [(), pytest.param(("-n", "2"), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("parallel", [(), ("-n", "2")])
 def test_a_baseline_lets_known_findings_pass(suite, pytester, parallel):
     source = "def test_it():\n    race()\ndef test_other():\n    race()\n"
     baseline = ("--syncheck", "--syncheck-baseline", "known.json", *parallel)
@@ -341,7 +339,7 @@ def test_a_baseline_lets_known_findings_pass(suite, pytester, parallel):
     assert "2 of them are known" in done.stdout
 
 
-@pytest.mark.parametrize("parallel", [(), pytest.param(("-n", "2"), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("parallel", [(), ("-n", "2")])
 def test_one_report_on_all_tests_can_go_to_a_file(suite, pytester, parallel):
     tests = "def test_it():\n    race()\ndef test_other():\n    race()\n"
     suite(tests, "--syncheck", "--syncheck-output", "report.json", "--syncheck-output-format", "json", *parallel)
@@ -364,7 +362,6 @@ def test_settings_for_other_commands_are_left_alone(suite, pytester):
     assert "2 failed" in last(done)
 
 
-@pytest.mark.slow
 def test_what_modules_do_wrong_at_import_fails_the_session(suite):
     for parallel in ((), ("-n", "1")):
         done = suite("race()\ndef test_it():\n    pass\n", "--syncheck", *parallel)
@@ -405,7 +402,6 @@ def test_the_fixture_takes_names_and_prefixes(suite):
     assert "1 passed" in last(suite(source, "--syncheck"))
 
 
-@pytest.mark.slow
 def test_marked_tests_alone_are_reported_by_workers_too(suite, pytester):
     source = "@pytest.mark.syncheck\ndef test_it():\n    race()\n"
     done = suite(source, "-n", "1", "--syncheck-output", "report.json", "--syncheck-output-format", "json")
@@ -464,7 +460,6 @@ def test_the_unused_plugin_imports_no_torch(pytester):
     assert done.ret == 0
 
 
-@pytest.mark.slow
 def test_a_race_of_a_test_is_made_to_happen(suite, pytester):
     (pytester.path / "conftest.py").write_text("def pytest_addoption(parser):\n    parser.addoption('--size')\n")
     source = """

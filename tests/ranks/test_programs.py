@@ -8,8 +8,6 @@ import pytest
 
 from tests.ranks.conftest import PROGRAMS, RUN, SYNCHECK, TORCHRUN
 
-pytestmark = pytest.mark.slow
-
 JSON = ["--output-format", "json", "--output", "report.json"]
 
 

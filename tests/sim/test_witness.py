@@ -75,7 +75,6 @@ def proofs(report):
     return [finding["proof"] for finding in report["findings"] if "proof" in finding]
 
 
-@pytest.mark.slow
 def test_an_unordered_read_is_shown_and_replayed(run):
     status, report, printed = run(RACE, "--witness")
     (proof,) = proofs(report)
@@ -90,7 +89,6 @@ def test_an_unordered_read_is_shown_and_replayed(run):
     assert again == ["sum nan\n", "sum nan\n"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("source", [FREED, HOST, FAILS])
 def test_what_is_freed_too_early_read_too_early_or_ends_the_program_is_shown(run, source):
     _, report, _ = run(source, "--witness")
@@ -100,20 +98,17 @@ def test_what_is_freed_too_early_read_too_early_or_ends_the_program_is_shown(run
     assert "how the program ends" in found if source is FAILS else any(what.startswith("printed") for what in found)
 
 
-@pytest.mark.slow
 def test_a_race_on_gpus_of_another_kind_is_shown_on_those(run):
     _, report, printed = run(RACE.replace("cuda", "xpu"), "--device-type", "xpu", "--witness")
     (proof,) = proofs(report)
     assert (proof["outcome"], printed) == ("shown", "sum 12.0\n")
 
 
-@pytest.mark.slow
 def test_a_race_that_changes_nothing_is_not_shown(run):
     _, report, _ = run(UNUSED, "--witness")
     assert {proof["outcome"] for proof in proofs(report)} == {"not-shown"}
 
 
-@pytest.mark.slow
 def test_a_program_that_is_not_deterministic_is_not_tried(run):
     _, report, _ = run(UNSTEADY, "--witness")
     (proof,) = proofs(report)
@@ -121,7 +116,6 @@ def test_a_program_that_is_not_deterministic_is_not_tried(run):
     assert "not deterministic" in proof["reason"]
 
 
-@pytest.mark.slow
 def test_a_program_that_fails_when_it_is_run_again_is_not_tried(run):
     _, report, _ = run(ONCE, "--witness")
     (proof,) = proofs(report)
@@ -131,7 +125,6 @@ def test_a_program_that_fails_when_it_is_run_again_is_not_tried(run):
     )
 
 
-@pytest.mark.slow
 def test_random_schedules_tell_a_race_from_a_right_program(run):
     _, report, _ = run(RACE, "--schedules", "3", "--seed", "3")
     (note,) = report["notes"]
@@ -155,7 +148,6 @@ def test_a_damaged_schedule_is_refused(run):
     assert "is damaged" in error
 
 
-@pytest.mark.slow
 def test_a_program_that_takes_too_long_is_ended(tmp_path):
     source = RACE + "\nimport sys, time\nif '--schedule' in sys.orig_argv:\n    time.sleep(100)\n"
     (tmp_path / "train.py").write_text(source)

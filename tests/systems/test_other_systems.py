@@ -9,7 +9,6 @@ import pytest
 from tests import warm
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.slow
 SYSTEMS = ["windows", "macos"]
 BAD = ROOT / "fixtures/unordered-read/bad.py"
 TWO_RANKS = """

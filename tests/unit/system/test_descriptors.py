@@ -10,8 +10,6 @@ import pytest
 from syncheck.system.descriptors import Descriptor, Reserve
 from tests.unit.test_cli import RACE, started
 
-pytestmark = pytest.mark.slow
-
 DAEMON = (
     """
 import os

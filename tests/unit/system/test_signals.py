@@ -8,8 +8,6 @@ import pytest
 from syncheck.system import signals
 from tests.unit.test_cli import RACE, started
 
-pytestmark = pytest.mark.slow
-
 WORKING = """
 import signal, time, torch
 
