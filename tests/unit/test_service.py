@@ -7,6 +7,8 @@ from syncheck.errors import ConfigError
 from tests import warm
 
 SERVICE = """
+import time
+
 import torch
 import syncheck
 
@@ -63,11 +65,10 @@ def test_the_first_requests_of_a_kind_come_first(run):
 for n in range(3000):
     with watch.request("usual"):
         handle(racy=False)
-while watch.share.windows == (before := watch.share.windows) and not found:
+while not found and watch.share.units < 3100:
+    time.sleep(0.1)  # so that the budget can pay for a window, however slow the machine is
     with watch.request("rare"):
         handle(racy=True)
-    if watch.share.units > 3100:
-        break
 print(found, watch.share.units < 3100)
 watch.close()
 """
