@@ -19,7 +19,18 @@ from tests.docs.blocks import PAGES, ROOT, blocks_of
 PROJECT = Path(__file__).parent / "project"
 FINE = {0, 1}  # 1: it found something
 OURS = ("syncheck ", "pytest ", "torchrun ")
-REASONS = {
+LIBRARIES = {
+    "basicsr",
+    "llmcompressor",
+    "megatron-core",
+    "nvidia-resiliency-ext",
+    "torch 2.13",
+    "torch-geometric",
+    "torchft",
+    "torchtnt",
+    "transformers",
+}
+REASONS = {f"it needs {name}" for name in LIBRARIES} | {
     "it installs from the package index",
     "it makes a whole environment",
     "it needs a SLURM cluster with GPUs",
