@@ -95,6 +95,9 @@ class Delays:
 
     def refused(self, other: Rerun, pair: Pair, *, is_first: bool) -> str:
         """See `Means`."""
+        failed = next((record.failed for record in other.records if record.failed), "")
+        if failed:
+            return f"syncheck failed in the run with the delay: {failed}"
         if other.records and not any(record.delayed for record in other.records):
             return "the earlier access did not come again in the run with the delay"
         return _in_program_order(other, pair) if is_first else ""

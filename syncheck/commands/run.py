@@ -57,10 +57,11 @@ def run(
     member.arguments, member.for_spawned = arguments, sender(member, options)
     reruns = Reruns(prepared, options)
 
-    is_rank = rendezvous.PARTS in os.environ  # then the parent runs all ranks again
+    is_rank = rendezvous.PARTS in os.environ
 
     def at_end(run: "Run", report: Report) -> Report:
-        return draw_run(run.recorder, run.sites, report if is_rank else _proved(report, reruns), options)
+        report = report if is_rank else _proved(report, reruns)  # the parent runs all ranks again
+        return draw_run(run.recorder, run.sites, report, options)
 
     checked = make_run(options, deliver, policy, at_end)
     if options.hang_timeout and is_distributed():

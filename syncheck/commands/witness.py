@@ -6,7 +6,14 @@ from dataclasses import dataclass, replace
 from syncheck.commands.means import Delays, Means, Schedules
 from syncheck.commands.reruns import Reruns
 from syncheck.findings import Finding, Report, counted
-from syncheck.witness.compare import Rerun, differences, differences_at, unsteady_lines
+from syncheck.witness.compare import (
+    Rerun,
+    differences,
+    differences_at,
+    ends_differently,
+    is_only_printed,
+    unsteady_lines,
+)
 from syncheck.witness.delay import Delay
 from syncheck.witness.proofs import Difference, Proof, ProofOutcome
 from syncheck.witness.schedule import Pair, Schedule
@@ -87,6 +94,9 @@ def _failure(usual: Rerun, same: Rerun) -> str:
         return "the program takes longer than --proof-limit"
     if not usual.records or not same.records:
         return f"the program did not get to its end when it was run again{_because(usual)}"
+    failed = next((record.failed for run in (usual, same) for record in run.records if record.failed), "")
+    if failed:
+        return f"syncheck failed when the program was run again: {failed}"
     return ""
 
 
@@ -147,8 +157,9 @@ class _Attempt:
         other = self._reruns.run(schedule, (self._pair,))
         refused = _LATE if other.timed_out else self._refused(other, is_first=is_first)
         changed = () if refused else self._differences(other)
-        if refused or (not changed and (forced := _forced(other))):
-            return Proof(ProofOutcome.NOT_TRIED, name, text, refused or forced)
+        unknown = "" if refused or changed else self._unknown(other)
+        if refused or unknown:
+            return Proof(ProofOutcome.NOT_TRIED, name, text, refused or unknown)
         outcome = ProofOutcome.SHOWN if changed else ProofOutcome.NOT_SHOWN
         return Proof(outcome, name, text, schedule.in_words, changed)
 
@@ -160,12 +171,22 @@ class _Attempt:
     def _differences(self, other: Rerun) -> tuple[Difference, ...]:
         baseline = self._baseline
         if baseline.unsteadiness:  # of real GPUs: only what both accesses see is compared
-            return differences_at(baseline.usual, other, self._pair)
-        return differences(baseline.usual, other, self._pair, baseline.unsteady)
+            ends = ends_differently(baseline.usual, baseline.same, other)
+            return (*ends, *differences_at(baseline.usual, other, self._pair))
+        found = differences(baseline.usual, other, self._pair, baseline.unsteady)
+        return () if self._means.name == "delay" and is_only_printed(found) else found
 
-
-def _forced(other: Rerun) -> str:
-    return next((record.forced[0] for record in other.records if record.forced), "")
+    def _unknown(self, other: Rerun) -> str:
+        """Return why it says nothing that no value has changed in a run; "" if it does."""
+        if not other.records:
+            return f"the program did not get to its end{_because(other)}"
+        names = [str(launch) for launch in self._pair if launch.stream]
+        for record in other.records:
+            if record.forced:
+                return record.forced[0]
+            if all(name in record.starts for name in names) and not set(names) <= set(record.order):
+                return "the accesses are on two GPUs, and no clock tells which was complete first"
+        return ""
 
 
 def _explored(reruns: Reruns, baseline: _Baseline) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 
 from syncheck.hb.ids import StreamId
+from syncheck.witness.schedule import LaunchId
 
 
 class Call(NamedTuple):
@@ -53,6 +54,11 @@ class Running(NamedTuple):
     reads: list[torch.Tensor]
     is_late: bool
     aside: int
+
+    def may_have_made(self, launch: LaunchId) -> bool:
+        """Return whether a launch that has been made since may be the operator's, and not another thread's."""
+        is_own = launch.stream == self.stream or self.call.is_collective
+        return is_own and self.before[StreamId(launch.stream)] < launch.number
 
 
 def is_plain(tensor: torch.Tensor) -> bool:

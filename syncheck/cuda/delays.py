@@ -13,10 +13,11 @@ Source:
 """
 
 import atexit
+import os
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import wraps
 from typing import Any, NamedTuple
 
@@ -83,6 +84,7 @@ class Delays:
         self._place: tuple[str, int] | None = None  # operator and call site of the first late call
         self._uses: list[_Use] = []
         self._freed: deque[_Use] = deque()
+        self._n_running = 0
         parts.host.on_read = self._host_reads
         atexit.register(self.finish)
 
@@ -90,14 +92,33 @@ class Delays:
 
     def begin(self, call: Call) -> Running | None:
         """An operator is about to run: delay it, if it is the one; None where it is of no interest."""
-        if not self._reporter.is_checking or self._captures:
+        if self._seen.record.failed or not self._reporter.is_checking or self._captures:
             return None
+        try:
+            running = self._begin(call)
+        except Exception as error:  # noqa: BLE001  the border to the user's program
+            self._seen.failed(error)
+            return None
+        self._n_running += running is not None
+        return running
+
+    def end(self, running: Running, result: Any) -> None:
+        """An operator that has begun has run, and is reported."""
+        try:
+            self._end(running, result)
+        except Exception as error:  # noqa: BLE001  the border to the user's program
+            self._seen.failed(error)
+        finally:
+            self._n_running -= 1
+
+    def _begin(self, call: Call) -> Running | None:
         self._read_by_host(call)
         if call.device < 0:
             return None
         self._reporter.flush_calls()
         self._reuse_freed()
-        self._seen.skip(self._counts)
+        if not self._n_running:  # else it may be that of an operator of another thread
+            self._seen.skip(self._counts)
         stream = self._streams.current(call.device)
         handle = self._streams.handle_of(stream)
         upcoming = self._counts.next(stream)
@@ -111,14 +132,13 @@ class Delays:
         reads = self._work.copies(call.read, call.device, aside or handle) if wanted else []
         return Running(call, stream, self._counts.snapshot(), self._seen.now(), reads, is_late, aside)
 
-    def end(self, running: Running, result: Any) -> None:
-        """An operator has run, and is reported."""
+    def _end(self, running: Running, result: Any) -> None:
         call = running.call
         self._reporter.flush_calls()
         made = tensors_in(result)
         written = {id(t): t for t in (*(t for t, is_write in call.tensors if is_write), *made) if is_plain(t)}
         site = self._reporter.site()
-        for launch in self._seen.arrived(self._counts):
+        for launch in filter(running.may_have_made, self._seen.arrived(self._counts)):
             self._seen.launched(launch, running, list(written.values()), site)
         if running.is_late:
             self._watch_memory(running, [*(tensor for tensor, _ in call.tensors), *made])
@@ -144,22 +164,24 @@ class Delays:
         delay = self._delay
         if not call.is_collective or delay.issuer is None or delay.launch is None:
             return False
+        if "functional" in call.name:  # it copies its input first, on the current stream
+            return False
         return delay.issuer.stream != delay.launch.stream
 
     @contextmanager
     def aside(self, running: Running) -> Iterator[None]:
         """Run an operator with the stream current that it needs; the check takes it for the program's."""
-        if not running.aside:
-            yield
-            return
-        device = running.call.device
+        device, handle = running.call.device, running.aside
         ids = self._streams.by_handle[device]
-        ids[running.aside] = running.stream
-        try:
-            with self._work.on(device, running.aside):
-                yield
-        finally:
-            del ids[running.aside]
+        with ExitStack() as stack:
+            if handle:
+                try:
+                    stack.enter_context(self._work.on(device, handle))
+                    ids[handle] = running.stream
+                    stack.callback(ids.pop, handle)
+                except Exception as error:  # noqa: BLE001  the border to the user's program
+                    self._seen.failed(error)
+            yield
 
     # -- what no dispatch mode sees
 
@@ -175,7 +197,9 @@ class Delays:
     def _around(self, original: Any, call_of: Callable[..., Call]) -> Any:
         @wraps(original)
         def run(*args: Any, **kwargs: Any) -> Any:
-            running = self.begin(call_of(*args, **kwargs))
+            reporter = self._reporter
+            is_seen = not reporter.callbacks_suppressed and reporter.sees_thread and not kwargs.get("warmup")
+            running = self.begin(call_of(*args, **kwargs)) if is_seen else None
             result = original(*args, **kwargs)
             if running is not None:
                 self.end(running, None)
@@ -209,7 +233,10 @@ class Delays:
     def _reuse_freed(self) -> None:
         """Overwrite what the program has freed while the late operator may use it."""
         while self._freed:
-            use = self._freed.popleft()
+            try:
+                use = self._freed.popleft()
+            except IndexError:  # another thread was faster
+                return
             if not self._work.events.is_complete(use.end):
                 handle = self._streams.handle_of(use.home)
                 self._work.overwrite(use.address, use.n_bytes, use.device, handle, use.byte)
@@ -230,7 +257,9 @@ class Delays:
     def _note_host(self, call: Call, result: Any) -> None:
         """An operator may have given values to the host."""
         if call.name == "aten::_local_scalar_dense":
-            self._seen.host_gets(torch.tensor(result), self._reporter.site())
+            with self._work.unseen():
+                number = torch.tensor(result, device="cpu")
+            self._seen.host_gets(number, self._reporter.site())
         elif call.name in {"aten::_to_copy", "aten::copy_"} and isinstance(result, torch.Tensor):
             is_complete = result.is_cpu and self._host.of(result) is None
             if is_complete and any(tensor.is_cuda for tensor, _ in call.tensors):
@@ -238,6 +267,8 @@ class Delays:
 
     def finish(self) -> None:
         """The program has ended: see what came of it, while its variables are there."""
+        if os.getpid() != self._reporter.pid:  # a child that was forked, which has no GPU
+            return
         self._reporter.flush_calls()
         self._seen.finish(self._memory, self._counts, self._reporter.lock)
 

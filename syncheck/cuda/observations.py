@@ -81,6 +81,10 @@ class Observations:
         """Return the seconds since the start."""
         return time.monotonic() - self._began
 
+    def failed(self, error: Exception) -> None:
+        """Syncheck itself has failed: what is recorded from here on is no proof of anything."""
+        self.record.failed = f"{type(error).__name__}: {error}"
+
     # -- launches
 
     def is_watched(self, launch: LaunchId) -> bool:
@@ -93,7 +97,7 @@ class Observations:
 
     def arrived(self, counts: LaunchCounts) -> list[LaunchId]:
         """Return the launches of interest that have been made since the last time."""
-        return sorted(launch for launch in self._awaited if counts.has_had(launch))
+        return sorted(launch for launch in tuple(self._awaited) if counts.has_had(launch))
 
     def launched(self, launch: LaunchId, running: Running, written: list[torch.Tensor], site: SiteId) -> None:
         """An operator has made a launch of interest.
@@ -174,7 +178,8 @@ class Observations:
         found: dict[int, torch.Tensor] = {}
         for value in gc.get_objects():
             if type(value) in _TENSORS and value.is_cuda and is_plain(value):
-                found.setdefault(storage_key(value.untyped_storage()), value)
+                key = storage_key(value.untyped_storage())
+                found[key] = max(found.get(key, value), value, key=_extent)
         known = {memory.allocation_of(tensor): tensor for tensor in found.values()}
         sizes = sorted((tensor.nbytes, ident) for ident, tensor in known.items() if ident in counts.allocated)
         sums = accumulate(size for size, _ in sizes)
@@ -189,3 +194,8 @@ class Observations:
 
 
 _TENSORS = {torch.Tensor, torch.nn.Parameter}
+
+
+def _extent(tensor: torch.Tensor) -> tuple[int, int, str, tuple[int, ...], tuple[int, ...]]:
+    """Return what decides which of the views of one storage stands for it: the largest, whatever their order is."""
+    return tensor.nbytes, -int(tensor.storage_offset()), str(tensor.dtype), tuple(tensor.shape), tensor.stride()

@@ -9,7 +9,7 @@ import torch
 from syncheck.cuda import devices
 from syncheck.cuda.driver_events import DriverEvents
 from syncheck.cuda.reporter import Reporter
-from syncheck.instrument.torch_internals import BelowAutograd, C, disable_dispatch_modes
+from syncheck.instrument.torch_internals import BelowAutograd, C, DisableTorchFunction, disable_dispatch_modes
 
 _CALIBRATION = 20_000_000
 """Cycles: about 10 ms."""
@@ -35,7 +35,7 @@ class OwnWork:
     @contextmanager
     def unseen(self) -> Iterator[None]:
         """Do something that the check does not see."""
-        with self._reporter.suppressed(), disable_dispatch_modes(), BelowAutograd():
+        with self._reporter.suppressed(), disable_dispatch_modes(), BelowAutograd(), DisableTorchFunction():
             yield
 
     @contextmanager
@@ -116,12 +116,15 @@ class OwnWork:
             byte: what it is filled with.
         """
         blocks: list[torch.Tensor] = []
+        reserved = torch.cuda.memory_reserved(device)
         with self.unseen(), self.on(device, handle):
             for _ in range(_MOST_BLOCKS):
                 try:
                     block = torch.empty(n_bytes, dtype=torch.uint8, device=f"cuda:{device}")
                 except torch.OutOfMemoryError:
                     return False
+                if torch.cuda.memory_reserved(device) > reserved:
+                    return False  # a new segment: what was freed is not to be had
                 blocks.append(block)
                 if block.data_ptr() < address + n_bytes and address < block.data_ptr() + n_bytes:
                     block.fill_(byte)

@@ -35,5 +35,5 @@ def _release_child() -> None:
     for reporter in _watching:
         if reporter.is_checking:
             reporter.become_child()
-            while any(type(mode) is WatchMode for mode in current_dispatch_modes()):
+            while any(isinstance(mode, WatchMode) for mode in current_dispatch_modes()):
                 pop_dispatch_mode()

@@ -46,6 +46,12 @@ def _real(options: Options) -> MakeBackend:
             "--witness and --schedules need simulated GPUs", "add --backend sim, or use --confirm for real ones"
         )
     cuda.check_sanitizer()
+    if (options.confirm or options.schedule) and cuda.driver() is None:
+        raise BackendError("--confirm needs the CUDA driver's library", "use --backend sim --witness")
+    if options.confirm and options.steps is not None:
+        raise BackendError("--steps and --confirm exclude each other", "leave one of them out")
+    if options.schedule and options.wants_times:
+        raise BackendError("--schedule measures nothing on real GPUs", "leave out --times, --html and --perfetto")
     if options.schedule:
         delay = parse(options.schedule)
         if not isinstance(delay, Delay):

@@ -12,6 +12,7 @@ _VALUES = 3
 """Values that are shown, from the first that differs."""
 _TEXT = 80
 _NOTHING = "nothing"
+_PRINTED = "printed line"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,16 @@ def differences(
     else:
         found += _printed(usual, other, unsteady)
     return tuple(found)
+
+
+def ends_differently(usual: Rerun, same: Rerun, other: Rerun) -> tuple[Difference, ...]:
+    """Return how another run ends, if two in the order of the program end alike, and it does not."""
+    return tuple(_ends(usual, other)) if not _ends(usual, same) else ()
+
+
+def is_only_printed(found: tuple[Difference, ...]) -> bool:
+    """Return whether all that differs is printed: times, or how much memory is in use, may be."""
+    return all(one.what.startswith(_PRINTED) for one in found)
 
 
 def differences_at(usual: Rerun, other: Rerun, pair: Pair) -> tuple[Difference, ...]:
@@ -116,7 +127,7 @@ def _printed(usual: Rerun, other: Rerun, unsteady: frozenset[int]) -> list[Diffe
         return []
     number, one, two = lines[0]
     more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
-    return [Difference(f"printed line {number + 1}{more}", _quoted(one), _quoted(two))]
+    return [Difference(f"{_PRINTED} {number + 1}{more}", _quoted(one), _quoted(two))]
 
 
 def _first(what: str, usual: list[Values], other: list[Values]) -> list[Difference]:

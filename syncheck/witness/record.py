@@ -79,6 +79,7 @@ class Record:
         issuers: on real GPUs, launch -> the next launch of the stream that it was submitted from, if that is another.
         submitted: on real GPUs, launch -> when it was submitted, in seconds since the start.
         delayed: on real GPUs, how many launches were delayed.
+        failed: on real GPUs, how syncheck itself failed at what it does for the proof; "" if it did not.
     """
 
     read: dict[str, list[Values]] = field(default_factory=dict)
@@ -93,6 +94,7 @@ class Record:
     issuers: dict[str, str] = field(default_factory=dict)
     submitted: dict[str, float] = field(default_factory=dict)
     delayed: int = 0
+    failed: str = ""
 
     def write(self, path: str) -> None:
         """Write it to a file."""
@@ -120,9 +122,10 @@ def read(path: Path) -> Record:
             issuers=dict(data["issuers"]),
             submitted=dict(data["submitted"]),
             delayed=int(data["delayed"]),
+            failed=str(data["failed"]),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RecordError(f"the run under a schedule has recorded nothing that can be read: {error}") from error
+        raise RecordError(f"the run has recorded nothing that can be read: {error}") from error
 
 
 def _by_launch(data: dict[str, Any]) -> dict[str, list[Values]]:

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from syncheck.cuda.delayed_calls import Call
 from syncheck.cuda.delays import Delays
 from syncheck.instrument.patching import Patches
 from syncheck.witness.delay import Delay
@@ -158,3 +159,34 @@ def test_a_collective_before_the_late_operator_is_not_late(late, monkeypatch):
     with late(LaunchId(1, 2)) as gpu:
         torch.ones(2).add_(1)
         assert gpu.work.sleeps == []
+
+
+def test_an_error_of_syncheck_is_recorded_and_not_the_programs(late, monkeypatch):
+    with late(LaunchId(1, 2)) as gpu:
+        monkeypatch.setattr(gpu.work, "sleep", lambda *_: {}["no rate"])
+        assert torch.ones(2).add_(1).tolist() == [2, 2]
+        assert gpu.recorded().failed == "KeyError: 'no rate'"
+        assert gpu.cuda.is_checking
+
+
+def test_a_launch_of_another_thread_is_not_taken_for_ones_own(late):
+    pair = Pair(LaunchId(2, 1), LaunchId(1, 2))
+    with late(None, pair) as gpu:
+        x = torch.ones(2)
+        delays = gpu.cuda.delays
+        mine = delays.begin(Call("aten::add_", True, 0, [(x, True)], is_collective=False))
+        gpu.monitor.flush_calls()
+        with gpu.cuda.reporter.locked_monitor() as monitor:
+            gpu.cuda.streams.of(0, SIDE)
+            monitor.launch(2, "aten::mul_", (), 0)  # by another thread
+        delays.end(mine, None)
+        seen = gpu.recorded()
+    assert seen.starts == {}
+
+
+def test_a_functional_collective_is_late_on_the_programs_own_stream(late):
+    with late(LaunchId(2, 1), issuer=LaunchId(1, 2)) as gpu:
+        x = torch.ones(2)
+        running = gpu.cuda.delays.begin(Call("_c10d_functional::all_reduce", True, 0, [(x, False)], is_collective=True))
+        assert (running.is_late, running.aside) == (True, 0)
+        gpu.cuda.delays.end(running, None)

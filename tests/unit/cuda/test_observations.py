@@ -27,6 +27,16 @@ def test_what_the_program_still_has_at_its_end_is_recorded_in_the_order_of_alloc
         del weights, loss
 
 
+def test_of_the_views_of_a_tensor_the_largest_is_recorded(on_cpu, monkeypatch, tmp_path):
+    with delayed_gpu(on_cpu, monkeypatch, tmp_path, Delay(0)) as gpu:
+        flat = torch.arange(4.0)
+        gc.collect()
+        parts = [flat[1:], flat[:3]]
+        gc.collect()
+        assert [values.shown for values in gpu.recorded().final] == [("0", "1", "2", "3")]
+        del parts
+
+
 def test_nothing_is_recorded_unless_it_is_asked_for(tmp_path):
     seen = Observations(None, None, None, None)
     seen.host_gets(torch.ones(1), 0)

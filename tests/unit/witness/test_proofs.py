@@ -149,12 +149,25 @@ class OnGpus(Reruns):
 
 
 def test_a_value_that_a_delay_changes_is_confirmed_with_the_delay():
-    reruns = OnGpus(ran("loss 1", records=(LATE,)), ran("loss 0", records=(LATE,)))
+    one, other = (dataclasses.replace(LATE, host=[Values(n, (str(n),), 1, "a.py:3")]) for n in (1, 0))
+    reruns = OnGpus(ran("loss 1", records=(one,)), ran("loss 0", records=(other,)))
     found = proof(reruns)
     assert Delay.parse(found.tried) == Delay(7, LaunchId(3, 1), 1200)  # twice the time between the two accesses
     assert found.in_words == (
-        "confirmed: with a delay before the earlier access: 1.2 s: printed line 1: 'loss 0', not 'loss 1'"
+        "confirmed: with a delay before the earlier access: 1.2 s: printed line 1: 'loss 0', not 'loss 1'; "
+        "what the host gets at a.py:3: 0, not 1"
     )
+
+
+def test_what_is_only_printed_is_no_proof_on_real_gpus():
+    found = proof(OnGpus(ran("0.1 s", records=(LATE,)), ran("0.6 s", records=(LATE,))))
+    assert found.outcome is ProofOutcome.NOT_SHOWN
+
+
+def test_a_crash_under_the_delay_counts_where_the_program_is_not_deterministic():
+    usual, same = (ran(records=(dataclasses.replace(LATE, host=[Values(n, (str(n),), 1, "a.py:3")]),)) for n in (1, 2))
+    found = proof(OnGpus(usual, ran(status=1, error="illegal memory access", records=()), same))
+    assert [one.other for one in found.differences] == ["illegal memory access"]
 
 
 def test_a_loop_is_tried_with_a_delay_at_each_later_call():
@@ -186,6 +199,11 @@ def test_on_real_gpus_only_the_accesses_count_where_the_program_is_not_determini
     [
         (ran(records=(dataclasses.replace(LATE, delayed=0),)), "did not come again in the run with the delay"),
         (ran(records=(dataclasses.replace(LATE, order=["3.1", "1.4"]),)), "the host waits for the earlier access"),
+        (
+            ran(records=(dataclasses.replace(LATE, failed="KeyError: 3"),)),
+            "syncheck failed in the run with the delay: Key",
+        ),
+        (ran(records=(dataclasses.replace(LATE, starts=dict.fromkeys(("1.4", "3.1"), ""), order=[]),)), "on two GPUs"),
         (ran(status=1, error="torch.OutOfMemoryError: CUDA out of memory.", records=()), "not enough memory"),
     ],
 )
