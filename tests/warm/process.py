@@ -14,6 +14,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
+from _pytest.assertion.rewrite import AssertionRewritingHook
+
 _AT_START = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "TORCH_LOGS")
 """How the names of variables begin that are read when an interpreter starts, or torch is imported ..."""
 _LATER = {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"}
@@ -164,6 +166,7 @@ def _may_be_module(name: str, folder: str) -> bool:
 def _execute(words: list[str], main: ModuleType) -> None:
     """Run what a command line names, as `python` does."""
     if words[0] == "-m":
+        AssertionRewritingHook._warn_already_imported = lambda *_: None  # type: ignore[method-assign]  # by the server
         sys.argv = ["-m", *words[2:]]
         runpy._run_module_as_main(words[1])  # type: ignore[attr-defined]
         return
