@@ -16,7 +16,7 @@ import torch._dynamo  # every dispatch mode imports it
 import syncheck.run.backends
 import syncheck.sim.backend  # noqa: F401  imported here, once, and not in every child
 from syncheck.commands import run as commands
-from syncheck.commands.witness import Reruns
+from syncheck.commands.reruns import Reruns
 from syncheck.config.options import Options
 from syncheck.errors import RecordError
 from syncheck.findings import Finding
@@ -47,11 +47,11 @@ class ForkedReruns(Reruns):
                 self._become(schedule, pairs, folder)
             status = _wait(child, time.monotonic() + (self.options.proof_limit or 1e9))
             if status is None:
-                return Rerun((), 0, "", None, timed_out=True)
+                return Rerun((), 0, "", timed_out=True)
             try:
-                seen = record.read(Path(folder, "record.json"))
+                seen = (record.read(Path(folder, "record.json")),)
             except RecordError:
-                seen = None
+                seen = ()
             found = Path(folder, "findings.json")
             self.findings = tuple(map(to_finding, json.loads(found.read_text()))) if found.exists() else ()
             lines = Path(folder, "stdout").read_text(errors="replace").splitlines()

@@ -21,7 +21,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "rules")]
 import markers  # noqa: E402  of the tests of fixtures
 
 from bench.forked import ForkedReruns, reruns_of  # noqa: E402
-from syncheck.commands.witness import holds_of  # noqa: E402
+from syncheck.commands.means import Schedules  # noqa: E402
 from syncheck.errors import ScriptError  # noqa: E402
 from syncheck.findings import Finding  # noqa: E402
 from syncheck.rules.model import Severity  # noqa: E402
@@ -76,7 +76,7 @@ def judge(reruns: ForkedReruns, n_schedules: int) -> tuple[str, str]:
         return FAILS, plain.error
     usual, same = reruns.run(Schedule(reruns.program)), reruns.run(Schedule(reruns.program))
     unsteady = unsteady_lines(usual, same)
-    if usual.record is None or differences(usual, same, None, unsteady):
+    if not usual.records or differences(usual, same, None, unsteady):
         return UNSTEADY, ""
     changed = _changed(reruns, usual, unsteady, findings, n_schedules)
     codes = ", ".join(sorted({finding.rule.code for finding in findings}))
@@ -95,8 +95,7 @@ def _changed(
     pairs = [finding.pair for finding in findings if finding.pair is not None]
     for pair in pairs:
         watched = reruns.run(Schedule(reruns.program), (pair,))
-        for hold in holds_of(pair):
-            held = Schedule(reruns.program, (hold,))
+        for held in Schedules(reruns.program).schedules(pair):
             if differences(watched, reruns.run(held, (pair,)), pair, unsteady):
                 return str(held)
     for seed in range(n_schedules):

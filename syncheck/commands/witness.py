@@ -21,9 +21,10 @@ from syncheck.witness.schedule import Pair, Schedule
 _MOST_TRIED = 20
 """Races that are tried; of more, the first of each rule come first."""
 _MEMORY = "out of memory"
-_GONE = {
-    "schedule": "the accesses did not come when the program was run again",
-    "delay": "the accesses did not come when the program was run again, or are not those of operators",
+_GONE = "the accesses did not come when the program was run again"
+_FIXED = {
+    "schedule": "simulated GPUs run the earlier access at once, as every collective",
+    "delay": "the earlier access is not that of an operator",
 }
 _LATE = "it takes longer than --proof-limit"
 
@@ -132,7 +133,7 @@ class _Attempt:
     def proof(self) -> Proof:
         """Return what came of it: the first change, or that of the first schedule."""
         reason = self._hopeless()
-        first = Proof(ProofOutcome.NOT_TRIED, self._means.name, reason=reason or _GONE[self._means.name])
+        first = Proof(ProofOutcome.NOT_TRIED, self._means.name, reason=reason or _FIXED[self._means.name])
         for number, schedule in enumerate(() if reason else self._means.schedules(self._pair)):
             found = self._tried(schedule, is_first=number == 0)
             if found.outcome is ProofOutcome.SHOWN:
@@ -146,7 +147,8 @@ class _Attempt:
         if baseline.failure or not self._pair.earlier.stream:
             return baseline.failure or "the earlier access is one of the host"
         if not _came(baseline.usual, self._pair):
-            return f"{_GONE[self._means.name]}{_because(baseline.usual)}"
+            failed = f"{_GONE}{_because(baseline.usual)}" if baseline.usual.status else ""
+            return failed or _FIXED[self._means.name]
         is_steady = not baseline.unsteadiness or (
             self._means.name == "delay" and not differences_at(baseline.usual, baseline.same, self._pair)
         )

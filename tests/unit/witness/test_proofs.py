@@ -215,7 +215,13 @@ def test_why_a_delay_could_not_be_tried(other, reason):
 
 def test_what_no_operator_makes_cannot_be_delayed():
     found = proof(OnGpus(ran(records=(dataclasses.replace(LATE, order=[], starts={}),))))
-    assert "not those of operators" in found.reason
+    assert found.reason == "the earlier access is not that of an operator"
+
+
+def test_what_a_simulated_gpu_runs_at_once_cannot_be_put_off():
+    found = proof(Reruns(ran(records=(Record(has_ended=True),))))
+    assert found.outcome is ProofOutcome.NOT_TRIED
+    assert found.reason == "simulated GPUs run the earlier access at once, as every collective"
 
 
 def test_a_collective_is_delayed_on_its_own_stream():
