@@ -26,7 +26,7 @@ class DelayedMode(WatchMode):  # type: ignore[no-untyped-call]  # torch leaves i
         running = self.delays.begin(_call(dispatch, args, kwargs or {}))
         if running is None:
             return super().__torch_dispatch__(func, types, args, kwargs)
-        with self.delays.aside(running):
+        with self.delays.around(running):
             result = super().__torch_dispatch__(func, types, args, kwargs)
         self.delays.end(running, result)
         return result

@@ -95,12 +95,10 @@ class Delays:
         if self._seen.record.failed or not self._reporter.is_checking or self._captures:
             return None
         try:
-            running = self._begin(call)
+            return self._begin(call)
         except Exception as error:  # noqa: BLE001  the border to the user's program
             self._seen.failed(error)
             return None
-        self._n_running += running is not None
-        return running
 
     def end(self, running: Running, result: Any) -> None:
         """An operator that has begun has run, and is reported."""
@@ -108,8 +106,6 @@ class Delays:
             self._end(running, result)
         except Exception as error:  # noqa: BLE001  the border to the user's program
             self._seen.failed(error)
-        finally:
-            self._n_running -= 1
 
     def _begin(self, call: Call) -> Running | None:
         self._read_by_host(call)
@@ -169,11 +165,13 @@ class Delays:
         return delay.issuer.stream != delay.launch.stream
 
     @contextmanager
-    def aside(self, running: Running) -> Iterator[None]:
+    def around(self, running: Running) -> Iterator[None]:
         """Run an operator with the stream current that it needs; the check takes it for the program's."""
         device, handle = running.call.device, running.aside
         ids = self._streams.by_handle[device]
         with ExitStack() as stack:
+            self._n_running += 1
+            stack.callback(self._has_run)
             if handle:
                 try:
                     stack.enter_context(self._work.on(device, handle))
@@ -182,6 +180,9 @@ class Delays:
                 except Exception as error:  # noqa: BLE001  the border to the user's program
                     self._seen.failed(error)
             yield
+
+    def _has_run(self) -> None:
+        self._n_running -= 1
 
     # -- what no dispatch mode sees
 
@@ -200,9 +201,11 @@ class Delays:
             reporter = self._reporter
             is_seen = not reporter.callbacks_suppressed and reporter.sees_thread and not kwargs.get("warmup")
             running = self.begin(call_of(*args, **kwargs)) if is_seen else None
-            result = original(*args, **kwargs)
-            if running is not None:
-                self.end(running, None)
+            if running is None:
+                return original(*args, **kwargs)
+            with self.around(running):
+                result = original(*args, **kwargs)
+            self.end(running, None)
             return result
 
         return run
@@ -251,8 +254,11 @@ class Delays:
                     self._host_reads(tensor)
 
     def _host_reads(self, tensor: torch.Tensor) -> None:
-        if self._host.of(tensor) is not None:
-            self._seen.host_gets(tensor, self._reporter.site())
+        try:
+            if self._host.of(tensor) is not None:
+                self._seen.host_gets(tensor, self._reporter.site())
+        except Exception as error:  # noqa: BLE001  the border to the user's program
+            self._seen.failed(error)
 
     def _note_host(self, call: Call, result: Any) -> None:
         """An operator may have given values to the host."""

@@ -175,8 +175,7 @@ def test_a_launch_of_another_thread_is_not_taken_for_ones_own(late):
         x = torch.ones(2)
         delays = gpu.cuda.delays
         mine = delays.begin(Call("aten::add_", True, 0, [(x, True)], is_collective=False))
-        gpu.monitor.flush_calls()
-        with gpu.cuda.reporter.locked_monitor() as monitor:
+        with delays.around(mine), gpu.cuda.reporter.locked_monitor() as monitor:
             gpu.cuda.streams.of(0, SIDE)
             monitor.launch(2, "aten::mul_", (), 0)  # by another thread
         delays.end(mine, None)
@@ -190,3 +189,14 @@ def test_a_functional_collective_is_late_on_the_programs_own_stream(late):
         running = gpu.cuda.delays.begin(Call("_c10d_functional::all_reduce", True, 0, [(x, False)], is_collective=True))
         assert (running.is_late, running.aside) == (True, 0)
         gpu.cuda.delays.end(running, None)
+
+
+def test_after_an_error_of_an_operator_launches_are_looked_at_as_before(late):
+    with late(None, Pair(LaunchId(1, 3), LaunchId(1, 4))) as gpu:
+        a, b = torch.ones(2, 3), torch.ones(2, 3)
+        with pytest.raises(RuntimeError, match="cannot be multiplied"):
+            a @ b
+        with gpu.cuda.reporter.locked_monitor() as monitor:
+            monitor.launch(1, "not an operator", (), 0)
+        a.add_(1)
+        assert list(gpu.recorded().starts) == ["1.4"]
