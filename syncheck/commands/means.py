@@ -27,16 +27,6 @@ class Means(Protocol):
         """Return what may bring two accesses into the other order, the most promising first; none: it is hopeless."""
         ...
 
-    def refused(self, other: Rerun, pair: Pair, *, is_first: bool) -> str:
-        """Return why the accesses did not come in the other order in a run; "" if they did, or may have.
-
-        Args:
-            other: the run.
-            pair: the accesses.
-            is_first: it is the run by the first schedule, which is about this pair alone.
-        """
-        ...
-
 
 class Schedules:
     """Schedules of simulated GPUs.
@@ -57,10 +47,6 @@ class Schedules:
         """
         holds = [*([Hold(pair.earlier, pair.later)] if pair.later.stream else []), Hold(pair.earlier)]
         return [Schedule(self._program, (hold,)) for hold in holds]
-
-    def refused(self, other: Rerun, pair: Pair, *, is_first: bool) -> str:  # noqa: ARG002  as the protocol has it
-        """See `Means`."""
-        return _in_program_order(other, pair)
 
 
 class Delays:
@@ -93,22 +79,20 @@ class Delays:
             Delay(self._program, launch, _milliseconds(short), issuer, is_repeated=True),
         ]
 
-    def refused(self, other: Rerun, pair: Pair, *, is_first: bool) -> str:
-        """See `Means`."""
-        failed = next((record.failed for record in other.records if record.failed), "")
-        if failed:
-            return f"syncheck failed in the run with the delay: {failed}"
-        if other.records and not any(record.delayed for record in other.records):
-            return "the earlier access did not come again in the run with the delay"
-        return _in_program_order(other, pair) if is_first else ""
-
 
 def _milliseconds(seconds: float) -> int:
     return math.ceil(round(seconds * 10, 3)) * 100  # in tenths of a second
 
 
-def _in_program_order(other: Rerun, pair: Pair) -> str:
-    """Return why the accesses came in the order of the program in every process; "" if in one they did not."""
+def refused(schedule: Schedule | Delay, other: Rerun, pair: Pair) -> str:
+    """Return why two accesses did not come in the other order in a run by a schedule; "" if they did, or may have."""
+    if isinstance(schedule, Delay):
+        if other.failure:
+            return f"syncheck failed in the run with the delay: {other.failure}"
+        if other.records and not any(record.delayed for record in other.records):
+            return "the earlier access did not come again in the run with the delay"
+        if schedule.is_repeated:  # it is about later accesses, too
+            return ""
     reasons = [_kept_order(record, pair) for record in other.records]
     return reasons[0] if reasons and all(reasons) else ""
 

@@ -56,7 +56,6 @@ def run(
     member = rendezvous.begin(options.ranks_dir)
     member.arguments, member.for_spawned = arguments, sender(member, options)
     reruns = Reruns(prepared, options)
-
     is_rank = rendezvous.PARTS in os.environ
 
     def at_end(run: "Run", report: Report) -> Report:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from syncheck.commands.means import Delays, Means, Schedules
+from syncheck.commands.means import Delays, Means, Schedules, refused
 from syncheck.commands.reruns import Reruns
 from syncheck.findings import Finding, Report, counted
 from syncheck.witness.compare import (
@@ -95,10 +95,8 @@ def _failure(usual: Rerun, same: Rerun) -> str:
         return "the program takes longer than --proof-limit"
     if not usual.records or not same.records:
         return f"the program did not get to its end when it was run again{_because(usual)}"
-    failed = next((record.failed for run in (usual, same) for record in run.records if record.failed), "")
-    if failed:
-        return f"syncheck failed when the program was run again: {failed}"
-    return ""
+    failure = usual.failure or same.failure
+    return f"syncheck failed when the program was run again: {failure}" if failure else ""
 
 
 def _unsteadiness(usual: Rerun, same: Rerun, unsteady: frozenset[int]) -> str:
@@ -135,7 +133,7 @@ class _Attempt:
         reason = self._hopeless()
         first = Proof(ProofOutcome.NOT_TRIED, self._means.name, reason=reason or _FIXED[self._means.name])
         for number, schedule in enumerate(() if reason else self._means.schedules(self._pair)):
-            found = self._tried(schedule, is_first=number == 0)
+            found = self._tried(schedule)
             if found.outcome is ProofOutcome.SHOWN:
                 return found
             first = found if number == 0 else first
@@ -154,21 +152,24 @@ class _Attempt:
         )
         return "" if is_steady else baseline.unsteadiness
 
-    def _tried(self, schedule: Schedule | Delay, *, is_first: bool) -> Proof:
+    def _tried(self, schedule: Schedule | Delay) -> Proof:
         name, text = self._means.name, str(schedule)
         other = self._reruns.run(schedule, (self._pair,))
-        refused = _LATE if other.timed_out else self._refused(other, is_first=is_first)
-        changed = () if refused else self._differences(other)
-        unknown = "" if refused or changed else self._unknown(other)
-        if refused or unknown:
-            return Proof(ProofOutcome.NOT_TRIED, name, text, refused or unknown)
+        reason = self._refused(schedule, other)
+        changed = () if reason else self._differences(other)
+        if not changed:
+            reason = reason or self._unknown(other)
+        if reason:
+            return Proof(ProofOutcome.NOT_TRIED, name, text, reason)
         outcome = ProofOutcome.SHOWN if changed else ProofOutcome.NOT_SHOWN
         return Proof(outcome, name, text, schedule.in_words, changed)
 
-    def _refused(self, other: Rerun, *, is_first: bool) -> str:
+    def _refused(self, schedule: Schedule | Delay, other: Rerun) -> str:
+        if other.timed_out:
+            return _LATE
         if _MEMORY in other.error:
             return f"there is not enough memory for it: {other.error}"
-        return self._means.refused(other, self._pair, is_first=is_first)
+        return refused(schedule, other, self._pair)
 
     def _differences(self, other: Rerun) -> tuple[Difference, ...]:
         baseline = self._baseline

@@ -33,6 +33,11 @@ class Rerun:
     records: tuple[Record, ...] = ()
     timed_out: bool = False
 
+    @property
+    def failure(self) -> str:
+        """How syncheck itself failed in it; "" if it did not."""
+        return next((record.failed for record in self.records if record.failed), "")
+
 
 def unsteady_lines(one: Rerun, other: Rerun) -> frozenset[int]:
     """Return the numbers of the printed lines that differ: of runs in one order, those with times and the like."""
