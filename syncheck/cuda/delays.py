@@ -34,6 +34,7 @@ from syncheck.cuda.observations import Observations
 from syncheck.cuda.own_work import OwnWork
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import Streams
+from syncheck.cuda.triton import kernel_class, name_of_kernel
 from syncheck.hb.ids import StreamId
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.plan import tensors_in
@@ -94,16 +95,20 @@ class Delays:
         """An operator is about to run: delay it, if it is the one; None where it is of no interest."""
         if self._seen.record.failed or not self._reporter.is_checking or self._captures:
             return None
-        try:
+        with self._guard():
             return self._begin(call)
-        except Exception as error:  # noqa: BLE001  the border to the user's program
-            self._seen.failed(error)
-            return None
+        return None
 
     def end(self, running: Running, result: Any) -> None:
         """An operator that has begun has run, and is reported."""
-        try:
+        with self._guard():
             self._end(running, result)
+
+    @contextmanager
+    def _guard(self) -> Iterator[None]:
+        """Record that a block fails, and let the program run on."""
+        try:
+            yield
         except Exception as error:  # noqa: BLE001  the border to the user's program
             self._seen.failed(error)
 
@@ -173,12 +178,10 @@ class Delays:
             self._n_running += 1
             stack.callback(self._has_run)
             if handle:
-                try:
+                with self._guard():
                     stack.enter_context(self._work.on(device, handle))
                     ids[handle] = running.stream
                     stack.callback(ids.pop, handle)
-                except Exception as error:  # noqa: BLE001  the border to the user's program
-                    self._seen.failed(error)
             yield
 
     def _has_run(self) -> None:
@@ -189,11 +192,9 @@ class Delays:
     def install(self, patches: Patches) -> None:
         """Hook replays of graphs, and launches of Triton's kernels; to be called when the check has done so."""
         patches.set(torch.cuda.CUDAGraph, "replay", self._around(torch.cuda.CUDAGraph.replay, _replay))
-        try:
-            from triton.runtime.jit import JITFunction  # type: ignore[import-not-found]  # noqa: PLC0415  CUDA builds bring it
-        except ImportError:
-            return
-        patches.set(JITFunction, "run", self._around(JITFunction.run, _kernel))
+        kind = kernel_class()
+        if kind is not None:
+            patches.set(kind, "run", self._around(kind.run, _kernel))
 
     def _around(self, original: Any, call_of: Callable[..., Call]) -> Any:
         @wraps(original)
@@ -254,22 +255,25 @@ class Delays:
                     self._host_reads(tensor)
 
     def _host_reads(self, tensor: torch.Tensor) -> None:
-        try:
+        with self._guard():
             if self._host.of(tensor) is not None:
-                self._seen.host_gets(tensor, self._reporter.site())
-        except Exception as error:  # noqa: BLE001  the border to the user's program
-            self._seen.failed(error)
+                self._host_gets(tensor)
+
+    def _host_gets(self, tensor: torch.Tensor) -> None:
+        site = self._reporter.site()
+        with self._work.unseen():
+            self._seen.host_gets(tensor, site)
 
     def _note_host(self, call: Call, result: Any) -> None:
         """An operator may have given values to the host."""
         if call.name == "aten::_local_scalar_dense":
             with self._work.unseen():
                 number = torch.tensor(result, device="cpu")
-            self._seen.host_gets(number, self._reporter.site())
+            self._host_gets(number)
         elif call.name in {"aten::_to_copy", "aten::copy_"} and isinstance(result, torch.Tensor):
             is_complete = result.is_cpu and self._host.of(result) is None
             if is_complete and any(tensor.is_cuda for tensor, _ in call.tensors):
-                self._seen.host_gets(result, self._reporter.site())
+                self._host_gets(result)
 
     def finish(self) -> None:
         """The program has ended: see what came of it, while its variables are there."""
@@ -287,8 +291,7 @@ def _kernel(function: Any, *args: Any, **kwargs: Any) -> Call:
     tensors = [
         (value, True) for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor) and value.is_cuda
     ]
-    name = f"triton::{getattr(function, '__name__', 'kernel')}"
-    return Call(name, bool(tensors), devices.current_device(), tensors, is_collective=False)
+    return Call(name_of_kernel(function), bool(tensors), devices.current_device(), tensors, is_collective=False)
 
 
 class Parts(NamedTuple):

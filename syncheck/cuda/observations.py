@@ -18,12 +18,10 @@ from syncheck.cuda.streams import Streams
 from syncheck.hb.ids import SiteId, StreamId
 from syncheck.instrument.sites import SiteTable
 from syncheck.instrument.torch_internals import storage_key
-from syncheck.instrument.values import values_of
-from syncheck.witness.record import Record, Request, Values
+from syncheck.instrument.values import Observed, values_of
+from syncheck.witness.record import Request, Values
 from syncheck.witness.schedule import LaunchId
 
-_MOST = 20_000
-"""Observations of the host that are kept."""
 _MOST_BYTES = 1 << 30
 """Bytes of the program's tensors that are compared at its end, the smallest tensors first."""
 
@@ -53,7 +51,7 @@ class Kept(NamedTuple):
         )
 
 
-class Observations:
+class Observations(Observed):
     """What is seen in one run.
 
     Args:
@@ -64,11 +62,9 @@ class Observations:
     """
 
     def __init__(self, request: Request | None, sites: SiteTable, streams: Streams, work: OwnWork) -> None:
-        self._request = request
-        self._sites = sites
+        super().__init__(request, sites)
         self._streams = streams
         self._work = work
-        self.record = Record()
         self._pairs = request.pairs if request is not None else ()
         self._awaited = {launch for pair in self._pairs for launch in pair if launch.stream}
         self._reads: dict[LaunchId, list[torch.Tensor]] = {}
@@ -112,7 +108,7 @@ class Observations:
         name, stream = str(launch), StreamId(launch.stream)
         first = LaunchId(launch.stream, running.before[stream] + 1)
         record = self.record
-        record.starts[name], record.places[name] = str(first), self._place(site)
+        record.starts[name], record.places[name] = str(first), self.place(site)
         record.submitted[name] = running.submitted
         if stream != running.stream or running.call.is_collective:
             record.issuers[name] = str(LaunchId(running.stream, running.before[running.stream] + 1))
@@ -139,19 +135,11 @@ class Observations:
             if tensor is not None:
                 yield values_of(self._work.on_host(tensor))
 
-    # -- the host
-
-    def host_gets(self, tensor: torch.Tensor, site: SiteId) -> None:
-        """The host gets values."""
-        if self._request is not None and len(self.record.host) < _MOST:
-            with self._work.unseen():
-                self.record.host.append(values_of(tensor, self._place(site)))
-
     # -- the end
 
     def finish(self, memory: Memory, counts: LaunchCounts, lock: AbstractContextManager[Any]) -> None:
         """The program has ended: look at what is left, and write the record."""
-        if self._request is None or self._has_finished:
+        if self.request is None or self._has_finished:
             return
         self._has_finished = True
         with lock:
@@ -161,7 +149,7 @@ class Observations:
                 self.record.read[str(launch)] = [values_of(self._work.on_host(copy)) for copy in copies]
             self.record.final += self._final(memory, counts)
             self.record.has_ended = True
-            self.record.write(self._request.file)
+            self.record.write(self.request.file)
 
     def _order(self) -> None:
         """Note the order in which the launches of interest were complete, if one clock knows it."""
@@ -184,13 +172,7 @@ class Observations:
         sizes = sorted((tensor.nbytes, ident) for ident, tensor in known.items() if ident in counts.allocated)
         sums = accumulate(size for size, _ in sizes)
         chosen = sorted(ident for (_, ident), total in zip(sizes, sums, strict=True) if total <= _MOST_BYTES)
-        return [
-            values_of(self._work.on_host(known[ident]), self._place(counts.allocated[ident][1])) for ident in chosen
-        ]
-
-    def _place(self, site: SiteId) -> str:
-        frame = self._sites.place(site).frame
-        return f"{frame.path}:{frame.line}"
+        return [values_of(self._work.on_host(known[ident]), self.place(counts.allocated[ident][1])) for ident in chosen]
 
 
 _TENSORS = {torch.Tensor, torch.nn.Parameter}

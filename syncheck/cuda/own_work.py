@@ -13,6 +13,8 @@ from syncheck.instrument.torch_internals import BelowAutograd, C, DisableTorchFu
 
 _CALIBRATION = 20_000_000
 """Cycles: about 10 ms."""
+_MOST_BLOCKS = 32
+"""Blocks that are asked for until one lies in the memory that was freed."""
 
 
 class OwnWork:
@@ -154,7 +156,3 @@ def _warm_up(device: int) -> None:
     for dtype in (torch.float32, torch.bfloat16):
         square = torch.ones(64, 64, dtype=dtype, device=f"cuda:{device}")
         (square @ square).sum()
-
-
-_MOST_BLOCKS = 32
-"""Blocks that are asked for until one lies in the memory that was freed."""

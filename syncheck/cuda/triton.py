@@ -14,6 +14,20 @@ from syncheck.cuda.streams import Streams
 from syncheck.instrument.patching import Patches
 
 
+def kernel_class() -> Any:
+    """Return the class of Triton's kernels; None where there is no Triton: CUDA builds of torch bring it."""
+    try:
+        from triton.runtime.jit import JITFunction  # type: ignore[import-not-found]  # noqa: PLC0415  see above
+    except ImportError:
+        return None
+    return JITFunction
+
+
+def name_of_kernel(function: Any) -> str:
+    """Return what a kernel is called in a report."""
+    return f"triton::{getattr(function, '__name__', 'kernel')}"
+
+
 class Triton:
     """Hooks the launcher, once Triton is imported."""
 
@@ -29,11 +43,10 @@ class Triton:
 
     def install(self) -> None:
         """Hook `JITFunction.run`, through which every launch goes, autotuned ones too."""
-        try:
-            from triton.runtime.jit import JITFunction  # type: ignore[import-not-found]  # noqa: PLC0415  CUDA builds bring it
-        except ImportError:
+        kind = kernel_class()
+        if kind is None:
             return
-        original = JITFunction.run
+        original = kind.run
         reporter = self._reporter
 
         @wraps(original)
@@ -44,7 +57,7 @@ class Triton:
                     self._log(function, args, kwargs)
             return result
 
-        self._patches.set(JITFunction, "run", run)
+        self._patches.set(kind, "run", run)
 
     def _log(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         given = dict(zip(function.arg_names, args, strict=False))
@@ -61,8 +74,7 @@ class Triton:
                 for name, tensor in tensors.items()
                 if (access := self._memory.access(tensor, is_write=written is None or name in written))
             ]
-        name = f"triton::{getattr(function, '__name__', 'kernel')}"
-        self._launches.launch(name, stream, device, accesses, list(tensors.values()))
+        self._launches.launch(name_of_kernel(function), stream, device, accesses, list(tensors.values()))
 
     def _written_arguments(
         self, function: Any, given: dict[str, Any], tensors: dict[str, torch.Tensor]

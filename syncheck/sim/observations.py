@@ -6,18 +6,15 @@ from collections import defaultdict
 import torch
 
 from syncheck.hb.ids import SiteId
-from syncheck.instrument.values import values_of
+from syncheck.instrument.values import Observed, values_of
 from syncheck.sim.kept_storages import Operand
 from syncheck.sim.memory import Memory
 from syncheck.sim.virtual_gpus import CallSites
-from syncheck.witness.record import Record, Request
+from syncheck.witness.record import Request
 from syncheck.witness.schedule import LaunchId
 
-_MOST = 20_000
-"""Observations of the host that are kept."""
 
-
-class Observations:
+class Observations(Observed):
     """What is seen in one run.
 
     Args:
@@ -26,9 +23,7 @@ class Observations:
     """
 
     def __init__(self, request: Request | None, sites: CallSites) -> None:
-        self._request = request
-        self._sites = sites
-        self.record = Record()
+        super().__init__(request, sites)
         pairs = request.pairs if request is not None else ()
         self.watched = frozenset(launch for pair in pairs for launch in pair if launch.stream)
         self._partners: dict[LaunchId, set[LaunchId]] = defaultdict(set)
@@ -40,7 +35,7 @@ class Observations:
     def submitted(self, launch: LaunchId, site: SiteId) -> None:
         """A launch was submitted."""
         if launch in self.watched:
-            self.record.places[str(launch)] = self._place(site)
+            self.record.places[str(launch)] = self.place(site)
 
     def reads(self, launch: LaunchId, tensors: list[torch.Tensor]) -> None:
         """A launch of interest is about to read tensors."""
@@ -55,24 +50,15 @@ class Observations:
                 for one in (launch, other):
                     self.record.left[str(one)] = [values_of(each.tensor()) for each in self._written.get(one, ())]
 
-    def host_gets(self, tensor: torch.Tensor, site: SiteId) -> None:
-        """The host gets values."""
-        if self._request is not None and len(self.record.host) < _MOST:
-            self.record.host.append(values_of(tensor, self._place(site)))
-
     def end(self, memory: Memory) -> None:
         """The program has ended: look at all memory, and write the record."""
-        if self._request is None:
+        if self.request is None:
             return
         for tag, storage in memory.live():
             whole = torch.uint8, (storage.nbytes(),), (1,)
             dtype, size, stride = tag.layout or whole  # what came late may lie in another order than what did not
             if storage.nbytes() >= math.prod(size) * dtype.itemsize > 0:
                 tensor = torch.empty(0, dtype=dtype).set_(storage, 0, size, stride)
-                self.record.final.append(values_of(tensor, self._place(tag.site)))
+                self.record.final.append(values_of(tensor, self.place(tag.site)))
         self.record.has_ended = True
-        self.record.write(self._request.file)
-
-    def _place(self, site: SiteId) -> str:
-        frame = self._sites.place(site).frame
-        return f"{frame.path}:{frame.line}"
+        self.record.write(self.request.file)
