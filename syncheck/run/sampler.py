@@ -195,10 +195,7 @@ class Sampler:
 
     def _open(self) -> None:
         began = self._clock()
-        try:
-            self._windows.open()
-        except Exception as error:  # noqa: BLE001  the border to the user's program
-            self._fail(error)
+        if not self._guarded(self._windows.open):
             return
         self.is_open = True
         self._controller.opened(self._clock() - began)
@@ -206,11 +203,17 @@ class Sampler:
     def _close(self) -> None:
         began = self._clock()
         self.is_open = False
-        try:
-            self._windows.close()
-        except Exception as error:  # noqa: BLE001  as above
-            self._fail(error)
+        self._guarded(self._windows.close)
         self._controller.closed(self._clock() - began)
+
+    def _guarded(self, act: Callable[[], None]) -> bool:
+        """Do something; return whether it worked."""
+        try:
+            act()
+        except Exception as error:  # noqa: BLE001  the border to the user's program
+            self._fail(error)
+            return False
+        return True
 
     def _fail(self, error: Exception) -> None:
         self._is_over = True
