@@ -10,31 +10,37 @@ import pytest
 
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.thread_order import install_thread_order
+from syncheck.source.frames import frames_of_threads
 
 EVENT_METHODS = {name: getattr(threading.Event, name) for name in ("set", "wait", "is_set")}
 
 
 class Hosts:
-    """Keeps what orders threads."""
+    """Keeps what orders threads: not what those do that run already, such as the ones of pytest-xdist."""
 
     def __init__(self):
+        self._strangers = frames_of_threads().keys() - {threading.get_ident()}
         self.are_several = True
         self.is_checking = True
         self.calls = []
+        self.thing = None
 
     def sync_of(self, thing):
         return thing
 
     def release(self, sync):
-        self.calls.append("release")
-        self.thing = sync
+        self._keep("release", sync)
 
     def begin_task(self, sync):
-        self.calls.append("begin task")
+        self._keep("begin task", None)
 
     def acquire(self, sync):
-        self.calls.append("acquire")
-        self.thing = sync
+        self._keep("acquire", sync)
+
+    def _keep(self, call, sync):
+        if threading.get_ident() not in self._strangers:
+            self.calls.append(call)
+            self.thing = self.thing if sync is None else sync
 
 
 @pytest.fixture
@@ -148,6 +154,26 @@ def test_one_thread_alone_and_what_is_not_checked_is_not_followed(hosts, are_sev
     a_set_event().is_set()
     assert a_queue().get() == 0
     assert hosts.calls == []
+
+
+def test_a_thread_from_before_is_left_out():
+    stop, acts = threading.Event(), threading.Event()
+
+    def act():
+        while not EVENT_METHODS["is_set"](stop):
+            Queue().put(1)
+            EVENT_METHODS["set"](acts)
+
+    stranger = threading.Thread(target=act)
+    stranger.start()
+    made, patches = Hosts(), Patches()
+    install_thread_order(made, lambda: True, patches)
+    acts.clear()
+    EVENT_METHODS["wait"](acts)
+    patches.undo()
+    EVENT_METHODS["set"](stop)
+    stranger.join()
+    assert made.calls == []
 
 
 def test_methods_are_put_back():
