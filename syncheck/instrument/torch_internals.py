@@ -43,9 +43,24 @@ storage_key: Callable[[torch.UntypedStorage], int] = attrgetter("_cdata")
 """Return the identity of a storage: its address in C++."""
 
 
+_storage_address = torch.UntypedStorage.data_ptr
+
+
 def storage_owners(storage: torch.UntypedStorage) -> int:
     """Return how many references C++ counts to a storage, that of its object in Python among them."""
     return int(C._storage_Use_Count(storage_key(storage)))
+
+
+tensor_owners: Callable[[torch.Tensor], int] = methodcaller("_use_count")
+"""Return how many references C++ counts to a tensor, that of its object in Python among them."""
+
+
+def unowned_storage(storage: torch.UntypedStorage) -> torch.UntypedStorage:
+    """Return a storage in host memory with the bytes of another, which it does not keep alive."""
+    made: torch.UntypedStorage = C._construct_storage_from_data_pointer(
+        _storage_address(storage), torch.device("cpu"), storage.nbytes()
+    )
+    return made
 
 
 generator_address: Callable[[Any], int] = attrgetter("_cdata")

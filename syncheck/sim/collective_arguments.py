@@ -1,5 +1,6 @@
 """Arguments and results of collectives' operators: what NCCL takes and gloo does not, and the handles in them."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -7,35 +8,64 @@ import torch
 from syncheck.instrument.c10d import ProcessGroup, Work
 from syncheck.instrument.collectives import argument
 from syncheck.instrument.plan import Plan
-from syncheck.semantics.collectives import FLAT
+from syncheck.instrument.torch_internals import unowned_storage
+from syncheck.semantics.collectives import FLAT, POINT_TO_POINT
 
 
 def for_gloo_of(
-    plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], *, keeps_inputs: bool
+    plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], *, has_handle: bool
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return arguments as gloo takes them; `keeps_inputs`: its handle keeps them, so that copies are made.
+    """Return arguments as gloo takes them.
+
+    Gloo owns its tensors longer than NCCL does: as long as the program has the handle, and in a thread of its own a
+    moment longer than the wait takes. So it gets tensors that own no memory; only the outputs of a handle stay, which
+    NCCL's handle owns, too. A message may still be on its way when the call returns, so that what is sent is copied.
+
+    Args:
+        plan: the collective's.
+        args: its arguments.
+        kwargs: its arguments by name.
+        has_handle: the program gets a handle.
 
     Raises:
         ValueError: NCCL's errors for tensors that it refuses.
+
+    Source:
+        torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, `runLoop`, `AsyncWork`; ProcessGroupNCCL.cpp, `outputs_`.
     """
     if plan.base in FLAT:
         args = (*_flat(plan.base, args), *args[2:])
-    return _with_own_inputs(plan, args, kwargs) if keeps_inputs else (args, kwargs)
+    if plan.base not in POINT_TO_POINT:
+        return _changed(plan, args, kwargs, lambda is_write: not (is_write and has_handle), borrowed)
+    return _changed(plan, args, kwargs, lambda is_write: has_handle and not is_write, torch.clone)
 
 
-def _with_own_inputs(
-    plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]
+def _changed(
+    plan: Plan,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    is_changed: Callable[[bool], bool],
+    change: Callable[[torch.Tensor], torch.Tensor],
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return arguments with copies of what is only read: a handle of gloo keeps its tensors, one of NCCL does not."""
+    """Return arguments with other tensors in them, depending on whether these are written."""
     changed = list(args)
     for taken in plan.tensors:
-        if taken.is_write:
+        if not is_changed(taken.is_write):
             continue
         if taken.position < len(changed):
-            changed[taken.position] = _copied(changed[taken.position])
+            changed[taken.position] = _mapped(change, changed[taken.position])
         elif taken.name in kwargs:
-            kwargs = {**kwargs, taken.name: _copied(kwargs[taken.name])}
+            kwargs = {**kwargs, taken.name: _mapped(change, kwargs[taken.name])}
     return tuple(changed), kwargs
+
+
+def borrowed(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor with the same memory that does not own it; itself where that cannot be."""
+    if tensor.layout != torch.strided or tensor.is_conj() or tensor.is_neg() or not tensor.numel():
+        return tensor
+    storage = unowned_storage(tensor.untyped_storage())
+    made = torch.empty(0, dtype=tensor.dtype)
+    return made.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
 
 
 def _flat(base: str, args: tuple[Any, ...]) -> list[Any]:
@@ -60,10 +90,10 @@ def _group_size(args: tuple[Any, ...]) -> int:
     return int(ProcessGroup.unbox(args[2]).size())
 
 
-def _copied(value: Any) -> Any:
+def _mapped(change: Callable[[torch.Tensor], torch.Tensor], value: Any) -> Any:
     if isinstance(value, torch.Tensor):
-        return value.clone()
-    return [_copied(entry) for entry in value] if isinstance(value, list | tuple) else value
+        return change(value)
+    return [_mapped(change, entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
 def asks_for_handle(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -9,6 +9,7 @@ Source:
     `stashed_for_allocator_safety_`, `barrier`; torch/csrc/distributed/c10d/Functional.cpp.
 """
 
+import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -30,9 +31,9 @@ from syncheck.hb.ids import (
 )
 from syncheck.instrument.collectives import calls, issue, plan_of
 from syncheck.instrument.plan import Plan, tensors_in, tensors_of
-from syncheck.instrument.torch_internals import schema_of
+from syncheck.instrument.torch_internals import schema_of, tensor_owners
 from syncheck.ranks import watchdog
-from syncheck.semantics.collectives import FLAT, POINT_TO_POINT, collective_name
+from syncheck.semantics.collectives import POINT_TO_POINT, collective_name
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim.autograd import Backward
 from syncheck.sim.collective_arguments import asks_for_handle, for_gloo_of, group_name, work_in
@@ -43,6 +44,9 @@ from syncheck.sim.started import Started
 
 _MOST_STARTED = 4096
 """Collectives that the program has not waited for, of which the tensors are kept as NCCL keeps them."""
+
+
+_GLOO_SECONDS = 1.0
 
 
 class Distributed:
@@ -101,11 +105,11 @@ class Distributed:
         stream = self._stream(group_name(args), device) if is_async else current
         if stream != current:
             self._gpus.monitor.wait_stream(stream, current, UNKNOWN_SITE, BY_TORCH)
-        for_gloo, named = for_gloo_of(plan, args, kwargs, keeps_inputs=is_async and bool(calls.depth))
+        for_gloo, named = for_gloo_of(plan, args, kwargs, has_handle=is_async and bool(calls.depth))
         result = func(*for_gloo, **named)
         work = work_in(result)
-        if plan.base in FLAT and isinstance(result, tuple):
-            result = (args[0], *result[1:])
+        if plan.base not in POINT_TO_POINT and isinstance(result, tuple):
+            result = (args[0], *result[1:])  # the program's tensors, and not those that gloo got
         if self._coalesced is not None:
             self._coalesced.append(work)
         if plan.base not in POINT_TO_POINT:
@@ -216,11 +220,14 @@ class Distributed:
         device = self._memory.device(inputs[0])
         stream = self._stream(str(args[-1]), device)
         self._gpus.monitor.wait_stream(stream, self._gpus.current_stream(device), UNKNOWN_SITE, BY_TORCH)
+        owners = {id(tensor): tensor_owners(tensor) for tensor in inputs}
         with watchdog.waiting(collective_name(schema_of(func).name), group):
             result = func(*args, **kwargs)
         outputs = tensors_in(result)
         for tensor in outputs:
             torch.ops._c10d_functional.wait_tensor(tensor)  # the values are there at once
+        _wait_for_gloo([(tensor, owners.get(id(tensor), 1)) for tensor in (*inputs, *outputs)])
+        for tensor in outputs:
             if self._memory.of(tensor) is None:
                 self._memory.tag(tensor.untyped_storage(), device, self._gpus.site())
         memory = self._memory
@@ -344,3 +351,18 @@ class Distributed:
             return False
         self._gpus.monitor.sync_event(started.event, self._gpus.site())
         return True
+
+
+def _wait_for_gloo(owned: Iterable[tuple[torch.Tensor, int]]) -> None:
+    """Wait until gloo's thread has let go of tensors, which it does a moment after it has said that they are done.
+
+    Args:
+        owned: tensors, and how many owners in C++ each has without gloo.
+
+    Source:
+        torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, `runLoop`: `workInProgress_[workerIndex].reset()`.
+    """
+    deadline = time.monotonic() + _GLOO_SECONDS
+    for tensor, n_owners in owned:
+        while tensor_owners(tensor) > n_owners and time.monotonic() < deadline:
+            time.sleep(0.0001)

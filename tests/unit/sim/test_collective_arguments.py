@@ -7,8 +7,9 @@ import torch
 import torch.distributed as dist
 
 from syncheck.instrument.collectives import plan_of
+from syncheck.instrument.torch_internals import storage_owners
 from syncheck.semantics.collectives import FLAT
-from syncheck.sim.collective_arguments import asks_for_handle, for_gloo_of, group_name, work_in
+from syncheck.sim.collective_arguments import asks_for_handle, borrowed, for_gloo_of, group_name, work_in
 
 pytestmark = pytest.mark.skipif(not dist.is_available(), reason="this torch has no torch.distributed")
 if dist.is_available():
@@ -25,8 +26,8 @@ def group():
     return group.boxed()
 
 
-def taken(func, *args, keeps_inputs=False, **kwargs):
-    return for_gloo_of(plan_of(func), args, kwargs, keeps_inputs=keeps_inputs)
+def taken(func, *args, has_handle=False, **kwargs):
+    return for_gloo_of(plan_of(func), args, kwargs, has_handle=has_handle)
 
 
 # -- shapes
@@ -63,50 +64,80 @@ def test_memory_that_does_not_lie_side_by_side_is_refused(group, gap):
         taken(GATHER, *tensors, group)
 
 
-def test_other_collectives_take_what_they_are_given(group):
-    args = ([torch.zeros(2, 2)], group)
-    assert taken(REDUCE, *args)[0] is not None
-    assert taken(REDUCE, *args)[0][0] is args[0]
+def test_other_collectives_keep_shapes_and_strides(group):
+    given = torch.zeros(2, 3).t()
+    ((tensor,), *_), _ = taken(REDUCE, [given], group)
+    assert (tensor.shape, tensor.stride(), tensor.data_ptr()) == (given.shape, given.stride(), given.data_ptr())
 
 
-# -- what a handle keeps
+# -- what gloo owns
 
 
-def test_inputs_are_copied_where_a_handle_keeps_them(group):
+def owners(*tensors):
+    return [storage_owners(tensor.untyped_storage()) for tensor in tensors]
+
+
+def test_without_a_handle_gloo_owns_nothing(group):
     output, given = torch.zeros(4), torch.ones(2)
-    (to, by, *_), _ = taken(GATHER, output, given, group, keeps_inputs=True)
-    assert to.data_ptr() == output.data_ptr()
-    assert by.data_ptr() != given.data_ptr()
-    assert by.tolist() == [1, 1]
+    before = owners(output, given)
+    kept = taken(GATHER, output, given, group)
+    assert owners(output, given) == before
+    assert [tensor.data_ptr() for tensor in kept[0][:2]] == [output.data_ptr(), given.data_ptr()]
 
 
-def test_lists_of_inputs_are_copied_too(group):
+def test_the_outputs_of_a_handle_are_owned_and_its_inputs_are_not(group):
+    output, given = torch.zeros(4), torch.ones(2)
+    before = owners(output, given)
+    kept = taken(GATHER, output, given, group, has_handle=True)
+    assert owners(output, given) == [before[0] + 1, before[1]]
+    del kept
+
+
+def test_a_part_of_a_storage_stays_that_part():
+    whole = torch.arange(6.0)
+    part = borrowed(whole[2:5])
+    part[0] = 9
+    assert whole.tolist() == [0, 1, 9, 3, 4, 5]
+    assert part.tolist() == [9, 3, 4]
+
+
+@pytest.mark.parametrize(
+    "tensor", [torch.zeros(0), torch.zeros(2, dtype=torch.complex64).conj(), torch.eye(2).to_sparse()]
+)
+def test_what_cannot_be_borrowed_is_taken_as_it_is(tensor):
+    assert borrowed(tensor) is tensor
+
+
+SCATTER_LISTS = torch.ops.c10d.scatter_.default if dist.is_available() else None
+
+
+def test_lists_of_inputs_are_borrowed_too(group):
     inputs = [[torch.ones(2), torch.ones(2)]]
-    plan = plan_of(torch.ops.c10d.scatter_.default)
-    (_, copies, *_), _ = for_gloo_of(plan, ([torch.zeros(2)], inputs, group), {}, keeps_inputs=True)
-    assert [tensor.tolist() for tensor in copies[0]] == [[1, 1], [1, 1]]
-    assert copies[0][0].data_ptr() != inputs[0][0].data_ptr()
+    before = owners(*inputs[0])
+    (_, given, *_), _ = taken(SCATTER_LISTS, [torch.zeros(2)], inputs, group, has_handle=True)
+    assert [tensor.tolist() for tensor in given[0]] == [[1, 1], [1, 1]]
+    assert owners(*inputs[0]) == before
 
 
-def test_inputs_that_are_named_are_copied_and_the_programs_own_mapping_stays(group):
+def test_inputs_that_are_named_are_borrowed_and_the_programs_own_mapping_stays():
     given = torch.ones(2)
     kwargs = {"input_tensors": [[given]], "other": 1}
-    plan = plan_of(torch.ops.c10d.scatter_.default)
-    _, changed = for_gloo_of(plan, ([torch.zeros(2)],), kwargs, keeps_inputs=True)
-    assert changed["input_tensors"][0][0].data_ptr() != given.data_ptr()
+    _, changed = for_gloo_of(plan_of(SCATTER_LISTS), ([torch.zeros(2)],), kwargs, has_handle=True)
+    assert changed["input_tensors"][0][0] is not given
     assert kwargs["input_tensors"][0][0] is given
     assert changed["other"] == 1
 
 
-def test_what_is_written_is_not_copied(group):
-    tensors = [torch.zeros(2)]
-    (kept, *_), _ = taken(REDUCE, tensors, group, keeps_inputs=True)
-    assert kept[0] is tensors[0]
+def test_what_is_sent_is_copied_and_what_is_received_is_not(group):
+    tensors = [torch.ones(2)]
+    (sent, *_), _ = taken(torch.ops.c10d.send.default, tensors, group, 1, 0, has_handle=True)
+    (received, *_), _ = taken(torch.ops.c10d.recv_.default, tensors, group, 1, 0, has_handle=True)
+    assert sent[0].data_ptr() != tensors[0].data_ptr()
+    assert received[0] is tensors[0]
 
 
 def test_an_input_that_is_none_stays_none(group):
-    plan = plan_of(torch.ops.c10d.scatter_.default)
-    (_, given), _ = for_gloo_of(plan, ([torch.zeros(2)], None), {}, keeps_inputs=True)
+    (_, given), _ = for_gloo_of(plan_of(SCATTER_LISTS), ([torch.zeros(2)], None), {}, has_handle=True)
     assert given is None
 
 

@@ -6,6 +6,8 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from syncheck.instrument.torch_internals import tensor_owners
+
 pytestmark = pytest.mark.skipif(not dist.is_available(), reason="this torch has no torch.distributed")
 
 
@@ -88,3 +90,10 @@ def test_functional_collectives_wait_where_their_result_is_used(job, x):
         y = torch.ops._c10d_functional.all_reduce(x, "sum", dist.group.WORLD.group_name)
         torch.ops._c10d_functional.wait_tensor(y)
     assert [call.split()[0] for call in shown(calls)] == ["wait", "launch", "handle", "record", "wait"]
+
+
+def test_gloo_lets_go_of_the_tensors_of_functional_collectives(job, x):
+    gather = torch.ops._c10d_functional.all_gather_into_tensor
+    for _ in range(300):
+        gathered = gather(x, 1, dist.group.WORLD.group_name)
+        assert (tensor_owners(x), tensor_owners(gathered)) == (1, 1)
