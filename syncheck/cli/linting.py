@@ -123,6 +123,8 @@ def _lint_once(request: "LintRequest", options: Options, *, statistics: bool) ->
     if statistics:
         for line in commands.statistics(report):
             typer.echo(line)
+        for reason in report.incomplete:
+            typer.echo(f"incomplete: {reason}", err=True)
         status = status_of(report, options)
     else:
         status = deliver(report, options, OutputStreams(is_for_data=True))

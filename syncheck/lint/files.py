@@ -81,7 +81,7 @@ def _under(root: str, options: Options) -> Iterator[str]:
     unreadable: list[str] = []
     walk = os.walk(root, onerror=lambda error: unreadable.append(str(error.filename)))
     for folder, folders, files in walk:  # links to folders are not followed: they may loop
-        specs = ignored.get(os.path.dirname(folder), [] if folder != root else _above(root, respect=respect_gitignore))
+        specs = ignored.get(os.path.dirname(folder), [] if folder != root else _around(root, respect=respect_gitignore))
         if respect_gitignore and ".gitignore" in files:
             specs = [*specs, (folder, _spec(os.path.join(folder, ".gitignore")))]
         ignored[folder] = specs
@@ -94,6 +94,16 @@ def _under(root: str, options: Options) -> Iterator[str]:
             if name.endswith(SUFFIXES) and not _is_ignored(path, bases, specs, left_out):
                 yield path
     yield from unreadable  # as files that cannot be read
+
+
+def _around(root: str, *, respect: bool) -> list[tuple[str, pathspec.GitIgnoreSpec]]:
+    """Return the ignore files around a folder that was named, without the patterns that ignore the folder itself."""
+    found: list[tuple[str, pathspec.GitIgnoreSpec]] = []
+    for base, spec in _above(root, respect=respect):
+        own = _relative(f"{os.path.realpath(root)}/", base)
+        kept = [pattern for pattern in spec.patterns if not pathspec.GitIgnoreSpec([pattern]).match_file(own)]
+        found.append((base, pathspec.GitIgnoreSpec(kept)))
+    return found
 
 
 def _above(root: str, *, respect: bool) -> list[tuple[str, pathspec.GitIgnoreSpec]]:

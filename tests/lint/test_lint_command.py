@@ -274,6 +274,12 @@ def test_two_runs_can_share_a_cache(folder):
     assert outputs.pop().count("SYN101") == 21
 
 
+def test_statistics_say_that_there_was_nothing_to_count(tmp_path):
+    done = lint("--statistics", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == "incomplete: nothing to check: there is no Python file\n"
+
+
 def test_statistics_count_rules(folder):
     done = lint("--statistics", cwd=folder)
     assert done.stdout.split() == ["1", "SYN101", "unordered-read"]

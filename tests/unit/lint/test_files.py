@@ -114,3 +114,12 @@ def test_what_is_no_notebook_is_refused(data):
 
 def test_lines_end_where_pythons_do():
     assert lines_of("a\x0cb\nc\r\nd") == ["a\x0cb\n", "c\r\n", "d"]
+
+
+def test_a_folder_that_is_named_is_searched_although_git_ignores_it(folder):
+    (folder / ".git").mkdir()
+    (folder / ".gitignore").write_text("/pkg/\n*.ipynb\n")
+    tree(folder, pkg__deep__e_nb="")
+    assert found(".") == ["a.py"]
+    assert found("pkg") == ["pkg/b.py", "pkg/deep/c.py"]
+    assert found("pkg/deep") == ["pkg/deep/c.py"]
