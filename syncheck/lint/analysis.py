@@ -12,9 +12,11 @@ from syncheck.lint import models, side_streams, strict
 from syncheck.lint.callers import consume
 from syncheck.lint.certainty import judged, one_for_each_clock
 from syncheck.lint.classes import Method, between_methods, order
+from syncheck.lint.imports import Imports
 from syncheck.lint.interp import transfers
 from syncheck.lint.interp.control_flow import Jump, Raised, TooLongError
 from syncheck.lint.interp.decisions import Flipped
+from syncheck.lint.interp.imported import FindFunction
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.premises import Premise
@@ -70,12 +72,15 @@ _STEPS = 4000
 
 Follow = Callable[[Interpreter], None]
 """Follows a program."""
-MakeInterpreter = Callable[[Machine, Flipped, int], Interpreter]
+MakeInterpreter = Callable[[Machine, Flipped, int, FindFunction], Interpreter]
 """Makes an interpreter, of the arguments of `Interpreter`."""
 
 
 class Analysis:
     """The analysis of one file.
+
+    Attributes:
+        asked: the other files that were looked for, each with its stamp.
 
     Args:
         source: the file.
@@ -98,6 +103,8 @@ class Analysis:
         self._source = source
         self._tree = source.tree
         self._interpreter_of = interpreter_of
+        self._imports = Imports(source.path)
+        self.asked = self._imports.asked
         self._definitions = definitions_in(self._tree.body)
         self._anchors = anchor_lines(source.text)
         self._attributes: dict[ast.ClassDef, dict[str, list[ast.expr | None]]] = {}
@@ -203,7 +210,7 @@ class Analysis:
         places = Places(self._source, self._premises)
         machine = Machine(_CODES, places)
         machine.session.device_type(self._source.device_type)
-        interpreter = self._interpreter_of(machine, flipped, _STEPS)
+        interpreter = self._interpreter_of(machine, flipped, _STEPS, self._imports.function)
         try:
             follow(interpreter)
             machine.session.ended()
@@ -217,10 +224,12 @@ class Analysis:
         self._followed |= interpreter.calls.followed
         others = interpreter.decisions.others() if machine.n_relevant or always else []
         unsure = {places.place(site).frame for site in machine.unsure}
+        foreign = {(code, places.place(site).frame) for code, site in machine.imported.of_other_files()}
         found = [
             _as_seen_in_source(finding)
             for finding in strict.resting_on(report.findings, texts)
             if not _is_cross_function_timing(finding)
+            and (finding.rule.code, finding.place.frame) not in foreign
             and not (finding.rule.code == "SYN401" and finding.place.frame in unsure)
         ]
         guesses = {places.place(site).frame: is_likely for site, is_likely in machine.guesses.items()}
@@ -243,7 +252,7 @@ class Analysis:
             interpreter.run([statement], inside)
             inside.names = {name: _forget(value) for name, value in inside.names.items()}
 
-        return LazyScope(self._definitions, define)
+        return LazyScope(self._definitions.get, define)
 
     def _run_function(
         self, function: ast.FunctionDef | ast.AsyncFunctionDef, kind: ast.ClassDef | None, interpreter: Interpreter

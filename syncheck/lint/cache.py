@@ -11,9 +11,10 @@ from syncheck import serialization
 from syncheck.lint import places
 from syncheck.lint.result import Result
 from syncheck.system import files
+from syncheck.system.files import Stamp
 from syncheck.version import __version__
 
-_FORMAT = 7
+_FORMAT = 8
 
 
 def _own_time() -> int:
@@ -25,6 +26,8 @@ def _own_time() -> int:
 
 class Cache:
     """Results by path, valid for the same size, time of change, and content.
+
+    A result also depends on the files from which the file imports, and on those that were not there.
 
     A file has many paths ("train.py", "./train.py"), and a finding is shown under the one that was asked for: what is
     kept of it names none. Findings of all rules are kept, so that selecting other rules needs no new run. A cache that
@@ -40,6 +43,8 @@ class Cache:
         self._file = None if folder is None else folder / f"{name}.cache"
         self._known: dict[str, Any] = {}
         self._is_changed = False
+        self._stamps: dict[str, Stamp] = {}  # of other files, now
+        self._digests: dict[str, str] = {}
         if self._file is not None:
             with contextlib.suppress(OSError):
                 digest, _, known = self._file.read_bytes().partition(b"\n")
@@ -54,7 +59,7 @@ class Cache:
             is_strict: with `--strict`.
         """
         entry = self._known.get(_key(path, is_strict=is_strict))
-        if entry is None:
+        if entry is None or not all(self._is_same(other, state) for other, state in entry["asked"].items()):
             return None
         try:
             status = os.stat(path)
@@ -71,13 +76,35 @@ class Cache:
         if self._file is None or not digest:
             return
         with contextlib.suppress(OSError):
+            asked = {
+                other: None if stamp is None else (*stamp, self._digest(other)) for other, stamp in result.asked.items()
+            }
             status = os.stat(path)
             findings = [serialization.of_finding(places.under(finding, path, "")) for finding in result.findings]
             self._known[_key(path, is_strict=is_strict)] = {
                 "time": status.st_mtime_ns, "size": status.st_size, "hash": digest, "findings": findings,
-                "unused": result.unused, "problem": result.problem,
+                "unused": result.unused, "problem": result.problem, "asked": asked,
             }  # fmt: skip
             self._is_changed = True
+
+    def _is_same(self, path: str, state: list[Any] | None) -> bool:
+        """Return whether another file is what it was; one that was only touched is."""
+        if path not in self._stamps:
+            self._stamps[path] = files.stamp(path)
+        stamp = self._stamps[path]
+        if stamp is None or state is None:
+            return stamp is None and state is None
+        time, size, digest = state
+        return stamp == (time, size) or (stamp[1] == size and self._digest(path) == digest)
+
+    def _digest(self, path: str) -> str:
+        """Return what stands for the content of another file; "" for one that cannot be read."""
+        if path not in self._digests:
+            try:
+                self._digests[path] = _hash(path)
+            except OSError:
+                self._digests[path] = ""
+        return self._digests[path]
 
     def save(self) -> None:
         """Write the cache, whole or not at all."""

@@ -49,9 +49,10 @@ class Outcome:
 
 def lint_source(path: str, text: files.Text, *, is_strict: bool = False) -> Result:
     """Lint one file's text; `is_strict`: report also what rests on more than is known."""
+    asked: dict[str, disk.Stamp] = {}
     try:
         source = SourceFile(path, text.source)
-        found, problem = _found(source, is_strict=is_strict)
+        found, problem = _found(source, asked, is_strict=is_strict)
     except SyntaxError as error:
         return Result(problem=f"line {error.lineno or 1}: {error.msg}")
     except (RecursionError, MemoryError):
@@ -62,7 +63,7 @@ def lint_source(path: str, text: files.Text, *, is_strict: bool = False) -> Resu
     kept = comments.apply(found, suppressions, _statements(source, found)) if suppressions else found
     if text.cells:
         kept = tuple(places.in_cells(finding, path, text.cells) for finding in kept)
-    return Result(kept, tuple(_unused(suppressions)), problem)
+    return Result(kept, tuple(_unused(suppressions)), problem, asked)
 
 
 def _unused(suppressions: list[comments.Suppression]) -> Iterator[tuple[int, str]]:
@@ -75,11 +76,13 @@ def _unused(suppressions: list[comments.Suppression]) -> Iterator[tuple[int, str
             yield comment.line, comment.idle(name)
 
 
-def _found(source: SourceFile, *, is_strict: bool) -> tuple[tuple[Finding, ...], str]:
-    """Return the findings of a file, and why a rule failed."""
+def _found(source: SourceFile, asked: dict[str, disk.Stamp], *, is_strict: bool) -> tuple[tuple[Finding, ...], str]:
+    """Return the findings of a file, and why a rule failed; add the other files that were looked for."""
     from syncheck.lint.analysis import Analysis  # noqa: PLC0415  the sanitizer, which most files do not need
 
-    found, problem = Analysis(source, is_strict=is_strict).findings(), ""
+    analysis = Analysis(source, is_strict=is_strict)
+    found, problem = analysis.findings(), ""
+    asked |= analysis.asked
     kinds = rule_registry.find(source.text)
     if kinds:
         from syncheck.lint.shapes import check  # noqa: PLC0415  libcst, which most files do not need

@@ -1,8 +1,9 @@
 """What came of linting one file."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from syncheck.findings import Finding
+from syncheck.system.files import Stamp
 
 
 @dataclass(slots=True)
@@ -13,8 +14,10 @@ class Result:
         findings: those that no comment silences, of all rules.
         unused: comments that silence nothing: (line, the comment).
         problem: why it could not be linted; "" if it could.
+        asked: the other files that were looked for, each with its stamp: the findings depend on them.
     """
 
     findings: tuple[Finding, ...] = ()
     unused: tuple[tuple[int, str], ...] = ()
     problem: str = ""
+    asked: dict[str, Stamp] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from syncheck.lint.analysis import Analysis
 from syncheck.lint.definitions import Definition
 from syncheck.lint.gpu_state import GpuState, GpuStates, Position, RecordingExpressions
 from syncheck.lint.interp.decisions import Flipped
+from syncheck.lint.interp.imported import FindFunction
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.prefilter import lines_with
@@ -63,10 +64,10 @@ def _visited(kind: type[ShapeRule], source: SourceFile, definition: Definition, 
 def _record(source: SourceFile, found: dict[Position, GpuState]) -> None:
     """Follow a file, whatever stands in it, and record the states."""
 
-    def recording(machine: Machine, flipped: Flipped, steps: int) -> Interpreter:
+    def recording(machine: Machine, flipped: Flipped, steps: int, find: FindFunction) -> Interpreter:
         def expressions_of(evaluator: object) -> RecordingExpressions:
             return RecordingExpressions(evaluator, found, source.lines)  # type: ignore[arg-type]  # as Expressions
 
-        return Interpreter(machine, flipped, steps, expressions_of)
+        return Interpreter(machine, flipped, steps, find, expressions_of)
 
     Analysis(source, recording, is_thorough=True).findings()

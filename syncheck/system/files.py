@@ -12,6 +12,19 @@ _AS_IT_IS = getattr(os, "O_BINARY", 0)  # Windows would change line ends
 _NO_NEW_FILE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY}
 
 
+Stamp = tuple[int, int] | None
+"""When a file was changed last, in nanoseconds, and its size in bytes; None for one that is not there."""
+
+
+def stamp(path: str | os.PathLike[str]) -> Stamp:
+    """Return what changes when a file does."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
 def read(path: str | os.PathLike[str]) -> bytes:
     """Return a file's content.
 

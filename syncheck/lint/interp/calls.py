@@ -11,13 +11,14 @@ from syncheck.lint.interp.contents import tensors_in, works_in
 from syncheck.lint.interp.control_flow import Returned
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.functions import bind, is_generator
+from syncheck.lint.interp.imported import FindFunction, ImportedFunctions
 from syncheck.lint.interp.premises import Premise, in_words
 from syncheck.lint.interp.scope import Scope
 from syncheck.lint.interp.unknown import (
     called_name,
+    is_on_gpu,
     is_on_host,
     makes_object,
-    may_be_tensor,
     may_wait,
     takes_code,
     takes_flag,
@@ -65,11 +66,16 @@ class Calls:
 
     Attributes:
         followed: functions of the program that were followed.
+
+    Args:
+        evaluator: follows the program.
+        find_imported: finds functions of other files.
     """
 
-    def __init__(self, evaluator: Evaluator) -> None:
+    def __init__(self, evaluator: Evaluator, find_imported: FindFunction) -> None:
         self._evaluator = evaluator
         self._machine = evaluator.machine
+        self._imported = ImportedFunctions(evaluator, find_imported)
         self._depth = 0
         self._running: list[ast.AST] = []
         self.followed: set[ast.AST] = set()
@@ -106,6 +112,8 @@ class Calls:
         if path == "builtins.super" and scope is not None:
             return _super(scope)
         found = registry.call_by_name(self._evaluator, path, call)
+        if found is None:
+            found = self._imported.call(path, call)
         return self.call_unknown(path, call) if found is None else found
 
     def call_method(self, owner: Value, name: str, call: Call) -> Value:
@@ -119,7 +127,7 @@ class Calls:
         With a tensor it may also leave work behind, and give another tensor back.
         """
         given = call.values()
-        has_tensor = any(map(_is_on_gpu, given))
+        has_tensor = any(map(is_on_gpu, given))
         if not ((has_tensor or not name) and self._only_uses(name, given, call.node)):
             for value in given:
                 self.escape(value)
@@ -172,6 +180,9 @@ class Calls:
     def call_function(self, function: Function, call: Call) -> Value:
         """See `Evaluator`; a call that is too deep is not followed."""
         node = function.node
+        if function.scope.module.is_imported and self._machine.imported.running is None:
+            found = self._imported.call_function(function, call)
+            return self.call_unknown(getattr(node, "name", ""), call) if found is None else found
         self.followed.add(node)
         if self._depth >= _DEEPEST or self._running.count(node) > 1:
             return self.call_unknown(getattr(node, "name", ""), call)
@@ -304,11 +315,6 @@ def _super(scope: Scope) -> Value:
     instance = next((value for value in scope.names.values() if isinstance(value, Instance)), None)
     bases = [base for base in instance.kind.bases if isinstance(base, Class)] if instance is not None else []
     return Instance(bases[0], instance.attributes) if bases and instance is not None else UNKNOWN
-
-
-def _is_on_gpu(value: Value) -> bool:
-    """Return whether a value is, or may be, a tensor on a GPU, or holds one."""
-    return may_be_tensor(value) or any(tensor.block.device is not None for tensor in tensors_in(value))
 
 
 def _is_plain(value: Value) -> bool:

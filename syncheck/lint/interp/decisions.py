@@ -3,6 +3,8 @@
 import ast
 import itertools
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 
 from syncheck.lint import nodes
@@ -25,17 +27,31 @@ class Decisions:
         self._about: dict[str, set[str]] = {}  # word -> the texts with it
         self._guards: list[bool] = []
         self._n_before = 0
+        self._is_closed = False
+        self._is_chosen = False
 
     @property
     def are_open(self) -> bool:
         """Whether any condition had to be decided."""
-        return bool(self._guards)
+        return bool(self._guards) or self._is_chosen
+
+    @contextmanager
+    def usual(self) -> Iterator[None]:
+        """Decide all conditions in a block as usual, and on no path in another way."""
+        before, self._made, self._is_closed = self._made, {}, True
+        try:
+            yield
+        finally:
+            self._made, self._is_closed = before, False
 
     def decide(self, test: ast.expr, *, usual: bool = True) -> bool:
         """Return whether a condition is taken to be true; `usual`: how it is decided at first."""
         negated = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
         text = nodes.text(test.operand if isinstance(test, ast.UnaryOp) and negated else test)
-        if text not in self._made:
+        if text not in self._made and self._is_closed:
+            self._is_chosen = True
+            self._made[text] = usual != negated
+        elif text not in self._made:
             is_flipped = len(self._guards) in self._flipped
             self._guards.append(not usual)
             self._made[text] = (usual != is_flipped) != negated

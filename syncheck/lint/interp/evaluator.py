@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from syncheck.lint.interp.collectives import Collectives
@@ -20,12 +21,14 @@ class Evaluator(Protocol):
         operators: runs torch's operators on the machine.
         transfers: runs copies between devices.
         collectives: runs collectives.
+        steps_left: statements that may still be followed.
     """
 
     machine: Machine
     operators: Operators
     transfers: Transfers
     collectives: Collectives
+    steps_left: int
 
     # -- expressions
 
@@ -55,6 +58,10 @@ class Evaluator(Protocol):
 
     def decide(self, test: ast.expr, *, usual: bool = True) -> bool:
         """Choose a branch where a condition is not known; `usual`: which one at first."""
+        ...
+
+    def decide_as_usual(self) -> AbstractContextManager[None]:
+        """Decide all conditions in a block as usual, and on no path in another way."""
         ...
 
     # -- calls

@@ -16,12 +16,13 @@ from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.expressions import Expressions
 from syncheck.lint.interp.functions import defaults_of
 from syncheck.lint.interp.guards import is_over, used_in, usual, waits
+from syncheck.lint.interp.imported import FindFunction
 from syncheck.lint.interp.iteration import MOST_ITERATIONS, Iteration
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.naming import name_findings
 from syncheck.lint.interp.operators import Operators
 from syncheck.lint.interp.premises import Premise, true, untrue
-from syncheck.lint.interp.scope import Scope
+from syncheck.lint.interp.scope import Scope, full_name
 from syncheck.lint.interp.transfers import Transfers
 from syncheck.lint.interp.unknown import may_order
 from syncheck.lint.interp.values import (
@@ -58,11 +59,13 @@ class Interpreter:
     Attributes:
         decisions: the branches taken where conditions are not known.
         calls: the functions followed.
+        steps_left: statements that may still be followed.
 
     Args:
         machine: streams, events and memory.
         flipped: see `Decisions`.
         steps: statements that may be followed.
+        find_imported: finds functions of other files.
         expressions_of: makes the part that evaluates expressions.
     """
 
@@ -71,6 +74,7 @@ class Interpreter:
         machine: Machine,
         flipped: Flipped,
         steps: int,
+        find_imported: FindFunction = lambda _: None,
         expressions_of: Callable[[Evaluator], Expressions] = Expressions,
     ) -> None:
         self.machine = machine
@@ -78,16 +82,17 @@ class Interpreter:
         self.transfers = Transfers(machine, self.operators)
         self.collectives = Collectives(machine)
         self.decisions = Decisions(flipped)
-        self._steps = steps
+        self.steps_left = steps
         self._methods: dict[type[ast.stmt], Callable[[Any, Scope], _Steps]] = {
             kind: getattr(self, name) for kind, name in _METHODS.items()
         }
         self.decide, self.forget_decisions = self.decisions.decide, self.decisions.forget
+        self.decide_as_usual = self.decisions.usual
         expressions, binding = expressions_of(self), Binding(self)
         self.evaluate, self.attribute = expressions.evaluate, expressions.attribute
         self._augmented = expressions.augmented
         self.assign, self._delete = binding.assign, binding.delete
-        self.calls = calls = Calls(self)
+        self.calls = calls = Calls(self, find_imported)
         self.call, self.call_function, self.call_method = calls.call, calls.call_function, calls.call_method
         self.call_unknown, self.call_in_new_thread = calls.call_unknown, calls.call_in_new_thread
         self.decorate, self.escape = calls.decorate, calls.escape
@@ -104,8 +109,8 @@ class Interpreter:
         """See `Evaluator`."""
         machine = self.machine
         for statement in body:
-            self._steps -= 1
-            if self._steps < 0:
+            self.steps_left -= 1
+            if self.steps_left < 0:
                 raise TooLongError
             machine.current_node = statement
             n_findings = len(machine.findings)
@@ -113,7 +118,7 @@ class Interpreter:
             steps = method(statement, scope) if method is not None else None
             if steps is not None:
                 yield from steps
-            if len(machine.findings) > n_findings:
+            if len(machine.findings) > n_findings and machine.imported.running is None:
                 name_findings(machine, machine.findings[n_findings:], scope, statement)
 
     # -- simple statements
@@ -188,8 +193,7 @@ class Interpreter:
 
     def _run_ImportFrom(self, node: ast.ImportFrom, scope: Scope) -> None:
         for alias in node.names:
-            module = node.module if node.module and not node.level else f".{node.module or ''}"
-            scope.set(alias.asname or alias.name, Symbol(f"{module}.{alias.name}"))
+            scope.set(alias.asname or alias.name, Symbol(full_name(node, alias.name)))
 
     # -- definitions
 

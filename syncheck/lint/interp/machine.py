@@ -22,6 +22,7 @@ from syncheck.hb.ids import (
     WaitCall,
 )
 from syncheck.lint.interp.active_loops import ActiveLoops
+from syncheck.lint.interp.imported_calls import ImportedCalls
 from syncheck.lint.interp.own_waits import OwnWaits
 from syncheck.lint.interp.parts import N_BYTES, Parts
 from syncheck.lint.interp.recent_work import QUICK, RecentWork
@@ -61,6 +62,7 @@ class Machine:
         ordering_only: above 0 while a branch is run only for what it orders: then nothing works on memory.
         function: the name of the function that runs, for places.
         thread: what is current in the thread that runs.
+        imported: calls of functions of other files.
         loops: the loops that are being iterated.
         guesses: call sites of unknown code that may have left work running, each with whether its name says so.
         assumed_copies: call sites that copy from a GPU, if it is one.
@@ -75,6 +77,7 @@ class Machine:
         self.findings: list[PendingFinding] = []
         self.named: set[AllocationId] = set()  # those that a finding is about, and that have got a name
         self.calls: list[tuple[ast.AST, str]] = []
+        self.imported = ImportedCalls()
         self.loops = ActiveLoops()
         self.session = Session(lambda rule: rule.code in selected, "the source", self._note_finding, is_run=False)
         self.places = places
@@ -99,8 +102,17 @@ class Machine:
     # -- places and ids
 
     def site(self, node: ast.AST | None = None) -> SiteId:
-        """Return the call site of a node, or of the statement that runs."""
+        """Return the call site of a node, or of the statement that runs; in another file, of what calls it here."""
+        running = self.imported.running
+        if running is not None:
+            return self.places.id_of(running.node, running.function)
         return self.places.id_of(node or self.current_node, self.function)
+
+    @property
+    def _callers(self) -> list[tuple[ast.AST, str]]:
+        """The calls that run, those in this file."""
+        running = self.imported.running
+        return self.calls if running is None else self.calls[: running.depth]
 
     def next_ident(self) -> int:
         """Return a new number for an event, an allocation or a graph."""
@@ -109,7 +121,9 @@ class Machine:
 
     def _note_finding(self, finding: PendingFinding) -> None:
         self.findings.append(finding)
-        self.places.note_finding(finding, self.calls)
+        self.places.note_finding(finding, self._callers)
+        if self.imported.running is not None:
+            self.imported.note(finding, self.site())
 
     # -- streams
 
@@ -364,7 +378,7 @@ class Machine:
         context = context_of(self.thread, device, device if other_device is None else other_device, self)
         is_quick = operator in QUICK and len({id(tensor.block) for tensor, _ in touched}) == 1
         self.recent.note(stream, operator, is_quick=is_quick)
-        self.places.note_launch(site, self.calls if self.thread is self._main_thread else [], touched)
+        self.places.note_launch(site, self._callers if self.thread is self._main_thread else [], touched)
         self.session.launch(stream, operator, self.accesses(touched), site, context)
 
     def guess(self, node: ast.AST) -> None:

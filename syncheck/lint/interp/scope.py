@@ -12,12 +12,14 @@ class Scope:
 
     Attributes:
         is_lazy: names are defined when they are asked for.
+        is_imported: they are those of another file.
 
     Args:
         parent: the scope around it.
     """
 
     is_lazy = False
+    is_imported = False
 
     def __init__(self, parent: "Scope | None" = None) -> None:
         self.parent = parent
@@ -69,26 +71,40 @@ class LazyScope(Scope):
     """A module's names where only one of its functions is followed: each is defined when it is first asked for.
 
     Args:
-        definitions: name -> the statements that bind it.
+        definition_of: returns the statement that binds a name; None if there is none.
         run: runs a statement in this scope.
+        is_imported: the module is another file.
     """
 
     is_lazy = True
 
-    def __init__(self, definitions: dict[str, ast.stmt], run: Callable[[ast.stmt, Scope], None]) -> None:
+    def __init__(
+        self,
+        definition_of: Callable[[str], ast.stmt | None],
+        run: Callable[[ast.stmt, Scope], None],
+        *,
+        is_imported: bool = False,
+    ) -> None:
         super().__init__()
-        self._definitions = definitions
+        self.is_imported = is_imported
+        self._definition_of = definition_of
         self._run = run
         self._busy: set[str] = set()
 
     def define(self, name: str) -> Value | None:
         """See `Scope.define`."""
-        statement = self._definitions.get(name)
-        if statement is None or name in self._busy:
+        statement = self._definition_of(name) if name not in self._busy else None
+        if statement is None:
             return None
         self._busy.add(name)
         self._run(statement, self)
         return self.names.get(name, UNKNOWN)
+
+
+def full_name(node: ast.ImportFrom, name: str) -> str:
+    """Return the full name of what a statement imports: "package.name", "..module.name"."""
+    module = "." * node.level + (node.module or "")
+    return f"{module}{name}" if module.endswith(".") else f"{module}.{name}"
 
 
 def definitions_in(body: list[ast.stmt]) -> dict[str, ast.stmt]:

@@ -5,6 +5,7 @@ import re
 from functools import lru_cache
 
 from syncheck.lint import nodes
+from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.values import DERIVED, Attribute, Function, Native, Partial, Value
 
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
@@ -80,6 +81,11 @@ def may_be_tensor(value: Value | None) -> bool:
     while isinstance(value, Attribute):
         value = value.owner
     return value is DERIVED
+
+
+def is_on_gpu(value: Value) -> bool:
+    """Return whether a value is, or may be, a tensor on a GPU, or holds one."""
+    return may_be_tensor(value) or any(tensor.block.device is not None for tensor in tensors_in(value))
 
 
 def called_name(node: ast.AST) -> str:

@@ -5,6 +5,7 @@ import textwrap
 from types import SimpleNamespace
 
 from syncheck.lint import models
+from syncheck.lint.imports import Module
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import N_DEVICES, Machine
 from syncheck.lint.interp.scope import Scope
@@ -18,15 +19,21 @@ from tests.unit.recording import Recording
 ALL = frozenset(rule.code for rule in CATALOGUE)
 
 
-def new_program(source="", flipped=frozenset(), steps=4000):
-    """Return the parts that follow a program; the imports of torch are made."""
+def new_program(source="", flipped=frozenset(), steps=4000, others=""):
+    """Return the parts that follow a program; the imports of torch are made, and `others` is the file `others.py`."""
     models.load()
     file = SourceFile("program.py", textwrap.dedent(source))
     places = Places(file)
     machine = Machine(ALL, places)
     recording = machine.session = Recording(machine.session, N_DEVICES)
     machine.assume_synchronized = lambda: recording.calls.append("all complete")
-    interpreter = Interpreter(machine, flipped, steps)
+    module = Module("others.py", "import torch\n" + textwrap.dedent(others))
+
+    def find(path):
+        name = path.removeprefix("others.")
+        return (module, name) if module.get(name) is not None else None
+
+    interpreter = Interpreter(machine, flipped, steps, find)
     scope = Scope()
     scope.names |= {"torch": Symbol("torch"), "dist": Symbol("torch.distributed"), "__name__": Constant("__main__")}
     return SimpleNamespace(
@@ -35,9 +42,9 @@ def new_program(source="", flipped=frozenset(), steps=4000):
     )  # fmt: skip
 
 
-def follow(source, flipped=frozenset(), steps=4000):
+def follow(source, flipped=frozenset(), steps=4000, others=""):
     """Follow a program as a script; what it holds at its end lives on."""
-    program = new_program(source, flipped, steps)
+    program = new_program(source, flipped, steps, others)
     with by_reference_count():
         program.interpreter.run(program.tree.body, program.scope)
     return program

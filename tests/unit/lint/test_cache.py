@@ -8,6 +8,7 @@ from syncheck.findings import Finding, Frame, Place
 from syncheck.lint.cache import Cache, digest_of
 from syncheck.lint.result import Result
 from syncheck.rules import redundant_wait
+from syncheck.system import files
 
 FINDING = Finding(redundant_wait.RULE, Place(Frame("a.py", 3)), "a wait", help="remove it")
 RESULT = Result((FINDING,), ((4, "# syncheck: ignore[SYN101]"),), "")
@@ -85,3 +86,45 @@ def test_a_file_that_could_not_be_read_has_no_result(tmp_path, file):
 def test_a_folder_that_cannot_be_written_is_no_error(tmp_path, file):
     (tmp_path / "cache").write_text("a file")
     kept(tmp_path / "cache", file)
+
+
+# -- files that a result depends on
+
+
+@pytest.fixture
+def other(tmp_path):
+    path = tmp_path / "other.py"
+    path.write_bytes(b"y = 1\n")
+    return path
+
+
+def known_with(tmp_path, file, *others):
+    """Return a function that says whether a result that depends on other files is still known."""
+    kept(tmp_path / "cache", file, Result((FINDING,), asked={str(path): files.stamp(path) for path in others}))
+    return lambda: Cache(tmp_path / "cache").find(str(file)) is not None
+
+
+def test_a_result_is_as_good_as_the_files_it_depends_on(tmp_path, file, other):
+    is_known = known_with(tmp_path, file, other)
+    assert is_known()
+    other.write_bytes(b"y = 22\n")
+    assert not is_known()
+    other.unlink()
+    assert not is_known()
+
+
+def test_another_file_that_was_only_touched_changes_nothing(tmp_path, file, other):
+    is_known = known_with(tmp_path, file, other)
+    os.utime(other, ns=(1, 1))
+    assert is_known()
+    other.write_bytes(b"y = 2\n")
+    os.utime(other, ns=(2, 2))
+    assert not is_known()
+
+
+def test_a_file_that_was_not_there_may_come(tmp_path, file):
+    missing = tmp_path / "missing.py"
+    is_known = known_with(tmp_path, file, missing)
+    assert is_known()
+    missing.touch()
+    assert not is_known()

@@ -75,7 +75,9 @@ def recorded(source):
     program = new_program(text)
     found = {}
     lines = text.splitlines()
-    interpreter = Interpreter(program.machine, frozenset(), 4000, lambda e: RecordingExpressions(e, found, lines))
+    interpreter = Interpreter(
+        program.machine, frozenset(), 4000, lambda _: None, lambda e: RecordingExpressions(e, found, lines)
+    )
     with by_reference_count():
         interpreter.run(program.tree.body, program.scope)
     return text, found

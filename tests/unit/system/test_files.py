@@ -107,3 +107,17 @@ def test_only_regular_files_are_read(tmp_path):
             files.read(path)
     with pytest.raises(IsADirectoryError):
         files.read(tmp_path)
+
+
+def test_the_stamp_of_a_file_changes_with_it(tmp_path):
+    path = tmp_path / "a"
+    assert files.stamp(path) is None
+    path.write_text("1")
+    first = files.stamp(path)
+    path.write_text("22")
+    assert first is not None
+    assert files.stamp(path) != first
+
+
+def test_a_path_that_no_file_can_have_has_no_stamp():
+    assert files.stamp("a\0b") is None

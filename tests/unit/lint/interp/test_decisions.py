@@ -61,3 +61,22 @@ def test_guards_come_after_branches_and_what_prepares_comes_last():
     decisions.decide(condition("guard"), usual=False)
     decided(decisions, "branch")
     assert decisions.others() == [frozenset({2}), frozenset({1}), frozenset({0})]
+
+
+def test_as_usual_opens_no_paths_and_keeps_what_was_decided():
+    decisions = Decisions(frozenset({0, 1}))
+    assert decided(decisions, "a") == [False]
+    with decisions.usual():
+        assert decided(decisions, "a", "not a", "b") == [True, False, True]
+        assert decisions.decide(condition("c"), usual=False) is False
+        assert decided(decisions, "not c") == [True]
+    assert decided(decisions, "a", "b") == [False, False]
+
+
+def test_what_was_decided_as_usual_is_open():
+    decisions = Decisions()
+    with decisions.usual():
+        assert not decisions.are_open
+        decided(decisions, "a")
+    assert decisions.are_open
+    assert decisions.others() == []

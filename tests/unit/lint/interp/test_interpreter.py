@@ -111,7 +111,7 @@ class C:
 def test_names_are_imported():
     source = "import torch.cuda as c\nfrom torch.cuda import Stream as S, Event\nimport os.path\nfrom . import z"
     assert [follow(source).scope.names[name].path for name in ("c", "S", "Event", "os", "z")] == [
-        "torch.cuda", "torch.cuda.Stream", "torch.cuda.Event", "os", "..z",
+        "torch.cuda", "torch.cuda.Stream", "torch.cuda.Event", "os", ".z",
     ]  # fmt: skip
 
 

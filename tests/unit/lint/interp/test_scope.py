@@ -61,7 +61,7 @@ def test_a_module_of_which_one_function_is_followed_defines_names_when_they_are_
         if isinstance(statement, ast.Assign):
             scope.set("a", Constant(1))
 
-    scope = LazyScope(definitions_in(ast.parse("a = 1\nb = a\nimport c").body), run)
+    scope = LazyScope(definitions_in(ast.parse("a = 1\nb = a\nimport c").body).get, run)
     assert scope.find("a").value == 1
     assert scope.find("a").value == 1
     assert ran == ["a = 1"]
@@ -70,7 +70,7 @@ def test_a_module_of_which_one_function_is_followed_defines_names_when_they_are_
 
 
 def test_a_definition_that_needs_itself_is_not_run_again():
-    scope = LazyScope(definitions_in(ast.parse("a = f(a)").body), lambda _, inside: inside.find("a"))
+    scope = LazyScope(definitions_in(ast.parse("a = f(a)").body).get, lambda _, inside: inside.find("a"))
     assert scope.find("a") is UNKNOWN
 
 

@@ -1,0 +1,194 @@
+"""Functions that a file imports from other files of its repository.
+
+Of another file only the statements that are asked for are parsed. They are found by what stands at the beginning of its
+lines; what does not parse, or may be meant in two places, is not known.
+"""
+
+import ast
+import os
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import pairwise
+
+from syncheck.lint import files
+from syncheck.lint.interp.scope import definitions_in, full_name
+from syncheck.system import files as disk
+
+_MARKERS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
+"""What lies in the outermost folder of a repository."""
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+_DEEPEST = 16
+"""Folders above a file that are looked at."""
+_LARGEST = 1_000_000
+"""Bytes of a file that is read."""
+_MOST_HOPS = 3
+"""Files that may hand a name on by importing it."""
+_STATEMENT = re.compile(r"^(?=[^\s#)\]}])", re.MULTILINE)
+"""Where a statement at the top level begins, or another branch of one."""
+_NAME = re.compile(r"^(?:(?:async\s+)?def|class)\s+(\w+)|^(\w+)\s*(?::[^=\n]+)?=(?!=)", re.MULTILINE)
+_CONTINUED = re.compile(r"(elif|else|except|finally)\b")
+_IMPORTING = ("import ", "from ", "if ", "try:", "with ")
+
+
+class Module:
+    """A file that is imported.
+
+    Attributes:
+        path: of the file.
+
+    Args:
+        path: of the file.
+        text: its source.
+    """
+
+    def __init__(self, path: str, text: str) -> None:
+        self.path = path
+        self._parts: dict[str, str] = {}  # name -> source of the statement that binds it
+        self._others: list[str] = []  # statements that may bind names, too
+        self._known: dict[str, ast.stmt | None] = {}
+        for part in _top_level(text):
+            match = _NAME.search(part) if part.startswith("@") else _NAME.match(part)
+            if match is not None:
+                self._parts[match[1] or match[2]] = part
+            elif part.startswith(_IMPORTING):
+                self._others.append(part)
+
+    def get(self, name: str) -> ast.stmt | None:
+        """Return the statement that binds a name; of several, the last. None if none is found."""
+        if name not in self._known:
+            own = self._parts.get(name)
+            others = (part for part in reversed(self._others) if name in part)
+            found = (_binding(part, name) for part in ([own] if own is not None else others))
+            self._known[name] = next((statement for statement in found if statement is not None), None)
+        return self._known[name]
+
+    def source(self, name: str) -> str:
+        """Return the source of the statement that binds a name; "" for one in a branch."""
+        return self._parts.get(name, "")
+
+
+def _top_level(text: str) -> Iterator[str]:
+    """Yield the statements at the top level of a file, each with its branches and decorators."""
+    waiting = ""
+    starts = [match.start() for match in _STATEMENT.finditer(text)]
+    for start, end in pairwise([*starts, len(text)]):
+        part = text[start:end]
+        is_decorated = waiting.startswith("@") and not _NAME.search(waiting)
+        if waiting and not is_decorated and not _CONTINUED.match(part):
+            yield waiting
+            waiting = ""
+        waiting += part
+    if waiting:
+        yield waiting
+
+
+def _binding(part: str, name: str) -> ast.stmt | None:
+    try:
+        return definitions_in(ast.parse(part).body).get(name)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+class Imports:
+    """Finds the functions that a file imports.
+
+    Attributes:
+        asked: path -> stamp of each file that was looked for; what is found depends on them.
+
+    Args:
+        path: of the file.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.asked: dict[str, disk.Stamp] = {}
+        self._path = os.path.abspath(path)
+        self._found: dict[str, tuple[Module, str] | None] = {}
+
+    def function(self, name: str) -> tuple[Module, str] | None:
+        """Return the file that defines a function, and the function's name in it; None where that is not known.
+
+        Args:
+            name: as the file's imports give it: "package.module.function", "..module.function".
+        """
+        if name not in self._found:
+            self._found[name] = self._find(self._path, name, _MOST_HOPS)
+        return self._found[name]
+
+    def _find(self, importer: str, name: str, hops: int) -> tuple[Module, str] | None:
+        folder, _, own = name.rpartition(".")
+        found = [path for base in _bases(importer, name) if (path := self._file(base, folder.lstrip("."))) is not None]
+        module = self._module(found[0]) if len(set(found)) == 1 else None
+        statement = module.get(own) if module is not None else None
+        if module is None or statement is None:
+            return None
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+            return module, own
+        if isinstance(statement, ast.ImportFrom) and hops:
+            alias = next(alias for alias in statement.names if own == (alias.asname or alias.name))
+            return self._find(module.path, full_name(statement, alias.name), hops - 1)
+        return None
+
+    def _file(self, base: str, dotted: str) -> str | None:
+        """Return the file of a module, or of a package, below a folder."""
+        stem = os.path.join(base, *dotted.split(".")) if dotted else base
+        candidates = [os.path.join(stem, "__init__.py")]
+        if dotted:
+            candidates.insert(0, f"{stem}.py")
+        return next((path for path in candidates if self._stamp(path) is not None), None)
+
+    def _stamp(self, path: str) -> disk.Stamp:
+        if path not in self.asked:
+            self.asked[path] = disk.stamp(path)
+        return self.asked[path]
+
+    def _module(self, path: str) -> Module | None:
+        stamp = self._stamp(path)
+        return _read(path, stamp) if stamp is not None and stamp[1] <= _LARGEST else None
+
+
+@lru_cache(maxsize=512)
+def _read(path: str, stamp: disk.Stamp) -> Module | None:
+    """Return a file as it was at a time."""
+    del stamp  # a part of the key
+    try:
+        return Module(path, files.decode(disk.read(path), path).source)
+    except (OSError, SyntaxError):
+        return None
+
+
+def _bases(importer: str, name: str) -> tuple[str, ...]:
+    """Return the folders below which a module of some name may lie."""
+    level = len(name) - len(name.lstrip("."))
+    if level:
+        base = os.path.dirname(importer)
+        for _ in range(level - 1):
+            base = os.path.dirname(base)
+        return (base,)
+    return _with_package(os.path.dirname(importer), name.partition(".")[0])
+
+
+@lru_cache(maxsize=4096)
+def _with_package(folder: str, first: str) -> tuple[str, ...]:
+    """Return the folders of a repository that have a package or a module of some name."""
+    found = (os.path.join(base, first) for base in _roots(folder, first))
+    return tuple(os.path.dirname(path) for path in found if os.path.isdir(path) or os.path.isfile(f"{path}.py"))
+
+
+def _roots(folder: str, first: str) -> list[str]:
+    """Return the folders from which a file in a folder may import: those of its repository that are no packages.
+
+    Outside of a repository that is the one beside the file, or around its package; where packages are installed, it is
+    there for that package alone.
+    """
+    found: list[str] = []
+    package = ""
+    for _ in range(_DEEPEST):
+        if not os.path.isfile(os.path.join(folder, "__init__.py")):
+            if os.path.basename(folder) in _INSTALLED:
+                return [folder] if package == first else []
+            found += [folder, os.path.join(folder, "src")]
+        if any(os.path.exists(os.path.join(folder, marker)) for marker in _MARKERS):
+            return found
+        package, folder = os.path.basename(folder), os.path.dirname(folder)
+    return found[:1]

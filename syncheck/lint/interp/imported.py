@@ -1,0 +1,118 @@
+"""Functions of other files of the repository: they are followed where this file calls them, one file deep."""
+
+import ast
+import re
+from collections.abc import Callable
+from typing import Protocol
+
+from syncheck.lint.interp.control_flow import Raised, TooLongError
+from syncheck.lint.interp.evaluator import Evaluator
+from syncheck.lint.interp.functions import is_generator
+from syncheck.lint.interp.imported_calls import ImportedCall
+from syncheck.lint.interp.scope import LazyScope, Scope
+from syncheck.lint.interp.unknown import is_on_gpu
+from syncheck.lint.interp.values import (
+    UNKNOWN,
+    Call,
+    Context,
+    Function,
+    Generator,
+    Mapping,
+    Native,
+    Sequence,
+    Value,
+)
+
+_WORDS = re.compile("sync|wait|barrier|join|[Ss]tream|[Ee]vent|cuda|device|time|clock|item|reduce|gather|return")
+"""What stands in a function that does something here although it is given no tensor on a GPU."""
+_STEPS = 300
+"""Statements of one call that are followed."""
+_STEPS_OF_ALL = 3000
+"""Statements of all calls on one path."""
+
+
+class Module(Protocol):
+    """Another file."""
+
+    def get(self, name: str) -> ast.stmt | None:
+        """Return the statement that binds a name."""
+        ...
+
+    def source(self, name: str) -> str:
+        """Return the source of the statement that binds a name; "" where it is not known."""
+        ...
+
+
+FindFunction = Callable[[str], tuple[Module, str] | None]
+"""Returns the file that defines a function, and the function's name in it, by its full name."""
+
+
+class ImportedFunctions:
+    """Follows functions of other files.
+
+    Args:
+        evaluator: follows the program.
+        find: finds them.
+    """
+
+    def __init__(self, evaluator: Evaluator, find: FindFunction) -> None:
+        self._evaluator = evaluator
+        self._machine = evaluator.machine
+        self._find = find
+        self._scopes: dict[int, LazyScope] = {}  # of each file
+        self._n_steps = _STEPS_OF_ALL
+
+    def call(self, path: str, call: Call) -> Value | None:
+        """Call a function by its full name; None where it cannot be followed."""
+        if self._machine.imported.running is not None:
+            return None
+        found = self._find(path)
+        if found is None:
+            return None
+        module, name = found
+        if not (any(map(is_on_gpu, call.values())) or _WORDS.search(module.source(name))):
+            return None
+        return self._within(call, lambda: self._function(module, name))
+
+    def call_function(self, function: Function, call: Call) -> Value | None:
+        """Call a function of another file that the program got from there; None where it cannot be followed."""
+        return self._within(call, lambda: function)
+
+    def _within(self, call: Call, function_of: Callable[[], Value | None]) -> Value | None:
+        """Call a function, which may have to be defined first, as a part of a call in this file."""
+        machine, evaluator = self._machine, self._evaluator
+        here = ImportedCall(call.node, machine.function, len(machine.calls))
+        own = Call(call.node, list(call.args), dict(call.kwargs), call.is_complete)
+        before, most = evaluator.steps_left, min(_STEPS, self._n_steps)
+        evaluator.steps_left = most
+        try:
+            with machine.imported.run(here), evaluator.decide_as_usual():
+                function = function_of()
+                if not isinstance(function, Function) or is_generator(function.node):
+                    return None
+                return _portable(evaluator.call_function(function, own))
+        except (TooLongError, Raised):
+            return None
+        finally:
+            self._n_steps -= most - max(evaluator.steps_left, 0)
+            evaluator.steps_left = before
+
+    def _function(self, module: Module, name: str) -> Value | None:
+        scope = self._scopes.get(id(module))
+        if scope is None:
+            scope = self._scopes[id(module)] = LazyScope(module.get, self._define, is_imported=True)
+        return scope.find(name)
+
+    def _define(self, statement: ast.stmt, scope: Scope) -> None:
+        self._evaluator.run([statement], scope)
+
+
+def _portable(value: Value, depth: int = 4) -> Value:
+    """Return what a function gives back, without code that would run in this file: contexts and generators."""
+    if isinstance(value, Context | Generator | Native):
+        return UNKNOWN
+    if depth and isinstance(value, Sequence):
+        value.items[:] = [_portable(item, depth - 1) for item in value.items]
+    elif depth and isinstance(value, Mapping):
+        value.items = {key: _portable(item, depth - 1) for key, item in value.items.items()}
+    return value

@@ -1,0 +1,128 @@
+"""What the linter makes of functions that are imported from other files of the repository."""
+
+import textwrap
+
+import pytest
+
+from syncheck.lint.engine import lint_source
+from syncheck.lint.files import Text
+
+HELPERS = """
+    import contextlib
+    import time
+    import torch
+    import torch.distributed as dist
+    from more import deeper
+
+    SIDE = torch.cuda.Stream()
+
+    def scale(x): return x * 2
+    def join(): torch.cuda.current_stream().wait_stream(SIDE)
+    def fence(): torch.cuda.synchronize()
+    def as_number(x): return x.item()
+    def reduced(x): return dist.all_reduce(x, async_op=True)
+    def on_side(x):
+        with torch.cuda.stream(SIDE):
+            x.add_(1)
+    def two_deep(x): return deeper(x)
+    def own_mistake(x):
+        with torch.cuda.stream(torch.cuda.Stream()):
+            y = torch.zeros(3, device="cuda")
+        return y + 1
+    def fails(x): raise NotImplementedError
+    def endless(x): return endless(x)
+    def long(x):
+        STATEMENTS
+        return x
+    @contextlib.contextmanager
+    def beside():
+        with torch.cuda.stream(SIDE):
+            yield
+    class Side:
+        def __init__(self): self.stream = torch.cuda.Stream()
+        def add(self, x):
+            with torch.cuda.stream(self.stream):
+                x.add_(1)
+    def side(): return Side()
+"""
+
+
+@pytest.fixture
+def codes(tmp_path):
+    """Return a function that returns the findings in a function that imports others, as "code: source line"."""
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "helpers.py").write_text(textwrap.dedent(HELPERS).replace("STATEMENTS", "a = 1; " * 400))
+    (tmp_path / "more.py").write_text("def deeper(x): return x * 2\n")
+
+    def lint(body, *names):
+        source = f"import time\nimport torch\nfrom helpers import {', '.join(names)}\n\ndef f():\n"
+        source += textwrap.indent(textwrap.dedent(body).strip(), "    ") + "\n"
+        result = lint_source(str(tmp_path / "main.py"), Text(source))
+        assert not result.problem
+        return sorted(f"{finding.rule.code}: {finding.place.frame.source.strip()}" for finding in result.findings)
+
+    return lint
+
+
+MADE = """
+side = torch.cuda.Stream()
+with torch.cuda.stream(side):
+    x = torch.zeros(4, device="cuda")
+"""
+
+
+def test_a_function_that_reads_is_a_read(codes):
+    assert codes(MADE + "y = scale(x)", "scale") == ["SYN101: y = scale(x)"]
+
+
+def test_what_comes_back_is_used_where_it_is(codes):
+    body = "x = torch.zeros(4, device='cuda')\ny = scale(x)\nwith torch.cuda.stream(torch.cuda.Stream()):\n    y + 1"
+    assert codes(body, "scale") == ["SYN101: y + 1"]
+
+
+def test_a_function_that_works_on_a_stream_of_its_own(codes):
+    body = "torch.cuda.Stream()\nx = torch.zeros(4, device='cuda')\non_side(x)"
+    assert codes(body, "on_side") == ["SYN103: on_side(x)"]
+    assert codes(
+        "torch.cuda.Stream()\nx = torch.zeros(4, device='cuda')\nfence()\non_side(x)\ny = x + 1", "on_side", "fence"
+    ) == ["SYN101: y = x + 1"]
+
+
+@pytest.mark.parametrize("name", ["fence", "join"])
+def test_a_function_that_waits(codes, name):
+    body = f"torch.cuda.Stream()\nx = torch.zeros(4, device='cuda')\nfence()\non_side(x)\n{name}()\ny = x + 1"
+    assert codes(body, "on_side", "fence", "join") == []
+
+
+def test_a_function_that_reads_a_number_waits(codes):
+    timed = "x = torch.zeros(4, device='cuda')\nbegin = time.perf_counter()\ny = scale(x)\n{}\n"
+    timed += "print(time.perf_counter() - begin)"
+    assert len(codes(timed.format("pass"), "scale")) == 1
+    assert codes(timed.format("as_number(y)"), "scale", "as_number") == []
+
+
+def test_a_handle_that_comes_back(codes):
+    body = "torch.cuda.Event()\nx = torch.zeros(4, device='cuda')\n{}\ny = x + 1"
+    assert codes(body.format("reduced(x)"), "reduced") != []
+    assert codes(body.format("work = reduced(x)\nwork.wait()"), "reduced") == []
+
+
+def test_an_object_that_comes_back(codes):
+    body = "torch.cuda.Stream()\nx = torch.zeros(4, device='cuda')\nfence()\ns = side()\ns.add(x)\n{}y = x + 1"
+    assert codes(body.format(""), "side", "fence") == ["SYN101: y = x + 1"]
+    assert codes(body.format("torch.cuda.current_stream().wait_stream(s.stream)\n"), "side", "fence") == []
+
+
+@pytest.mark.parametrize("name", ["two_deep", "fails", "endless", "long"])
+def test_what_cannot_be_followed_is_taken_to_wait(codes, name):
+    assert codes(MADE + f"y = {name}(x)\nz = x + 1", name) == []
+
+
+def test_a_context_of_another_file_is_not_known(codes):
+    assert (
+        codes("x = torch.zeros(4, device='cuda')\nwith beside():\n    x.add_(1)\ny = x + 1  # Stream", "beside") == []
+    )
+
+
+def test_a_mistake_of_the_other_file_is_reported_there(codes):
+    assert codes("torch.cuda.Stream()\nx = torch.zeros(4, device='cuda')\nz = own_mistake(x)", "own_mistake") == []

@@ -1,0 +1,65 @@
+"""Functions of other files."""
+
+import pytest
+
+from tests.unit.lint.program import calls_of, follow, plain
+
+X = "import others\nx = torch.ones(4, device='cuda')\n"
+
+
+def value(source, others, **kwargs):
+    """Return what `r` is at the end of a program."""
+    return plain(follow(source, others=others, **kwargs).scope.names["r"])
+
+
+def test_what_a_function_does_happens_at_its_call():
+    program = follow(X + "def f(t):\n    others.g(t)\nf(x)", others="def g(t):\n    h(t)\n\n\n\ndef h(t): t.sin_()")
+    assert program.calls[-1] == "launch cuda:0 sin_ w1"
+    frames = [program.places.place(site).frame for site in range(1, len(program.places.nodes) + 1)]
+    assert (frames[-1].line, frames[-1].function) == (4, "f")
+
+
+def test_results_come_back():
+    assert value("import others\nr = others.f(2)", "def f(n, m=3): return [n, m, MORE]\nMORE = 'c'") == [2, 3, "c"]
+
+
+@pytest.mark.parametrize("body", ["yield 1", "raise ValueError", "return g(others.f)"])
+def test_what_cannot_be_followed_is_unknown(body):
+    assert value("import others\nr = others.f()", f"def f():\n    {body}\n") == "unknown"
+
+
+def test_other_files_of_other_files_are_not_followed():
+    assert "launch cuda:0 sin_ w1" not in calls_of(
+        "others.f(x)", X, others="import others\ndef f(t): others.g(t)\ndef g(t): t.sin_()"
+    )
+
+
+def test_code_that_comes_back_runs_for_its_caller():
+    others = "def f():\n    def g(t): t.sin_()\n    return [g, torch.cuda.stream(None), (n for n in [1])]"
+    program = follow(X + "r = others.f()\nr[0](x)", others=others)
+    assert program.calls[-1] == "launch cuda:0 sin_ w1"
+    assert program.places.place(len(program.places.nodes)).frame.line == 4
+    assert plain(program.scope.names["r"])[1:] == ["unknown", "unknown"]
+
+
+def test_a_call_takes_few_statements():
+    assert value("import others\nr = others.f()", "def f():\n" + "    a = 1\n" * 290 + "    return 2") == 2
+    assert value("import others\nr = others.f()", "def f():\n" + "    a = 1\n" * 310 + "    return 2") == "unknown"
+
+
+def test_all_calls_together_take_some_more():
+    source = "import others\nfor n in range(12):\n    r = others.f()"
+    assert value(source, "def f():\n" + "    a = 1\n" * 240 + "    return 2") == 2
+    assert value(source, "def f():\n" + "    a = 1\n" * 290 + "    return 2") == "unknown"
+
+
+def test_the_statements_of_the_file_itself_stay_as_many():
+    source = "import others\nr = 0\n" + "others.f()\n" * 5 + "r = 1"
+    assert value(source, "def f():\n" + "    a = 1\n" * 200, steps=8) == 1
+
+
+def test_its_conditions_open_no_paths():
+    others = "def f(a):\n    if a: return 1\n    if not a: return 2\n    return 3"
+    program = follow("import others\nr = others.f(b)", others=others)
+    assert program.interpreter.decisions.others() == []
+    assert program.interpreter.decisions.are_open

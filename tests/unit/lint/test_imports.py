@@ -1,0 +1,135 @@
+"""Functions that a file imports from other files of its repository."""
+
+import ast
+import os
+
+import pytest
+
+from syncheck.lint.imports import Imports, Module
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """Return a function that writes the files of a repository."""
+    (tmp_path / "pyproject.toml").touch()
+
+    def write(**files):
+        for name, text in files.items():
+            path = tmp_path / (name.replace("__", "/").replace("/init", "/__init__") + ".py")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return tmp_path
+
+    return write
+
+
+def where(root, importer, name):
+    """Return the file, below a folder, of a function that a file imports."""
+    found = Imports(str(root / importer)).function(name)
+    return None if found is None else (os.path.relpath(found[0].path, root).replace(os.sep, "/"), found[1])
+
+
+# -- one file
+
+
+def test_of_a_module_only_what_is_asked_for_is_parsed():
+    module = Module("m.py", "def f():\n    return 1\n\n\nthis is no Python\n\n\nx: int = 3\n")
+    assert ast.unparse(module.get("f")) == "def f():\n    return 1"
+    assert ast.unparse(module.get("x")) == "x: int = 3"
+    assert module.get("this") is None
+    assert module.get("g") is None
+
+
+def test_a_function_has_its_decorators():
+    module = Module("m.py", "import a\n@a.b(\n    c,\n)\n@d\nasync def f(\n    x,\n):\n    pass\ny = f\n")
+    function = module.get("f")
+    assert [ast.unparse(decorator) for decorator in function.decorator_list] == ["a.b(c)", "d"]
+    assert len(function.body) == 1
+
+
+def test_the_last_definition_counts():
+    assert ast.unparse(Module("m.py", "x = 1\nx = 2\n").get("x")) == "x = 2"
+
+
+def test_names_that_branches_bind_are_found():
+    text = (
+        "try:\n    from fast import f\nexcept ImportError:\n    f = None\nelse:\n    g = 1\nif x:\n    def h(): pass\n"
+    )
+    module = Module("m.py", text)
+    assert [type(module.get(name)) for name in "fgh"] == [ast.ImportFrom, ast.Assign, ast.FunctionDef]
+
+
+def test_text_at_the_beginning_of_a_line_hides_a_function_and_no_other():
+    module = Module("m.py", 'def f():\n    """Text\ndef g(): pass\n    """\ndef h(): pass\n')
+    assert module.get("f") is None
+    assert module.get("h") is not None
+
+
+# -- where names lead
+
+
+def test_modules_are_found_by_absolute_and_relative_names(repository):
+    root = repository(p__init="", p__a="", p__q__init="", p__q__b="def f(): pass", p__c="def g(): pass")
+    assert where(root, "p/a.py", "p.q.b.f") == ("p/q/b.py", "f")
+    assert where(root, "p/a.py", ".q.b.f") == ("p/q/b.py", "f")
+    assert where(root, "p/q/b.py", "..c.g") == ("p/c.py", "g")
+    assert where(root, "p/a.py", "p.c.f") is None
+    assert where(root, "p/a.py", "numpy.f") is None
+
+
+def test_a_package_hands_names_on(repository):
+    root = repository(p__init="from .a import f as h\nfrom . import b", p__a="def f(): pass", p__b="def g(): pass")
+    assert where(root, "main.py", "p.h") == ("p/a.py", "f")
+    assert where(root, "main.py", "p.b.g") == ("p/b.py", "g")
+
+
+def test_files_that_import_each_other_end_the_search(repository):
+    root = repository(a="from b import f", b="from a import f")
+    assert where(root, "main.py", "a.f") is None
+
+
+def test_a_script_imports_what_lies_beside_it_or_below_src(repository):
+    root = repository(src__p__init="def f(): pass", tools__run="", tools__help="def g(): pass")
+    assert where(root, "tools/run.py", "p.f") == ("src/p/__init__.py", "f")
+    assert where(root, "tools/run.py", "help.g") == ("tools/help.py", "g")
+
+
+def test_what_two_folders_have_is_not_known(repository):
+    root = repository(utils="def f(): pass", tools__utils="def f(): pass", tools__run="")
+    assert where(root, "tools/run.py", "utils.f") is None
+
+
+def test_the_search_ends_at_the_repository(tmp_path, repository):
+    (tmp_path / "utils.py").write_text("def f(): pass")
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / "setup.py").touch()
+    assert where(inner, "main.py", "utils.f") is None
+
+
+def test_an_installed_package_imports_from_itself_alone(tmp_path):
+    folder = tmp_path / "site-packages"
+    for name in ("p", "q"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "__init__.py").write_text("def f(): pass")
+    (folder / "p" / "a.py").touch()
+    assert where(folder, "p/a.py", "p.f") == ("p/__init__.py", "f")
+    assert where(folder, "p/a.py", "q.f") is None
+
+
+@pytest.mark.parametrize(
+    "text", ["def f(:", "class f: pass", "f = 3", "x = '\0'", "# -*- coding: nonsense -*-\ndef f(): pass"]
+)
+def test_what_is_no_function_is_not_known(repository, text):
+    assert where(repository(a=text), "main.py", "a.f") is None
+
+
+def test_a_file_that_is_too_large_is_not_read(repository):
+    assert where(repository(a="def f(): pass\n" + "#" * 1_000_000), "main.py", "a.f") is None
+
+
+def test_what_was_looked_for_is_noted_with_its_state(repository):
+    root = repository(a="def f(): pass")
+    imports = Imports(str(root / "main.py"))
+    imports.function("a.f")
+    assert {os.path.basename(path): stamp is None for path, stamp in imports.asked.items()} == {"a.py": False}
