@@ -4,6 +4,7 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from syncheck.config.options import Options
@@ -63,8 +64,12 @@ def lint(request: LintRequest) -> tuple[Report, changes.Changes]:
         ConfigError: a path does not exist, a rule does not, or the settings are wrong.
     """
 
+    @cache
+    def options_under(folder: str) -> Options:
+        return options_in(folder, request.given, command="lint")
+
     def options_of(path: str) -> Options:
-        return options_for(path, request.given)
+        return options_under(os.path.dirname(path))
 
     options = options_in("", request.given, command="lint")
     extensions = Extensions.of(options)
@@ -80,8 +85,9 @@ def lint(request: LintRequest) -> tuple[Report, changes.Changes]:
         paths = lint_files(request)
         if request.change:
             changed = changes.change(paths, request.change, options_of, unsafe=request.unsafe)
-        cache = Cache(request.cache, key)
-        outcome = engine.lint(paths, cache, request.progress, extensions, lambda path: options_of(path).strict)
+        outcome = engine.lint(
+            paths, Cache(request.cache, key), request.progress, extensions, lambda path: options_of(path).strict
+        )
     report = engine.report_of(outcome, options_of)
     report = replace(report, notes=(*report.notes, *_not_loaded(paths, options, options_of)))
     if baseline is not None:

@@ -3,15 +3,19 @@
 import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from syncheck.config.options import Options
 from syncheck.findings import Applicability, Finding
 from syncheck.lint import files, places
 from syncheck.lint.fixes import documents
-from syncheck.lint.fixes.repair import repair, with_ignores
 from syncheck.lint.fixes.unused_ignores import without_unused
 from syncheck.paths import shown as shown_path
 from syncheck.system import files as disk
+
+if TYPE_CHECKING:
+    from syncheck.lint.fixes.repair import Repaired
 
 Spot = tuple[str, str, int, int]
 """Where a finding is: path, code, line, column."""
@@ -135,13 +139,14 @@ def _changed(
     path: str, text: str, kind: str, options: Options, *, unsafe: bool, known: tuple[Finding, ...] | None
 ) -> _Changed:
     codes = options.codes_for(path)
+    tools: Any = import_module("syncheck.lint.fixes.repair")  # with libcst, which most runs do not need
     if kind == "ignore":
-        commented, number = with_ignores(path, text, codes, is_strict=options.strict)
+        commented, number = tools.with_ignores(path, text, codes, is_strict=options.strict)
         return _Changed(commented, n_comments=number)
     if kind == "remove":
         rest, number = without_unused(path, text, is_strict=options.strict)
         return _Changed(rest, n_comments=number)
-    repaired = repair(path, text, unsafe=unsafe, codes=codes, known=known)
+    repaired: Repaired = tools.repair(path, text, unsafe=unsafe, codes=codes, known=known)
     fixed = [finding for finding in repaired.findings if finding.rule.code in codes]
     return _Changed(repaired.source, fixed, repaired.given_up, repaired.hopeless)
 
