@@ -23,7 +23,7 @@ def sample() -> list[Path]:
 
 
 def codes(path: Path) -> list[tuple[str, int]]:
-    found = analysis.Analysis(SourceFile(path.name, path.read_text(encoding="utf-8"))).findings()
+    found = analysis.Analysis(SourceFile(str(path), path.read_text(encoding="utf-8"))).findings()
     return [(finding.rule.code, finding.place.frame.line) for finding in found]
 
 

@@ -301,6 +301,22 @@ def test_copies_that_wait_for_compute_and_waits_for_all_streams_are_told():
     ) == [("SYN804", 7), ("SYN806", 9)]
 
 
+def test_a_comprehension_waits_for_all_of_a_long_list():
+    source = """
+        import torch
+        import torch.distributed as dist
+        def f(parts):
+            works = []
+            for _ in range(20):
+                for part in parts:
+                    works.append(dist.all_reduce(part, async_op=True))
+            {}
+        """
+    assert found(source.format("_ = [work.wait() for work in works]")) == []
+    assert found(source.format("[work.wait() for work in works if work is not None]")) == []
+    assert [code for code, _ in found(source.format("pass"))] == ["SYN603"]
+
+
 def test_collectives_are_followed():
     assert found(
         """

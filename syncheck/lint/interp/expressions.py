@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from syncheck.lint.interp.arithmetic import compared, computed, is_same, repeated, subscript
-from syncheck.lint.interp.contents import is_key, tensors_in
+from syncheck.lint.interp.contents import is_key, tensors_in, works_in
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.functions import defaults_of
+from syncheck.lint.interp.guards import waits
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.operators import is_list
 from syncheck.lint.interp.scope import Scope
@@ -184,10 +185,14 @@ class Expressions:
             return
         inside = Scope(scope)
         first, *others = generators
-        for item in self._evaluator.iterations(self.evaluate(first.iter, scope), _MOST_MADE):
+        source = self.evaluate(first.iter, scope)
+        for item in self._evaluator.iterations(source, _MOST_MADE):
             self._evaluator.assign(first.target, item, inside)
             if all(truth(self.evaluate(test, inside)) is not False for test in first.ifs):
                 yield from self._made_by(element, others, inside)
+        if waits([element]):  # for all of them, of which only the first are followed
+            for work in works_in(source):
+                self._evaluator.collectives.escape(work)
 
     # -- operators
 

@@ -1,6 +1,7 @@
 """Guards: branches that leave the path, as `if tensor is None: return`, and that most calls of a function pass by."""
 
 import ast
+from collections.abc import Iterable
 
 from syncheck.lint.nodes import names, once, walk
 
@@ -45,8 +46,8 @@ def used_in(body: list[ast.stmt]) -> set[str]:
     return {name for statement in body for name in names(statement)}
 
 
-def waits(body: list[ast.stmt]) -> bool:
-    """Return whether anything in a loop is a call of a method `wait`."""
+def waits(body: Iterable[ast.AST]) -> bool:
+    """Return whether anything in a loop or a comprehension is a call of a method `wait`."""
     return any(_waits(statement) for statement in body)
 
 
