@@ -14,6 +14,8 @@ from syncheck.ranks.signature import Digest, Group, Signature
 from syncheck.rules import collective_mismatch
 
 _MOST_RELATED = 3
+_MOST_READ = 2 * _MOST_RELATED
+"""Ranks that issued the same of which the places are read; nothing is said of those of others."""
 _NOTHING = "nothing more"
 _ORDER = "issue the same collectives in the same order on every rank of the group"
 
@@ -29,12 +31,14 @@ class _Seen:
         differs: another rank has another.
         balance: what was sent and not received, all ranks together.
         n_ranks: how many of the ranks that did not crash have the block.
+        others: the ranks with each other digest.
     """
 
     first: Digest
     differs: bool = False
     balance: int = 0
     n_ranks: int = 0
+    others: dict[tuple[int, int], list[int]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -80,19 +84,25 @@ class Comparison:
     def __init__(self) -> None:
         self.ranks: dict[int, Rank] = {}
         self._seen: dict[Group, list[_Seen]] = {}
+        self._n_blocks: dict[tuple[str, int], int] = {}  # (name of a group, rank) -> its blocks
 
     def add(self, part: Part) -> None:
         """Look at the digests of a rank."""
         waited_in, what = (part.hung.group, part.hung.what) if part.hung is not None else ("", "")
         rank = Rank(part.path, part.is_done, waited_in, what, part.stuck())
-        self.ranks[part.process.rank] = rank
+        number = part.process.rank
+        self.ranks[number] = rank
         for group, blocks in part.blocks.items():
             seen = self._seen.setdefault(group, [])
+            self._n_blocks[group.name, number] = len(blocks)
             for index, block in enumerate(blocks):
                 if index == len(seen):
                     seen.append(_Seen(Digest(block.digest.count, block.digest.same)))
                 known = seen[index]
-                known.differs |= (known.first.count, known.first.same) != (block.digest.count, block.digest.same)
+                digest = block.digest.count, block.digest.same
+                if digest != (known.first.count, known.first.same):
+                    known.differs = True
+                    known.others.setdefault(digest, []).append(number)
                 known.balance = (known.balance + block.digest.balance) & ((1 << 64) - 1)
                 known.n_ranks += not rank.has_crashed
 
@@ -162,20 +172,34 @@ class Comparison:
 
     def _first_difference(self, group: Group, block: int, members: list[int], load: Load) -> list[Issued]:
         """Return what each member issued where they first differ; [] if they do not."""
+        alike = self._alike(group, block, members)
         longest: list[int] = []
-        for rank in members:  # one is in memory at a time
-            digests = self._digests(rank, group, block, load)
-            longest = max(longest, digests, key=len)
+        for ranks in alike:  # one part is in memory at a time
+            longest = max(longest, self._digests(ranks[0], group, block, load), key=len)
         at = len(longest)
-        for rank in members:
-            digests = self._digests(rank, group, block, load)
-            if not self.ranks[rank].has_crashed:
+        for ranks in alike:
+            digests = self._digests(ranks[0], group, block, load)
+            if not self.ranks[ranks[0]].has_crashed:
                 digests += [-1] * (len(longest) - len(digests))
             at = next((index for index, (a, b) in enumerate(zip(longest[:at], digests, strict=False)) if a != b), at)
         if at == len(longest):
             return self._unbalanced(group, block, members, load)
-        issued = [self._at(load(self.ranks[rank].path), group, block, at) for rank in members]
+        issued: list[Issued] = []
+        for ranks in alike:
+            issued += [self._at(load(self.ranks[rank].path), group, block, at) for rank in ranks[:_MOST_READ]]
+            issued += [replace(issued[-1], rank=rank) for rank in ranks[_MOST_READ:]]
+        order = {rank: position for position, rank in enumerate(members)}
+        issued.sort(key=lambda entry: order[entry.rank])
         return [entry for entry in issued if entry.signature or not self.ranks[entry.rank].has_crashed]
+
+    def _alike(self, group: Group, block: int, members: list[int]) -> list[list[int]]:
+        """Return members in lists of those that issued the same in a block, and either all crashed or did not."""
+        other = {rank: digest for digest, ranks in self._seen[group][block].others.items() for rank in ranks}
+        found: dict[tuple[bool, tuple[int, int] | None, bool], list[int]] = {}
+        for rank in members:
+            has_block = block < self._n_blocks.get((group.name, rank), 0)
+            found.setdefault((has_block, other.get(rank), self.ranks[rank].has_crashed), []).append(rank)
+        return list(found.values())
 
     def _digests(self, rank: int, group: Group, block: int, load: Load) -> list[int]:
         return [signature.digest for signature, _ in load(self.ranks[rank].path).entries(group, block)]

@@ -70,6 +70,21 @@ def test_the_first_difference_is_found_wherever_it_is(tmp_path_factory, length, 
     assert finding.related[0].frame.line == 1
 
 
+@pytest.mark.parametrize("where", [0, 5, BLOCK + 5])
+def test_in_a_large_job_every_rank_that_differs_is_named(tmp_path, monkeypatch, where):
+    n_read = []
+    monkeypatch.setattr(merging, "read", lambda path: n_read.append(path) or read(path))
+    odd, ranks = (3, 11, 12, 13, 14, 15, 16, 29), range(40)
+    common = [(REDUCE, 1)] * (BLOCK + 10)
+    sequences = [[*common[:where], (GATHER, 100 + rank), *common] if rank in odd else common for rank in ranks]
+    write(tmp_path, sequences, size=40, members=tuple(ranks))
+    (finding,) = mismatches(tmp_path)
+    assert finding.ranks == odd
+    assert finding.message.startswith("rank 3 issues all_gather(float32 [4]) where all_reduce")
+    assert [place.frame.line for place in finding.related] == [1, 111, 112]
+    assert len(n_read) < 60  # each once, and some of each kind again
+
+
 @pytest.mark.parametrize("more", [1, BLOCK - 3, BLOCK, 2 * BLOCK])
 def test_a_rank_that_issues_fewer_and_ends_well(tmp_path, more):
     write(tmp_path, [[(REDUCE, 1)] * 3, [(REDUCE, 1)] * (3 + more), [(REDUCE, 1)] * (3 + more)])
