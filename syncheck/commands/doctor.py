@@ -18,7 +18,7 @@ def doctor() -> list[tuple[str, str]]:
         if importlib.util.find_spec("torch") is None:
             missing = "missing: pip install 'torch>=2.8'; without it nothing can be run"
             return [*rows, ("torch", missing)]
-        from syncheck.run import backends  # noqa: PLC0415  it imports torch
+        from syncheck.run import backends
 
         rows.extend(backends.doctor())
     except BackendError as error:
@@ -36,7 +36,7 @@ def torch_in_short() -> str:
     cuda, rocm = found.get("cuda"), found.get("hip")
     backend = "sim"
     if cuda is not None or rocm is not None:
-        from syncheck.run import backends  # noqa: PLC0415  it imports torch
+        from syncheck.run import backends
 
         backend = dict(backends.doctor())["backend chosen by auto"]
     built_for = f"CUDA {cuda}" if cuda else f"ROCm {rocm}" if rocm else "no CUDA"

@@ -5,17 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from syncheck.commands.overlap import recorded
 from syncheck.commands.reruns import Reruns, check_schedule
-from syncheck.commands.timeline import draw_run
-from syncheck.commands.witness import prove
 from syncheck.config.options import Options
 from syncheck.filters.policy import Policy, is_distributed
 from syncheck.findings import Report
-from syncheck.lint import engine
-from syncheck.lint.prefilter import can_matter
 from syncheck.ranks import rendezvous
-from syncheck.ranks.merging import merge as merge_records
 from syncheck.run import launcher
 from syncheck.run.process import make_run, new_session, run_ranks, shown
 from syncheck.run.spawned import sender
@@ -60,6 +54,10 @@ def run(
 
     def at_end(run: "Run", report: Report) -> Report:
         report = report if is_rank else _proved(report, reruns)  # the parent runs all ranks again
+        if not options.is_drawn:
+            return report
+        from syncheck.commands.timeline import draw_run
+
         return draw_run(run.recorder, run.sites, report, options)
 
     checked = make_run(options, deliver, policy, at_end)
@@ -76,11 +74,16 @@ def _proved(report: Report, reruns: Reruns) -> Report:
         return report
     if is_distributed():
         return report.noted(f"--{wanted}: ranks are run again only where --nproc has started them")
+    from syncheck.commands.witness import prove
+
     return prove(report, reruns)
 
 
 def _silences_lint(path: str, line: int) -> bool:
     """Return whether the comment at a line of a file silences what the linter finds."""
+    from syncheck.lint import engine
+    from syncheck.lint.prefilter import can_matter
+
     try:
         data = files.read(path)
     except OSError:
@@ -95,7 +98,9 @@ def merge(folders: tuple[Path, ...], options: Options) -> Report:
         RecordError: there is nothing that can be merged.
         ConfigError: a rule name that does not exist.
     """
-    return shown(merge_records(folders), Policy(options))
+    from syncheck.ranks import merging
+
+    return shown(merging.merge(folders), Policy(options))
 
 
 def replay(path: Path, options: Options) -> Report:
@@ -108,5 +113,8 @@ def replay(path: Path, options: Options) -> Report:
     policy = Policy(options)
     if not options.is_drawn:
         return policy.finalize(policy.filter(codec.replay(path, lambda backend: new_session(options, backend))))
+    from syncheck.commands.overlap import recorded
+    from syncheck.commands.timeline import draw_run
+
     recorder, sites, report = recorded(path, options)
     return policy.finalize(draw_run(recorder, sites, policy.filter(report), options))

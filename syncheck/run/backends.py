@@ -4,12 +4,9 @@ from functools import partial
 
 from syncheck.config.options import Options
 from syncheck.cuda import devices as cuda
-from syncheck.cuda.backend import Cuda
-from syncheck.cuda.driver_events import DriverEvents
 from syncheck.errors import BackendError
 from syncheck.instrument.torch_version import check_torch
 from syncheck.run.run import MakeBackend
-from syncheck.sim.backend import Simulator
 from syncheck.witness.delay import Delay, parse
 
 
@@ -32,6 +29,8 @@ def choose(options: Options) -> tuple[str, MakeBackend]:
     schedule = parse(options.schedule) if options.schedule else None
     if isinstance(schedule, Delay):
         raise BackendError(f"the schedule {options.schedule} is a delay on real GPUs", "add --backend cuda")
+    from syncheck.sim.backend import Simulator  # noqa: PLC0415  a run needs one backend
+
     return name, partial(Simulator, options.devices, schedule=schedule, device_type=options.device_type)
 
 
@@ -52,12 +51,16 @@ def _real(options: Options) -> MakeBackend:
         raise BackendError("--steps and --confirm exclude each other", "leave one of them out")
     if options.schedule and options.wants_times:
         raise BackendError("--schedule measures nothing on real GPUs", "leave out --times, --html and --perfetto")
+    from syncheck.cuda import backend, driver_events  # noqa: PLC0415  a run needs one backend
+
     if options.schedule:
         delay = parse(options.schedule)
         if not isinstance(delay, Delay):
             raise BackendError(f"the schedule {options.schedule} is one of simulated GPUs", "add --backend sim")
-        return partial(Cuda, delay=delay)
-    return partial(Cuda, timed_by=DriverEvents, most_timed=options.timed_operators) if options.wants_times else Cuda
+        return partial(backend.Cuda, delay=delay)
+    if not options.wants_times:
+        return backend.Cuda
+    return partial(backend.Cuda, timed_by=driver_events.DriverEvents, most_timed=options.timed_operators)
 
 
 def doctor() -> list[tuple[str, str]]:
