@@ -25,6 +25,7 @@ Source:
     CUDA C++ Programming Guide, "Lazy Loading", "Concurrent Execution": loading a kernel may require context
     synchronization.
 """
+_TRACEBACK = "Traceback (most recent call last):"
 
 
 def program_id(prepared: PreparedProgram) -> int:
@@ -35,6 +36,13 @@ def program_id(prepared: PreparedProgram) -> int:
     if prepared.path is not None and os.path.isfile(prepared.path):
         text += Path(prepared.path).read_bytes()
     return zlib.crc32(text) & 0xFFFFFF
+
+
+def exception_in(lines: list[str]) -> str:
+    """Return the line of the last traceback that names the exception; "" if there is no traceback."""
+    headers = [number for number, line in enumerate(lines) if line.endswith(_TRACEBACK)]
+    frames = lines[headers[-1] + 1 :] if headers else []
+    return next((line for line in frames if not line.startswith(" ")), "")
 
 
 def check_schedule(text: str, prepared: PreparedProgram) -> None:
@@ -101,7 +109,8 @@ class Reruns:
         except RecordError:
             records = ()
         lines = sorted(output) if n_ranks > 1 else output  # whose line comes first is a matter of luck
-        return Rerun(tuple(lines), done.returncode, errors[-1] if errors and done.returncode else "", records)
+        last, exception = (errors[-1], exception_in(errors)) if errors and done.returncode else ("", "")
+        return Rerun(tuple(lines), done.returncode, last, records, exception=exception)
 
     def _command(self, schedule: Schedule | Delay) -> list[str]:
         options, program = self.options, self.prepared.program

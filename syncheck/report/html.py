@@ -119,7 +119,8 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "name": finding.rule.name,
         "level": finding.level.value,
         "message": visible(finding.message),
-        "help": visible(finding.help if finding.proof is None else f"{finding.help} Proof: {finding.proof.in_words}"),
+        "help": visible(finding.help),
+        "proof": visible(finding.proof.in_words) if finding.proof is not None else "",
         "at": _line(finding.place),
         "related": [f"{_line(place)} {visible(place.message)}" for place in finding.related],
     }

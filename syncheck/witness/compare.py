@@ -23,6 +23,7 @@ class Rerun:
         output: the lines that it printed.
         status: its exit status.
         error: the last line of its standard error, if it failed.
+        exception: the uncaught exception that it ended with, in one line; "" if there was none.
         records: what each of its processes recorded, by rank; none if it did not get to its end.
         timed_out: it was ended, as it took too long.
     """
@@ -32,6 +33,7 @@ class Rerun:
     error: str
     records: tuple[Record, ...] = ()
     timed_out: bool = False
+    exception: str = ""
 
     @property
     def failure(self) -> str:
@@ -94,13 +96,19 @@ def _of_ranks(usual: Rerun, other: Rerun, compare: Callable[[Record, Record], li
 
 
 def _ends(usual: Rerun, other: Rerun) -> list[Difference]:
-    if (usual.status, usual.error) == (other.status, other.error):
+    if (usual.status, _reason(usual)) == (other.status, _reason(other)):
         return []
     return [Difference("how the program ends", _end(usual), _end(other))]
 
 
 def _end(run: Rerun) -> str:
-    return _cut(run.error) if run.status and run.error else f"with status {run.status}"
+    reason = _reason(run)
+    return _cut(reason) if reason else f"with status {run.status}"
+
+
+def _reason(run: Rerun) -> str:
+    """Return why a run failed, as far as it said; one that got to its end may have ended with a warning."""
+    return run.exception or ("" if run.records else run.error)
 
 
 def _at_accesses(usual: Record, other: Record, pair: Pair) -> list[Difference]:

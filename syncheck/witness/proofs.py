@@ -59,10 +59,11 @@ class Proof:
 
     @property
     def in_words(self) -> str:
-        """All of it in one sentence."""
+        """All of it in one line."""
         reason = f": {self.reason}" if self.reason else ""
         changed = "; ".join(f"{one.what}: {one.other}, not {one.usual}" for one in self.differences[:MOST_SHOWN])
-        return f"{self.verdict}{reason}" + (f": {changed}" if changed else "")
+        again = f"; to see it: --schedule {self.tried}" if self.tried else ""
+        return f"Proof: {self.verdict}{reason}" + (f": {changed}" if changed else "") + again
 
 
 _VERDICTS = {

@@ -1,6 +1,7 @@
 """The page with the timeline: one file, readable without a mouse, and quick with 100,000 operators."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -9,6 +10,7 @@ from syncheck.overlap.report import EdgeLine, LinkLine, OverlapReport
 from syncheck.overlap.timeline import MOST_BOXES, Arrow, Box, Lane, Mark, Timeline
 from syncheck.report import html
 from syncheck.rules import catalogue
+from syncheck.witness.proofs import Difference, Proof, ProofOutcome
 from tests import warm
 from tests.overlap import browser
 from tests.overlap.test_perfetto import timeline_of
@@ -105,6 +107,15 @@ def test_the_tables_say_in_words_what_the_picture_shows():
     assert "nothing overlaps." in text
     assert "1.50x" in text
     assert "a wait" in text
+
+
+def test_a_finding_has_what_its_race_changes():
+    proof = Proof(ProofOutcome.SHOWN, "schedule", "s1-abc-1.1-ff", differences=(Difference("loss", "2", "nan"),))
+    finding = replace(small().marks[0].finding, proof=proof)
+    text = html.render(small(marks=(Mark(1, finding),)))
+    listed, drawn = text.split('<ol class="findings">')[1].split("</ol>", 1)
+    assert "loss: nan, not 2; to see it: --schedule s1-abc-1.1-ff" in listed
+    assert "loss: nan, not 2; to see it: --schedule s1-abc-1.1-ff" in drawn
 
 
 def test_a_page_that_does_not_show_all_says_so():

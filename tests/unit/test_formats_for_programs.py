@@ -9,7 +9,8 @@ import pytest
 from sarif_pydantic import Sarif
 
 from syncheck.findings import Frame, Place, Report
-from syncheck.report import concise, github, gitlab, junit, sarif
+from syncheck.report import concise, github, gitlab, junit, sarif, structured
+from syncheck.witness.proofs import Difference, Proof, ProofOutcome
 from tests.unit.report_samples import TRAIN, WAIT, lost_record, missing_record, rich_report, unordered_read
 
 
@@ -169,3 +170,22 @@ def test_equal_findings_keep_their_own_fingerprints_where_lines_move():
     assert moved.fingerprint == finding.fingerprint
     elsewhere = replace(finding, place=replace(finding.place, frame=replace(finding.place.frame, function="other")))
     assert elsewhere.fingerprint != finding.fingerprint
+
+
+@pytest.mark.parametrize(
+    "render",
+    [
+        github.render,
+        gitlab.render,
+        junit.render,
+        lambda report: sarif.render(report, version="1"),
+        lambda report: structured.render_json(report, version="1"),
+    ],
+    ids=["github", "gitlab", "junit", "sarif", "json"],
+)
+def test_each_format_has_what_the_race_changes_and_the_schedule_that_shows_it(render):
+    changed = Difference("what train.py:9 reads", "[2]", "[nan]")
+    proof = Proof(ProofOutcome.SHOWN, "schedule", "s1-abc-1.1-ff", differences=(changed,))
+    text = render(Report((replace(unordered_read(), proof=proof),)))
+    for part in ("shown", "what train.py:9 reads", "[nan]", "[2]", "s1-abc-1.1-ff"):
+        assert part in text

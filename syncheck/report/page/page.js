@@ -225,7 +225,7 @@ function describe(i) {
 
 function describeFinding(found) {
   const text = element("p", `${found.rule} ${found.message}`, details, "missing");
-  if (found.help) { element("br", undefined, text); text.append(found.help); }
+  for (const more of [found.help, found.proof]) { if (more) { element("br", undefined, text); text.append(more); } }
 }
 
 function describeSource(site) {

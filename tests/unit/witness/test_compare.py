@@ -12,8 +12,9 @@ def values(*shown, place="train.py:5"):
     return Values(hash(shown), shown, len(shown), place)
 
 
-def a_run(*lines, status=0, error="", **recorded):
-    return Rerun(lines, status, error, (Record(places={"1.4": "train.py:12", "3.1": "train.py:9"}, **recorded),))
+def a_run(*lines, status=0, error="", exception="", **recorded):
+    records = (Record(places={"1.4": "train.py:12", "3.1": "train.py:9"}, **recorded),)
+    return Rerun(lines, status, error, records, exception=exception)
 
 
 def test_equal_runs_differ_in_nothing():
@@ -35,8 +36,13 @@ def test_two_writes_differ_in_what_is_left():
 
 
 def test_the_end_of_a_program_counts():
-    (found,) = differences(a_run(), a_run(status=1, error="ValueError: nan"), PAIR)
+    (found,) = differences(a_run(), a_run(status=1, error="nan", exception="ValueError: nan"), PAIR)
     assert found == Difference("how the program ends", "with status 0", "ValueError: nan")
+
+
+def test_the_last_line_of_standard_error_need_not_be_why_a_program_failed():
+    (found,) = differences(a_run(), a_run(status=1, error="  warnings.warn(UNSET)"), PAIR)
+    assert found == Difference("how the program ends", "with status 0", "with status 1")
 
 
 def test_a_run_that_recorded_nothing_is_compared_by_what_it_printed():

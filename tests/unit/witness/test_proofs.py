@@ -59,7 +59,10 @@ def test_a_changed_value_is_shown_with_the_schedule_that_changes_it():
     found = proof(reruns)
     assert found.outcome is ProofOutcome.SHOWN
     assert Schedule.parse(found.tried).holds == (Hold(LaunchId(3, 1), LaunchId(1, 4)),)
-    assert found.in_words == ("shown: with the two accesses in the other order: printed line 1: 'loss 0', not 'loss 1'")
+    assert found.in_words == (
+        "Proof: shown: with the two accesses in the other order: printed line 1: 'loss 0', not 'loss 1'; "
+        f"to see it: --schedule {found.tried}"
+    )
 
 
 def test_nothing_that_changes_is_not_shown():
@@ -154,8 +157,9 @@ def test_a_value_that_a_delay_changes_is_confirmed_with_the_delay():
     found = proof(reruns)
     assert Delay.parse(found.tried) == Delay(7, LaunchId(3, 1), 1200)  # twice the time between the two accesses
     assert found.in_words == (
-        "confirmed: with a delay before the earlier access: 1.2 s: printed line 1: 'loss 0', not 'loss 1'; "
-        "what the host gets at a.py:3: 0, not 1"
+        "Proof: confirmed: with a delay before the earlier access: 1.2 s: printed line 1: 'loss 0', not 'loss 1'; "
+        "what the host gets at a.py:3: 0, not 1; "
+        f"to see it: --schedule {found.tried}"
     )
 
 
