@@ -76,6 +76,8 @@ def main() -> None:
     except typer.Abort:
         sys.exit(130)
     except _UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # the help was printed
+            sys.exit(2)
         _fail(*_words_of(error), 2)
     except Exception:  # noqa: BLE001  the outer border: whatever is left is our own fault
         traceback.print_exc()

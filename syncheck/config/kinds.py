@@ -158,18 +158,18 @@ def _budget(share: float, written: object) -> float:
     if math.isfinite(share) and 0 < share <= 1:
         return share
     hint = "leave the budget out to check everything" if share > 1 else _BUDGET
-    raise ConfigError(f"invalid budget {written!r} (expected more than 0 and at most 100%)", hint)
+    raise ConfigError(f"invalid value {written!r} (expected more than 0 and at most 100%)", hint)
 
 
 def _budget_of_word(word: str) -> float:
     """Read "5%" or "0.05"; "5" may mean either."""
     number = word.strip().removesuffix("%").strip()
     if not re.fullmatch(r"-?(\d+(\.\d*)?|\.\d+)(e-?\d+)?", number, re.IGNORECASE):
-        raise ConfigError(f"invalid budget {word!r}", _BUDGET)
+        raise ConfigError(f"invalid value {word!r}", _BUDGET)
     if "%" in word:
         return _budget(float(number) / 100, word)
     if float(number) >= 1:
-        raise ConfigError(f"invalid budget {word!r}: percent, or a fraction?", f"write {number}% or 0.05")
+        raise ConfigError(f"invalid value {word!r} (percent or a fraction?)", f"write {number}% or 0.05")
     return _budget(float(number), word)
 
 

@@ -15,6 +15,7 @@ from syncheck.ranks.writer import is_over, local_pid
 from syncheck.system import processes
 
 _CLAIM = "merged"
+_HOW_TO_RECORD = "give each rank the same folder: `syncheck run --ranks-dir DIR`"
 
 
 @dataclass(slots=True)
@@ -63,6 +64,7 @@ def folders(given: Iterable[Path]) -> list[Path]:
         RecordError: there are none.
     """
     found: list[Path] = []
+    given = tuple(given)
     for folder in given:
         if not folder.is_dir():
             raise RecordError(f"there is no folder {str(folder)!r}", "name the folder that the ranks wrote into")
@@ -72,7 +74,8 @@ def folders(given: Iterable[Path]) -> list[Path]:
             raise RecordError(f"{folder} holds {len(inner)} jobs: {', '.join(path.name for path in inner)}", hint)
         found += [folder] if paths(folder) else inner
     if not found:
-        raise RecordError("no process has written anything there", "ranks write with `syncheck run`; see docs/ranks.md")
+        where = " or ".join(map(repr, map(str, given)))
+        raise RecordError(f"there are no records of ranks in {where}", _HOW_TO_RECORD)
     return found
 
 

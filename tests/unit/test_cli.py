@@ -231,6 +231,7 @@ if __name__ == "__main__":
     ("arguments", "status", "words"),
     [
         (("run", "no_such.py"), 2, "no such file"),
+        (("run", "no_such.txt"), 2, "to run a module: syncheck run -m NAME"),
         (("run", "."), 2, "__main__"),
         (("run", "--select", "SYN1O1", "x.py"), 2, "SYN101"),
         (("run", "--output-format", "jsn", "x.py"), 2, "json"),
@@ -248,8 +249,8 @@ if __name__ == "__main__":
         (("run", "--budget", "0", "x.py"), 2, "write a share of the run's time: 5% or 0.05"),
         (("run", "--budget", "-5%", "x.py"), 2, "write a share of the run's time: 5% or 0.05"),
         (("run", "--budget", "200%", "x.py"), 2, "leave the budget out to check everything"),
-        (("run", "--budget", "abc", "x.py"), 2, "invalid budget 'abc'"),
-        (("run", "--budget", "nan", "x.py"), 2, "invalid budget 'nan'"),
+        (("run", "--budget", "abc", "x.py"), 2, "invalid value for --budget: 'abc'"),
+        (("run", "--budget", "nan", "x.py"), 2, "invalid value for --budget: 'nan'"),
         (("run", "--budget", "5", "x.py"), 2, "write 5% or 0.05"),
         (("run", "--budget", "5%", "--steps", "2:3", "x.py"), 2, "--budget and --steps exclude each other"),
         (("run", "--budget", "5%", "--trace", "t", "x.py"), 2, "--budget and --trace exclude each other"),
@@ -264,6 +265,20 @@ def test_wrong_usage_says_what_to_do(script, tmp_path, arguments, status, words)
     assert done.returncode == status
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_without_a_command_there_is_the_help_and_no_error():
+    done = syncheck()
+    assert done.returncode == 2
+    assert "Usage: " in done.stdout + done.stderr
+    assert "error" not in done.stderr
+
+
+def test_a_folder_without_records_says_how_ranks_record(tmp_path):
+    done = syncheck("merge", tmp_path)
+    assert done.returncode == 3
+    assert f"there are no records of ranks in '{tmp_path}'" in done.stderr
+    assert "--ranks-dir" in done.stderr
 
 
 def test_a_syntax_error_names_the_line(script):
