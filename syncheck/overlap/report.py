@@ -107,6 +107,7 @@ class OverlapReport:
         links: the critical path, from its beginning to its end.
         path: what makes it long.
         notes: what limits it.
+        device_type: the module of torch that the GPUs belong to.
     """
 
     backend: str
@@ -121,3 +122,4 @@ class OverlapReport:
     links: tuple[LinkLine, ...]
     path: tuple[WorkLine, ...]
     notes: tuple[str, ...] = field(default=())
+    device_type: str = "cuda"

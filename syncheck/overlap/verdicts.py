@@ -18,6 +18,7 @@ def verdicts(
     pairs: Sequence[PairLine],
     edges: Sequence[EdgeLine],
     need_in_words: Callable[[Need | None], str],
+    device_in_words: Callable[[int], str],
 ) -> tuple[str, ...]:
     """Return why the work does not overlap, or that it does."""
     return tuple(
@@ -26,7 +27,7 @@ def verdicts(
                 *_one_stream(analysis, edges),
                 *_costly(edges),
                 *_of_pairs(pairs),
-                *_in_turn(analysis, need_in_words),
+                *_in_turn(analysis, need_in_words, device_in_words),
                 *_of_host(analysis),
             ]
         )
@@ -66,7 +67,9 @@ def _of_pair(pair: PairLine) -> str:
     return f"nothing on {names} is free to overlap" + (f": {forbidden}" if forbidden else "")
 
 
-def _in_turn(analysis: Analysis, need_in_words: Callable[[Need | None], str]) -> Iterator[str]:
+def _in_turn(
+    analysis: Analysis, need_in_words: Callable[[Need | None], str], device_in_words: Callable[[int], str]
+) -> Iterator[str]:
     """Say where two devices work in turn because one needs the result of the other."""
     work = {use.device: use.work for use in analysis.devices}
     for pair in analysis.device_pairs:
@@ -75,9 +78,9 @@ def _in_turn(analysis: Analysis, need_in_words: Callable[[Need | None], str]) ->
         is_in_turn = pair.overlapped < _LITTLE * less and pair.free < _HALF * less
         if between and is_in_turn and all(cost.makespan * _GAIN > analysis.makespan for cost in between):
             yield (
-                f"cuda:{pair.first} and cuda:{pair.second} work in turn: the copy between them is "
-                f"{need_in_words(between[0].need)}. No other order helps: split the batch into micro-batches, so that "
-                "one GPU works on a part while the other works on the next"
+                f"{device_in_words(pair.first)} and {device_in_words(pair.second)} work in turn: the copy between them "
+                f"is {need_in_words(between[0].need)}. No other order helps: split the batch into micro-batches, so "
+                "that one GPU works on a part while the other works on the next"
             )
 
 

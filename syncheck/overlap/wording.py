@@ -61,6 +61,10 @@ class Wording:
         """Return a stream in words; "the host" for 0."""
         return self._names.stream(stream)
 
+    def device(self, number: int) -> str:
+        """Return what torch calls a GPU."""
+        return self._names.device(number)
+
     def tensor(self, allocation: AllocationId, view: ViewId) -> str:
         """Return a tensor in words, by the name that it has, or that its memory was bound to."""
         key = (NamedKind.ALLOCATION, allocation)
@@ -89,7 +93,7 @@ class Wording:
             name = self._names.given.get((NamedKind.EVENT, edge.event))
             text = "{waiter} waits for " + (f"event `{name}`" if name else "an event") + " of {source}"
         if edge.kind is EdgeKind.HOST_DEVICE:
-            text = f"the host waits for all of cuda:{self._graph.streams[edge.source].device}"
+            text = f"the host waits for all of {self.device(self._graph.streams[edge.source].device)}"
         return (text or "{waiter} waits for {source}").format(
             waiter=self.stream(edge.waiter), source=self.stream(edge.source)
         )
@@ -182,7 +186,7 @@ class Wording:
     def pair(self, pair: Pair, *, is_devices: bool) -> PairLine:
         """Return what two streams or devices could do, in words."""
         first, second = (
-            (f"cuda:{pair.first}", f"cuda:{pair.second}")
+            (self.device(pair.first), self.device(pair.second))
             if is_devices
             else (self.stream(StreamId(pair.first)), self.stream(StreamId(pair.second)))
         )
@@ -192,7 +196,7 @@ class Wording:
     def uses(self, analysis: Analysis) -> Iterator[UseLine]:
         """Yield what devices and streams do."""
         for use in analysis.devices:
-            yield UseLine(f"cuda:{use.device}", use.device, use.operations, use.work, use.idle, is_device=True)
+            yield UseLine(self.device(use.device), use.device, use.operations, use.work, use.idle, is_device=True)
             for own in analysis.streams:
                 if own.device == use.device:
                     yield UseLine(
@@ -243,13 +247,14 @@ def report(analysis: Analysis, names: Names, sites: Sites, backend: str) -> Over
         len(graph.ops),
         analysis.makespan,
         analysis.shortest,
-        verdicts(analysis, pairs, edges, wording.need),
+        verdicts(analysis, pairs, edges, wording.need, wording.device),
         tuple(wording.uses(analysis)),
         pairs,
         edges,
         tuple(map(wording.link, analysis.links)),
         tuple(wording.work(analysis)),
         tuple(_notes(graph)),
+        names.device_type,
     )
 
 

@@ -17,7 +17,7 @@ Event = dict[str, Any]
 def render(timeline: Timeline) -> str:
     """Return the trace: lanes as threads of a process for each device, edges as flow arrows, findings as instants."""
     events = [
-        *_lanes(timeline.lanes),
+        *_lanes(timeline.lanes, timeline.report.device_type),
         *(_box(box, timeline) for box in timeline.boxes),
         *(event for number, arrow in enumerate(timeline.arrows) for event in _flow(number, arrow, timeline)),
         *_findings(timeline),
@@ -37,9 +37,9 @@ def _process(lane: Lane) -> int:
     return lane.device + 1
 
 
-def _lanes(lanes: tuple[Lane, ...]) -> Iterator[Event]:
+def _lanes(lanes: tuple[Lane, ...], device_type: str) -> Iterator[Event]:
     for number, lane in enumerate(lanes):
-        process = "host" if lane.device < 0 else f"cuda:{lane.device}"
+        process = "host" if lane.device < 0 else f"{device_type}:{lane.device}"
         common: Event = {"ph": "M", "pid": _process(lane), "tid": number}
         yield {**common, "name": "process_name", "args": {"name": process}}
         yield {**common, "name": "process_sort_index", "args": {"sort_index": _process(lane)}}

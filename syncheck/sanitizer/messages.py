@@ -182,17 +182,21 @@ class Names:
             case BoundCode(site):
                 return self.sites.bound(site) if self.sites is not None else ""
 
+    def device(self, number: int) -> str:
+        """Return what torch calls a GPU."""
+        return f"{self.device_type}:{number}"
+
     def stream(self, stream: StreamId) -> str:
         """Return a phrase for a stream."""
         if stream == HOST:
             return "the host"
         info = self.streams[stream]
         if info.handle == 0:
-            return f"the default stream of cuda:{info.device}"
+            return f"the default stream of {self.device(info.device)}"
         name = self.given.get((NamedKind.STREAM, stream))
         if name:
-            return f"stream `{name}` (cuda:{info.device})"
-        return f"{self._used_as(stream)}{self._made_at(info, ' made at {0}:{1}')} (cuda:{info.device})"
+            return f"stream `{name}` ({self.device(info.device)})"
+        return f"{self._used_as(stream)}{self._made_at(info, ' made at {0}:{1}')} ({self.device(info.device)})"
 
     def _used_as(self, stream: StreamId) -> str:
         """Return a phrase for a stream that was bound to no name where it was made: what it is called where it is used.
@@ -214,7 +218,7 @@ class Names:
         name = self.given.get((NamedKind.STREAM, stream))
         if not name:
             return self.stream(stream)
-        return f"stream `{name}`{self._made_at(info, ' made at {0}:{1}')} (cuda:{info.device})"
+        return f"stream `{name}`{self._made_at(info, ' made at {0}:{1}')} ({self.device(info.device)})"
 
     def device_argument(self, stream: StreamId) -> str:
         """Return what names a stream's device in a call; "" where the program works on one device, the first."""

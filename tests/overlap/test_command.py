@@ -44,6 +44,17 @@ def test_it_runs_the_program_and_says_where_the_times_come_from(overlap):
     assert "the default stream of cuda:0 waits for stream `side` (cuda:0) (train.py:8)" in " ".join(done.stdout.split())
 
 
+def test_gpus_are_called_as_the_program_calls_them(overlap, tmp_path):
+    source = RIGHT.replace("cuda", "xpu").replace("print", "torch.xpu.synchronize()\nprint")
+    done = overlap(source, "--device-type", "xpu", "--perfetto", str(tmp_path / "t.json"))
+    assert done.returncode == 0, done.stderr
+    assert "the default stream of xpu:0 waits for stream `side` (xpu:0)" in " ".join(done.stdout.split())
+    assert "the host waits for all of xpu:0" in " ".join(done.stdout.split())
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    assert "xpu:0" in {event["args"]["name"] for event in events if event["name"] == "process_name"}
+    assert "cuda" not in done.stdout + json.dumps(events)
+
+
 def test_the_critical_path_is_shown_in_order(overlap):
     text = " ".join(overlap(RIGHT).stdout.split())
     path = text[text.index("The critical path, from its beginning to its end") :]
