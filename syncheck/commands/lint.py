@@ -4,11 +4,12 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
+from syncheck.commands.details import NO_SOURCE
 from syncheck.config.options import Options
-from syncheck.config.settings import Layer, options_for, options_in
+from syncheck.config.settings import Layer, options_for, options_in, sources
 from syncheck.filters.policy import baseline_of, known_left_out, looking_at, truncate
 from syncheck.findings import NO_FILES, Finding, Report, counted
 from syncheck.lint import engine, files
@@ -16,6 +17,7 @@ from syncheck.lint.cache import Cache
 from syncheck.lint.extensions import Extensions
 from syncheck.lint.fixes import changes
 from syncheck.paths import shown
+from syncheck.system.details import NO_DETAILS, Details
 
 
 def _unseen(done: int, of: int) -> None:
@@ -54,7 +56,14 @@ def lint_files(request: LintRequest) -> list[str]:
     Raises:
         ConfigError: a path does not exist, or the settings are wrong.
     """
-    return list(files.discover(request.paths, lambda path: options_for(path, request.given)))
+    return _found(request, NO_DETAILS)
+
+
+def _found(request: LintRequest, details: Details) -> list[str]:
+    def on_skip(path: str, why: str) -> None:
+        details.say(f"skipped {shown(path)}: {why}")
+
+    return list(files.discover(request.paths, lambda path: options_for(path, request.given), on_skip))
 
 
 def lint(request: LintRequest) -> tuple[Report, changes.Changes]:
@@ -72,6 +81,7 @@ def lint(request: LintRequest) -> tuple[Report, changes.Changes]:
         return options_under(os.path.dirname(path))
 
     options = options_in("", request.given, command="lint")
+    details = Details(is_wanted=options.verbose)
     extensions = Extensions.of(options)
     key = extensions.load()
     options.selected()  # wrong names are reported before anything is done
@@ -82,12 +92,15 @@ def lint(request: LintRequest) -> tuple[Report, changes.Changes]:
         paths = [name]
         outcome = engine.Outcome({name: engine.lint_data(name, data, is_strict=options_of(name).strict)}, 1)
     else:
-        paths = lint_files(request)
+        with details.timed("search for files"):
+            paths = _found(request, details)
+        _name_settings(paths, options, details)
         if request.change:
             changed = changes.change(paths, request.change, options_of, unsafe=request.unsafe)
-        outcome = engine.lint(
-            paths, Cache(request.cache, key), request.progress, extensions, lambda path: options_of(path).strict
-        )
+        cached = Cache(request.cache, key)
+        with details.timed(f"check of {counted(len(paths), 'file')}"):
+            is_strict = partial(_is_strict, options_of)
+            outcome = engine.lint(paths, cached, request.progress, extensions, is_strict, details)
     report = engine.report_of(outcome, options_of)
     report = replace(report, notes=(*report.notes, *_not_loaded(paths, options, options_of)))
     if baseline is not None:
@@ -105,6 +118,22 @@ def lint(request: LintRequest) -> tuple[Report, changes.Changes]:
     if request.tries_fixes and not request.change and request.paths != ("-",):
         changed.given_up = changes.hopeless(_by_file(outcome), options_of, unsafe=request.unsafe)
     return _accounted(report, request.change, changed), changed
+
+
+def _is_strict(options_of: Callable[[str], Options], path: str) -> bool:
+    return options_of(path).strict
+
+
+def _name_settings(paths: list[str], options: Options, details: Details) -> None:
+    """Say which settings hold for which files."""
+    if not details.is_wanted:
+        return
+    of_folder = Counter(os.path.dirname(path) for path in paths)
+    n_files: Counter[str] = Counter()
+    for folder, number in of_folder.items():
+        n_files[", ".join(sources(folder, options, "lint")) or NO_SOURCE] += number
+    for source, number in n_files.items():
+        details.say(f"settings of {counted(number, 'file')}: {source}")
 
 
 def _by_file(outcome: engine.Outcome) -> dict[str, tuple[Finding, ...]]:

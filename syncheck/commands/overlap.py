@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from syncheck.commands.details import of_program, of_run
 from syncheck.commands.timeline import draw, picture_of
 from syncheck.config.options import Options
 from syncheck.errors import BackendError
@@ -43,6 +44,7 @@ def run(program: launcher.Program, options: Options, show: Show) -> int:
         BackendError: there is no torch, or no backend for it, or no operator was seen.
     """
     options = replace(options, times=True)
+    details = of_run(options)
     prepared = launcher.load(program)
     seen: list[Report] = []
 
@@ -53,7 +55,9 @@ def run(program: launcher.Program, options: Options, show: Show) -> int:
             _explain(run.recorder, run.sites, report, options, show)
         return report
 
-    status = make_run(options, lambda _: 0, Policy(options), at_end).run(prepared)
+    status = make_run(options, lambda _: 0, Policy(options), of_program(details, prepared, at_end), details).run(
+        prepared
+    )
     if not status and seen and NOTHING_SEEN in seen[0].completed().incomplete:
         raise BackendError(NOTHING_SEEN, "the program must use a GPU, or a simulated one: --backend sim")
     return status

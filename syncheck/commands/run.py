@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from syncheck.commands.details import of_program, of_run
 from syncheck.commands.reruns import Reruns, check_schedule
 from syncheck.config.options import Options
 from syncheck.filters.policy import Policy, is_distributed
@@ -39,6 +40,7 @@ def run(
         ConfigError: a rule name that does not exist, or settings that exclude each other.
         BackendError: there is no torch, or no backend for it.
     """
+    details = of_run(options)
     policy = Policy(options, _silences_lint)
     options.selected()
     options.check_budget()
@@ -60,7 +62,7 @@ def run(
 
         return draw_run(run.recorder, run.sites, report, options)
 
-    checked = make_run(options, deliver, policy, at_end)
+    checked = make_run(options, deliver, policy, of_program(details, prepared, at_end), details)
     if options.hang_timeout and is_distributed():
         member.on_join()  # already the first call, which makes the process group, may hang
     return checked.run(prepared)

@@ -137,6 +137,10 @@ class Options:
     quiet: bool = _setting(
         False, kinds.FLAG, "Print findings and errors only.", commands=_REPORTING, flags=("--quiet", "-q")
     )
+    verbose: bool = _setting(
+        False, kinds.FLAG, "Say what is read, skipped and chosen, why, and how long each part takes.",
+        commands=("run", "lint", "overlap"), flags=("--verbose", "-v"),
+    )  # fmt: skip
     exit_zero: bool = _setting(
         False, kinds.FLAG, "Exit with status 0 even if there are findings.", commands=_REPORTING,
         flags=("--exit-zero",),

@@ -157,6 +157,23 @@ def origins(folder: str = "") -> list[tuple[Setting, Any, str]]:
     return [(s, getattr(options, s.name), origin(s)) for s in SETTINGS if s.is_in_file]
 
 
+def sources(folder: str, options: Options, command: str) -> list[str]:
+    """Return where the settings for a folder come from beside the command line: a file and environment variables.
+
+    Args:
+        folder: as for `options_in`.
+        options: what the command line says of files counts.
+        command: as for `options_in`.
+
+    Raises:
+        ConfigError: as `options_in`.
+    """
+    found = _table_for(os.path.abspath(folder), {"config": options.config, "isolated": options.isolated})
+    own = {setting.variable for setting in settings_of(command)}
+    variables = [name for name, word in _environment() if word and name in own]
+    return [*([found.path] if found is not None else []), *variables]
+
+
 def _table_for(folder: str, layer: dict[str, Any]) -> _Table | None:
     """Return the table that the command line asks for: of the file that it names, of the nearest one, or none."""
     if layer.get("isolated"):

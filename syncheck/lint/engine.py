@@ -24,12 +24,15 @@ from syncheck.paths import shown as shown_path
 from syncheck.rules.model import Rule
 from syncheck.sanitizer.device_names import in_terms_of
 from syncheck.system import files as disk
+from syncheck.system.details import NO_DETAILS, Details
 
 NO_EXTENSIONS = Extensions((), (), "")
 _collector = Collector()
 _MOST_WORKERS = 61  # concurrent.futures allows no more on Windows
 _FEW = 16
 """Files that are not worth other processes."""
+NOTHING_TO_CHECK = Result()
+"""Of a file whose text has nothing of GPUs, which is not parsed."""
 Task = tuple[str, bool]
 """A file, and whether `--strict` holds for it."""
 
@@ -138,6 +141,7 @@ def lint(
     progress: Callable[[int, int], None],
     extensions: Extensions = NO_EXTENSIONS,
     is_strict: Callable[[str], bool] = lambda _: False,
+    details: Details = NO_DETAILS,
 ) -> Outcome:
     """Lint files.
 
@@ -147,6 +151,7 @@ def lint(
         progress: called with (done, all) now and then.
         extensions: what this process has loaded, and those that lint for it are to load.
         is_strict: whether `--strict` holds for a file.
+        details: says what became of each file.
     """
     began = time.perf_counter()
     outcome = Outcome()
@@ -159,11 +164,14 @@ def lint(
         known = cache.find(path, is_strict=path in strict)
         if known is None:
             waiting.append((path, path in strict))
-        elif known.findings or known.unused or known.problem:
+            continue
+        _say(details, "took from the cache", path)
+        if known.findings or known.unused or known.problem:
             outcome.results[path] = known
     digests: dict[str, str] = {}
     for done, (path, result) in enumerate(_results(waiting, digests, extensions), 1):
         cache.keep(path, digests.pop(path, ""), result, is_strict=path in strict)
+        _say(details, _what_was_done(result), path)
         if result.findings or result.unused or result.problem:
             outcome.results[path] = result
         if not done % 16 or done == len(waiting):
@@ -171,6 +179,17 @@ def lint(
     cache.save()
     outcome.seconds = time.perf_counter() - began
     return outcome
+
+
+def _say(details: Details, what: str, path: str) -> None:
+    if details.is_wanted:  # the path takes longer than all else that is done about most files
+        details.say(f"{what} {shown_path(path)}")
+
+
+def _what_was_done(result: Result) -> str:
+    if result is NOTHING_TO_CHECK:
+        return "nothing to check in"
+    return "could not check" if result.problem else "checked"
 
 
 def _results(tasks: list[Task], digests: dict[str, str], extensions: Extensions) -> Iterator[tuple[str, Result]]:
@@ -187,7 +206,7 @@ def _results(tasks: list[Task], digests: dict[str, str], extensions: Extensions)
         if matters:
             heavy.append((path, is_strict))
         else:
-            yield path, Result()
+            yield path, NOTHING_TO_CHECK
     if len(heavy) <= _FEW or workers == 1:
         yield from map(_lint_file, heavy)
         return

@@ -33,12 +33,21 @@ class Text:
     cells: tuple[tuple[int, int], ...] = ()
 
 
-def discover(paths: tuple[str, ...], options_of: Callable[[str], Options]) -> Iterator[str]:
+Skip = Callable[[str, str], None]
+"""Called with a file or a folder that is left out, and why."""
+
+
+def _unseen(path: str, why: str) -> None:
+    del path, why
+
+
+def discover(paths: tuple[str, ...], options_of: Callable[[str], Options], on_skip: Skip = _unseen) -> Iterator[str]:
     """Yield the files to lint, in order, each once.
 
     Args:
         paths: files and folders.
         options_of: the settings for a file; those for a folder's own files say what is left out under it.
+        on_skip: called with what is left out.
 
     Raises:
         ConfigError: a path does not exist.
@@ -48,9 +57,9 @@ def discover(paths: tuple[str, ...], options_of: Callable[[str], Options]) -> It
         if not os.path.lexists(path):
             raise ConfigError(f"no such file or folder: {path!r}", "check the path, or name a folder to search")
         for file in (
-            _under(path, options_of(os.path.join(path, "x.py")))
+            _under(path, options_of(os.path.join(path, "x.py")), on_skip)
             if os.path.isdir(path)
-            else _named(path, options_of(path))
+            else _named(path, options_of(path), on_skip)
         ):
             real = os.path.realpath(file)
             if real not in seen:
@@ -58,7 +67,7 @@ def discover(paths: tuple[str, ...], options_of: Callable[[str], Options]) -> It
                 yield file
 
 
-def _named(path: str, options: Options) -> list[str]:
+def _named(path: str, options: Options, on_skip: Skip) -> list[str]:
     """Return a file that is named, unless the settings leave out excluded files also then."""
     if not options.force_exclude:
         return [path]
@@ -69,11 +78,13 @@ def _named(path: str, options: Options) -> list[str]:
     if options.respect_gitignore and os.path.isfile(own):
         specs.append((folder, _spec(own)))
     folders = set(os.path.relpath(path, options.root or ".").split(os.sep)[:-1])
-    is_left_out = bool(folders & _ALWAYS_LEFT_OUT) or _is_ignored(path, (".", options.root or "."), specs, left_out)
-    return [] if is_left_out else [path]
+    reason = _BY_NAME if folders & _ALWAYS_LEFT_OUT else _why_not(path, (".", options.root or "."), specs, left_out)
+    if reason:
+        on_skip(path, reason)
+    return [] if reason else [path]
 
 
-def _under(root: str, options: Options) -> Iterator[str]:
+def _under(root: str, options: Options, on_skip: Skip) -> Iterator[str]:
     left_out = pathspec.GitIgnoreSpec.from_lines(options.exclude)
     bases = (root, ".", options.root or ".")
     respect_gitignore = options.respect_gitignore
@@ -85,13 +96,18 @@ def _under(root: str, options: Options) -> Iterator[str]:
         if respect_gitignore and ".gitignore" in files:
             specs = [*specs, (folder, _spec(os.path.join(folder, ".gitignore")))]
         ignored[folder] = specs
-        kept = (name for name in folders if name not in _ALWAYS_LEFT_OUT)
-        folders[:] = sorted(
-            name for name in kept if not _is_ignored(os.path.join(folder, name) + "/", bases, specs, left_out)
-        )
-        for name in sorted(files):
-            path = os.path.join(folder, name)
-            if name.endswith(SUFFIXES) and not _is_ignored(path, bases, specs, left_out):
+        inner = {f"{os.path.join(folder, name)}/": name for name in sorted(folders)}
+        reasons = {
+            path: _BY_NAME if name in _ALWAYS_LEFT_OUT else _why_not(path, bases, specs, left_out)
+            for path, name in inner.items()
+        }
+        folders[:] = [name for path, name in inner.items() if not reasons[path]]
+        own = (os.path.join(folder, name) for name in sorted(files) if name.endswith(SUFFIXES))
+        reasons |= {path: _why_not(path, bases, specs, left_out) for path in own}
+        for path, reason in reasons.items():
+            if reason:
+                on_skip(path, reason)
+            elif path not in inner:
                 yield path
     yield from unreadable  # as files that cannot be read
 
@@ -128,15 +144,20 @@ def _spec(path: str) -> pathspec.GitIgnoreSpec:
         return pathspec.GitIgnoreSpec.from_lines([])
 
 
-def _is_ignored(
+_BY_NAME = "folders of this name are never searched"
+
+
+def _why_not(
     path: str,
     bases: tuple[str, ...],
     specs: list[tuple[str, pathspec.GitIgnoreSpec]],
     left_out: pathspec.GitIgnoreSpec,
-) -> bool:
+) -> str:
+    """Return why a file or a folder, whose path ends with a slash, is left out; "" if it is not."""
     if left_out.patterns and any(left_out.match_file(_relative(path, base)) for base in bases):
-        return True
-    return any(spec.match_file(_relative(path, base)) for base, spec in specs)
+        return "the setting `exclude`"
+    ignored_by = (base for base, spec in specs if spec.match_file(_relative(path, base)))
+    return next((f"ignored by {os.path.join(base, '.gitignore')}" for base in ignored_by), "")
 
 
 def _relative(path: str, base: str) -> str:

@@ -34,6 +34,19 @@ def choose(options: Options) -> tuple[str, MakeBackend]:
     return name, partial(Simulator, options.devices, schedule=schedule, device_type=options.device_type)
 
 
+def reason(options: Options) -> str:
+    """Return why `choose` takes the backend that it takes."""
+    if options.backend != "auto":
+        return f"as the setting backend = {options.backend} asks for"
+    if options.device_type != "cuda":
+        return f"as GPUs of torch.{options.device_type} are always simulated"
+    try:
+        cuda.describe()
+    except BackendError as error:
+        return f"because {error}"
+    return "which torch can use"
+
+
 def _real(options: Options) -> MakeBackend:
     """Return how to make the backend of real GPUs.
 

@@ -16,6 +16,7 @@ from syncheck.findings import NOTHING_SEEN, Report
 from syncheck.ranks import merging, rendezvous, watchdog, writer
 from syncheck.sanitizer.collector import OnFinding
 from syncheck.sanitizer.session import Session
+from syncheck.system.details import NO_DETAILS, Details
 
 if TYPE_CHECKING:
     from syncheck.run.run import Run
@@ -36,6 +37,7 @@ def make_run(
     deliver: Callable[[Report], int],
     policy: Policy | None = None,
     at_end: "Callable[[Run, Report], Report]" = lambda _, report: report,
+    details: Details = NO_DETAILS,
 ) -> "Run":
     """Return the job that checks this process, a member of those that `membership` knows.
 
@@ -44,6 +46,7 @@ def make_run(
         deliver: prints a report and returns the exit status that it calls for.
         policy: what becomes of findings.
         at_end: called with the job and its report before this is delivered; returns what to deliver.
+        details: says which GPUs are watched, and why.
 
     Raises:
         ConfigError: a rule name that does not exist, or models that cannot be loaded.
@@ -51,8 +54,9 @@ def make_run(
     """
     policy = policy or Policy(options)
     try:
-        from syncheck.run import backends, sampled  # noqa: PLC0415  the first use of torch
-        from syncheck.run.run import Run  # noqa: PLC0415
+        with details.timed("import of torch"):
+            from syncheck.run import backends, sampled  # noqa: PLC0415  the first use of torch
+            from syncheck.run.run import Run  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
@@ -65,13 +69,12 @@ def make_run(
         return conclude(at_end(run, report), status, run.sites.lines(), policy, deliver)
 
     import_all(options.models, options.root, "models")
+    name, make_backend = backends.choose(options)
+    details.say(f"backend: {name}, {backends.reason(options)}")
     run = (Run if options.budget is None else sampled.SampledRun)(
-        options,
-        partial(new_session, options),
-        policy,
-        ended,
-        *backends.choose(options),
+        options, partial(new_session, options), policy, ended, name, make_backend
     )
+    details.begin()
     member = rendezvous.active or rendezvous.begin(options.ranks_dir)
     member.on_join = lambda: watchdog.begin(
         options.hang_timeout, lambda frame: run.sites.place(run.sites.capture(frame)), run.end_now

@@ -29,6 +29,7 @@ SAMPLES = {
     "output": (None, "report.json", Path.cwd() / "report.json"),
     "color": (None, "always", "always"),
     "quiet": (None, True, True),
+    "verbose": (None, True, True),
     "exit_zero": (None, True, True),
     "strict": ("true", True, True),
     "show_fixes": ("true", True, True),

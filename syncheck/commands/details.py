@@ -1,0 +1,39 @@
+"""What `--verbose` says of every run: the settings, the program, and how long it took."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from syncheck.config.options import Options
+from syncheck.config.settings import sources
+from syncheck.filters.policy import is_distributed, rank
+from syncheck.findings import Report
+from syncheck.run.launcher import PreparedProgram
+from syncheck.system.details import Details
+
+if TYPE_CHECKING:
+    from syncheck.run.run import Run
+
+AtEnd = Callable[["Run", Report], Report]
+NO_SOURCE = "none but the defaults and the command line"
+
+
+def of_run(options: Options) -> Details:
+    """Return what says the details of a run, and say where its settings come from."""
+    details = Details(is_wanted=options.verbose, sender=f"syncheck: rank {rank()}" if is_distributed() else "syncheck")
+    if details.is_wanted:
+        details.say(f"settings: {', '.join(sources('', options, 'run')) or NO_SOURCE}")
+        if options.baseline is not None:
+            details.say(f"baseline: {options.baseline}")
+    return details
+
+
+def of_program(details: Details, prepared: PreparedProgram, at_end: AtEnd) -> AtEnd:
+    """Say which program is run; return what says how long it took, and then does as `at_end`."""
+    details.say(f"program: {prepared.path or prepared.program.target}")
+
+    def ended(run: "Run", report: Report) -> Report:
+        details.say_time("program, with its check")
+        with details.timed("reruns and timelines"):
+            return at_end(run, report)
+
+    return ended

@@ -1,0 +1,52 @@
+"""What `--verbose` says, on standard error: what was read, what was chosen and why, and how long each part took."""
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from syncheck.system.descriptors import Descriptor
+
+
+class Details:
+    """Says what a command does, line by line, where that is wanted.
+
+    Args:
+        is_wanted: `--verbose` was given.
+        sender: what a line begins with.
+    """
+
+    def __init__(self, *, is_wanted: bool, sender: str = "syncheck") -> None:
+        self.is_wanted = is_wanted
+        self._sender = sender
+        self._began = time.perf_counter()
+        self._stream = Descriptor(-1)
+        if is_wanted and sys.stderr is not None:
+            with contextlib.suppress(OSError, ValueError):  # it is none of the system's
+                self._stream = Descriptor.of_stream(sys.stderr.fileno())
+
+    def say(self, text: str) -> None:
+        """Write a line; standard error that cannot be written to is no error."""
+        if self.is_wanted:
+            with contextlib.suppress(OSError):
+                line = text.replace("\n", "\\n")
+                self._stream.write(f"{self._sender}: {line}\n".encode("utf-8", "backslashreplace"))
+
+    @contextmanager
+    def timed(self, what: str) -> Iterator[None]:
+        """Say how long a block took."""
+        self.begin()
+        yield
+        self.say_time(what)
+
+    def begin(self) -> None:
+        """Take the time from here."""
+        self._began = time.perf_counter()
+
+    def say_time(self, what: str) -> None:
+        """Say how long something took that began at the last `begin`."""
+        self.say(f"{what}: {time.perf_counter() - self._began:.2f} s")
+
+
+NO_DETAILS = Details(is_wanted=False)
