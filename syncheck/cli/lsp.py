@@ -5,21 +5,24 @@ Source:
 """
 
 import asyncio
-import difflib
 import re
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+from urllib.parse import unquote
 
 from lsprotocol import types as lsp
 from pygls.lsp.server import LanguageServer
-from pygls.uris import to_fs_path
 from pygls.workspace import TextDocument
 
+from syncheck.cli.lsp_documents import OpenDocument, opened
 from syncheck.commands.rules import rule_page
 from syncheck.config.settings import forget, options_for
 from syncheck.errors import ConfigError
 from syncheck.findings import Applicability, Finding, Place
 from syncheck.lint import engine, files
 from syncheck.lint.fixes.repair import repair, repaired, with_ignore
+from syncheck.lint.prefilter import can_matter
+from syncheck.lint.result import Result
 from syncheck.rules.catalogue import all_rules, url_of
 from syncheck.rules.model import Severity
 from syncheck.version import __version__
@@ -34,136 +37,153 @@ _LEVELS = {
 _KINDS = (lsp.CodeActionKind.QuickFix, lsp.CodeActionKind.SourceFixAll)
 
 
+class _Found(NamedTuple):
+    """A finding, in the text that was linted, and as the editor shows it."""
+
+    finding: Finding
+    shown: Finding
+
+
 class Server(LanguageServer):
     """Lints the open documents.
 
     Attributes:
-        findings: uri -> (version of the document, what was found in it).
+        findings: uri of a file or a notebook -> (version of it, what was found in it).
     """
 
     def __init__(self) -> None:
-        super().__init__("syncheck", __version__)
-        self.findings: dict[str, tuple[int | None, tuple[Finding, ...]]] = {}
+        selector = lsp.NotebookDocumentFilterWithNotebook("jupyter-notebook")
+        sync = lsp.NotebookDocumentSyncOptions([selector])
+        super().__init__("syncheck", __version__, notebook_document_sync=sync)
+        self.findings: dict[str, tuple[object, tuple[_Found, ...]]] = {}
         self._told = ""
+
+    def opened(self, uri: str) -> OpenDocument:
+        """Return the file or the notebook that a uri, which may be that of a cell, stands for."""
+        return opened(self.workspace, uri)
 
     async def lint_soon(self, uri: str) -> None:
         """Lint a document, unless it is changed again at once."""
-        version = self.workspace.get_text_document(uri).version
+        version = self.opened(uri).version
         await asyncio.sleep(_PAUSE)
-        document = self.workspace.get_text_document(uri)
-        if uri in self.workspace.text_documents and document.version == version:
-            await self.lint(document)
+        if self._is_open(uri) and self.opened(uri).version == version:
+            await self.lint(uri)
 
-    async def lint(self, document: TextDocument) -> None:
+    def _is_open(self, uri: str) -> bool:
+        """Return whether a file or a notebook is open; pygls knows a file by its unquoted uri."""
+        workspace = self.workspace
+        return unquote(uri) in workspace.text_documents or workspace.get_notebook_document(notebook_uri=uri) is not None
+
+    async def lint(self, uri: str) -> None:
         """Lint a document and publish what was found; a text that is no Python keeps what it had."""
-        version, source = document.version, document.source
-        path = to_fs_path(document.uri) or document.uri
+        document = self.opened(uri)
         try:
             forget()
-            options = options_for(path)
-            codes = options.codes_for(path)
+            options = options_for(document.path)
+            codes = options.codes_for(document.path)
         except ConfigError as error:
             self._tell(f"{error}; {error.hint}")
             return
-        data = source.encode("utf-8", "surrogatepass")
-        result = await asyncio.to_thread(engine.lint_data, path, data, is_strict=options.strict)
-        is_closed = document.uri not in self.workspace.text_documents
-        if result.problem or is_closed or document.version != version:
+        result = await asyncio.to_thread(_lint, document, is_strict=options.strict)
+        if result.problem or not self._is_open(uri) or self.opened(uri).version != document.version:
             return
         found = tuple(finding for finding in result.findings if finding.rule.code in codes)
-        self.findings[document.uri] = version, found
-        shown = [self._diagnostic(document, finding) for finding in found]
-        self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(document.uri, shown, version))
+        self.findings[document.uri] = document.version, tuple(_Found(f, document.placed(f)) for f in found)
+        for part in document.parts():
+            shown = [self._diagnostic(document, finding) for finding in self._found_in(document, part)]
+            self._publish(part.uri, shown, part.version)
 
-    def forget(self, uri: str) -> None:
-        """A document was closed."""
+    def _publish(self, uri: str, shown: list[lsp.Diagnostic], version: int | None = None) -> None:
+        self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, shown, version))
+
+    def forget(self, uri: str, *cells: str) -> None:
+        """A file was closed, or a notebook with these cells, or only cells of it."""
         self.findings.pop(uri, None)
-        self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, []))
+        for closed in cells or (uri,):
+            self._publish(closed, [])
 
-    def document(self, identifier: lsp.TextDocumentIdentifier) -> TextDocument:
-        """Return an open document."""
-        return self.workspace.get_text_document(identifier.uri)
-
-    def hover(self, document: TextDocument, position: lsp.Position) -> lsp.Hover | None:
+    def hover(self, uri: str, position: lsp.Position) -> lsp.Hover | None:
         """Return the pages of the rules that found something at a place, or that its line names."""
-        line = document.lines[position.line] if position.line < len(document.lines) else ""
-        codes = [finding.rule.code for finding in self.found_at(document, lsp.Range(position, position))]
+        lines = self.workspace.get_text_document(uri).lines
+        line = lines[position.line] if position.line < len(lines) else ""
+        found = self._found_at(self.opened(uri), uri, lsp.Range(position, position))
+        codes = {each.finding.rule.code for each in found}
         known = [rule for rule in all_rules() if rule.code in {*codes, *re.findall(r"[A-Z][A-Z_]*\d+", line)}]
         pages = "\n---\n".join(rule_page(rule.code) for rule in known)
         return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, pages)) if pages else None
 
     def code_actions(
-        self, document: TextDocument, wanted: lsp.Range, kinds: Sequence[lsp.CodeActionKind | str]
+        self, uri: str, wanted: lsp.Range, kinds: Sequence[lsp.CodeActionKind | str]
     ) -> Iterator[lsp.CodeAction]:
         """Yield what can be done about the findings in a range, and about all."""
+        document = self.opened(uri)
         if lsp.CodeActionKind.QuickFix in kinds:
-            for finding in self.found_at(document, wanted):
-                yield from self.actions(document, finding)
+            for found in self._found_at(document, uri, wanted):
+                yield from self._actions(document, found)
         if any(kind.startswith("source") for kind in kinds):
-            repaired = self.all_repaired(document)
+            repaired = self._all_repaired(document)
             if repaired is not None:
                 yield repaired
 
-    def found_at(self, document: TextDocument, wanted: lsp.Range) -> Iterator[Finding]:
-        """Yield the findings of a document's present text that touch a range."""
+    def _found_in(self, document: OpenDocument, part: TextDocument) -> Iterator[_Found]:
+        """Yield the findings of a document's present text that are in one of its parts."""
         version, found = self.findings.get(document.uri, (None, ()))
-        for finding in found if version == document.version else ():
-            where = self._range(document, finding.place)
-            if where.start.line <= wanted.end.line and wanted.start.line <= where.end.line:
-                yield finding
+        for each in found if version == document.version else ():
+            if document.part_of(each.shown.place.frame).uri == part.uri:
+                yield each
 
-    def actions(self, document: TextDocument, finding: Finding) -> Iterator[lsp.CodeAction]:
+    def _found_at(self, document: OpenDocument, uri: str, wanted: lsp.Range) -> Iterator[_Found]:
+        """Yield those that touch a range of the part with a uri."""
+        for part in document.parts():
+            for each in self._found_in(document, part) if part.uri == uri else ():
+                where = self._range(part, each.shown.place)
+                if where.start.line <= wanted.end.line and wanted.start.line <= where.end.line:
+                    yield each
+
+    def _actions(self, document: OpenDocument, found: _Found) -> Iterator[lsp.CodeAction]:
         """Yield what can be done about a finding: a repair, if there is one, and a comment."""
-        path, source, code = to_fs_path(document.uri) or document.uri, document.source, finding.rule.code
-        diagnostic = self._diagnostic(document, finding)
+        finding, code = found.finding, found.finding.rule.code
+        diagnostic = self._diagnostic(document, found)
         fix = finding.fix
         better = None
         if fix is not None and fix.applicability is not Applicability.EXAMPLE:
-            better = repaired(path, source, finding)
+            better = repaired(document.path, document.text, finding)
         if fix is not None and better is not None:
-            title = f"{code}: {finding.help.partition(';')[0]}"
+            title = f"{code}: {found.shown.help.partition(';')[0]}"
             is_safe = fix.applicability is Applicability.SAFE
             yield self._action(document, title, better, diagnostic, is_preferred=is_safe)
-        silenced = with_ignore(source, {finding.place.frame.line: {code}})
+        silenced = with_ignore(document.text, {finding.place.frame.line: {code}})
         yield self._action(document, f"{code}: ignore it here", silenced, diagnostic, is_preferred=False)
 
-    def all_repaired(self, document: TextDocument) -> lsp.CodeAction | None:
+    def _all_repaired(self, document: OpenDocument) -> lsp.CodeAction | None:
         """Return what makes all safe repairs at once; None if there is none."""
-        path = to_fs_path(document.uri) or document.uri
         try:
-            codes = options_for(path).codes_for(path)
+            codes = options_for(document.path).codes_for(document.path)
         except ConfigError:  # reported when the text was linted
             return None
-        fixed = repair(path, document.source, unsafe=False, codes=codes)
+        fixed = repair(document.path, document.text, unsafe=False, codes=codes)
         if not fixed.findings:
             return None
         kind = f"{lsp.CodeActionKind.SourceFixAll.value}.syncheck"
-        return lsp.CodeAction("syncheck: fix all", kind=kind, edit=self._edit(document, fixed.source))
+        edit = lsp.WorkspaceEdit(document.edits(fixed.source))
+        return lsp.CodeAction("syncheck: fix all", kind=kind, edit=edit)
 
     def _action(
-        self, document: TextDocument, title: str, text: str, diagnostic: lsp.Diagnostic, *, is_preferred: bool
+        self, document: OpenDocument, title: str, text: str, diagnostic: lsp.Diagnostic, *, is_preferred: bool
     ) -> lsp.CodeAction:
-        edit = self._edit(document, text)
+        edit = lsp.WorkspaceEdit(document.edits(text))
         return lsp.CodeAction(title, lsp.CodeActionKind.QuickFix, [diagnostic], is_preferred, edit=edit)
 
-    def _edit(self, document: TextDocument, text: str) -> lsp.WorkspaceEdit:
-        """Return the lines that make a document this text."""
-        before, after = files.lines_of(document.source), files.lines_of(text)
-        edits = [
-            lsp.TextEdit(lsp.Range(lsp.Position(start, 0), lsp.Position(stop, 0)), "".join(after[first:last]))
-            for tag, start, stop, first, last in difflib.SequenceMatcher(None, before, after).get_opcodes()
-            if tag != "equal"
-        ]
-        return lsp.WorkspaceEdit({document.uri: edits})
-
-    def _diagnostic(self, document: TextDocument, finding: Finding) -> lsp.Diagnostic:
-        rule = finding.rule
+    def _diagnostic(self, document: OpenDocument, found: _Found) -> lsp.Diagnostic:
+        finding, rule = found.shown, found.finding.rule
         related = [
-            lsp.DiagnosticRelatedInformation(lsp.Location(document.uri, self._range(document, place)), place.message)
+            lsp.DiagnosticRelatedInformation(lsp.Location(part.uri, self._range(part, place)), place.message)
             for place in finding.related
+            if place.frame.line
+            for part in [document.part_of(place.frame)]
         ]
         return lsp.Diagnostic(
-            self._range(document, finding.place),
+            self._range(document.part_of(finding.place.frame), finding.place),
             "\n".join(filter(None, (finding.message, finding.help))),
             _LEVELS[finding.level],
             rule.code,
@@ -172,15 +192,15 @@ class Server(LanguageServer):
             related_information=related,
         )
 
-    def _range(self, document: TextDocument, place: Place) -> lsp.Range:
+    def _range(self, part: TextDocument, place: Place) -> lsp.Range:
         frame = place.frame
-        start = self._position(document, frame.line, frame.column or 1)
-        end = self._position(document, frame.end_line or frame.line, frame.end_column or frame.column or 1)
+        start = self._position(part, frame.line, frame.column or 1)
+        end = self._position(part, frame.end_line or frame.line, frame.end_column or frame.column or 1)
         return lsp.Range(start, end)
 
-    def _position(self, document: TextDocument, line: int, column: int) -> lsp.Position:
+    def _position(self, part: TextDocument, line: int, column: int) -> lsp.Position:
         """Turn a line and a column in characters, from 1, into a position in the client's units."""
-        text = document.lines[line - 1] if line <= len(document.lines) else ""
+        text = part.lines[line - 1] if line <= len(part.lines) else ""
         return lsp.Position(max(line - 1, 0), self.workspace.position_codec.client_num_units(text[: column - 1]))
 
     def _tell(self, text: str) -> None:
@@ -189,13 +209,19 @@ class Server(LanguageServer):
             self.window_show_message(lsp.ShowMessageParams(lsp.MessageType.Error, f"syncheck: {text}"))
 
 
+def _lint(document: OpenDocument, *, is_strict: bool) -> Result:
+    if not can_matter(document.text.encode("utf-8", "surrogatepass")):
+        return Result()
+    return engine.lint_source(document.path, files.Text(document.text), is_strict=is_strict)
+
+
 def make_server() -> Server:
     """Return a server that knows what it can be asked."""
     server = Server()
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
     async def opened(params: lsp.DidOpenTextDocumentParams) -> None:
-        await server.lint(server.workspace.get_text_document(params.text_document.uri))
+        await server.lint(params.text_document.uri)
 
     @server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)
     async def changed(params: lsp.DidChangeTextDocumentParams) -> None:
@@ -207,14 +233,35 @@ def make_server() -> Server:
 
     @server.feature(lsp.TEXT_DOCUMENT_HOVER)
     def hovered(params: lsp.HoverParams) -> lsp.Hover | None:
-        return server.hover(server.document(params.text_document), params.position)
+        return server.hover(params.text_document.uri, params.position)
 
     @server.feature(lsp.TEXT_DOCUMENT_CODE_ACTION, lsp.CodeActionOptions(code_action_kinds=_KINDS))
     def asked(params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
         wanted = params.context.only or _KINDS
-        return list(server.code_actions(server.document(params.text_document), params.range, wanted))
+        return list(server.code_actions(params.text_document.uri, params.range, wanted))
 
+    _add_notebooks(server)
     return server
+
+
+def _add_notebooks(server: Server) -> None:
+    @server.feature(lsp.NOTEBOOK_DOCUMENT_DID_OPEN)
+    async def opened(params: lsp.DidOpenNotebookDocumentParams) -> None:
+        await server.lint(params.notebook_document.uri)
+
+    @server.feature(lsp.NOTEBOOK_DOCUMENT_DID_CHANGE)
+    async def changed(params: lsp.DidChangeNotebookDocumentParams) -> None:
+        structure = params.change.cells.structure if params.change.cells is not None else None
+        removed = structure.did_close if structure is not None else None
+        if removed:
+            server.forget(params.notebook_document.uri, *(cell.uri for cell in removed))
+        await server.lint_soon(params.notebook_document.uri)
+
+    @server.feature(lsp.NOTEBOOK_DOCUMENT_DID_CLOSE)
+    def closed(params: lsp.DidCloseNotebookDocumentParams) -> None:
+        cells = [cell.uri for cell in params.cell_text_documents]
+        if cells:
+            server.forget(params.notebook_document.uri, *cells)
 
 
 def serve() -> None:

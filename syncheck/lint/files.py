@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import tokenize
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -209,11 +210,33 @@ def _notebook(data: bytes) -> Text:
     for number, source in sources:
         starts.append((len(lines) + 1, number))
         text = source if isinstance(source, str) else "".join(source)
-        lines += [plain(line) for line in text.splitlines()] or [""]
+        lines += plain(text.splitlines()) or [""]
     return Text("\n".join(lines) + "\n", tuple(starts))
 
 
-def plain(line: str) -> str:
-    """Return a line of a notebook as Python: commands of the shell and magic ones do nothing."""
-    stripped = line.lstrip()
-    return line[: len(line) - len(stripped)] + "pass" if stripped.startswith(("!", "%", "?")) else line
+_PYTHON_CELLS = re.compile(r"\s*%%(capture|debug|ipytest|prun|syncheck|time|timeit)\b")
+"""Cell magics that run their cell as Python, in the notebook's own process."""
+_ASSIGNED = re.compile(r"(\s*[^\W\d]\w*\s*=)\s*[!%]\w.*")
+_COMMAND = re.compile(r"(\s*)([!%?].*|[\w.]+\?{1,2}\s*)")
+
+
+def plain(lines: list[str]) -> list[str]:
+    """Return the lines of a notebook's cell as Python: commands of the shell and magic ones do nothing.
+
+    A cell in another language (`%%bash`) does nothing at all.
+
+    Source:
+        IPython documentation, "Built-in magic commands", "IPython reference".
+    """
+    first = next((line for line in lines if line.strip()), "")
+    if first.lstrip().startswith("%%") and not _PYTHON_CELLS.match(first):
+        return ["pass"] * len(lines)
+    return list(map(_plain_line, lines))
+
+
+def _plain_line(line: str) -> str:
+    assigned = _ASSIGNED.fullmatch(line)
+    if assigned is not None:
+        return f"{assigned[1]} None"
+    command = _COMMAND.fullmatch(line)
+    return f"{command[1]}pass" if command is not None else line

@@ -51,6 +51,11 @@ def in_cells(finding: Finding, path: str, cells: tuple[tuple[int, int], ...]) ->
     return replace(there, message=_LINE.sub(named, there.message), help=_LINE.sub(named, there.help))
 
 
+def cell_number(path: str) -> int:
+    """Return the number of the cell, from 1, that the path of a place in a notebook names."""
+    return int(path.rpartition(_CELL)[2])
+
+
 def under(finding: Finding, path: str, new: str) -> Finding:
     """Return a finding in a file as that of the same file under another path; other files stay as they are."""
 

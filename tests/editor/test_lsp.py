@@ -34,7 +34,9 @@ class Editor:
 
     async def start(self, folder):
         await self.client.start_io(warm.PYTHON, "-m", "syncheck", "lsp", cwd=folder)
-        asked = lsp.InitializeParams(lsp.ClientCapabilities(), root_uri=folder.as_uri())
+        notebooks = lsp.NotebookDocumentClientCapabilities(lsp.NotebookDocumentSyncClientCapabilities())
+        abilities = lsp.ClientCapabilities(notebook_document=notebooks)
+        asked = lsp.InitializeParams(abilities, root_uri=folder.as_uri())
         answer = await self.client.initialize_async(asked)
         self.client.initialized(lsp.InitializedParams())
         return answer
@@ -61,9 +63,9 @@ class Editor:
         params = lsp.HoverParams(lsp.TextDocumentIdentifier(self.uri), lsp.Position(line, character))
         return await self.client.text_document_hover_async(params)
 
-    async def actions(self, diagnostic, *only):
+    async def actions(self, diagnostic, *only, uri=""):
         context = lsp.CodeActionContext([diagnostic], only=only or None)
-        document = lsp.TextDocumentIdentifier(self.uri)
+        document = lsp.TextDocumentIdentifier(uri or self.uri)
         params = lsp.CodeActionParams(document, diagnostic.range, context)
         return list(await self.client.text_document_code_action_async(params))
 
@@ -79,9 +81,9 @@ def changed(text, edit, uri):
 def in_editor(tmp_path):
     """Run a coroutine function with an editor that a server serves."""
 
-    def run(use):
+    def run(use, name="train.py"):
         async def session():
-            editor = Editor(tmp_path / "train.py")
+            editor = Editor(tmp_path / name)
             await editor.start(tmp_path)
             try:
                 await use(editor)
@@ -194,3 +196,12 @@ def test_wrong_settings_are_told(in_editor, tmp_path):
         assert "did you mean select?" in message.message
 
     in_editor(use)
+
+
+def test_a_path_with_spaces_is_a_path(in_editor):
+    async def use(editor):
+        editor.open(BAD)
+        (finding,) = await editor.diagnostics()
+        assert len(await editor.actions(finding, lsp.CodeActionKind.QuickFix)) == 2
+
+    in_editor(use, "my train %20 ü.py")

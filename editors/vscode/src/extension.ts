@@ -17,7 +17,12 @@ async function start(): Promise<void> {
     "syncheck",
     "syncheck",
     { command, args: [...words, "lsp"], transport: TransportKind.stdio },
-    { documentSelector: [{ scheme: "file", language: "python" }] },
+    {
+      documentSelector: [
+        { scheme: "file", language: "python" },
+        { scheme: "vscode-notebook-cell", language: "python" },
+      ],
+    },
   );
   try {
     await client.start();

@@ -12,7 +12,7 @@ from syncheck.system import files as disk
 
 _CELL = "# %% cell "
 """Begins a cell in the text of a notebook."""
-_STANDS_FOR = re.compile(r"[ \t]*pass  # %% line (\d+)\n?")
+_STANDS_FOR = re.compile(r"[ \t]*(?:pass|\w+\s*= None)  # %% line (\d+)\n?")
 """A line of a notebook that is no Python."""
 
 
@@ -94,11 +94,11 @@ class Notebook:
         """
         notebook = cls(content)
         for number, cell in _code_cells(json.loads(content)):
-            notebook.text += f"{_CELL}{number}\n" + "".join(map(notebook._plain, _source(cell).splitlines()))
+            lines = _source(cell).splitlines()
+            notebook.text += f"{_CELL}{number}\n" + "".join(map(notebook._line, lines, files.plain(lines)))
         return notebook
 
-    def _plain(self, line: str) -> str:
-        plain = files.plain(line)
+    def _line(self, line: str, plain: str) -> str:
         if plain == line:
             return f"{line}\n"
         self._replaced.append(line)
@@ -127,9 +127,13 @@ class Notebook:
 
     def placed(self, finding: Finding, path: str, text: str) -> Finding:
         """See `Document`."""
-        lines = enumerate(files.lines_of(text), 1)
-        starts = tuple((n + 1, int(line.removeprefix(_CELL))) for n, line in lines if line.startswith(_CELL))
-        return places.in_cells(finding, path, starts)
+        return places.in_cells(finding, path, _starts(text))
+
+
+def _starts(text: str) -> tuple[tuple[int, int], ...]:
+    """Return the first line of each cell of a notebook's text, and the number of the cell."""
+    lines = enumerate(files.lines_of(text), 1)
+    return tuple((n + 1, int(line.removeprefix(_CELL))) for n, line in lines if line.startswith(_CELL))
 
 
 def _code_cells(document: Any) -> list[tuple[int, dict[str, Any]]]:

@@ -106,6 +106,23 @@ def test_the_code_cells_of_a_notebook_are_one_text():
     assert text.cells == ((1, 2), (4, 3), (5, 4))
 
 
+@pytest.mark.parametrize(
+    ("cell", "python"),
+    [
+        ("%%bash\nls -l | grep (", "pass\npass"),
+        ("\n%%html\n<b>", "pass\npass\npass"),
+        ("%%time\nx = 1", "pass\nx = 1"),
+        ("%%syncheck --devices 2\nx = 1", "pass\nx = 1"),
+        ("paths = !ls *.py\n  n = %sql SELECT 1", "paths = None\n  n = None"),
+        ("torch.cuda?\nx.y??", "pass\npass"),
+        ("x = a % b\nx %= 3\ny = x != 3", "x = a % b\nx %= 3\ny = x != 3"),
+    ],
+)
+def test_what_only_a_notebook_understands_does_nothing(cell, python):
+    document = {"cells": [{"cell_type": "code", "source": cell}]}
+    assert decode(json.dumps(document).encode(), "a.ipynb").source == f"{python}\n"
+
+
 @pytest.mark.parametrize("data", [b"{", b"[]", b'{"cells": 3}', b'{"cells": [{}]}'])
 def test_what_is_no_notebook_is_refused(data):
     with pytest.raises(SyntaxError, match="it is not a notebook"):

@@ -12,7 +12,8 @@ CELLS = [
     ["%matplotlib inline\n", "import torch\n", "side = torch.cuda.Stream()"],
     'x = torch.ones(10, device="cuda")\nwith torch.cuda.stream(side):\n    y = x * 2',
     [],
-    ["# the sum\n", "z = y + 1\n", "!ls\n", "if z:\n", "    !rm ü\n"],
+    ["# the sum\n", "z = y + 1\n", "!ls\n", "if z:\n", "    !rm ü\n", "n = !ls | wc\n"],
+    "%%bash\nls (",
 ]
 FIXED = [
     CELLS[0],
@@ -20,6 +21,7 @@ FIXED = [
     "    side.wait_stream(torch.cuda.default_stream())\n    y = x * 2",
     [],
     ["# the sum\n", "torch.cuda.current_stream().wait_stream(side)\n", *CELLS[3][1:]],
+    CELLS[4],
 ]
 
 
