@@ -7,6 +7,7 @@ Source:
     MkDocs, "Events": `on_config`, `on_files`, `on_page_markdown`, `on_page_content`.
 """
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -33,6 +34,8 @@ def on_config(config):
         if isinstance(entry, dict) and "Rules" in entry:
             entry["Rules"] = made_rules.navigation()
     config.copyright = f"syncheck {__version__}"
+    config.extra["this_version"] = os.environ.get("SYNCHECK_DOCS_VERSION", __version__)
+    config.extra["versions"] = os.environ.get("SYNCHECK_DOCS_VERSIONS", "")  # see docs/publish.py
     return config
 
 

@@ -129,3 +129,7 @@ def test_reports_are_coloured_and_linked(site):
 
 def test_pictures_take_the_colours_of_the_page(site):
     assert (site / "model" / "index.html").read_text().count('<svg class="lanes"') == 4
+
+
+def test_a_site_that_is_built_alone_asks_for_no_list_of_versions(pages):
+    assert not [path for path, page in pages.items() for address in page.loads if address.endswith("versions.js")]
