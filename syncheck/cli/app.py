@@ -1,5 +1,6 @@
 """The command line: its commands, and how it ends."""
 
+import errno
 import io
 import os
 import sys
@@ -79,11 +80,15 @@ def main() -> None:
         if type(error).__name__ == "NoArgsIsHelpError":  # the help was printed
             sys.exit(2)
         _fail(*_words_of(error), 2)
-    except Exception:  # noqa: BLE001  the outer border: whatever is left is our own fault
+    except Exception as error:  # noqa: BLE001  the outer border: whatever is left is our own fault
+        if isinstance(error, OSError) and error.errno in _NO_OUTPUT and not error.filename:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what Python writes to it at the end is lost, too
+            _fail(f"cannot write to standard output: {error.strerror}", "", 3)
         traceback.print_exc()
         _fail("this is a bug in syncheck", "please report it with the traceback above", 3)
 
 
+_NO_OUTPUT = frozenset({errno.ENOSPC, errno.EIO, errno.EBADF})
 _UsageError: Any = typer.BadParameter.__mro__[1]
 """What typer raises for a wrong command line; it exports no name for it."""
 

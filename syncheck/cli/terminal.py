@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from syncheck.config.options import Options
 from syncheck.errors import BackendError
-from syncheck.findings import Report
+from syncheck.findings import Report, counted
 from syncheck.system import files
 from syncheck.system.descriptors import Descriptor
 
@@ -133,8 +133,7 @@ def deliver_overlap(words: "OverlapReport", report: Report, options: Options, st
     def rendered(*, color: bool, width: int = overlap_table.WIDTH) -> str:
         text = overlap_table.render(words, color=color, width=width)
         if report.findings:
-            found = "one finding" if len(report.findings) == 1 else f"{len(report.findings)} findings"
-            text += f"note: syncheck has {found} on this program: `syncheck run` shows what is wrong\n"
+            text += f"note: {counted(len(report.findings), 'finding')}: `syncheck run` shows what is wrong\n"
         text += "".join(f"incomplete: {reason}\n" for reason in report.incomplete)
         return text + "".join(f"note: {note}\n" for note in report.notes)
 

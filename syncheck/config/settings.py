@@ -193,11 +193,16 @@ def _document(path: str) -> dict[str, Any]:
     try:
         return tomllib.loads(files.read(path).decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        is_twice = "overwrite" in str(error)  # tomllib's word for a key that is there already
-        hint = "a key is there twice: remove one of the two" if is_twice else "fix the TOML syntax error"
-        raise ConfigError(f"cannot read {path}: {error}", hint) from error
+        raise ConfigError(f"cannot read {path}: {error}", _hint_for(str(error))) from error
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror or error}", "name a file that can be read") from error
+
+
+def _hint_for(error: str) -> str:
+    """Return what to do about an error of tomllib, by the words that it has for what is there twice."""
+    if "overwrite" in error:
+        return "a key is there twice: remove one of the two"
+    return "a table is there twice: make it one" if "twice" in error else "fix the TOML syntax error"
 
 
 @lru_cache(maxsize=4096)

@@ -69,7 +69,7 @@ def test_the_critical_path_is_shown_in_order(overlap):
 def test_findings_are_counted_and_fail_nothing(overlap):
     done = overlap(WRONG)
     assert done.returncode == 0
-    assert "syncheck has one finding on this program" in done.stdout
+    assert "note: 1 finding: `syncheck run` shows what is wrong" in done.stdout
 
 
 def test_a_program_that_fails_keeps_its_status(overlap):

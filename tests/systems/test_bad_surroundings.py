@@ -113,6 +113,25 @@ def test_a_setting_that_is_there_twice(tmp_path):
     assert "a key is there twice: remove one of the two" in text
 
 
+def test_a_table_that_is_there_twice(tmp_path):
+    (tmp_path / "pyproject.toml").write_text("[tool.syncheck]\ndevices = 2\n[tool.syncheck]\nstacks = true\n")
+    status, text = run("lint", cwd=tmp_path)
+    assert status == 2
+    assert "a table is there twice: make it one" in text
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="it is one of Linux")
+@pytest.mark.parametrize("command", [("rules",), ("explain", "SYN101"), ("config",), ("--help",)])
+def test_a_full_disk_is_no_bug(tmp_path, command):
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [warm.PYTHON, "-m", "syncheck", *command], cwd=tmp_path, stdout=full, stderr=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": str(ROOT)}, check=False, timeout=200,
+        )  # fmt: skip
+    assert done.returncode == 3
+    assert done.stderr.decode() == "syncheck: error: cannot write to standard output: No space left on device\n"
+
+
 @pytest.mark.slow
 def test_a_package_without_its_data(folder):
     package = folder / "package"
