@@ -125,6 +125,8 @@ class Fix:
 
 NOTHING_SEEN = "nothing to check: the program launched no GPU work"
 NO_FILES = "nothing to check: there is no Python file"
+NO_STEPS = "nothing to check: the program ended before the steps of --steps"
+NOTHING_CHECKED = frozenset({NOTHING_SEEN, NO_FILES, NO_STEPS})
 """Why a report is incomplete, where nothing at all was checked."""
 
 UNKNOWN = Place(Frame("<unknown>", 0))
@@ -276,7 +278,7 @@ class Report:
 
     def completed(self) -> "Report":
         """Return this report with the reason added why it may say too little: no operator was seen."""
-        if self.summary.operators or not self.summary.backend:
+        if self.summary.operators or not self.summary.backend or NO_STEPS in self.incomplete:
             return self
         return replace(self, incomplete=(*self.incomplete, NOTHING_SEEN))
 

@@ -12,6 +12,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils.data import DataLoader
 
+from syncheck.findings import NO_STEPS
 from syncheck.instrument.c10d import c10d
 from syncheck.instrument.children import install_children
 from syncheck.instrument.collectives import install_joining
@@ -37,6 +38,10 @@ class Notes(Protocol):
 
     def note(self, text: str) -> None:
         """Add a note to the report."""
+        ...
+
+    def incomplete(self, reason: str) -> None:
+        """Add a reason why the report may say too little."""
         ...
 
 
@@ -69,7 +74,8 @@ class Window:
             hook.remove()
             self._end()
             if self._done < self._first:
-                self._notes.note(f"nothing was checked: only {self._done} of {self._first} steps were made")
+                self._notes.incomplete(NO_STEPS)
+                self._notes.note(f"only {self._done} of {self._first} steps were made")
 
     def _stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         del args, kwargs

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from syncheck.config.options import Options
-from syncheck.findings import NO_FILES, NOTHING_SEEN, Report
+from syncheck.findings import NOTHING_CHECKED, Report
 from syncheck.report import concise, github, gitlab, junit, sarif, structured, text
 from syncheck.version import __version__
 
@@ -38,4 +38,4 @@ def status_of(report: Report, options: Options) -> int:
     """Return the exit status that a report calls for: 0 clean, 1 findings, 3 nothing could be checked."""
     if report.failing(options.fail_on):
         return 0 if options.exit_zero else 1
-    return 3 if {NOTHING_SEEN, NO_FILES} & set(report.incomplete) else 0
+    return 3 if NOTHING_CHECKED & set(report.incomplete) else 0

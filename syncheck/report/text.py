@@ -3,7 +3,18 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from syncheck.findings import NO_FILES, NOTHING_SEEN, Finding, Frame, Place, Report, counted, named_ranks
+from syncheck.findings import (
+    NO_FILES,
+    NO_STEPS,
+    NOTHING_CHECKED,
+    NOTHING_SEEN,
+    Finding,
+    Frame,
+    Place,
+    Report,
+    counted,
+    named_ranks,
+)
 from syncheck.report import fixes
 from syncheck.report.snippet import Snippet, bar, note, snippets
 from syncheck.report.style import (
@@ -23,7 +34,6 @@ from syncheck.rules.model import Severity
 from syncheck.witness.proofs import MOST_SHOWN, Proof
 
 _NARROWEST = 40
-_NOTHING = {NOTHING_SEEN, NO_FILES}
 
 
 def render(
@@ -159,7 +169,7 @@ def _summary(report: Report, pen: Painter) -> Iterator[str]:
     yield from fixes.count_fixes(report)
     if report.summary.files:
         yield f"checked: {counted(report.summary.files, 'file')} in {report.summary.seconds:.1f} s"
-    elif report.summary.operators or (report.summary.backend and said not in _NOTHING):
+    elif report.summary.operators or (report.summary.backend and said not in NOTHING_CHECKED):
         yield from hang("checked: ", _checked(report), pen.prose)
     yield from _doubts(report, pen, said)
     for remark in report.notes:
@@ -191,9 +201,9 @@ def verdict(report: Report) -> str:
 
 def _nothing(report: Report) -> str:
     """Return why nothing was checked, where there is but one reason."""
-    if set(report.incomplete) - _NOTHING or not (report.incomplete or report.summary.backend):
+    if set(report.incomplete) - NOTHING_CHECKED or not (report.incomplete or report.summary.backend):
         return "nothing was checked"
-    return NO_FILES if NO_FILES in report.incomplete else NOTHING_SEEN
+    return next((reason for reason in (NO_FILES, NO_STEPS) if reason in report.incomplete), NOTHING_SEEN)
 
 
 def _levels(report: Report) -> str:

@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol
 
 from syncheck import paths
@@ -13,7 +14,7 @@ from syncheck.config.options import Options
 from syncheck.errors import BackendError
 from syncheck.filters import ignore_block
 from syncheck.filters.policy import Policy
-from syncheck.findings import Report
+from syncheck.findings import Report, Summary
 from syncheck.instrument.findings import NewFindings
 from syncheck.instrument.sites import SiteTable
 from syncheck.overlap.recorder import Recorder
@@ -189,7 +190,9 @@ class Run:
                 return self._of_window
             if self._late is not None and not self._late.is_open:  # what was found so far does not count
                 self._since = self.session.collector.checkpoint()
-            return self._policy.filter(self.session.report(self.sites, self._since if since is None else since))
+            found = self._policy.filter(self.session.report(self.sites, self._since if since is None else since))
+            is_before = self._late is not None and not self._late.is_open
+            return replace(found, summary=Summary(found.summary.backend)) if is_before else found
 
     def reset(self) -> None:
         """Take it that all work so far is complete: what comes is another program."""

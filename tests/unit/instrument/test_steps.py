@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import pytest
 import torch
 
+from syncheck.findings import NO_STEPS
 from syncheck.instrument.steps import TrainingSteps, Window
 
 
@@ -28,6 +29,8 @@ class Watched:
 
     def note(self, text: str) -> None:
         self.notes.append(text)
+
+    incomplete = note
 
 
 def optimizer() -> torch.optim.Optimizer:
@@ -62,7 +65,7 @@ def test_a_window_is_a_slice_of_the_steps(window, expected):
 def test_a_window_that_never_began_is_told():
     watched = Watched()
     assert steps_watched((100, 120), 3, watched) == []
-    assert watched.notes == ["nothing was checked: only 3 of 100 steps were made"]
+    assert watched.notes == [NO_STEPS, "only 3 of 100 steps were made"]
 
 
 def test_nothing_is_counted_afterwards():
