@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from syncheck.cli.parameters import with_settings
+from syncheck.cli.parameters import as_default, with_settings
 from syncheck.cli.terminal import OutputStreams, deliver, progress
 from syncheck.config.options import Options
 from syncheck.config.settings import Layer, forget, options_in
@@ -35,7 +35,7 @@ def lint(
     paths: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[PATH]...", help="Files and folders; - for standard input. [default: .]", show_default=False
+            metavar="[PATH]...", help=f"Files and folders; - for standard input. {as_default('.')}", show_default=False
         ),
     ] = None,
     fix: Annotated[bool | None, typer.Option("--fix", help="Apply fixes.", rich_help_panel=_FIX)] = None,

@@ -70,4 +70,9 @@ def _type_of(name: str, kind: Kind) -> Any:
 def _default_in_words(setting: Setting) -> str:
     if setting.default is None or setting.default in ((), "", 0) or setting.kind.annotation is bool:
         return ""
-    return f" [default: {setting.default}]"
+    return f" {as_default(setting.default)}"
+
+
+def as_default(value: object) -> str:
+    """Return a default as a help text has it: rich would take what is in brackets for a style, and leave it out."""
+    return f"\\[default: {value}]"

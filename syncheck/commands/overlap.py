@@ -11,7 +11,7 @@ from syncheck.commands.timeline import draw, picture_of
 from syncheck.config.options import Options
 from syncheck.errors import BackendError
 from syncheck.filters.policy import Policy
-from syncheck.findings import NOTHING_SEEN, Report
+from syncheck.findings import NO_STEPS, NOTHING_SEEN, Report
 from syncheck.overlap.recorder import Recorder
 from syncheck.overlap.report import OverlapReport
 from syncheck.run import launcher
@@ -58,9 +58,21 @@ def run(program: launcher.Program, options: Options, show: Show) -> int:
     status = make_run(options, lambda _: 0, Policy(options), of_program(details, prepared, at_end), details).run(
         prepared
     )
-    if not status and seen and NOTHING_SEEN in seen[0].completed().incomplete:
-        raise BackendError(NOTHING_SEEN, "the program must use a GPU, or a simulated one: --backend sim")
+    if not status and seen:
+        _refuse_nothing(seen[0].completed())
     return status
+
+
+def _refuse_nothing(report: Report) -> None:
+    """Check that there was something to explain.
+
+    Raises:
+        BackendError: there was nothing.
+    """
+    if NO_STEPS in report.incomplete:
+        raise BackendError(NO_STEPS, next(iter(report.notes), ""))
+    if NOTHING_SEEN in report.incomplete:
+        raise BackendError(NOTHING_SEEN, "the program must use a GPU, or a simulated one: --backend sim")
 
 
 def replay(path: Path, options: Options, show: Show) -> None:

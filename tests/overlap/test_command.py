@@ -55,6 +55,13 @@ def test_gpus_are_called_as_the_program_calls_them(overlap, tmp_path):
     assert "cuda" not in done.stdout + json.dumps(events)
 
 
+def test_steps_that_are_never_made_are_an_error(overlap):
+    done = overlap(RIGHT, "--steps", "3:4")
+    assert done.returncode == 3
+    assert "the program ended before the steps of --steps" in done.stderr
+    assert "only 0 of 3 steps were made" in done.stderr
+
+
 def test_the_critical_path_is_shown_in_order(overlap):
     text = " ".join(overlap(RIGHT).stdout.split())
     path = text[text.index("The critical path, from its beginning to its end") :]

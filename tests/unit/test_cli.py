@@ -267,6 +267,13 @@ def test_wrong_usage_says_what_to_do(script, tmp_path, arguments, status, words)
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("command", "line"), [("run", "real ones if there are any. [default: auto]"), ("lint", "input. [default: .]")]
+)
+def test_help_has_the_defaults(command, line):
+    assert line in started(command, "--help", env=os.environ | {"COLUMNS": "200"}).stdout
+
+
 def test_without_a_command_there_is_the_help_and_no_error():
     done = syncheck()
     assert done.returncode == 2
