@@ -207,10 +207,12 @@ def _joined(group: list[tuple[PendingFinding, int]], sites: Sites, names: Names)
     """Return one finding for several: one that says the same at the same place is the same, seen again."""
     if len(group) == 1:
         return group[0]
-    tensors: dict[tuple[int, int, str], tuple[PendingFinding, int]] = {}
+    tensors: dict[tuple[int, int, str, str], tuple[PendingFinding, int]] = {}
     for pending, count in group:
         frame = sites.place(pending.site).frame
-        key = (frame.line, frame.column, names.format(pending.facts["tensor"]))
+        # two tensors without a name differ in what the fix calls them at its line
+        repair = fixes.word(pending.fix, names, sites, frame.path).text if pending.fix is not None else ""
+        key = (frame.line, frame.column, names.format(pending.facts["tensor"]), repair)
         known, before = tensors.get(key, (pending, 0))
         tensors[key] = known, before + count
     (first, count), *others = (tensors[key] for key in sorted(tensors))

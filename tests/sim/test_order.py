@@ -356,3 +356,50 @@ def test_a_finding_keeps_no_tensor_alive(check):
 
     assert check(step) == ["SYN101"]
     assert known[1] is None
+
+
+BATCHES = """
+import torch
+
+
+class Prefetcher:
+    def __init__(self, batches):
+        self.batches, self.stream = batches, torch.cuda.Stream()
+        self.next_batch = self.preload(0)
+
+    def preload(self, i):
+        with torch.cuda.stream(self.stream):
+            image, label = self.batches[i]
+            return (
+                image.cuda(non_blocking=True),
+                label.cuda(non_blocking=True),
+            )
+
+    def next(self, i):
+        torch.cuda.current_stream().wait_stream(self.stream)
+        batch = self.next_batch
+        self.next_batch = self.preload(i + 1)
+        return batch
+
+
+def main():
+    loader = Prefetcher([[torch.ones(64).pin_memory(), torch.ones(64).pin_memory()] for _ in range(5)])
+    total = 0
+    for i in range(4):
+        x, y = loader.next(i)
+        total = total + (x * y).sum()
+    print(total.item())
+
+
+main()
+"""
+
+
+def test_the_tensors_of_a_batch_without_names_of_their_own_are_repaired_together(simulate):
+    (found,) = (finding for finding in simulate(BATCHES)["findings"] if finding["level"] != "advice")
+    waits = [f"        {edit['code']}" for edit in found["fix"]["edits"]]
+    assert waits == [f"        {name}.record_stream(torch.cuda.current_stream())" for name in "xy"]
+    repaired = BATCHES.splitlines()
+    line = found["fix"]["edits"][0]["line"] - 1
+    repaired[line:line] = waits
+    assert not [finding for finding in simulate("\n".join(repaired))["findings"] if finding["level"] != "advice"]
