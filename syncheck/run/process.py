@@ -70,7 +70,8 @@ def make_run(
 
     import_all(options.models, options.root, "models")
     name, make_backend = backends.choose(options)
-    details.say(f"backend: {name}, {backends.reason(options)}")
+    if details.is_wanted:
+        details.say(f"backend: {name}, {backends.reason(options)}")
     run = (Run if options.budget is None else sampled.SampledRun)(
         options, partial(new_session, options), policy, ended, name, make_backend
     )
