@@ -11,7 +11,7 @@ from syncheck.findings import Finding, merge_equal
 from syncheck.lint import models, side_streams, strict
 from syncheck.lint.callers import consume
 from syncheck.lint.certainty import judged, one_for_each_clock
-from syncheck.lint.classes import Method, between_methods, order
+from syncheck.lint.classes import Method, assigned_elsewhere, between_methods, order
 from syncheck.lint.imports import Imports
 from syncheck.lint.interp import transfers
 from syncheck.lint.interp.control_flow import Jump, Raised, TooLongError
@@ -36,7 +36,6 @@ from syncheck.lint.interp.values import (
     Value,
 )
 from syncheck.lint.lifetimes import by_reference_count
-from syncheck.lint.nodes import statements, walk
 from syncheck.lint.prefilter import anchor_lines, has_anchor
 from syncheck.lint.source_file import SourceFile
 from syncheck.rules import (
@@ -314,7 +313,7 @@ class Analysis:
                 interpreter.call_function(begin, Call(begin.node, [instance], {}, is_complete=False))
         assigned = self._attributes.get(kind.node)
         if assigned is None:
-            assigned = self._attributes[kind.node] = _assigned_elsewhere(kind.node)
+            assigned = self._attributes[kind.node] = assigned_elsewhere(kind.node)
         for name, value in list(instance.attributes.items()):
             instance.attributes[name] = _forget(value)
         for name, values in assigned.items():
@@ -370,34 +369,3 @@ def _forget(value: Value) -> Value:
         if not all(isinstance(item, Stream | Event) for item in items):
             return UNKNOWN
     return value
-
-
-def _assigned_elsewhere(kind: ast.ClassDef) -> dict[str, list[ast.expr | None]]:
-    """Return what each attribute is set to that methods other than `__init__` set; None for what is no expression."""
-    found: dict[str, list[ast.expr | None]] = {}
-    for member in kind.body:
-        if not isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef) or member.name == "__init__":
-            continue
-        for statement in statements(member):
-            for target in _targets(statement):
-                if isinstance(statement, ast.Assign) and isinstance(target, ast.Attribute):
-                    found.setdefault(target.attr, []).append(statement.value)
-                for node in walk(target):
-                    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
-                        found.setdefault(node.attr, [])
-    return found
-
-
-def _targets(statement: ast.AST) -> list[ast.expr]:
-    """Return what a statement binds, sets or deletes, but names that it imports or defines."""
-    match statement:
-        case ast.Assign(targets=targets) | ast.Delete(targets=targets):
-            return targets
-        case ast.AugAssign(target=target) | ast.AnnAssign(target=target):
-            return [target]
-        case ast.For(target=target) | ast.AsyncFor(target=target):
-            return [target]
-        case ast.With(items=items) | ast.AsyncWith(items=items):
-            return [item.optional_vars for item in items if item.optional_vars is not None]
-        case _:
-            return []

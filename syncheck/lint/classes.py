@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from syncheck.findings import Finding
-from syncheck.lint.nodes import walk
+from syncheck.lint.nodes import statements, walk
 from syncheck.lint.prefilter import has_anchor
 from syncheck.rules.model import Severity
 
@@ -61,3 +61,34 @@ def between_methods(findings: Iterable[Finding], known: Iterable[Finding]) -> It
         is_new = (finding.rule, finding.place.frame.line) not in said
         if finding.rule.code in _BETWEEN_METHODS and len(functions) > 1 and is_new:
             yield replace(finding, level=Severity.WARNING)
+
+
+def assigned_elsewhere(kind: ast.ClassDef) -> dict[str, list[ast.expr | None]]:
+    """Return what each attribute is set to that methods other than `__init__` set; None for what is no expression."""
+    found: dict[str, list[ast.expr | None]] = {}
+    for member in kind.body:
+        if not isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef) or member.name == "__init__":
+            continue
+        for statement in statements(member):
+            for target in _targets(statement):
+                if isinstance(statement, ast.Assign) and isinstance(target, ast.Attribute):
+                    found.setdefault(target.attr, []).append(statement.value)
+                for node in walk(target):
+                    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
+                        found.setdefault(node.attr, [])
+    return found
+
+
+def _targets(statement: ast.AST) -> list[ast.expr]:
+    """Return what a statement binds, sets or deletes, but names that it imports or defines."""
+    match statement:
+        case ast.Assign(targets=targets) | ast.Delete(targets=targets):
+            return targets
+        case ast.AugAssign(target=target) | ast.AnnAssign(target=target):
+            return [target]
+        case ast.For(target=target) | ast.AsyncFor(target=target):
+            return [target]
+        case ast.With(items=items) | ast.AsyncWith(items=items):
+            return [item.optional_vars for item in items if item.optional_vars is not None]
+        case _:
+            return []

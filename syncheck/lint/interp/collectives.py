@@ -5,10 +5,12 @@ Source:
     `barrier`, `stashed_for_allocator_safety_`
 """
 
-from syncheck.hb.ids import UNKNOWN_SITE, EventId, NamedKind, StreamId, WaitCall
+from syncheck.hb.clock import HOST
+from syncheck.hb.ids import NO_VIEW, UNKNOWN_SITE, AllocationId, EventId, NamedKind, StreamId, WaitCall
 from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.machine import Machine, TensorAccess
-from syncheck.lint.interp.values import NONE, UNKNOWN, Call, Group, Tensor, Value, Work, truth
+from syncheck.lint.interp.parts import N_BYTES
+from syncheck.lint.interp.values import NONE, UNKNOWN, Block, Call, Group, Tensor, Value, Work, truth
 from syncheck.semantics.collectives import FUNCTIONS, POINT_TO_POINT, Collective, collective_name
 
 _FEWEST_WITH_GROUP = 3
@@ -75,7 +77,7 @@ class Collectives:
             return Work(None)
         device = _device_of(used)
         for tensor, _ in used:
-            machine.adopt(tensor.block)
+            follow_on_host(machine, tensor.block)
         index = machine.thread.device if device is None else device
         stream, session, site = self._stream(_group(call), index), machine.session, machine.site(call.node)
         machine.join(stream, machine.current(index))
@@ -144,3 +146,11 @@ def _group(call: Call) -> Group | None:
     """
     group = call.kwargs.get("group", NONE if len(call.args) < _FEWEST_WITH_GROUP else UNKNOWN)
     return group if isinstance(group, Group) else None
+
+
+def follow_on_host(machine: Machine, block: Block) -> None:
+    """Follow a block of pageable memory from now on: a collective uses it."""
+    if not block.ident and block.device is None and not block.escaped:
+        block.ident = AllocationId(machine.next_ident())
+        machine.session.allocate(block.ident, HOST, N_BYTES, 0, UNKNOWN_SITE)
+        machine.session.describe_allocation(block.ident, NO_VIEW)

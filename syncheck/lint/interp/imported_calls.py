@@ -48,8 +48,18 @@ class ImportedCalls:
         finally:
             self.running = None
 
+    def seen_from(self, node: ast.AST, function: str) -> tuple[ast.AST, str]:
+        """Return what this file sees of a node that runs in a function: of one in another file, the call."""
+        return (node, function) if self.running is None else (self.running.node, self.running.function)
+
+    def callers(self, calls: list[tuple[ast.AST, str]]) -> list[tuple[ast.AST, str]]:
+        """Return those of the calls around what runs that are in this file."""
+        return calls if self.running is None else calls[: self.running.depth]
+
     def note(self, finding: PendingFinding, site: SiteId) -> None:
-        """Note a finding of the call that runs, which is at a site."""
+        """Note a finding at a site, if a call runs."""
+        if self.running is None:
+            return
         key = finding.rule.code, finding.site
         elsewhere = {finding.site, *(other for other, _ in finding.related)} - {site, UNKNOWN_SITE}
         is_callers = bool(elsewhere) and finding.rule.code.startswith(_OF_CALLERS)

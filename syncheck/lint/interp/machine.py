@@ -103,16 +103,7 @@ class Machine:
 
     def site(self, node: ast.AST | None = None) -> SiteId:
         """Return the call site of a node, or of the statement that runs; in another file, of what calls it here."""
-        running = self.imported.running
-        if running is not None:
-            return self.places.id_of(running.node, running.function)
-        return self.places.id_of(node or self.current_node, self.function)
-
-    @property
-    def _callers(self) -> list[tuple[ast.AST, str]]:
-        """The calls that run, those in this file."""
-        running = self.imported.running
-        return self.calls if running is None else self.calls[: running.depth]
+        return self.places.id_of(*self.imported.seen_from(node or self.current_node, self.function))
 
     def next_ident(self) -> int:
         """Return a new number for an event, an allocation or a graph."""
@@ -121,9 +112,8 @@ class Machine:
 
     def _note_finding(self, finding: PendingFinding) -> None:
         self.findings.append(finding)
-        self.places.note_finding(finding, self._callers)
-        if self.imported.running is not None:
-            self.imported.note(finding, self.site())
+        self.places.note_finding(finding, self.imported.callers(self.calls))
+        self.imported.note(finding, self.site())
 
     # -- streams
 
@@ -311,13 +301,6 @@ class Machine:
         block.escaped = is_lost
         return block
 
-    def adopt(self, block: Block) -> None:
-        """Follow a block of pageable memory from now on: a collective uses it."""
-        if not block.ident and block.device is None and not block.escaped:
-            block.ident = AllocationId(self.next_ident())
-            self.session.allocate(block.ident, HOST, N_BYTES, 0, UNKNOWN_SITE)
-            self.session.describe_allocation(block.ident, NO_VIEW)
-
     def _died(self, ident: AllocationId) -> None:
         if ident:
             self.session.free(ident, self.site())
@@ -378,7 +361,8 @@ class Machine:
         context = context_of(self.thread, device, device if other_device is None else other_device, self)
         is_quick = operator in QUICK and len({id(tensor.block) for tensor, _ in touched}) == 1
         self.recent.note(stream, operator, is_quick=is_quick)
-        self.places.note_launch(site, self._callers if self.thread is self._main_thread else [], touched)
+        calls = self.imported.callers(self.calls) if self.thread is self._main_thread else []
+        self.places.note_launch(site, calls, touched)
         self.session.launch(stream, operator, self.accesses(touched), site, context)
 
     def guess(self, node: ast.AST) -> None:

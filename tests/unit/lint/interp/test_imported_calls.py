@@ -11,9 +11,18 @@ from syncheck.sanitizer.collector import PendingFinding
 HERE, ELSEWHERE = 3, 7
 
 
+CALL = ImportedCall(ast.parse("f()").body[0], "g", 1)
+
+
 @pytest.fixture
 def calls():
     return ImportedCalls()
+
+
+@pytest.fixture
+def running(calls):
+    with calls.run(CALL):
+        yield calls
 
 
 def finding(*others, rule=unordered_read.RULE):
@@ -28,27 +37,41 @@ def failing(calls, call):
 
 def test_a_call_runs_in_its_block(calls):
     with pytest.raises(KeyError):
-        failing(calls, ImportedCall(ast.parse("f()").body[0], "", 0))
+        failing(calls, CALL)
     assert calls.running is None
 
 
-def test_a_finding_with_a_place_outside_of_the_call_is_its_callers(calls):
-    calls.note(finding(HERE, ELSEWHERE), HERE)
-    assert calls.of_other_files() == set()
+def test_a_finding_with_a_place_outside_of_the_call_is_its_callers(running):
+    running.note(finding(HERE, ELSEWHERE), HERE)
+    assert running.of_other_files() == set()
 
 
 @pytest.mark.parametrize("others", [(), (HERE,), (0,)])
-def test_a_finding_without_one_is_the_other_files(calls, others):
-    calls.note(finding(*others), HERE)
-    assert calls.of_other_files() == {("SYN101", HERE)}
+def test_a_finding_without_one_is_the_other_files(running, others):
+    running.note(finding(*others), HERE)
+    assert running.of_other_files() == {("SYN101", HERE)}
 
 
-def test_one_of_both_kinds_is_reported(calls):
+def test_one_of_both_kinds_is_reported(running):
+    running.note(finding(), HERE)
+    running.note(finding(ELSEWHERE), HERE)
+    assert running.of_other_files() == set()
+
+
+def test_how_the_other_file_uses_its_events_is_its_own(running):
+    running.note(finding(ELSEWHERE, rule=lost_event_record.RULE), HERE)
+    assert len(running.of_other_files()) == 1
+
+
+def test_what_runs_in_another_file_is_seen_as_the_call(calls):
+    node, outer = ast.parse("x"), [(ast.parse("a()"), "main"), (CALL.node, "g"), (ast.parse("b()"), "f")]
+    assert calls.seen_from(node, "h") == (node, "h")
+    assert calls.callers(outer) == outer
+    with calls.run(CALL):
+        assert calls.seen_from(node, "h") == (CALL.node, "g")
+        assert calls.callers(outer) == outer[:1]
+
+
+def test_findings_of_this_file_are_reported(calls):
     calls.note(finding(), HERE)
-    calls.note(finding(ELSEWHERE), HERE)
     assert calls.of_other_files() == set()
-
-
-def test_how_the_other_file_uses_its_events_is_its_own(calls):
-    calls.note(finding(ELSEWHERE, rule=lost_event_record.RULE), HERE)
-    assert len(calls.of_other_files()) == 1

@@ -5,6 +5,7 @@ import ast
 import pytest
 
 from syncheck.hb.ids import LookedUp, WaitCall
+from syncheck.lint.interp.collectives import follow_on_host
 from syncheck.lint.interp.machine import UNKNOWN_POOL
 from syncheck.lint.interp.values import UNKNOWN_STREAM, WHOLE, Stream, Tensor
 from tests.unit.lint.program import new_program
@@ -87,7 +88,7 @@ def test_memory_of_the_host_is_followed_if_it_is_pinned(machine, program):
     pinned = machine.allocate(None, NODE, is_pinned=True)
     assert (pageable.ident, pinned.is_pinned) == (0, True)
     assert program.calls == ["allocate 1 on host"]
-    machine.adopt(pageable)
+    follow_on_host(machine, pageable)
     assert pageable.ident
     assert program.calls[1:] == ["allocate 2 on host"]
 
