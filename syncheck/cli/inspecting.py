@@ -18,8 +18,8 @@ def add_to(cli: typer.Typer) -> None:
     cli.command(epilog="Examples: `syncheck rules`, `syncheck rules --output-format json`")(rules)
     cli.command(epilog="Examples: `syncheck explain SYN101`, `syncheck explain SYN2`")(explain)
     cli.command(epilog="Examples: `syncheck config`, `syncheck config src/loader.py`")(config)
-    cli.command()(lsp)
-    cli.command()(doctor)
+    cli.command(epilog="Example: `syncheck lsp`, as the command of your editor's client; see docs/editor.md")(lsp)
+    cli.command(epilog="Examples: `syncheck doctor`, `syncheck doctor > environment.txt` for a bug report")(doctor)
 
 
 def rules(output_format: _Format = _FORMATS.text) -> None:

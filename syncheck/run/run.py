@@ -4,6 +4,7 @@ import contextlib
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
@@ -18,6 +19,7 @@ from syncheck.findings import Report, Summary
 from syncheck.instrument.findings import NewFindings
 from syncheck.instrument.sites import SiteTable
 from syncheck.overlap.recorder import Recorder
+from syncheck.run import title
 from syncheck.run.launcher import PreparedProgram, execute
 from syncheck.run.trace.codec import TraceWriter
 from syncheck.sanitizer.collector import Checkpoint, OnFinding
@@ -136,7 +138,7 @@ class Run:
 
     def run(self, prepared: PreparedProgram) -> int:
         """Run the program and deliver the report; return the exit status."""
-        with self.watching():
+        with self.watching(), self._in_title():
             outcome = execute(prepared, self.end)
             if outcome.is_child:
                 return outcome.status
@@ -144,6 +146,18 @@ class Run:
         if outcome.interrupted:
             end_by_interrupt()
         return outcome.status or status
+
+    def _in_title(self) -> AbstractContextManager[None]:
+        """Show how far the run is, where there is a terminal."""
+        if self._options.quiet or not title.can_show(sys.stderr):
+            return contextlib.nullcontext()
+
+        began = time.monotonic()
+
+        def text() -> str:
+            return f"syncheck: {self.session.n_operators:,} operators in {time.monotonic() - began:.0f} s"
+
+        return title.shown(text, sys.stderr)
 
     @contextmanager
     def watching(self) -> Iterator[None]:

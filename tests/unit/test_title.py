@@ -1,0 +1,87 @@
+"""How far a run is, in the title of its terminal."""
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from syncheck.run import title
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def until(condition):
+    end = time.monotonic() + 30
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.001)
+    assert condition()
+
+
+def test_the_title_follows_and_the_old_one_comes_back():
+    terminal, texts = Terminal(), iter(["one", "two", *["three"] * 10_000])
+    with title.shown(lambda: next(texts), terminal, first_after=0, every=0.001):
+        until(lambda: "three" in terminal.getvalue())
+    written = terminal.getvalue()
+    assert written.startswith("\x1b[22;2t\x1b]2;one\x07\x1b]2;two\x07\x1b]2;three\x07")
+    assert written.endswith("\x1b[23;2t")
+    assert "syncheck-title" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_short_run_leaves_the_title_alone():
+    terminal = Terminal()
+    with title.shown(lambda: "text", terminal, first_after=60):
+        pass
+    assert not terminal.getvalue()
+
+
+def test_a_terminal_that_the_program_has_closed_ends_nothing():
+    terminal = Terminal()
+    with title.shown(lambda: "text", terminal, first_after=0, every=0.001):
+        until(terminal.getvalue)
+        terminal.close()
+
+
+@pytest.mark.parametrize(
+    ("term", "kind", "expected"),
+    [("xterm-256color", Terminal, True), ("xterm", io.StringIO, False), ("dumb", Terminal, False)],
+)
+def test_what_has_no_title_shows_nothing(monkeypatch, term, kind, expected):
+    monkeypatch.setenv("TERM", term)
+    assert title.can_show(kind()) is expected
+
+
+def test_a_terminal_without_a_name_shows_nothing(monkeypatch):
+    monkeypatch.delenv("TERM", raising=False)
+    assert not title.can_show(Terminal())
+
+
+def test_a_run_on_a_terminal_says_how_far_it_is(tmp_path):
+    pty = pytest.importorskip("pty")
+    (tmp_path / "long.py").write_text(
+        "import time, torch\ntorch.ones(4, device='cuda') + 1\ntime.sleep(3.5)\nprint('done')\n"
+    )
+    read_end, write_end = pty.openpty()
+    command = [sys.executable, "-m", "syncheck", "run", "--backend", "sim", "long.py"]
+    environment = os.environ | {"TERM": "xterm", "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=write_end, env=environment, check=False, text=True
+    )
+    os.close(write_end)
+    written = b""
+    with contextlib.suppress(OSError):  # the end, on Linux
+        while part := os.read(read_end, 4096):
+            written += part
+    os.close(read_end)
+    assert done.returncode == 0
+    assert done.stdout.startswith("done\n")
+    assert b"\x1b]2;syncheck: 2 operators in " in written
+    assert written.count(b"\x1b[23;2t") == written.count(b"\x1b[22;2t") == 1
