@@ -99,7 +99,7 @@ class Namer:
 
     def _name_at_lines(self, finding: PendingFinding, frame: FrameType | None) -> None:
         """Name what a repair speaks of, in the frames that are at the lines where it may be made."""
-        for edit in finding.fix.edits if finding.fix is not None else ():
+        for edit in finding.fix.all_edits() if finding.fix is not None else ():
             wanted = [found for part in edit.code if (found := self._wanted(part)) is not None]
             if edit.kind is not EditKind.INSERT_BEFORE or not wanted:
                 continue

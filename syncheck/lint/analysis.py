@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from syncheck.findings import Finding, merge_equal
-from syncheck.lint import models, side_streams, strict
+from syncheck.lint import models, prefilter, side_streams, strict
 from syncheck.lint.callers import consume
 from syncheck.lint.certainty import judged, one_for_each_clock
 from syncheck.lint.classes import Method, assigned_elsewhere, between_methods, order
@@ -59,6 +59,8 @@ RULES: tuple[Rule, ...] = (
 _CODES = frozenset(rule.code for rule in RULES)
 _IN_SCRIPTS_ONLY = frozenset({"SYN901", "SYN805", "SYN503", "SYN202", "SYN303"})
 """Rules that need to know what ran before a function was called."""
+_WITH_STREAMS_ONLY = frozenset({"SYN804"})
+"""Rules about overlap: in a function without streams that is followed by itself, nothing is meant to overlap."""
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 _ITERATING = frozenset({"__next__", "next"})
 """Methods that are called again and again, each time for another batch."""
@@ -124,7 +126,12 @@ class Analysis:
                 continue
             known = {(finding.rule, finding.place.frame.line) for finding in found}
             alone = self._paths(partial(self._run_function, function, kind), is_script=False)
-            found += [f for f in alone if not was_followed or (f.rule, f.place.frame.line) not in known]
+            left_out = frozenset() if prefilter.has_anchor(function) else _WITH_STREAMS_ONLY
+            found += [
+                f
+                for f in alone
+                if f.rule.code not in left_out and (not was_followed or (f.rule, f.place.frame.line) not in known)
+            ]
         for statement in flat(self._tree.body):
             if isinstance(statement, ast.ClassDef) and self._has_anchor_word(statement):
                 found += self._in_class(statement, found)

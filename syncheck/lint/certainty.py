@@ -7,7 +7,6 @@ from dataclasses import replace
 from syncheck.findings import Finding, Frame
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.unknown import words_of
-from syncheck.lint.prefilter import has_anchor
 from syncheck.rules.model import Severity
 
 _FOR_HOSTS_TIME = frozenset({"SYN701", "SYN402", "SYN502"})
@@ -73,8 +72,6 @@ def _levelled(
             f.place.frame == finding.place.frame and f.rule != finding.rule for f in findings
         ):
             continue  # the other one says what goes wrong
-        if finding.rule.code == "SYN804" and not has_anchor(_innermost(tree, finding.place.frame.line)):
-            continue  # nothing there is meant to overlap
         if finding.rule.code == "SYN701" and (
             any(place.frame in copies for place in finding.related) or not _is_measured(finding.place.frame, tree)
         ):

@@ -249,14 +249,19 @@ def _plain_host(context: RaceContext) -> PendingFinding:
 
 
 def _wait(context: RaceContext) -> PendingFix:
-    """Return the repair that lets the late stream wait for the early one, before the late access."""
+    """Return the repair that lets the late stream wait: for an event behind the early access, else for its stream."""
     reader, writer = context.race.current.actor, context.race.prior.actor
+    early, late = context.prior.site, context.current.site
     # at the access, the stream that makes it is the current one: that needs no name, but in a library with its own
-    code = (StreamCode(reader, is_on_current_stream(context.current)), ".wait_stream(", StreamCode(writer), ")")
-    before_use = insertion(context.current.site, *code)
+    waiter = StreamCode(reader, is_on_current_stream(context.current))
+    before_use = insertion(late, waiter, ".wait_stream(", StreamCode(writer), ")")
     at_once = (StreamCode(reader), ".wait_stream(", StreamCode(writer, is_on_current_stream(context.prior)), ")")
-    after_work = PendingEdit(EditKind.INSERT_AFTER, context.prior.site, at_once)  # overlaps less
-    return PendingFix((before_use,), after=context.prior.site, otherwise=PendingFix((after_work,), is_unsafe=True))
+    after_work = PendingEdit(EditKind.INSERT_AFTER, early, at_once)  # overlaps less
+    fix = PendingFix((before_use,), after=early, otherwise=PendingFix((after_work,), is_unsafe=True))
+    if not context.covering_event:
+        return fix
+    for_event = insertion(late, waiter, ".wait_event(", EventCode(context.covering_event), ")")
+    return PendingFix((for_event,), after=early, otherwise=fix)
 
 
 def is_on_current_stream(label: Label) -> bool:

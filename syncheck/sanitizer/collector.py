@@ -111,7 +111,7 @@ class Collector:
             return pending
         self._pending_findings[key] = pending
         self._sites.add(pending.site)
-        edits = pending.fix.edits if pending.fix is not None else ()
+        edits = pending.fix.all_edits() if pending.fix is not None else ()
         self.names.keep([pending.advice, *pending.facts.values(), *(edit.code for edit in edits)])
         self._on_finding(pending)
         return pending

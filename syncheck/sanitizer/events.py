@@ -195,6 +195,15 @@ class Events:
         """Return whether a wait call never waited for anything: SYN401 is reported for it."""
         return site not in self._effective_sites
 
+    def behind(self, epoch: int, stream: StreamId) -> EventId:
+        """Return the event whose latest record comes first after `epoch` on a stream, of what it has; 0 if none."""
+        records = (
+            (state.last.snapshot[stream], event)
+            for event, state in self._states.items()
+            if state.last is not None and state.last.stream == stream and covers(state.last.snapshot, epoch)
+        )
+        return min(records, default=(0, NO_EVENT))[1]
+
     def covering(self, epoch: int) -> EventId:
         """Return an event whose latest record stands for `epoch`, the newest such; 0 if none."""
         for event, state in reversed(self._states.items()):

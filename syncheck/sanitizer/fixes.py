@@ -1,5 +1,6 @@
 """Repairs as data: what a detector wants changed, and its words and edits once names can be chosen."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from syncheck.findings import Applicability, Edit, EditKind, Fix
@@ -42,6 +43,16 @@ class PendingFix(NamedTuple):
     is_example: bool = False
     otherwise: "PendingFix | None" = None
 
+    def choices(self) -> Iterator["PendingFix"]:
+        """Yield this repair and those that take its place, the best first."""
+        yield self
+        if self.otherwise is not None:
+            yield from self.otherwise.choices()
+
+    def all_edits(self) -> tuple[PendingEdit, ...]:
+        """Return the edits of all choices: any of them may be the one that can be made."""
+        return tuple(edit for choice in self.choices() for edit in choice.edits)
+
 
 def insertion(site: SiteId, *code: Part) -> PendingEdit:
     """Return the edit that inserts a statement before that of a call."""
@@ -82,11 +93,9 @@ def word(pending: PendingFix, names: Names, sites: Sites, path: str) -> WordedFi
         path: the file that the finding is in, which the words leave out.
     """
     spelling = Spelling(names, sites)
-    worded = _word(pending, spelling, path)
-    if worded.fix.applicability is Applicability.EXAMPLE and pending.otherwise is not None:
-        other = _word(pending.otherwise, spelling, path)
-        return other if other.fix.applicability is not Applicability.EXAMPLE else worded
-    return worded
+    choices = [_word(choice, spelling, path) for choice in pending.choices()]
+    usable = (worded for worded in choices if worded.fix.applicability is not Applicability.EXAMPLE)
+    return next(usable, choices[0])
 
 
 def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:

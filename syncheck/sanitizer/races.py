@@ -3,7 +3,7 @@
 from syncheck.findings import EditKind
 from syncheck.hb.clock import HOST, TICK
 from syncheck.hb.engine import Engine, Race
-from syncheck.hb.ids import NO_EVENT, Accesses, Context, SiteId, StreamId, ViewId
+from syncheck.hb.ids import Accesses, Context, SiteId, StreamId, ViewId
 from syncheck.rules import wait_before_record
 from syncheck.sanitizer import classify, misuse
 from syncheck.sanitizer.collector import Collector, PendingFinding
@@ -107,6 +107,9 @@ class Races:
         self._collector.add(pending, race.prior.actor)
 
     def _context(self, race: Race, view: ViewId) -> RaceContext:
+        prior = race.prior
+        by_host = race.current.actor == HOST
+        event = self._events.covering(prior.epoch) if by_host else self._events.behind(prior.epoch, prior.actor)
         return RaceContext(
             race,
             self._labels[race.prior.label],
@@ -115,7 +118,7 @@ class Races:
             self._engine,
             self._sync_history,
             self._collector.names,
-            self._events.covering(race.prior.epoch) if race.current.actor == HOST else NO_EVENT,
+            event,
         )
 
 

@@ -317,6 +317,31 @@ def test_a_comprehension_waits_for_all_of_a_long_list():
     assert [code for code, _ in found(source.format("pass"))] == ["SYN603"]
 
 
+@pytest.mark.parametrize(
+    ("made", "record", "advice"),
+    [
+        ("done = torch.cuda.Event()", "done.record()", "wait_event(done)"),
+        ("", "done = side.record_event()", "wait_event(done)"),
+        ("", "events = [side.record_event()]", "wait_event(events[0])"),
+        ("", "side.record_event()", "wait_stream(side)"),
+        ("done = torch.cuda.Event()\ndone.record()", "pass", "wait_stream(side)"),
+    ],
+)
+def test_the_advice_waits_for_the_event_behind_the_work(made, record, advice):
+    source = f"""
+import torch
+side = torch.cuda.Stream()
+{made}
+with torch.cuda.stream(side):
+    x = torch.ones(4, device="cuda")
+    {record}
+    side.synchronize if False else None
+y = x + 1
+"""
+    (finding,) = lint_source("m.py", Text(source)).findings
+    assert finding.help.startswith(f"add `torch.cuda.current_stream().{advice}` before line")
+
+
 def test_collectives_are_followed():
     assert found(
         """

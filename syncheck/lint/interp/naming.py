@@ -43,7 +43,7 @@ def _lines_and_parts(
     machine: Machine, finding: PendingFinding, statement: ast.stmt
 ) -> Iterator[tuple[SourceLine, Part]]:
     """Yield what a repair speaks of, each with the line in a statement where it is to be inserted."""
-    for edit in finding.fix.edits if finding.fix is not None else ():
+    for edit in finding.fix.all_edits() if finding.fix is not None else ():
         if edit.kind is not EditKind.INSERT_BEFORE:
             continue
         for line in machine.places.lines_of(edit.site):

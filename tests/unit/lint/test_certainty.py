@@ -99,13 +99,6 @@ def test_a_finding_of_another_rule_at_the_same_place_says_more():
 # -- clocks
 
 
-def test_copies_between_gpus_are_meant_to_overlap_in_functions_with_streams_alone():
-    tree = ast.parse("def f():\n    return x.cuda(1)\ndef g():\n    s = torch.cuda.Stream()\n    return x.cuda(1)\n")
-    copies = [finding("SYN804", 2), finding("SYN804", 5)]
-    (result,) = judged(copies, {}, set(), tree, has_chosen=False)
-    assert result.place.frame.line == 5
-
-
 def test_what_may_have_been_a_copy_from_a_gpu_is_not_timed():
     assert shown([finding("SYN701", related=(5,))], copies=[5]) == []
     assert shown([finding("SYN701", related=(5,))], copies=[6]) == [("SYN701", "error")]

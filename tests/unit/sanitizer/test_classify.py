@@ -9,7 +9,7 @@ from syncheck.hb.ids import NO_EVENT, LookedUp, NamedKind
 from syncheck.sanitizer import classify
 from syncheck.sanitizer.classify import explain
 from syncheck.sanitizer.labels import Label
-from syncheck.sanitizer.messages import StreamInfo, TensorRef, View
+from syncheck.sanitizer.messages import EventCode, StreamInfo, TensorRef, View
 from syncheck.sanitizer.race_context import UNSEEN_WRITE, RaceContext
 from syncheck.sanitizer.sync_history import NOT_RECORDED, HostSync, LostRecord, SyncHistory, Wait
 from tests.unit.sanitizer.program import Text, new_collector, new_engine
@@ -95,6 +95,16 @@ def test_the_late_stream_waits_before_its_access_or_the_early_one_is_waited_for_
     ).fix
     assert (fix.edits[0].site, fix.after, fix.is_unsafe) == (LATE, EARLY, False)
     assert (fix.otherwise.edits[0].site, fix.otherwise.is_unsafe) == (EARLY, True)
+
+
+def test_the_late_stream_waits_for_an_event_behind_the_early_access_if_there_is_one():
+    raced = Raced()
+    raced.event = 7
+    (race,) = raced.engine.launch(3, [(9, raced.view, False)], 2)
+    parts = (raced.engine, raced.history, raced.collector.names, raced.event)
+    choices = list(explain(RaceContext(race, *raced.labels, TensorRef(9, 0), *parts)).fix.choices())
+    assert [choice.edits[0].code[1] for choice in choices] == [".wait_event(", ".wait_stream(", ".wait_stream("]
+    assert choices[0].edits[0].code[2] == EventCode(7)
 
 
 # -- the host

@@ -181,6 +181,24 @@ def test_the_newest_event_that_stands_for_an_op_is_found(watched):
     assert watched.events.covering(epoch) == 7
 
 
+def test_the_event_that_comes_first_behind_an_op_on_its_stream_is_found(watched):
+    for event in (5, 6):
+        watched.events.add(event, 10 * event, timing=False)
+    watched.record(6, 2)
+    epoch = watched.work(2)
+    assert watched.events.behind(epoch, 2) == 0
+    watched.record(7, 2)
+    watched.work(2)
+    watched.record(8, 2)
+    watched.wait(8, 3)
+    watched.record(5, 3)  # it stands for the op, too, and for more
+    assert watched.events.behind(epoch, 2) == 7
+    watched.events.drop(7)
+    assert watched.events.behind(epoch, 2) == 8
+    watched.events.drop(8)
+    assert watched.events.behind(epoch, 2) == 0
+
+
 def test_an_event_has_the_device_of_its_last_record():
     watched = Watched(devices=2)
     assert watched.events.device(7) is None

@@ -85,6 +85,14 @@ def test_several_edits_are_one_repair(names):
     assert found.text == "add `done.query()` before line 4, and add `enable_timing=True` to the call at line 3"
 
 
+def test_the_first_choice_that_can_be_made_is_made(names):
+    nameless = PendingFix((insertion(4, EventCode(9), ".synchronize()"),))
+    usable = PendingFix((insertion(4, EventCode(3), ".synchronize()"),))
+    found = worded(nameless._replace(otherwise=nameless._replace(otherwise=usable)), names)
+    assert found.text == "add `done.synchronize()` before line 4"
+    assert worded(nameless._replace(otherwise=nameless), names).fix.applicability is Applicability.EXAMPLE
+
+
 def test_where_a_repair_cannot_be_made_another_one_is_offered(names):
     names.streams[4] = StreamInfo(1, 9, 0)
     first = insertion(4, StreamCode(4), ".synchronize()")
