@@ -146,7 +146,7 @@ class Deferral:
     def before_resize(self, storage: torch.UntypedStorage) -> None:
         """A storage is about to get other memory."""
         with self._gpus.lock, self._runtime.unmonitored():
-            self._kept.before_resize(storage)
+            self._kept.before_resize(storage, self._order.is_pending)
 
     # -- now
 

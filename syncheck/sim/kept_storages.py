@@ -120,20 +120,32 @@ class KeptStorages:
                 continue
             del self.by_key[key]
             block = self.memory.drop(key)
-            if block is not None and block.device != HOST_DEVICE:
-                kept.block = block
-                kept.protectors = [is_pending(stream) for stream in self.recorded.pop(block.ident, ())]
-                self.freed.append(kept)
+            if block is not None:
+                self._free(kept, block, is_pending)
 
-    def before_resize(self, storage: torch.UntypedStorage) -> None:
-        """A storage is about to get other memory: what is pending goes on with what it has."""
+    def before_resize(
+        self, storage: torch.UntypedStorage, is_pending: Callable[[StreamId], Callable[[], bool]]
+    ) -> None:
+        """A storage is about to get other memory: what is pending goes on with what it has.
+
+        Args:
+            storage: the one that is resized.
+            is_pending: see `poll`.
+        """
         kept = self.by_key.pop(storage_key(storage), None)
         if kept is not None:
             kept.whole = kept.whole.clone()
             block = self.memory.of_storage(storage)
-            if block is not None and block.device != HOST_DEVICE:
-                kept.block = Allocation(block.ident, block.device, block.n_bytes, home=block.home, pool=block.pool)
-                self.freed.append(kept)
+            if block is not None:
+                old = Allocation(block.ident, block.device, block.n_bytes, home=block.home, pool=block.pool)
+                self._free(kept, old, is_pending)
+
+    def _free(self, kept: Kept, block: Allocation, is_pending: Callable[[StreamId], Callable[[], bool]]) -> None:
+        """The program has freed a block."""
+        if block.device != HOST_DEVICE:
+            kept.block = block
+            kept.protectors = [is_pending(stream) for stream in self.recorded.pop(block.ident, ())]
+            self.freed.append(kept)
 
     # -- the allocator
 

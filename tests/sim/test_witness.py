@@ -49,6 +49,25 @@ x.mul_(1)
 torch.cuda.synchronize()
 print(x.sum().item())
 """
+RESIZED = """
+import torch
+
+side = torch.cuda.Stream()
+weight = torch.zeros(4096, device="cuda")
+torch.cuda.synchronize()
+sums = []
+for step in range(4):
+    with torch.cuda.stream(side):
+        weight.untyped_storage().resize_(4 * 4096)
+        weight.fill_(step)
+    torch.cuda.current_stream().wait_stream(side)
+    sums.append(weight * 2)
+    weight.record_stream(torch.cuda.current_stream())
+    weight.untyped_storage().resize_(0)
+    with torch.cuda.stream(side):
+        other = torch.ones(4096, device="cuda")
+print([total.sum().item() for total in sums])
+"""
 UNSTEADY = "import torch, time\n" + RACE.replace("torch.ones(4", "(time.time_ns() % 1000 + torch.ones(4").replace(
     '="cuda")', '="cuda"))', 1
 )
@@ -123,6 +142,12 @@ def test_a_program_that_fails_when_it_is_run_again_is_not_tried(run):
     assert proof["reason"] == (
         "the accesses did not come when the program was run again: FileExistsError: [Errno 17] File exists: 'once'"
     )
+
+
+def test_record_stream_keeps_the_memory_of_a_storage_that_is_resized(run):
+    status, report, _ = run(RESIZED, "--schedules", "8")
+    assert status == 0
+    assert report["notes"] == ["8 random schedules: all results are those of the program's order"]
 
 
 def test_random_schedules_tell_a_race_from_a_right_program(run):

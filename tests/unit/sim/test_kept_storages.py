@@ -92,9 +92,19 @@ def test_memory_is_let_go_of_when_its_work_has_run(memory):
 def test_pending_work_goes_on_with_the_old_memory_of_a_resized_storage(memory):
     kept, tensor = KeptStorages(memory), on_gpu(memory)
     operand = kept.keep(tensor)
-    kept.before_resize(tensor.untyped_storage())
+    kept.before_resize(tensor.untyped_storage(), done)
     tensor.untyped_storage().resize_(0)
     assert operand.tensor().tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(("is_pending", "n_available"), [(done, 1), (pending, 0)])
+def test_record_stream_protects_the_old_memory_of_a_resized_storage(memory, is_pending, n_available):
+    kept, tensor = KeptStorages(memory), on_gpu(memory)
+    kept.keep(tensor)
+    kept.recorded[memory.of(tensor).ident] = {2}
+    kept.before_resize(tensor.untyped_storage(), is_pending)
+    tensor.untyped_storage().resize_(0)
+    assert len(kept.available(1, 16)) == n_available
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64, torch.float64])
