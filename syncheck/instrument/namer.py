@@ -94,7 +94,7 @@ class Namer:
         for finding in findings:
             self._name_at_lines(finding, frame)
             self._name_freed(finding, frame)
-        if any(finding.superseded is None for finding in findings):
+        if any(finding.is_certain for finding in findings):
             self._after_finding()
 
     def _name_at_lines(self, finding: PendingFinding, frame: FrameType | None) -> None:

@@ -1,7 +1,7 @@
 """Collects raw findings while the program runs, one for each cause, and words them at the end."""
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -31,6 +31,7 @@ class PendingFinding:
         freed: the call site where the tensor goes; 0 if that is not known.
         cause: findings of one rule with an equal cause whose tensors go at one line are one finding; () for none.
         superseded: asked at the end: True drops it, as a more specific finding stands for it.
+        exempt: asked at the end: call sites that are right; a finding at a line of theirs is dropped.
         thread: the thread of the program that completed a race with another thread.
         is_about_call: it wants a call changed: where torch itself makes that call, the user cannot.
         pair: the accesses of the race that it is about, the first of several; None for anything else.
@@ -48,10 +49,16 @@ class PendingFinding:
     cause: tuple[object, ...] = ()
     level: Severity | None = None
     superseded: Callable[[], bool] | None = None
+    exempt: Set[SiteId] | None = None
     thread: HostId | None = None
     is_about_call: bool = False
     pair: Pair | None = None
     count: int = 1
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether nothing that comes later drops it."""
+        return self.superseded is None and self.exempt is None
 
     def mention(self, related: list[tuple[SiteId, Text]]) -> None:
         """Add call sites that a repetition brought, up to a number that people still read."""
@@ -141,6 +148,7 @@ class Collector:
         ]
         kept = [(d, count) for d, count in pending_findings if count and self._selected(d.rule)]
         kept = [(d, count) for d, count in kept if not (d.superseded and d.superseded())]
+        kept = [(d, count) for d, count in kept if not _is_exempt(d, sites)]
         kept = [(d, count) for d, count in kept if not sites.ignored(d.site, d.rule)]
         kept = [(d, count) for d, count in kept if not (d.is_about_call and _is_torchs(sites.place(d.site)))]
         for pending, _ in kept:
@@ -232,6 +240,18 @@ def _is_call(frame: Frame) -> bool:
         return isinstance(ast.parse(text, mode="eval").body, ast.Call)
     except SyntaxError:
         return False
+
+
+def _is_exempt(pending: PendingFinding, sites: Sites) -> bool:
+    """Return whether the same call is right when another function calls the function that it is in."""
+    if not pending.exempt:
+        return False
+    return _line(pending.site, sites) in {_line(site, sites) for site in pending.exempt}
+
+
+def _line(site: SiteId, sites: Sites) -> tuple[str, int]:
+    line = sites.lines_of(site)[0]
+    return line.path, line.number
 
 
 def _is_torchs(place: Place) -> bool:

@@ -28,8 +28,8 @@ class Lifetimes:
         self._numbers: dict[SiteId, int] = {}  # call site -> label of an allocation there
         # allocation -> call site of a record_stream of its own stream
         self._self_recorded: dict[AllocationId, SiteId] = {}
-        self._useful: set[SiteId] = set()  # call sites of record_stream that protected something at least once
-        self._blamed: set[SiteId] = set()  # those of them that were meant to prevent a SYN201
+        # call sites of record_stream that protected something at least once, or were meant to prevent a SYN201
+        self._needed: set[SiteId] = set()
 
     def allocate(self, allocation: AllocationId, home: StreamId, n_bytes: int, pool: int, site: SiteId) -> None:
         """See `Monitor`."""
@@ -54,7 +54,7 @@ class Lifetimes:
         pending.pair = Pair(use, LaunchId(freed.home, self._engine.now(freed.home) // TICK + 1))
         self._collector.add(pending, sites[0])
         if freed.allocation in self._self_recorded:
-            self._blamed.add(self._self_recorded[freed.allocation])
+            self._needed.add(self._self_recorded[freed.allocation])
 
     def free(self, allocation: AllocationId, site: SiteId) -> None:
         """See `Monitor`."""
@@ -66,14 +66,14 @@ class Lifetimes:
         freed = self._engine.free(allocation, self._labels.number(site, "free"))
         if len(self._self_recorded) > _KEPT_RECORDS:
             del self._self_recorded[next(iter(self._self_recorded))]
-        self._useful.update(recorded[stream][0] for stream in freed.useful_records)
+        self._needed.update(recorded[stream][0] for stream in freed.useful_records)
         for stream in freed.useless_records:
             record_site, view = recorded[stream]
             if not record_site:
                 continue  # torch does it for a message
             reason: Text = (StreamRef(stream), " is waited for before it is freed, so that it only delays the reuse")
             pending = misuse.useless_record(allocation, view, record_site, reason, (site, allocated))
-            pending.superseded = lambda site=record_site: site in self._useful
+            pending.exempt = self._needed
             self._collector.add(pending)
 
     def record_stream(self, allocation: AllocationId, view: ViewId, stream: StreamId, site: SiteId) -> None:
@@ -85,5 +85,5 @@ class Lifetimes:
             reason: Text = ("it names the stream that the tensor was allocated on",)
             allocated = self._labels[self._engine.allocation_label(allocation)].site
             pending = misuse.useless_record(allocation, view, site, reason, (allocated,))
-            pending.superseded = lambda: site in self._blamed or site in self._useful
+            pending.exempt = self._needed
             self._collector.add(pending)

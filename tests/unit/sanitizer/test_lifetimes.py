@@ -4,6 +4,7 @@ import pytest
 
 from syncheck.hb.clock import HOST
 from syncheck.sanitizer import lifetimes
+from syncheck.sanitizer.monitor import SourceLine
 from tests.unit.sanitizer.program import Program
 
 HOME, SIDE = 1, 2
@@ -94,6 +95,17 @@ def test_a_record_that_protects_once_is_not_useless(program):
     for waits in (True, False):
         x = used_on_the_side(program)
         program.session.record_stream(x, program.view, SIDE, 9)
+        if waits:
+            program.session.wait_stream(HOME, SIDE, 10)
+        program.session.free(x, 11)
+    assert codes(program, "SYN102") == []
+
+
+def test_a_record_that_protects_when_another_function_calls_it_is_not_useless(program, monkeypatch):
+    monkeypatch.setattr(program, "lines_of", lambda site: (SourceLine("program.py", 9 if site == 19 else site),))
+    for waits, site in ((True, 9), (False, 19)):
+        x = used_on_the_side(program)
+        program.session.record_stream(x, program.view, SIDE, site)
         if waits:
             program.session.wait_stream(HOME, SIDE, 10)
         program.session.free(x, 11)
