@@ -1,12 +1,18 @@
-"""Deletes one synchronization at a time from each correct program: is that reported, and does it matter?
+"""Deletes one synchronization at a time from correct code: is it reported, does it matter, does the linter see it?
 
 A deletion matters if a schedule changes a value: something printed, given to the host, or left in memory. The schedules
-are those of the reported races, with their accesses in the other order, and random ones. Run it as
-`python bench/mutation.py [--schedules 4] [--verbose] [FILE...]`; by default on all fixtures of one process.
+are those of the reported races, with their accesses in the other order, and random ones. It is reported if there is a
+finding that there is not without it. Run it as one of
+
+    python bench/mutation.py [--schedules 4] [--verbose] [--devices N] [FILE...]
+    python bench/mutation.py [--schedules 4] [--verbose] --checkouts FOLDER [DRIVER...]
+
+The first one is about programs of one file: by default all correct fixtures of one process. The second one deletes from
+libraries, which the programs in `bench/drivers` use; FOLDER has their checkouts, each in `<owner>+<name>`. They are
+copied, and nothing is fetched; what a library imports has to be installed.
 """
 
 import argparse
-import ast
 import shutil
 import sys
 import tempfile
@@ -20,72 +26,95 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "rules")]
 
 import markers  # noqa: E402  of the tests of fixtures
 
+from bench import suites  # noqa: E402
+from bench.deletions import Deletion, deletions, marked, without  # noqa: E402
 from bench.forked import ForkedReruns, reruns_of  # noqa: E402
 from syncheck.commands.means import Schedules  # noqa: E402
 from syncheck.errors import ScriptError  # noqa: E402
 from syncheck.findings import Finding  # noqa: E402
+from syncheck.lint.engine import lint_data  # noqa: E402
 from syncheck.rules.model import Severity  # noqa: E402
 from syncheck.witness.compare import Rerun, differences, unsteady_lines  # noqa: E402
 from syncheck.witness.schedule import Schedule  # noqa: E402
 
-CALLS = frozenset("wait_stream wait_event wait synchronize record_stream record".split())
 MATTERS_REPORTED = "matters, reported"
 MATTERS_MISSED = "matters, not reported"
 HARMLESS_QUIET = "no value changes, not reported"
 HARMLESS_WARNED = "no value changes, reported as a warning or advice"
 HARMLESS_ERROR = "no value changes, reported as an error"
+NOT_RUN = "the program never gets there"
 FAILS = "the program fails without it"
 UNSTEADY = "cannot be compared: it is not deterministic"
+VERDICTS = (
+    MATTERS_REPORTED, MATTERS_MISSED, HARMLESS_QUIET, HARMLESS_WARNED, HARMLESS_ERROR, NOT_RUN, FAILS, UNSTEADY,
+)  # fmt: skip
+TO_READ = frozenset({MATTERS_MISSED, HARMLESS_ERROR})
+"""Verdicts that someone has to look into."""
+Key = tuple[str, str, int]
 
 
 @dataclass(frozen=True)
-class Deletion:
-    """A statement that is deleted."""
+class Target:
+    """A program, and the files in which something is deleted.
 
-    line: int
-    end: int
-    column: int
-    text: str
-    call: str
+    Attributes:
+        root: what the names of the files are shown without.
+    """
 
+    script: Path
+    devices: int
+    files: tuple[Path, ...]
+    root: Path
 
-def deletions(source: str) -> Iterator[Deletion]:
-    """Yield the statements that are nothing but a call that orders something."""
-    for node in ast.walk(ast.parse(source)):
-        if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)):
-            continue
-        called = node.value.func
-        if isinstance(called, ast.Attribute) and called.attr in CALLS:
-            text = ast.get_source_segment(source, node) or ""
-            yield Deletion(node.lineno, node.end_lineno or node.lineno, node.col_offset, text, called.attr)
+    def reruns(self) -> ForkedReruns:
+        """Return what runs it."""
+        return reruns_of(self.script, self.devices, limit=300.0)
 
 
-def without(source: str, deletion: Deletion) -> str:
-    """Return a source in which `pass` stands for a statement, and all lines keep their numbers."""
-    lines = source.split("\n")
-    first = lines[deletion.line - 1][: deletion.column] + "pass"
-    rest = [""] * (deletion.end - deletion.line)
-    return "\n".join([*lines[: deletion.line - 1], first, *rest, *lines[deletion.end :]])
+@dataclass(frozen=True)
+class Outcome:
+    """What becomes of one deletion.
+
+    Attributes:
+        example: the rules that report it, or a schedule, or an error.
+        linted: the rules that the linter reports it with, other than as advice.
+    """
+
+    place: str
+    deletion: Deletion
+    verdict: str
+    example: str
+    linted: str
 
 
-def judge(reruns: ForkedReruns, n_schedules: int) -> tuple[str, str]:
-    """Return what becomes of a program in which something was deleted, and an example."""
+def keys(findings: tuple[Finding, ...]) -> set[Key]:
+    """Return what findings are known by."""
+    return {(each.rule.code, each.place.frame.path, each.place.frame.line) for each in findings}
+
+
+def codes(findings: tuple[Finding, ...]) -> str:
+    """Return the rules of findings."""
+    return ", ".join(sorted({finding.rule.code for finding in findings}))
+
+
+def judge(reruns: ForkedReruns, n_schedules: int, known: set[Key]) -> tuple[str, str]:
+    """Return what becomes of a program in which something was deleted, and an example; `known`: not due to that."""
     plain = reruns.run(None)
-    findings = reruns.findings
+    findings = tuple(finding for finding in reruns.findings if keys((finding,)).isdisjoint(known))
     if plain.status or plain.timed_out:
-        return FAILS, plain.error
+        return FAILS, plain.error or "it takes too long"
     usual, same = reruns.run(Schedule(reruns.program)), reruns.run(Schedule(reruns.program))
     unsteady = unsteady_lines(usual, same)
+    found = codes(findings)
     if not usual.records or differences(usual, same, None, unsteady):
-        return UNSTEADY, ""
+        return UNSTEADY, found
     changed = _changed(reruns, usual, unsteady, findings, n_schedules)
-    codes = ", ".join(sorted({finding.rule.code for finding in findings}))
     if changed:
-        return (MATTERS_REPORTED if findings else MATTERS_MISSED), codes or changed
+        return (MATTERS_REPORTED if findings else MATTERS_MISSED), found or changed
     if not findings:
         return HARMLESS_QUIET, ""
     is_error = any(finding.level is Severity.ERROR for finding in findings)
-    return (HARMLESS_ERROR if is_error else HARMLESS_WARNED), codes
+    return (HARMLESS_ERROR if is_error else HARMLESS_WARNED), found
 
 
 def _changed(
@@ -105,51 +134,131 @@ def _changed(
     return ""
 
 
-def check(path: Path, n_schedules: int, folder: Path) -> Iterator[tuple[Deletion, str, str]]:
-    """Yield each deletion of a file, and what becomes of it."""
-    expected = markers.read(path)
-    if expected.ranks > 1:
+def executed(target: Target, reruns: ForkedReruns, found: dict[Path, list[Deletion]]) -> set[tuple[Path, int]]:
+    """Return the deletions, each by its file and index, whose statements a program runs."""
+    seen = set()
+    folder = Path(tempfile.mkdtemp(prefix="syncheck-executed-"))  # no object that a child would delete with the folder
+    marks = {path: folder / str(number) for number, path in enumerate(target.files)}
+    sources = {path: path.read_text() for path in target.files}
+    for path, mark in marks.items():
+        mark.mkdir()
+        path.write_text(marked(sources[path], found[path], mark))
+    reruns.run(None)
+    for path, mark in marks.items():
+        path.write_text(sources[path])
+        seen |= {(path, int(each.name)) for each in mark.iterdir()}
+    shutil.rmtree(folder)
+    return seen
+
+
+def check(target: Target, n_schedules: int) -> Iterator[Outcome]:
+    """Yield what becomes of each deletion."""
+    reruns = target.reruns()
+    plain = reruns.run(None)
+    known = keys(reruns.findings)
+    where = target.script.name
+    if plain.status or plain.timed_out:
+        print(f"{where}: it does not run: {plain.error}", flush=True)
         return
-    source = path.read_text()
-    for deletion in deletions(source):
-        mutant = folder / path.name
-        mutant.write_text(without(source, deletion))
-        try:
-            yield deletion, *judge(reruns_of(mutant, expected.devices), n_schedules)
-        except ScriptError as error:
-            yield deletion, FAILS, str(error)
+    if any(finding.pair is not None for finding in reruns.findings):
+        print(f"{where}: races as it is: {codes(reruns.findings)}", flush=True)
+    found = {path: deletions(path.read_text()) for path in target.files}
+    ran = executed(target, reruns, found)
+    for path, each in found.items():
+        source = path.read_text()
+        linted = keys(_linted(path, source))
+        for index, deletion in enumerate(each):
+            mutant = without(source, deletion)
+            path.write_text(mutant)
+            verdict, example = NOT_RUN, ""
+            if (path, index) in ran:
+                verdict, example = _judged(target, n_schedules, known)
+            said = tuple(finding for finding in _linted(path, mutant) if not keys((finding,)) <= linted)
+            yield Outcome(f"{path.relative_to(target.root)}:{deletion.line}", deletion, verdict, example, codes(said))
+        path.write_text(source)
+
+
+def _judged(target: Target, n_schedules: int, known: set[Key]) -> tuple[str, str]:
+    try:
+        return judge(target.reruns(), n_schedules, known)
+    except ScriptError as error:
+        return FAILS, str(error)
+
+
+def _linted(path: Path, source: str) -> tuple[Finding, ...]:
+    findings = lint_data(str(path), source.encode()).findings
+    return tuple(finding for finding in findings if finding.level is not Severity.ADVICE)
+
+
+def programs(files: list[Path], folder: Path, devices: int) -> Iterator[Target]:
+    """Yield programs of one file, each copied into a folder; `devices`: 0 for those that a program asks for."""
+    for path in files:
+        n_devices, ranks = (devices, 1) if devices else _sizes(path)
+        if ranks > 1 or not deletions(path.read_text()):
+            continue
+        inside = path.resolve().is_relative_to(ROOT)
+        copy = folder / (path.resolve().relative_to(ROOT) if inside else path.name)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copy)
+        yield Target(copy, n_devices, (copy,), folder)
+
+
+def _sizes(fixture: Path) -> tuple[int, int]:
+    expected = markers.read(fixture)
+    return expected.devices, expected.ranks
+
+
+def libraries(drivers: list[Path], checkouts: Path, folder: Path) -> Iterator[Target]:
+    """Yield programs that use a library, each with a copy of it."""
+    for driver in drivers:
+        suite = suites.read(driver)
+        tree = folder / driver.stem
+        suite.copy(checkouts, tree)
+        sys.path.insert(0, str(tree))
+        sys.dont_write_bytecode = False  # a large library is compiled once
+        yield Target(driver, suite.devices, tuple(tree / name for name in suite.files), tree)
+        sys.path.remove(str(tree))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--schedules", type=int, default=4)
     parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--devices", type=int, default=0)
+    parser.add_argument("--checkouts", type=Path)
     parser.add_argument("files", nargs="*", type=Path)
     given = parser.parse_args()
-    files = given.files or sorted((ROOT / "fixtures").glob("*/*good*.py"))
-    table: dict[str, Counter[str]] = {}
     folder = Path(tempfile.mkdtemp(prefix="syncheck-mutation-"))  # no object that a child would delete with the folder
+    outcomes: list[Outcome] = []
     try:
-        for path in files:
-            for deletion, verdict, example in check(path, given.schedules, folder):
-                table.setdefault(deletion.call, Counter())[verdict] += 1
-                if given.verbose or verdict in {MATTERS_MISSED, HARMLESS_ERROR}:
-                    where = path.resolve().relative_to(ROOT) if path.resolve().is_relative_to(ROOT) else path
-                    print(f"{where}:{deletion.line}: {deletion.text}: {verdict} {example}", flush=True)
+        if given.checkouts:
+            targets = libraries(given.files or sorted(suites.DRIVERS.glob("*.py")), given.checkouts, folder)
+        else:
+            targets = programs(given.files or sorted((ROOT / "fixtures").glob("*/*good*.py")), folder, given.devices)
+        for target in targets:
+            for outcome in check(target, given.schedules):
+                outcomes.append(outcome)
+                if given.verbose or outcome.verdict in TO_READ:
+                    told = f" [lint: {outcome.linted}]" if outcome.linted else ""
+                    what = f"{outcome.place}: {outcome.deletion.text}"
+                    print(f"{what}: {outcome.verdict} {outcome.example}{told}", flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    show(table)
+    show(outcomes)
 
 
-def show(table: dict[str, Counter[str]]) -> None:
-    """Print the counts by deleted call."""
-    verdicts = [MATTERS_REPORTED, MATTERS_MISSED, HARMLESS_QUIET, HARMLESS_WARNED, HARMLESS_ERROR, FAILS, UNSTEADY]
-    calls = sorted(table)
-    print("| deletion | " + " | ".join(calls) + " | all |")
-    print("| --- |" + " --- |" * (len(calls) + 1))
-    for verdict in verdicts:
-        counts = [table[call][verdict] for call in calls]
-        print(f"| {verdict} | " + " | ".join(map(str, counts)) + f" | {sum(counts)} |")
+def show(outcomes: list[Outcome]) -> None:
+    """Print the counts by deleted call, and of how many the linter reports an error or a warning."""
+    table: dict[str, Counter[str]] = {verdict: Counter() for verdict in VERDICTS}
+    for outcome in outcomes:
+        table[outcome.verdict][outcome.deletion.call] += 1
+        table[outcome.verdict]["lint"] += bool(outcome.linted)
+    calls = sorted({outcome.deletion.call for outcome in outcomes})
+    print("| deletion | " + " | ".join(calls) + " | all | of them by the linter |")
+    print("| --- |" + " --- |" * (len(calls) + 2))
+    for verdict, counts in table.items():
+        of_calls = [counts[call] for call in calls]
+        print(f"| {verdict} | {' | '.join(map(str, of_calls))} | {sum(of_calls)} | {counts['lint']} |")
 
 
 if __name__ == "__main__":
