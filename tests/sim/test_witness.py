@@ -68,6 +68,15 @@ for step in range(4):
         other = torch.ones(4096, device="cuda")
 print([total.sum().item() for total in sums])
 """
+LSTM = """
+import torch
+
+layer = torch.nn.LSTM(3, 3).cuda()
+x = torch.randn(2, 5, 3).cuda() * 2
+y = layer(x)[0]
+y.sum().backward()
+print(y.sum().item(), layer.weight_ih_l0.grad.sum().item())
+"""
 UNSTEADY = "import torch, time\n" + RACE.replace("torch.ones(4", "(time.time_ns() % 1000 + torch.ones(4").replace(
     '="cuda")', '="cuda"))', 1
 )
@@ -147,6 +156,11 @@ def test_a_program_that_fails_when_it_is_run_again_is_not_tried(run):
 def test_record_stream_keeps_the_memory_of_a_storage_that_is_resized(run):
     status, report, _ = run(RESIZED, "--schedules", "8")
     assert status == 0
+    assert report["notes"] == ["8 random schedules: all results are those of the program's order"]
+
+
+def test_an_lstm_gives_the_same_by_every_schedule(run):
+    _, report, _ = run(LSTM, "--schedules", "8")
     assert report["notes"] == ["8 random schedules: all results are those of the program's order"]
 
 
