@@ -44,7 +44,7 @@ HARMLESS_WARNED = "no value changes, reported as a warning or advice"
 HARMLESS_ERROR = "no value changes, reported as an error"
 NOT_RUN = "the program never gets there"
 FAILS = "the program fails without it"
-UNSTEADY = "cannot be compared: it is not deterministic"
+UNSTEADY = "cannot be compared: two runs of it differ anyway"
 VERDICTS = (
     MATTERS_REPORTED, MATTERS_MISSED, HARMLESS_QUIET, HARMLESS_WARNED, HARMLESS_ERROR, NOT_RUN, FAILS, UNSTEADY,
 )  # fmt: skip
@@ -98,7 +98,13 @@ def codes(findings: tuple[Finding, ...]) -> str:
 
 
 def judge(reruns: ForkedReruns, n_schedules: int, known: set[Key]) -> tuple[str, str]:
-    """Return what becomes of a program in which something was deleted, and an example; `known`: not due to that."""
+    """Return what becomes of a program in which something was deleted, and an example.
+
+    Args:
+        reruns: runs it.
+        n_schedules: random schedules; 0 if they change the program as it is.
+        known: findings that are not due to the deletion.
+    """
     plain = reruns.run(None)
     findings = tuple(finding for finding in reruns.findings if keys((finding,)).isdisjoint(known))
     if plain.status or plain.timed_out:
@@ -111,6 +117,8 @@ def judge(reruns: ForkedReruns, n_schedules: int, known: set[Key]) -> tuple[str,
     changed = _changed(reruns, usual, unsteady, findings, n_schedules)
     if changed:
         return (MATTERS_REPORTED if findings else MATTERS_MISSED), found or changed
+    if not n_schedules:
+        return UNSTEADY, found
     if not findings:
         return HARMLESS_QUIET, ""
     is_error = any(finding.level is Severity.ERROR for finding in findings)
@@ -132,6 +140,13 @@ def _changed(
         if differences(usual, reruns.run(schedule), None, unsteady):
             return str(schedule)
     return ""
+
+
+def _changed_as_it_is(reruns: ForkedReruns, n_schedules: int) -> bool:
+    """Return whether random schedules change a program in which nothing was deleted, as luck among its threads does."""
+    usual = reruns.run(Schedule(reruns.program))
+    others = (reruns.run(Schedule(reruns.program, seed=seed)) for seed in range(n_schedules))
+    return any(differences(usual, other, None, frozenset()) for other in others)
 
 
 def executed(target: Target, reruns: ForkedReruns, found: dict[Path, list[Deletion]]) -> set[tuple[Path, int]]:
@@ -162,6 +177,9 @@ def check(target: Target, n_schedules: int) -> Iterator[Outcome]:
         return
     if any(finding.pair is not None for finding in reruns.findings):
         print(f"{where}: races as it is: {codes(reruns.findings)}", flush=True)
+    if _changed_as_it_is(reruns, n_schedules):
+        print(f"{where}: random schedules change it as it is", flush=True)
+        n_schedules = 0
     found = {path: deletions(path.read_text()) for path in target.files}
     ran = executed(target, reruns, found)
     for path, each in found.items():
