@@ -9,12 +9,14 @@ METADATA = frozenset(
     _reshape_alias is_same_storage _has_same_storage_numel _nested_get_values _is_zerotensor _version dim numel
     is_contiguous is_coalesced _dimI _dimV dense_dim sparse_dim _nnz _fw_primal _make_dual _unpack_dual
     _set_data data requires_grad_ rename_ empty_permuted empty_quantized wait_tensor _wrap_tensor_autograd
-    _has_compatible_shallow_copy_type""".split()
+    _has_compatible_shallow_copy_type
+    as_strided_ detach_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_""".split()
 )
 """Operators that look at sizes, make storage or hand out aliases, and touch no memory.
 
-The last two wait for a functional collective, or wrap its result.
-Source: torch/csrc/distributed/c10d/Functional.cpp.
+`wait_tensor` and `_wrap_tensor_autograd` wait for a functional collective, or wrap its result. Those of the last line
+change only what torch knows of their tensor.
+Source: torch/csrc/distributed/c10d/Functional.cpp; native_functions.yaml, which marks most of the views `inplace_view`.
 """
 
 SIZE_ONLY = frozenset(

@@ -322,3 +322,32 @@ def test_a_program_that_is_started_makes_the_report_incomplete(simulator, record
     subprocess.run([sys.executable, "-c", "pass"], check=True)
     (call,) = [call for call in recorder.calls if call[0] == "incomplete"]
     assert "was not checked" in call[1]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "transpose_(0, 1)",
+        "t_()",
+        "unsqueeze_(0)",
+        "squeeze_()",
+        "squeeze_(0)",
+        "swapaxes_(0, 1)",
+        "swapdims_(0, 1)",
+        "as_strided_((3,), (2,))",
+        "detach_()",
+    ],
+)
+def test_a_view_in_place_is_no_write(simulate, call):
+    report = simulate(f"""
+import torch
+side = torch.cuda.Stream()
+x = torch.ones(2, 3, device="cuda")
+torch.cuda.synchronize()
+with torch.cuda.stream(side):
+    y = x * 2
+x.{call}
+torch.cuda.synchronize()
+print(y.sum().item())
+""")
+    assert [f["rule"] for f in report["findings"]] == []

@@ -164,6 +164,20 @@ def test_an_lstm_gives_the_same_by_every_schedule(run):
     assert report["notes"] == ["8 random schedules: all results are those of the program's order"]
 
 
+def test_a_tensor_that_becomes_a_view_of_itself_is_one_at_once(run):
+    source = """
+import torch
+
+x = torch.arange(6.0).view(2, 3).cuda()
+y = x * 2
+y.transpose_(0, 1).unsqueeze_(0)
+print(y.shape, y.sum(1).tolist())
+"""
+    _, report, printed = run(source, "--schedules", "8")
+    assert "torch.Size([1, 3, 2]) [[6.0, 24.0]]" in printed
+    assert report["notes"] == ["8 random schedules: all results are those of the program's order"]
+
+
 def test_random_schedules_tell_a_race_from_a_right_program(run):
     _, report, _ = run(RACE, "--schedules", "3", "--seed", "3")
     (note,) = report["notes"]
