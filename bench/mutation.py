@@ -19,6 +19,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import cache_from_source
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -157,10 +158,10 @@ def executed(target: Target, reruns: ForkedReruns, found: dict[Path, list[Deleti
     sources = {path: path.read_text() for path in target.files}
     for path, mark in marks.items():
         mark.mkdir()
-        path.write_text(marked(sources[path], found[path], mark))
+        _write(path, marked(sources[path], found[path], mark))
     reruns.run(None)
     for path, mark in marks.items():
-        path.write_text(sources[path])
+        _write(path, sources[path])
         seen |= {(path, int(each.name)) for each in mark.iterdir()}
     shutil.rmtree(folder)
     return seen
@@ -187,13 +188,13 @@ def check(target: Target, n_schedules: int) -> Iterator[Outcome]:
         linted = keys(_linted(path, source))
         for index, deletion in enumerate(each):
             mutant = without(source, deletion)
-            path.write_text(mutant)
+            _write(path, mutant)
             verdict, example = NOT_RUN, ""
             if (path, index) in ran:
                 verdict, example = _judged(target, n_schedules, known)
             said = tuple(finding for finding in _linted(path, mutant) if not keys((finding,)) <= linted)
             yield Outcome(f"{path.relative_to(target.root)}:{deletion.line}", deletion, verdict, example, codes(said))
-        path.write_text(source)
+        _write(path, source)
 
 
 def _judged(target: Target, n_schedules: int, known: set[Key]) -> tuple[str, str]:
@@ -236,6 +237,12 @@ def libraries(drivers: list[Path], checkouts: Path, folder: Path) -> Iterator[Ta
         sys.dont_write_bytecode = False  # a large library is compiled once
         yield Target(driver, suite.devices, tuple(tree / name for name in suite.files), tree)
         sys.path.remove(str(tree))
+
+
+def _write(path: Path, source: str) -> None:
+    """Write a module, and forget its bytecode: that of another source of the same size and second would be taken."""
+    path.write_text(source)
+    Path(cache_from_source(str(path))).unlink(missing_ok=True)
 
 
 def main() -> None:
