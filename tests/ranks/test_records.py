@@ -242,7 +242,7 @@ def test_folders_without_a_shared_file_system_can_be_merged_together(tmp_path):
     assert len(merging.merge([tmp_path / "one", tmp_path / "two"]).report.findings) == 1
 
 
-@pytest.mark.parametrize(("name", "words"), [("missing", "there is no folder"), ("", "no process has written")])
+@pytest.mark.parametrize(("name", "words"), [("missing", "there is no folder"), ("", "there are no records of ranks")])
 def test_a_folder_without_parts_is_an_error(tmp_path, name, words):
     with pytest.raises(RecordError, match=words):
         merging.merge([tmp_path / name])

@@ -2,7 +2,9 @@
 
 import pytest
 
-from tests.unit.lint.program import calls_of, follow, plain
+from syncheck.lint.imports import Module
+from syncheck.lint.interp.imported import ImportedFunctions
+from tests.unit.lint.program import call, calls_of, follow, new_program, plain
 
 X = "import others\nx = torch.ones(4, device='cuda')\n"
 
@@ -10,6 +12,16 @@ X = "import others\nx = torch.ones(4, device='cuda')\n"
 def value(source, others, **kwargs):
     """Return what `r` is at the end of a program."""
     return plain(follow(source, others=others, **kwargs).scope.names["r"])
+
+
+def test_what_is_not_found_or_does_nothing_here_is_left_to_the_caller():
+    module = Module("others.py", "def log(text): print(text)\ndef made(): return 3\n")
+    functions = ImportedFunctions(
+        new_program().interpreter, lambda path: (module, path) if module.get(path) is not None else None
+    )
+    assert functions.call("nowhere", call()) is None
+    assert functions.call("log", call()) is None
+    assert plain(functions.call("made", call())) == 3
 
 
 def test_what_a_function_does_happens_at_its_call():
