@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -40,6 +41,16 @@ def claim(folder: Path) -> bool:
     except OSError:
         return False
     return True
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder that was claimed: all at once, so that no other process can claim what is left of it."""
+    removed = folder.with_name(f"{folder.name}.removed-{os.getpid()}")
+    try:
+        folder.rename(removed)
+    except OSError:  # on Windows, while a file in it is open
+        removed = folder
+    shutil.rmtree(removed, ignore_errors=True)
 
 
 def is_claimed(folder: Path) -> bool:

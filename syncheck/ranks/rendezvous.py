@@ -12,7 +12,6 @@ Source:
 import contextlib
 import json
 import os
-import shutil
 import socket
 import tempfile
 import time
@@ -182,7 +181,7 @@ class Membership:
         writer.active = None
         if self._is_merger:
             merged = merging.merge([folder])
-            shutil.rmtree(folder, ignore_errors=True)
+            merging.remove(folder)
             return merged
         if self._has_parent and not (folder / watchdog.MARK).exists():
             return None
@@ -195,7 +194,7 @@ class Membership:
             reasons = [self._unseen] if self._unseen else []
             merged.report = replace(merged.report.noted(hint), incomplete=(*reasons, *merged.report.incomplete))
         elif self._wanted is None:
-            shutil.rmtree(folder, ignore_errors=True)
+            merging.remove(folder)
         return merged
 
     @staticmethod

@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -246,6 +247,34 @@ def test_folders_without_a_shared_file_system_can_be_merged_together(tmp_path):
 def test_a_folder_without_parts_is_an_error(tmp_path, name, words):
     with pytest.raises(RecordError, match=words):
         merging.merge([tmp_path / name])
+
+
+def test_a_job_that_is_being_removed_cannot_be_claimed_again(tmp_path, monkeypatch):
+    folder, rmtree, claimed = tmp_path / "job", shutil.rmtree, []
+    folder.mkdir()
+    assert merging.claim(folder)
+
+    def remove_slowly(path, **kwargs):
+        (Path(path) / "merged").unlink()
+        claimed.append(merging.claim(folder))
+        rmtree(path, **kwargs)
+
+    monkeypatch.setattr(shutil, "rmtree", remove_slowly)
+    merging.remove(folder)
+    assert claimed == [False]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_renamed_is_removed_all_the_same(tmp_path, monkeypatch):
+    folder = tmp_path / "job"
+    folder.mkdir()
+
+    def refuse(self, target):
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    merging.remove(folder)
+    assert not folder.exists()
 
 
 def test_only_the_last_attempt_of_a_job_is_compared(tmp_path):
