@@ -157,7 +157,7 @@ class Run:
         def text() -> str:
             return f"syncheck: {self.session.n_operators:,} operators in {time.monotonic() - began:.0f} s"
 
-        return title.shown(text, sys.stderr)
+        return title.shown(text, title.writer(sys.stderr))
 
     @contextmanager
     def watching(self) -> Iterator[None]:

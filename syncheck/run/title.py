@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
+from syncheck.system.descriptors import Descriptor
+
 _KEEP, _BRING_BACK = "\x1b[22;2t", "\x1b[23;2t"
 _EVERY = 1.0
 _FIRST_AFTER = 2.0
@@ -22,29 +24,46 @@ def can_show(stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM", "dumb") not in {"dumb", "linux"}
 
 
+def writer(stream: TextIO) -> Callable[[bytes], object]:
+    """Return what writes to a terminal, and to no file that gets its number when the program closes it."""
+    try:
+        number = stream.fileno()
+    except (OSError, ValueError):  # it is none of the system's
+        number = -1
+    return Descriptor.of_stream(number).write
+
+
 @contextmanager
 def shown(
-    text: Callable[[], str], stream: TextIO, *, first_after: float = _FIRST_AFTER, every: float = _EVERY
+    text: Callable[[], str],
+    write: Callable[[bytes], object],
+    *,
+    first_after: float = _FIRST_AFTER,
+    every: float = _EVERY,
 ) -> Iterator[None]:
     """Show a text that changes in the title of a terminal for the time of a block, and the old title after it.
 
     Args:
         text: returns it; it is called by another thread.
-        stream: the terminal.
+        write: writes to the terminal; raises OSError where the program has closed it.
         first_after: seconds until it is shown, so that short runs change nothing.
         every: seconds between changes.
     """
     is_over = threading.Event()
     own_process = os.getpid()
 
+    def say(words: str) -> None:
+        with contextlib.suppress(OSError):
+            write(words.encode())
+
     def show() -> None:
         if is_over.wait(first_after):
             return
-        _write(stream, _KEEP)
+        say(_KEEP)
         while True:
-            _write(stream, f"\x1b]2;{text()}\x07")
+            say(f"\x1b]2;{text()}\x07")
             if is_over.wait(every):
-                _write(stream, _BRING_BACK)
+                say(_BRING_BACK)
                 return
 
     thread = threading.Thread(target=show, name="syncheck-title", daemon=True)
@@ -55,9 +74,3 @@ def shown(
         is_over.set()
         if os.getpid() == own_process:  # a forked child has no such thread
             thread.join()
-
-
-def _write(stream: TextIO, text: str) -> None:
-    with contextlib.suppress(OSError, ValueError):  # the program has closed it
-        stream.write(text)
-        stream.flush()

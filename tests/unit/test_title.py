@@ -18,6 +18,11 @@ class Terminal(io.StringIO):
     def isatty(self):
         return True
 
+    def show(self, data):
+        if self.closed:
+            raise OSError
+        self.write(data.decode())
+
 
 def until(condition):
     end = time.monotonic() + 30
@@ -28,7 +33,7 @@ def until(condition):
 
 def test_the_title_follows_and_the_old_one_comes_back():
     terminal, texts = Terminal(), iter(["one", "two", *["three"] * 10_000])
-    with title.shown(lambda: next(texts), terminal, first_after=0, every=0.001):
+    with title.shown(lambda: next(texts), terminal.show, first_after=0, every=0.001):
         until(lambda: "three" in terminal.getvalue())
     written = terminal.getvalue()
     assert written.startswith("\x1b[22;2t\x1b]2;one\x07\x1b]2;two\x07\x1b]2;three\x07")
@@ -36,16 +41,32 @@ def test_the_title_follows_and_the_old_one_comes_back():
     assert "syncheck-title" not in {thread.name for thread in threading.enumerate()}
 
 
+def test_a_file_that_gets_the_number_of_a_closed_terminal_is_not_written_to(tmp_path):
+    with open(tmp_path / "terminal", "w") as terminal:
+        write, number = title.writer(terminal), terminal.fileno()
+    (tmp_path / "terminal").unlink()
+    with open(tmp_path / "file", "w") as other:
+        assert other.fileno() == number
+        with title.shown(lambda: "text", write, first_after=0, every=0.001):
+            time.sleep(0.05)
+    assert (tmp_path / "file").read_bytes() == b""
+
+
+def test_a_terminal_without_a_descriptor_shows_nothing():
+    with title.shown(lambda: "text", title.writer(Terminal()), first_after=0, every=0.001):
+        time.sleep(0.01)
+
+
 def test_a_short_run_leaves_the_title_alone():
     terminal = Terminal()
-    with title.shown(lambda: "text", terminal, first_after=60):
+    with title.shown(lambda: "text", terminal.show, first_after=60):
         pass
     assert not terminal.getvalue()
 
 
 def test_a_terminal_that_the_program_has_closed_ends_nothing():
     terminal = Terminal()
-    with title.shown(lambda: "text", terminal, first_after=0, every=0.001):
+    with title.shown(lambda: "text", terminal.show, first_after=0, every=0.001):
         until(terminal.getvalue)
         terminal.close()
 
