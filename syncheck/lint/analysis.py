@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from syncheck.findings import Finding, merge_equal
-from syncheck.lint import models, prefilter, side_streams, strict
+from syncheck.lint import models, side_streams, strict
 from syncheck.lint.callers import consume
 from syncheck.lint.certainty import judged, one_for_each_clock
 from syncheck.lint.classes import Method, assigned_elsewhere, between_methods, order
@@ -126,7 +126,7 @@ class Analysis:
                 continue
             known = {(finding.rule, finding.place.frame.line) for finding in found}
             alone = self._paths(partial(self._run_function, function, kind), is_script=False)
-            left_out = frozenset() if prefilter.has_anchor(function) else _WITH_STREAMS_ONLY
+            left_out = frozenset() if has_anchor(function) else _WITH_STREAMS_ONLY
             found += [
                 f
                 for f in alone

@@ -52,10 +52,9 @@ class Outcome:
 
 def lint_source(path: str, text: files.Text, *, is_strict: bool = False) -> Result:
     """Lint one file's text; `is_strict`: report also what rests on more than is known."""
-    asked: dict[str, disk.Stamp] = {}
     try:
         source = SourceFile(path, text.source)
-        found, problem = _found(source, asked, is_strict=is_strict)
+        found, problem, asked = _found(source, is_strict=is_strict)
     except SyntaxError as error:
         return Result(problem=f"line {error.lineno or 1}: {error.msg}")
     except (RecursionError, MemoryError):
@@ -79,20 +78,19 @@ def _unused(suppressions: list[comments.Suppression]) -> Iterator[tuple[int, str
             yield comment.line, comment.idle(name)
 
 
-def _found(source: SourceFile, asked: dict[str, disk.Stamp], *, is_strict: bool) -> tuple[tuple[Finding, ...], str]:
-    """Return the findings of a file, and why a rule failed; add the other files that were looked for."""
+def _found(source: SourceFile, *, is_strict: bool) -> tuple[tuple[Finding, ...], str, dict[str, disk.Stamp]]:
+    """Return the findings of a file, why a rule failed, and the other files that were looked for."""
     from syncheck.lint.analysis import Analysis  # noqa: PLC0415  the sanitizer, which most files do not need
 
     analysis = Analysis(source, is_strict=is_strict)
     found, problem = analysis.findings(), ""
-    asked |= analysis.asked
     kinds = rule_registry.find(source.text)
     if kinds:
         from syncheck.lint.shapes import check  # noqa: PLC0415  libcst, which most files do not need
 
         shaped, problem = check(source, kinds)
         found = merge_equal([*found, *(in_terms_of(source.device_type, finding) for finding in shaped)])
-    return found, problem
+    return found, problem, analysis.asked
 
 
 def _statements(source: SourceFile, found: Iterable[Finding]) -> Statements:

@@ -28,14 +28,12 @@ class _Seen:
 
     Attributes:
         first: the digest of the first rank.
-        differs: another rank has another.
         balance: what was sent and not received, all ranks together.
         n_ranks: how many of the ranks that did not crash have the block.
         others: the ranks with each other digest.
     """
 
     first: Digest
-    differs: bool = False
     balance: int = 0
     n_ranks: int = 0
     others: dict[tuple[int, int], list[int]] = field(default_factory=dict)
@@ -101,7 +99,6 @@ class Comparison:
                 known = seen[index]
                 digest = block.digest.count, block.digest.same
                 if digest != (known.first.count, known.first.same):
-                    known.differs = True
                     known.others.setdefault(digest, []).append(number)
                 known.balance = (known.balance + block.digest.balance) & ((1 << 64) - 1)
                 known.n_ranks += not rank.has_crashed
@@ -159,7 +156,7 @@ class Comparison:
         return group, self._at(part, group, len(blocks) - 1, blocks[-1].digest.count - 1)
 
     def _is_suspicious(self, block: _Seen, group: Group, members: list[int]) -> bool:
-        if block.differs or block.n_ranks < sum(not self.ranks[rank].has_crashed for rank in members):
+        if block.others or block.n_ranks < sum(not self.ranks[rank].has_crashed for rank in members):
             return True
         return bool(block.balance) and len(members) == len(group.ranks)
 
