@@ -192,6 +192,11 @@ class Finding:
             return ""
         return authors[0].package if authors[0] is not None else ""
 
+    @property
+    def proof_in_words(self) -> str:
+        """What came of the attempt to make it happen, in one line; "" if there was none."""
+        return self.proof.in_words if self.proof is not None else ""
+
     def with_example(self) -> "Finding":
         """Return this finding with its fix as an example: it cannot be made as it is."""
         return self if self.fix is None else replace(self, fix=replace(self.fix, applicability=Applicability.EXAMPLE))

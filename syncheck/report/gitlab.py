@@ -21,10 +21,9 @@ def render(report: Report) -> str:
 
 def _entry(finding: Finding, seen: dict[str, int]) -> dict[str, object]:
     frame = finding.place.frame
-    proof = finding.proof.in_words if finding.proof is not None else ""
     number = seen[finding.fingerprint] = seen.get(finding.fingerprint, 0) + 1
     return {
-        "description": ". ".join(filter(None, (finding.message, finding.help, proof))),
+        "description": ". ".join(filter(None, (finding.message, finding.help, finding.proof_in_words))),
         "check_name": f"{finding.rule.code} {finding.rule.name}",
         "fingerprint": finding.fingerprint + (f"-{number}" if number > 1 else ""),
         "severity": _SEVERITIES[finding.level],
