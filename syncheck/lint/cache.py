@@ -43,7 +43,7 @@ class Cache:
         self._file = None if folder is None else folder / f"{name}.cache"
         self._known: dict[str, Any] = {}
         self._is_changed = False
-        self._stamps: dict[str, Stamp] = {}  # of other files, now
+        self._stamps: dict[str, Stamp] = {}  # of files, now
         self._digests: dict[str, str] = {}
         if self._file is not None:
             with contextlib.suppress(OSError):
@@ -59,17 +59,10 @@ class Cache:
             is_strict: with `--strict`.
         """
         entry = self._known.get(_key(path, is_strict=is_strict))
-        if entry is None or not all(self._is_same(other, state) for other, state in entry["asked"].items()):
+        if entry is None:
             return None
-        try:
-            status = os.stat(path)
-            if entry["time"] == status.st_mtime_ns and entry["size"] == status.st_size:
-                return _result(entry, path)
-            if entry["size"] == status.st_size and entry["hash"] == _hash(path):
-                return _result(entry, path)
-        except OSError:
-            return None
-        return None
+        states = {path: [entry["time"], entry["size"], entry["hash"]], **entry["asked"]}
+        return _result(entry, path) if all(self._is_same(*state) for state in states.items()) else None
 
     def keep(self, path: str, digest: str, result: Result, *, is_strict: bool = False) -> None:
         """Remember the result for a content; of a file that could not be read there is none."""
@@ -88,7 +81,7 @@ class Cache:
             self._is_changed = True
 
     def _is_same(self, path: str, state: list[Any] | None) -> bool:
-        """Return whether another file is what it was; one that was only touched is."""
+        """Return whether a file is what it was; one that was only touched is."""
         if path not in self._stamps:
             self._stamps[path] = files.stamp(path)
         stamp = self._stamps[path]
@@ -98,7 +91,7 @@ class Cache:
         return stamp == (time, size) or (stamp[1] == size and self._digest(path) == digest)
 
     def _digest(self, path: str) -> str:
-        """Return what stands for the content of another file; "" for one that cannot be read."""
+        """Return what stands for the content of a file; "" for one that cannot be read."""
         if path not in self._digests:
             try:
                 self._digests[path] = _hash(path)
