@@ -1,5 +1,5 @@
-"""What checking costs on a real GPU: training steps bare, under an empty dispatch mode, under syncheck, and under
-torch's own sanitizer; prints one table. The first three take turns in one process.
+"""What checking costs on a real GPU: training steps bare, under an empty dispatch mode, under syncheck with either
+recorder, and under torch's own sanitizer; prints one table. All but the last take turns in one process.
 
 Run it as `python bench/overhead.py`; `--memory` trains 10,000 checked steps and prints how the process grows.
 """
@@ -17,7 +17,8 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-VARIANTS = ("bare", "empty mode", "syncheck", "torch's sanitizer")
+PEER = "torch's sanitizer"  # it cannot be switched off again
+VARIANTS = ("bare", "empty mode", "Python recorder", "native recorder", PEER)
 
 
 class EmptyMode(TorchDispatchMode):
@@ -83,11 +84,12 @@ def enter(variant: str, stack: ExitStack) -> None:
     """Start what a variant measures."""
     if variant == "empty mode":
         stack.enter_context(EmptyMode())
-    elif variant == "syncheck":
-        import syncheck
+    elif variant.endswith("recorder"):
+        from syncheck.api import checking
+        from syncheck.config.options import Options
 
-        stack.enter_context(syncheck.check(backend="cuda"))
-    elif variant == "torch's sanitizer":
+        stack.enter_context(checking(Options(backend="cuda", recorder=variant.partition(" ")[0].lower())))
+    elif variant == PEER:
         from torch.cuda import _sanitizer
 
         _sanitizer.enable_cuda_sanitizer()
@@ -129,7 +131,7 @@ def _profile(step: Callable[[], None], steps: int) -> None:
 def memory() -> None:
     """Train 10,000 checked steps; print the process's size on the way."""
     with ExitStack() as stack:
-        enter("syncheck", stack)
+        enter("native recorder", stack)
         step = mlp()
         for number in range(1, 10_001):
             step()
@@ -144,6 +146,7 @@ def main() -> None:
     parser.add_argument("--one", nargs="+", metavar="WORKLOAD VARIANT...")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--only", nargs="+", choices=VARIANTS, default=list(VARIANTS), help="variants to compare")
     parser.add_argument("--small", action="store_true", help="leave out the GPU-bound step")
     options = parser.parse_args()
     if options.memory:
@@ -155,7 +158,10 @@ def main() -> None:
     print(f"{torch.cuda.get_device_name(0)}, torch {torch.__version__}, Python {sys.version.split()[0]}")
     for workload in list(WORKLOADS)[: 2 if options.small else 3]:
         times = {}
-        for variants in (VARIANTS[:3], VARIANTS[3:]):  # torch's sanitizer cannot be switched off again
+        wanted = [variant for variant in VARIANTS if variant in options.only]
+        for variants in ([v for v in wanted if v != PEER], [v for v in wanted if v == PEER]):
+            if not variants:
+                continue
             command = [sys.executable, __file__, "--one", workload, *variants]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             lines = done.stdout.strip().splitlines()
@@ -163,9 +169,8 @@ def main() -> None:
                 print(done.stderr[-800:], file=sys.stderr)
             measured = json.loads(lines[-1]) if lines and not done.returncode else [float("nan")] * len(variants)
             times |= dict(zip(variants, measured, strict=True))
-        ratios = "  ".join(f"{variant} {times[variant] / times['bare']:.2f}x" for variant in VARIANTS)
-        print(f"{workload}: bare {times['bare']:.2f} ms; {ratios}; ", end="")
-        print(f"syncheck / empty mode {times['syncheck'] / times['empty mode']:.2f}", flush=True)
+        ratios = "  ".join(f"{variant} {times[variant] / times['bare']:.2f}x" for variant in times)
+        print(f"{workload}: bare {times['bare']:.2f} ms; {ratios}", flush=True)
 
 
 if __name__ == "__main__":

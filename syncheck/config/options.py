@@ -167,6 +167,11 @@ class Options:
         "auto", kinds.choice("auto", "cuda", "sim"), "Real or simulated GPUs; auto takes real ones if there are any.",
         commands=_RUNNING, example='"sim"', panel="GPUs",
     )  # fmt: skip
+    recorder: str = _setting(
+        "auto", kinds.choice("auto", "native", "python"),
+        "How operators on real GPUs are recorded; auto: in C++, if that can be built.",
+        commands=_RUNNING, example='"python"', panel="GPUs",
+    )  # fmt: skip
     devices: int = _setting(
         2, kinds.integer(1, MAX_DEVICES), "Number of simulated GPUs.", commands=_RUNNING, example="4", panel="GPUs"
     )

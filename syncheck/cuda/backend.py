@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any, ClassVar
 
 import torch
@@ -29,6 +30,8 @@ from syncheck.cuda.launches import Launches
 from syncheck.cuda.library import DescribedOperators, LibraryCalls
 from syncheck.cuda.memory import Memory
 from syncheck.cuda.mode import WatchMode
+from syncheck.cuda.native_build import extension
+from syncheck.cuda.native_recorder import Callbacks, NativeRecorder
 from syncheck.cuda.observations import Observations
 from syncheck.cuda.open_classes import install_open_classes
 from syncheck.cuda.operator_errors import OperatorErrors
@@ -92,6 +95,7 @@ class Cuda:
         timed_by: makes the events that measure operators; None if nothing is to be measured.
         most_timed: how many are measured.
         delay: which launch is made late; None if the program runs as it is.
+        recorder: "auto", "native" or "python": what records operators where nothing can race.
 
     Attributes:
         enters_threads: threads that the program starts are watched.
@@ -110,6 +114,7 @@ class Cuda:
         timed_by: Callable[[], TimedEvents] | None = None,
         most_timed: int = sys.maxsize,
         delay: Delay | None = None,
+        recorder: str = "auto",
     ) -> None:
         n_devices = torch.cuda.device_count()
         counts = None if delay is None else LaunchCounts(monitor)
@@ -134,10 +139,29 @@ class Cuda:
         self.operators = Operators(reporter, streams, threads, memory, host, kept, launches, parts)
         self.gpu_trace = GpuTrace()
         streams.on_several.append(self.gpu_trace.enable)
+        self._on_mode: Callable[[Any], None] = lambda _: None
         self.timing = Timing(reporter, streams, captures, timed_by(), most_timed) if timed_by is not None else None
+        if self.timing is None and delay is None:  # else each operator is run in a way of its own
+            self.record_natively(extension(recorder, note))
         self.delays = None if delay is None or counts is None else self._make_delays(delay, counts)
         for device in range(n_devices):
             streams.of(device, 0)
+
+    def record_natively(self, extension: Any, device_type: str = "cuda") -> None:
+        """Let the native recorder take what it can.
+
+        Args:
+            extension: the recorder; None if there is none.
+            device_type: what it takes for GPUs.
+        """
+        if extension is None:
+            return
+        recorder = NativeRecorder(extension, self.reporter, self.streams, self.threads, self.memory)
+        callbacks = Callbacks(self.reporter, self.memory)
+        recorder.attach(WatchMode, callbacks, self.gpu_trace, self.host, device_type)
+        self._on_mode = recorder.watch
+        self.operators.on_plan = partial(recorder.plan, copies=self.copies)
+        self.operators.on_parts = recorder.give_up
 
     def _make_delays(self, delay: Delay, counts: LaunchCounts) -> Delays:
         begin_alike()
@@ -157,7 +181,7 @@ class Cuda:
 
     @is_checking.setter
     def is_checking(self, value: bool) -> None:
-        self.reporter.is_checking = value
+        self.reporter.set_checking(value=value)
 
     def thread_state(self) -> ThreadState:
         """Return the calling thread's state, its device and streams up to date."""
@@ -173,7 +197,9 @@ class Cuda:
             delayed.delays = self.delays
             return delayed
         if self.timing is None:
-            return WatchMode(*parts)
+            watch = WatchMode(*parts)
+            self._on_mode(watch)
+            return watch
         mode = TimedMode(*parts)
         mode.timing = self.timing
         return mode
@@ -203,12 +229,12 @@ class Cuda:
         mode = self.new_mode()
         try:
             self._install(patches)
-            reporter.is_checking = True
+            reporter.set_checking(value=True)
             enter_mode(mode)
             try:
                 yield
             finally:
-                reporter.is_checking = False
+                reporter.set_checking(value=False)
                 if os.getpid() == reporter.pid:
                     leave_mode(mode)
         finally:
@@ -259,4 +285,4 @@ class Cuda:
                 for text in shared(self.timing.devices):
                     self.reporter.note(text)
             with self.reporter.locked_monitor():
-                self.reporter.is_checking = False
+                self.reporter.set_checking(value=False)

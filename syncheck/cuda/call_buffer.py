@@ -86,7 +86,7 @@ class CallBuffer:
             elif call[0] == "free":
                 dead.add(call[1])
                 kept.append(call)
-            elif call[1] in dead:
+            elif call[0] == "allocate" and call[1] in dead:
                 born.add(call[1])
             else:
                 kept.append(call)

@@ -32,10 +32,12 @@ class DispatchPlan:
         self.fresh = makes and (plan.writes_outputs or plan.base in ALLOCATING)
         types = [str(r.type) for r in returns]
         self.is_flat = types == ["List[Tensor]"] or (len(types) > 1 and not any("List" in kind for kind in types))
-        self.is_seen = bool(plan.touches or self.fresh or special or plan.synchronizes)
+        is_marker = func.namespace == "profiler"  # as an optimizer puts around its step
+        self.is_seen = not is_marker and bool(plan.touches or self.fresh or special or plan.synchronizes)
         self.has_rows = plan.base in ROWS
         self.is_item = plan.base == "_local_scalar_dense"
-        self.listens = plan.synchronizes or not (is_silent(func) or (not self.is_seen and func.namespace == "aten"))
+        is_idle = not self.is_seen and func.namespace in {"aten", "profiler"}
+        self.listens = plan.synchronizes or not (is_silent(func) or is_idle)
 
 
 class HigherOrder:

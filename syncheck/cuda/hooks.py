@@ -201,7 +201,7 @@ class Hooks:
             return
         with reporter.lock:
             entry = (self._streams.of_object(stream), reporter.sites.here())
-            threads.n_special += 1
+            threads.add_special(1)
         threads.state.contexts.append(entry)
         owner.__dict__.setdefault("_syncheck_entered", []).append(entry)
 
@@ -216,7 +216,7 @@ class Hooks:
                 entry = entered.pop()
                 if entry in threads.state.contexts:  # else it was entered before this check began
                     threads.state.contexts.remove(entry)
-                    threads.n_special -= 1
+                    threads.add_special(-1)
             return original(owner, *error)
 
         return leave
@@ -361,11 +361,11 @@ class Hooks:
             number = int(pool.id[0] << 20 | pool.id[1]) + 1
             with original(pool, device):
                 pools[index] = number
-                self._threads.pools_in_use += 1
+                self._threads.add_pool(1)
                 try:
                     yield
                 finally:
-                    self._threads.pools_in_use -= 1
+                    self._threads.add_pool(-1)
                     pools[index] = before
 
         return use_mem_pool

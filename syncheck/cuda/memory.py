@@ -2,7 +2,7 @@
 
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -58,6 +58,7 @@ class Memory:
     Attributes:
         live: address -> entry, for every address at which a tensor was seen.
         dead: entries whose storages are gone, and have not been looked at yet.
+        catch_up: enters memory that was seen elsewhere first; called where a tensor is not at a known address.
     """
 
     def __init__(self, reporter: Reporter, streams: Streams, threads: ThreadContexts) -> None:
@@ -71,8 +72,9 @@ class Memory:
         self._in_lists: dict[int, list[tuple[int, ...]]] = {}  # address -> lists with a tensor there
         self._n_remembered = 0
         self._first_views = self.views_at(0)
-        self._idents = count(1)
+        self._idents: Iterator[int] = count(1)
         self.dead: deque[Entry] = deque()
+        self.catch_up: Callable[[], None] = lambda: None
         self._on_death: Callable[[Any], None] = self.dead.append  # no code of ours runs where the program frees
 
         reporter.before_flush.append(self._release_if_any)
@@ -81,6 +83,10 @@ class Memory:
     def next_ident(self) -> AllocationId:
         """Return the id of a new allocation."""
         return AllocationId(next(self._idents))
+
+    def count_by(self, next_number: Callable[[], int]) -> None:
+        """Take the ids of new allocations from elsewhere: each is greater than those before."""
+        self._idents = iter(next_number, 0)
 
     def views_at(self, offset: int) -> dict[Any, ViewId]:
         """Return the views that begin at an offset, by size in bytes if contiguous, else by (shape, stride, dtype)."""
@@ -108,6 +114,17 @@ class Memory:
         self._reporter.call_buffer.add(("allocate", ident, home, n_bytes, pool, site))
         return entry
 
+    def adopt(self, storage: torch.UntypedStorage, ident: AllocationId) -> None:
+        """Enter memory that the monitor knows already."""
+        address = storage.data_ptr()
+        if not address:  # it was given back meanwhile
+            self._reporter.call_buffer.add(("free", ident, 0))
+            return
+        if address in self.live:  # of a block that is gone
+            self.freed(address)
+        entry = self.live[address] = Entry(storage, self._on_death)
+        entry.address, entry.ident, entry.offset, entry.views = address, ident, 0, self._first_views
+
     def begin_storage(self, tensor: torch.Tensor, home: StreamId, site: SiteId) -> None:
         """A tensor is new: so is the block that it lies in, unless another result in it was seen already."""
         storage = tensor.untyped_storage()
@@ -117,6 +134,7 @@ class Memory:
 
     def is_known(self, storage: torch.UntypedStorage, address: int) -> bool:
         """Return whether the block at an address is a storage's; what was there before is gone, if it is another's."""
+        self.catch_up()
         entry = self.live.get(address)
         if entry is None:
             return False
@@ -246,6 +264,7 @@ class Memory:
         """Return the entry of a tensor that is not at a known address; None if it is not on a GPU, or empty."""
         if not tensor.is_cuda or not tensor.numel():
             return None
+        self.catch_up()
         storage = tensor.untyped_storage()
         base = storage.data_ptr()
         entry = self.live.get(base)
@@ -266,6 +285,8 @@ class Memory:
             address = tensor.untyped_storage().data_ptr()
         except (RuntimeError, NotImplementedError, Warning):  # without storage, or a fake one
             return NO_ALLOCATION
+        if address not in self.live:
+            self.catch_up()
         entry = self.live.get(address)
         return NO_ALLOCATION if entry is None else entry.ident
 
@@ -276,6 +297,20 @@ class Memory:
             return None
         return entry.ident, self._view(entry, tensor), is_write
 
+    def current_access(self, tensor: torch.Tensor) -> Access | None:
+        """Return the access that reads all of a tensor, frees so far regarded; None if it is empty."""
+        self._release_if_any()
+        return self.access(tensor, is_write=False)
+
+    def extent(self, offset: int, n_bytes: int) -> ViewId:
+        """Return the view of bytes at an offset in a block."""
+        views = self.views_at(offset)
+        view = views.get(n_bytes)
+        if view is None:
+            with self._reporter.lock:
+                view = views[n_bytes] = self._reporter.call_buffer.monitor.view(offset, (n_bytes,), (1,), 1, "")
+        return view
+
     def _view(self, entry: Entry, tensor: torch.Tensor) -> ViewId:
         """Return the view of a tensor at its entry. The hot path of `Operators.log` has this in line."""
         key = tensor.nbytes if is_contiguous(tensor) else (tensor.shape, tensor.stride(), tensor.dtype)
@@ -284,12 +319,9 @@ class Memory:
 
     def new_view(self, entry: Entry, tensor: torch.Tensor, key: Any) -> ViewId:
         """Announce a new view. For a contiguous one only its extent is passed: see `exact_view`."""
-        if not isinstance(key, int):
-            view = self.exact_view(tensor)
-        else:
-            with self._reporter.lock:
-                view = self._reporter.call_buffer.monitor.view(entry.offset, (key,), (1,), 1, "")
-        entry.views[key] = view
+        if isinstance(key, int):
+            return self.extent(entry.offset, key)
+        view = entry.views[key] = self.exact_view(tensor)
         return view
 
     def rows_of(self, tensor: torch.Tensor, access: Access) -> Access:

@@ -60,6 +60,11 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
                 super().__exit__(None, None, None)  # type: ignore[no-untyped-call]  # torch leaves it untyped
         return _NOT_HANDLED
 
+    def late(self, operator: str, given: list[tuple[torch.Tensor, bool]], made: list[torch.Tensor]) -> None:
+        """Log an operator that the native recorder ran, and cannot record any more."""
+        if self._reporter.is_checking:
+            self._operators.log_late(operator, given, made)
+
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         """Leave `__torch_dispatch__` as it is: the wrapper costs a microsecond a call.
@@ -73,7 +78,7 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
         super().__exit__(*error)  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self._threads.left()
 
-    def __torch_dispatch__(  # noqa: C901  the hot path: a call more costs more than a branch
+    def __torch_dispatch__(  # noqa: C901, PLR0912  the hot path: a call more costs more than a branch
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Run one operator."""
@@ -84,6 +89,8 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
                 return handled
         if dispatch.is_item and args[0].is_cpu and not self._host.buffers:  # an optimizer makes hundreds of them
             return dispatch.call(*args)
+        if not (dispatch.is_seen or dispatch.listens or self._gpu_trace.inside):  # `detach`, past the dispatcher
+            return dispatch.call(*args, **kwargs) if kwargs else dispatch.call(*args)
         special = dispatch.special
         if special is not None and special[0](args, kwargs or {}) and self._reporter.is_checking:
             return special[1](dispatch, args, kwargs or {})

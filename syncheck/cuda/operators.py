@@ -4,6 +4,7 @@
 pays. So it looks addresses up where it could ask for objects, and takes no lock that it can do without.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -55,6 +56,8 @@ class Operators:
 
     Attributes:
         plans: id of an operator -> what the hot path needs of it.
+        on_plan: called with each new plan.
+        on_parts: called once there are tensors whose parts count by themselves.
     """
 
     def __init__(
@@ -80,6 +83,8 @@ class Operators:
         self._collectives = parts.collectives
         self.plans: dict[int, DispatchPlan | HigherOrder] = {}
         self._listens_always = False
+        self.on_plan: Callable[[DispatchPlan], None] = lambda _: None
+        self.on_parts: Callable[[], None] = lambda: None
 
     def plan(self, func: Any) -> DispatchPlan | HigherOrder:
         """Work out an operator's plan, once."""
@@ -96,11 +101,13 @@ class Operators:
         if "sparse" in plan.base or "nested" in plan.base:
             self._listen_always()
         dispatch.listens |= self._listens_always
+        self.on_plan(dispatch)
         return dispatch
 
     def _listen_always(self) -> None:
         """There are tensors whose parts the host must count: operators that are silent on others wait for them."""
         self._listens_always = True
+        self.on_parts()
         for dispatch in list(self.plans.values()):
             dispatch.listens = True
 
@@ -112,6 +119,7 @@ class Operators:
         live, buffers = memory.live, self._host.buffers
         if memory.dead:
             memory.release_dead()
+        memory.catch_up()
         plan = dispatch.plan
         frame = frame_at(1)
         kept = self._kept.by_frame.pop(id(frame), None) if self._kept.by_frame else None
@@ -273,6 +281,21 @@ class Operators:
         )
         if dispatch.func.namespace in NAMESPACES:
             self._collectives.launched(dispatch, args, kwargs, stream, device, accesses, callbacks)
+
+    def log_late(self, operator: str, given: list[tuple[torch.Tensor, bool]], made: list[torch.Tensor]) -> None:
+        """Log an operator that has run on the current stream.
+
+        Args:
+            operator: its name.
+            given: the tensors on GPUs that it was given, and whether it wrote them.
+            made: its new results.
+        """
+        accesses = [a for tensor, is_write in given if (a := self._memory.access(tensor, is_write=is_write))]
+        accesses += self._memory.begin_results(made)
+        tensors = [tensor for tensor, _ in given] + [tensor for tensor in made if tensor.is_cuda]
+        if tensors:
+            device = tensors[0].get_device()
+            self._launches.launch(operator, self._streams.current(device), device, accesses, tensors)
 
     def _touch_host(self, plan: Plan, parts: list[tuple[torch.Tensor, bool]]) -> None:
         host = self._host

@@ -43,6 +43,7 @@ class Reporter:
         is_checking: the program is watched.
         backward_site: where the program called the `backward()` that runs now; 0 if none does.
         findings: those that are new.
+        on_checking: called when `is_checking` has changed.
         before_flush: called before the monitor gets any call, so that frees come first.
         before_call: called with the monitor before a call that is not buffered.
         on_findings: called after a call that completed findings, with tensors that they may be about.
@@ -65,6 +66,7 @@ class Reporter:
         self.pid = os.getpid()
         self.is_checking = False
         self.backward_site = SiteId(0)
+        self.on_checking: list[Callable[[], None]] = []
         self.before_flush: list[Callable[[], None]] = []
         self.before_call: list[Callable[[Monitor], None]] = []
         self.on_findings: Callable[[Sequence[Any]], None] = lambda _: None
@@ -72,6 +74,12 @@ class Reporter:
         self._local = _Local()
         self._n_events = self._n_graphs = self._n_readings = 0
         self._n_failures = 0
+
+    def set_checking(self, *, value: bool) -> None:
+        """Watch the program from now on, or do not."""
+        self.is_checking = value
+        for act in self.on_checking:
+            act()
 
     # -- the monitor
 
@@ -183,10 +191,10 @@ class Reporter:
 
     def disable_after_error(self, error: BaseException) -> None:
         """Syncheck itself failed: stop checking, and let the program run on."""
-        self.is_checking = False
+        self.set_checking(value=False)
         self.call_buffer.monitor.incomplete(stopped_by(error))
 
     def become_child(self) -> None:
         """This process is a forked child: it cannot use CUDA, and is left alone."""
-        self.is_checking = False
+        self.set_checking(value=False)
         self.call_buffer.calls.clear()  # a thread that does not exist here may have held the lock

@@ -24,6 +24,7 @@ class Streams:
         sole_stream: the stream that all work and memory was on so far; 0 before any, NOT_SOLE once there may be others.
         by_handle: device -> handle -> id, for the hot path.
         on_side_stream: called when the first stream appears that is no default one.
+        on_sole: called when the first stream gets work, or memory.
         on_several: called when there may be work on several streams for the first time.
     """
 
@@ -35,6 +36,7 @@ class Streams:
         self.sole_stream = HOST
         self.by_handle: dict[int, dict[int, StreamId]] = {}
         self.on_side_stream: list[Callable[[], None]] = []
+        self.on_sole: list[Callable[[], None]] = []
         self.on_several: list[Callable[[], None]] = []
 
     def of(self, device: int, handle: int, *, is_torchs: bool = False) -> StreamId:
@@ -91,9 +93,8 @@ class Streams:
         if self.sole_stream < 0:
             return
         self.sole_stream = stream
-        if stream < 0:
-            for act in self.on_several:
-                act()
+        for act in self.on_several if stream < 0 else self.on_sole:
+            act()
 
     def current(self, device: int) -> StreamId:
         """Return the calling thread's current stream of a device."""

@@ -24,6 +24,7 @@ class ThreadContexts:
     Attributes:
         n_special: stream contexts, and threads, that operators must be checked against; 0 in most programs.
         pools_in_use: entered memory pools, of all threads.
+        on_special: called when one of these two has changed.
         n_devices: GPUs that this process sees.
         on_first_thread: called when a thread may lose its starter's device for the first time.
     """
@@ -34,8 +35,24 @@ class ThreadContexts:
         self._local = _Local()
         self.n_special = 0
         self.pools_in_use = 0
+        self.on_special: list[Callable[[], None]] = []
         self.n_devices = n_devices
         self.on_first_thread: list[Callable[[], None]] = []
+
+    def add_special(self, number: int) -> None:
+        """Change `n_special`."""
+        if number:
+            self.n_special += number
+            self._notify()
+
+    def add_pool(self, number: int) -> None:
+        """Change `pools_in_use`."""
+        self.pools_in_use += number
+        self._notify()
+
+    def _notify(self) -> None:
+        for act in self.on_special:
+            act()
 
     @property
     def state(self) -> ThreadState:
@@ -57,7 +74,7 @@ class ThreadContexts:
         if state.inherited == (0, {}):
             state.inherited = None  # there is nothing to lose
         if state.inherited is not None:
-            self.n_special += 1
+            self.add_special(1)
             actions, self.on_first_thread = self.on_first_thread, []
             for act in actions:
                 act()
@@ -65,7 +82,7 @@ class ThreadContexts:
     def left(self) -> None:
         """The calling thread ends."""
         state = self._local.state
-        self.n_special -= bool(state.inherited is not None or state.expected_stream)
+        self.add_special(-bool(state.inherited is not None or state.expected_stream))
         state.inherited, state.expected_stream = None, StreamId(0)
 
     def context(self, stream: StreamId, device: int, other: int, site: SiteId) -> Context | None:
@@ -82,7 +99,7 @@ class ThreadContexts:
             expected = take_lost_stream(state, stream, self._streams)
             if expected:
                 self._reporter.monitor.lost_context(stream, expected, site)
-            self.n_special -= not expected
+            self.add_special(-(not expected))
         return context_of(state, device, device if other < 0 else other, self._streams)
 
     def pool(self, home: StreamId) -> int:

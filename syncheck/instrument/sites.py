@@ -116,6 +116,11 @@ class SiteTable:
         self._owners[id(code)] = owner
         return owner
 
+    def is_users(self, code: CodeType) -> bool:
+        """Return whether a code object is the user's, and keep it, so that its id stays its own."""
+        kind = self._kinds.get(id(code))
+        return self._learn(code) if kind is None else kind
+
     def _learn(self, code: CodeType) -> bool:
         self._codes.append(code)
         kind = self._kinds[id(code)] = self._is_user(code.co_filename)

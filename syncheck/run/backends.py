@@ -72,7 +72,7 @@ def _real(options: Options) -> MakeBackend:
             raise BackendError(f"the schedule {options.schedule} is one of simulated GPUs", "add --backend sim")
         return partial(backend.Cuda, delay=delay)
     if not options.wants_times:
-        return backend.Cuda
+        return partial(backend.Cuda, recorder=options.recorder)
     return partial(backend.Cuda, timed_by=driver_events.DriverEvents, most_timed=options.timed_operators)
 
 

@@ -37,6 +37,7 @@ SAMPLES = {
     "baseline": ('"known.json"', "known.json", Path.cwd() / "known.json"),
     "write_baseline": (None, True, True),
     "backend": ('"sim"', "sim", "sim"),
+    "recorder": ('"python"', "python", "python"),
     "devices": ("4", "4", 4),
     "device_type": ('"xpu"', "xpu", "xpu"),
     "fail_fast": ("true", True, True),

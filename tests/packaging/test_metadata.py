@@ -32,5 +32,5 @@ def test_no_dependency_has_a_cap(settings):
 
 
 def test_what_only_developers_need_is_no_extra(settings):
-    assert set(settings["project"]["optional-dependencies"]) == {"torch", "lsp", "html"}
+    assert set(settings["project"]["optional-dependencies"]) == {"torch", "lsp", "html", "native"}
     assert {"dev", "docs"} <= set(settings["dependency-groups"])

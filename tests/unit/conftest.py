@@ -23,13 +23,17 @@ class Recorder:
         self.session = session
         self.flush_calls: Callable[[], None] = lambda: None
         self.calls: list[tuple[Any, ...]] = []
+        self.views: dict[int, tuple[Any, ...]] = {}  # by id
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self.session, name)
 
         def call(*args: Any, **kwargs: Any) -> Any:
             self.calls.append((name, *args, *kwargs.items()))
-            return method(*args, **kwargs)
+            result = method(*args, **kwargs)
+            if name == "view":
+                self.views[result] = args
+            return result
 
         return call
 
@@ -55,13 +59,23 @@ def on_cpu(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 @contextmanager
-def watched_gpu(current: SimpleNamespace, timed_by: Any = None, delay: Any = None) -> Iterator[SimpleNamespace]:
-    """Watch the stand-in with a session of its own for the time of a block; `timed_by` and `delay` as in `Cuda`."""
+def watched_gpu(
+    current: SimpleNamespace, timed_by: Any = None, delay: Any = None, extension: Any = None
+) -> Iterator[SimpleNamespace]:
+    """Watch the stand-in with a session of its own for the time of a block.
+
+    Args:
+        current: the handle of the current stream.
+        timed_by: as in `Cuda`.
+        delay: as in `Cuda`.
+        extension: the native recorder, if it is to be used.
+    """
     findings = NewFindings()
     session = Session(lambda rule: True, "a stand-in", findings.add)
     monitor = Recorder(session)
     sites = SiteTable()
-    cuda = Cuda(monitor, sites, session.note, findings, lambda: None, timed_by, delay=delay)
+    cuda = Cuda(monitor, sites, session.note, findings, lambda: None, timed_by, delay=delay, recorder="python")
+    cuda.record_natively(extension, "cpu")
     cuda.is_checking = True
     cuda.reporter.call_buffer.condenses = False
     monitor.flush_calls = cuda.flush_calls
@@ -70,9 +84,10 @@ def watched_gpu(current: SimpleNamespace, timed_by: Any = None, delay: Any = Non
         cuda.flush_calls()
         return session.report(sites)
 
-    with cuda.new_mode():
-        yield SimpleNamespace(cuda=cuda, monitor=monitor, current=current, report=report, sites=sites)
+    with cuda.new_mode() as mode:
+        yield SimpleNamespace(mode=mode, cuda=cuda, monitor=monitor, current=current, report=report, sites=sites)
     cuda.flush_calls()
+    cuda.is_checking = False
     assert session.report(sites).incomplete == ()
 
 

@@ -28,7 +28,13 @@ def run(on_cpu, monkeypatch):
     now = [0.0]
     policy = Policy(options)
     made = SampledRun(
-        options, partial(new_session, options), policy, lambda *_: 0, "a stand-in", Cuda, clock=lambda: now[0]
+        options,
+        partial(new_session, options),
+        policy,
+        lambda *_: 0,
+        "a stand-in",
+        partial(Cuda, recorder="python"),
+        clock=lambda: now[0],
     )
     made.current = on_cpu
     weight = torch.nn.Parameter(torch.ones(1))

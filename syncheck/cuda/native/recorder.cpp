@@ -1,0 +1,835 @@
+// Records the operators of one stream without a call into Python.
+//
+// torch gives an operator to a dispatch mode by the kernel that stands at the dispatch key Python. For most operators
+// of `aten` a kernel is registered there that does what the mode does while all work and all memory is on one stream:
+// it runs the operator below that key, and writes down what memory it read and wrote. Everything else goes to the
+// kernel that stood there before, and so to the mode.
+//
+// Another is registered above autograd, at PythonTLSSnapshot, the key of what torch calls first where there is a mode.
+// Where nothing between can call Python, it does all at once: autograd would give the mode a `detach` of each result
+// that it keeps, past the dispatcher (c10/core/TensorImpl.cpp, `shallow_copy_and_detach`).
+//
+// The interpreter lock guards all state. It is held while arguments and results are looked up, and not while the
+// operator runs.
+//
+// Source: aten/src/ATen/core/PythonFallbackKernel.cpp; c10/core/impl/TorchDispatchModeTLS.h.
+
+#include <pybind11/pybind11.h>
+
+#include <ATen/SavedTensorHooks.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/flat_hash_map.h>
+#include <torch/csrc/Storage.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/library.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace py = pybind11;
+
+namespace {
+
+using c10::DispatchKey;
+using c10::DispatchKeySet;
+using c10::OperatorHandle;
+using torch::jit::Stack;
+
+constexpr size_t MOST_ITEMS = 1 << 15;  // of the log, before the session gets them
+
+// What the mode excludes while an operator runs: the keys above Python but for those that it leaves to the operator.
+const DispatchKeySet BELOW_PYTHON = DispatchKeySet(DispatchKeySet::FULL_AFTER, DispatchKey::Python);
+const DispatchKeySet HANDLED =
+    (DispatchKeySet(DispatchKeySet::FULL) ^ BELOW_PYTHON)
+        .remove(DispatchKey::ZeroTensor)
+        .remove(DispatchKey::Conjugate)
+        .remove(DispatchKey::Negative);
+
+// The same where autograd has not had the operator yet.
+const DispatchKeySet BELOW_SNAPSHOT =
+    DispatchKeySet(DispatchKeySet::FULL_AFTER, DispatchKey::PythonTLSSnapshot).remove(DispatchKey::Python);
+const DispatchKeySet MODES = DispatchKeySet(DispatchKey::Python) | DispatchKeySet(DispatchKey::PythonTLSSnapshot);
+uint64_t keys_after(DispatchKey key) {
+  return DispatchKeySet(DispatchKeySet::FULL_AFTER, key).raw_repr() & ~c10::full_backend_mask;
+}
+
+// What an operator meets on its way from PythonTLSSnapshot to Python, but for autograd: autocast, vmap, functionalization.
+const uint64_t BETWEEN =
+    (keys_after(DispatchKey::PythonTLSSnapshot) & ~keys_after(DispatchKey::Tracer)) |
+    (keys_after(DispatchKey::ADInplaceOrView) & ~keys_after(DispatchKey::Python) &
+     ~DispatchKeySet(DispatchKey::Python).raw_repr());
+
+enum class Level { ABOVE_AUTOGRAD, BELOW_AUTOGRAD };
+
+enum class Kind { ORDINARY, ITEM, TO_COPY, COPY, FOREACH_COPY };
+
+struct Argument {
+  size_t position;
+  bool is_write;
+};
+
+// How to record an operator; see `DispatchPlan`.
+struct Plan {
+  PyObject* name = nullptr;  // kept for good, as the plan is
+  Kind kind = Kind::ORDINARY;
+  bool is_seen = false;
+  bool touches = false;
+  bool fresh = false;
+  int training = -1;  // position of the argument that decides between this plan and `evaluating`
+  std::vector<Argument> arguments;
+  std::unique_ptr<Plan> evaluating;
+};
+
+struct Access {
+  int64_t allocation;
+  int64_t view;
+  bool is_write;
+
+  bool operator==(const Access& other) const {
+    return allocation == other.allocation && view == other.view && is_write == other.is_write;
+  }
+};
+
+struct AccessHash {
+  size_t operator()(const Access& access) const {
+    return std::hash<int64_t>()((access.allocation * 1000003 + access.view) * 2 + access.is_write);
+  }
+};
+
+// A block of memory, by the storage that owns it.
+struct Block {
+  c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+  const void* address;
+  int64_t allocation;
+  bool is_ours;  // Python does not know it yet
+};
+
+struct Item {
+  PyObject* name;  // of the operator; null where the item is an allocation
+  int64_t allocation;
+  int64_t n_bytes;
+  int64_t site;
+  size_t first;  // of its accesses
+  size_t count;
+};
+
+struct Extent {
+  int64_t offset;
+  int64_t n_bytes;
+
+  bool operator==(const Extent& other) const {
+    return offset == other.offset && n_bytes == other.n_bytes;
+  }
+};
+
+struct ExtentHash {
+  size_t operator()(const Extent& extent) const {
+    return std::hash<int64_t>()(extent.offset * 1000003 + extent.n_bytes);
+  }
+};
+
+struct PlaceHash {
+  size_t operator()(const std::pair<const void*, int>& place) const {
+    return std::hash<const void*>()(place.first) * 31 + static_cast<size_t>(place.second);
+  }
+};
+
+using Accesses = c10::SmallVector<Access, 16>;
+
+// A tensor that an operator was given.
+struct Given {
+  at::Tensor tensor;
+  bool is_write;
+};
+
+using Inputs = c10::SmallVector<Given, 8>;
+
+// All that is recorded, and what Python has to do with it.
+struct State {
+  py::object callbacks;  // see `syncheck.cuda.native_recorder.Callbacks`
+  py::object reporter;   // a weak reference
+  py::object running;    // blocks of `syncheck.ignore`: a list
+  py::object inside;     // calls that torch's callbacks are listened to in: a list
+  py::object buffers;    // pinned buffers: a dict
+  std::unordered_set<PyObject*> modes;  // those of this check
+  PyTypeObject* mode = nullptr;         // their class
+  c10::DeviceType kind = c10::DeviceType::CUDA;
+  c10::DeviceIndex device = -1;
+  int64_t stream = 0;  // the session's id of the only stream
+  int64_t next_allocation = 1;
+  ska::flat_hash_map<const c10::StorageImpl*, Block> blocks;
+  ska::flat_hash_map<const void*, const c10::StorageImpl*> ours;  // by address: the blocks that were seen here first
+  ska::flat_hash_map<Extent, int64_t, ExtentHash> extents;
+  std::unordered_map<std::string, int64_t> views;
+  ska::flat_hash_map<const void*, bool> codes;  // whether a code object is the user's; Python keeps it
+  ska::flat_hash_map<std::pair<const void*, int>, int64_t, PlaceHash> sites;
+  std::vector<Item> items;
+  std::vector<Access> accesses;
+  std::vector<int64_t> freed;  // blocks of ours that were freed, and are not in the log
+  std::unordered_set<PyObject*> delivered;  // names of operators that the session knows
+  size_t n_new = 0;                         // blocks that Python does not know
+  int64_t n_recorded = 0;                   // operators, in all
+
+  // Forget all but the objects of Python, which other threads may be looking at.
+  void clear() {
+    blocks.clear();
+    ours.clear();
+    items.clear();
+    accesses.clear();
+    sites.clear();
+    codes.clear();
+  }
+};
+
+State* state = new State;  // never destroyed: threads may still run operators as the process ends
+std::atomic<bool> is_active{false};
+
+class Locked {
+ public:
+  Locked() : held_(PyGILState_Ensure()) {}
+  ~Locked() {
+    PyGILState_Release(held_);
+  }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+
+ private:
+  PyGILState_STATE held_;
+};
+
+// ---------------------------------------------------------------------------------------------- call sites
+
+// Return where the program called the `backward()` that runs now; 0 if none does.
+int64_t backward_site() {
+  static PyObject* const name = PyUnicode_InternFromString("backward_site");
+  py::object reporter = state->reporter();
+  py::object site = py::reinterpret_steal<py::object>(PyObject_GetAttr(reporter.ptr(), name));
+  return site ? PyLong_AsLongLong(site.ptr()) : 0;
+}
+
+// Return the call site: that of the innermost frame of the user's in this thread.
+int64_t site_here() {
+  PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
+  if (frame == nullptr) {
+    return backward_site();  // a thread of the autograd engine
+  }
+  py::object innermost = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(frame));
+  py::object current = innermost;
+  while (current) {
+    frame = reinterpret_cast<PyFrameObject*>(current.ptr());
+    py::object code = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
+    auto known = state->codes.find(code.ptr());
+    if (known == state->codes.end()) {
+      bool is_users = state->callbacks.attr("is_users")(code).cast<bool>();
+      known = state->codes.emplace(code.ptr(), is_users).first;
+    }
+    if (known->second) {
+      std::pair<const void*, int> place(code.ptr(), PyFrame_GetLasti(frame));
+      auto site = state->sites.find(place);
+      if (site == state->sites.end()) {
+        int64_t found = state->callbacks.attr("site")(innermost).cast<int64_t>();
+        site = state->sites.emplace(place, found).first;
+      }
+      return site->second;
+    }
+    current = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetBack(frame)));
+  }
+  return state->callbacks.attr("site")(innermost).cast<int64_t>();  // libraries alone: it depends on all frames
+}
+
+// ---------------------------------------------------------------------------------------------- memory
+
+int64_t next_allocation() {
+  return state->next_allocation++;
+}
+
+void retire(const Block& block) {
+  if (block.is_ours) {
+    state->freed.push_back(block.allocation);
+    state->n_new--;
+  }
+}
+
+Block* find(const c10::StorageImpl* storage) {
+  auto found = state->blocks.find(storage);
+  if (found == state->blocks.end()) {
+    return nullptr;
+  }
+  if (found->second.address == storage->data()) {
+    return &found->second;
+  }
+  retire(found->second);  // the storage was resized
+  state->blocks.erase(found);
+  return nullptr;
+}
+
+void keep(const c10::Storage& storage, int64_t allocation, bool is_ours) {
+  state->blocks.insert_or_assign(
+      storage.unsafeGetStorageImpl(),
+      Block{storage.getWeakStorageImpl(), storage.data(), allocation, is_ours});
+  state->n_new += is_ours;
+}
+
+// Keep a block that was allocated just now: what was at its address is gone.
+void keep_new(const c10::Storage& storage, int64_t allocation) {
+  auto& there = state->ours[storage.data()];
+  if (there != nullptr && there != storage.unsafeGetStorageImpl()) {
+    auto found = state->blocks.find(there);
+    if (found != state->blocks.end() && found->second.address == storage.data()) {
+      retire(found->second);
+      state->blocks.erase(found);
+    }
+  }
+  there = storage.unsafeGetStorageImpl();
+  keep(storage, allocation, true);
+}
+
+// Return the allocation that a tensor lies in; 0 if it has no memory.
+int64_t allocation_of(const at::Tensor& tensor) {
+  if (Block* block = find(tensor.storage().unsafeGetStorageImpl())) {
+    return block->allocation;
+  }
+  py::object wrapped = py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor));
+  int64_t allocation = state->callbacks.attr("allocation_of")(wrapped).cast<int64_t>();
+  if (allocation != 0) {
+    keep(tensor.storage(), allocation, false);
+  }
+  return allocation;
+}
+
+int64_t extent_view(int64_t offset, int64_t n_bytes) {
+  auto found = state->extents.find({offset, n_bytes});
+  if (found == state->extents.end()) {
+    int64_t view = state->callbacks.attr("extent")(offset, n_bytes).cast<int64_t>();
+    found = state->extents.emplace(Extent{offset, n_bytes}, view).first;
+  }
+  return found->second;
+}
+
+int64_t view_of(const at::Tensor& tensor) {
+  int64_t offset = tensor.storage_offset() * static_cast<int64_t>(tensor.itemsize());
+  if (tensor.is_contiguous()) {
+    return extent_view(offset, static_cast<int64_t>(tensor.nbytes()));
+  }
+  std::string key;
+  auto add = [&key](int64_t number) { key.append(reinterpret_cast<const char*>(&number), sizeof(number)); };
+  add(offset);
+  add(static_cast<int64_t>(tensor.scalar_type()));
+  for (int64_t size : tensor.sizes()) {
+    add(size);
+  }
+  for (int64_t stride : tensor.strides()) {
+    add(stride);
+  }
+  auto found = state->views.find(key);
+  if (found == state->views.end()) {
+    py::object wrapped = py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor));
+    int64_t view = state->callbacks.attr("view")(wrapped).cast<int64_t>();
+    found = state->views.emplace(key, view).first;
+  }
+  return found->second;
+}
+
+// ---------------------------------------------------------------------------------------------- operators
+
+bool is_plain(const c10::TensorImpl* tensor) {
+  return !tensor->key_set().has(DispatchKey::Python) && !tensor->key_set().has(DispatchKey::ZeroTensor) &&
+      tensor->layout() == c10::kStrided && tensor->has_storage();
+}
+
+template <typename Visit>
+bool each_tensor(const c10::IValue& value, Visit visit) {
+  if (value.isTensor()) {
+    const at::Tensor& tensor = value.toTensor();
+    return !tensor.defined() || visit(tensor);
+  }
+  if (value.isTensorList() || value.isOptionalTensorList() || value.isList()) {
+    for (const c10::IValue& item : value.toListRef()) {
+      if (item.isTensor() && item.toTensor().defined() && !visit(item.toTensor())) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+// Return whether nothing has begun that needs the mode. These sizes may be read without the interpreter lock.
+bool is_simple() {
+  return Py_SIZE(state->running.ptr()) == 0 && Py_SIZE(state->inside.ptr()) == 0 &&
+      PyDict_GET_SIZE(state->buffers.ptr()) == 0;
+}
+
+PyObject* top_mode() {
+  const auto& mode = c10::impl::TorchDispatchModeTLS::get_stack_at(0);
+  return mode->ptr(&mode->pyinterpreter());
+}
+
+bool is_only_mode() {
+  return c10::impl::TorchDispatchModeTLS::stack_len() == 1 && Py_TYPE(top_mode()) == state->mode;
+}
+
+bool is_kinds_case(const Plan& plan, const Stack& stack, size_t begin) {
+  switch (plan.kind) {
+    case Kind::ORDINARY:
+      return true;
+    case Kind::ITEM:
+      return stack[begin].toTensor().is_cpu();
+    case Kind::COPY:
+      return stack[begin].toTensor().get_device() == stack[begin + 1].toTensor().get_device();
+    case Kind::FOREACH_COPY: {
+      auto targets = stack[begin].toListRef(), sources = stack[begin + 1].toListRef();
+      for (size_t index = 0; index < targets.size() && index < sources.size(); index++) {
+        if (targets[index].toTensor().get_device() != sources[index].toTensor().get_device()) {
+          return false;
+        }
+      }
+      return targets.size() == sources.size();
+    }
+    case Kind::TO_COPY: {
+      const c10::IValue& wanted = stack[begin + 3];
+      if (wanted.isNone()) {
+        return true;
+      }
+      c10::Device device = wanted.toDevice(), now = stack[begin].toTensor().device();
+      return device.type() == now.type() && (!device.has_index() || device.index() == now.index());
+    }
+  }
+  return false;
+}
+
+// Return whether a default stream is the current one of the device that all work is on.
+bool is_on_stream() {
+  c10::impl::VirtualGuardImpl guard(state->kind);
+  return guard.getStream(c10::Device(state->kind, state->device)).id() == 0;
+}
+
+// Return the index of a tensor's device; the only one of a kind has none.
+c10::DeviceIndex index_of(const at::Tensor& tensor) {
+  return tensor.device().has_index() ? tensor.device().index() : 0;
+}
+
+// Find the memory that an operator is given; return whether all of it is on the device that all work is on.
+bool take_inputs(const Plan& plan, const Stack& stack, size_t begin, Inputs& inputs) {
+  for (const Argument& argument : plan.arguments) {
+    bool is_here = each_tensor(stack[begin + argument.position], [&](const at::Tensor& tensor) {
+      if (tensor.device().type() != state->kind || tensor.numel() == 0) {
+        return true;
+      }
+      inputs.push_back({tensor, argument.is_write});
+      return index_of(tensor) == state->device;
+    });
+    if (!is_here) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Accesses accesses_to(const Inputs& inputs) {
+  Accesses accesses;
+  for (const Given& given : inputs) {
+    int64_t allocation = allocation_of(given.tensor);
+    if (allocation != 0) {
+      accesses.push_back({allocation, view_of(given.tensor), given.is_write});
+    }
+  }
+  return accesses;
+}
+
+// Note new results, and the writes that fill them; give them to Python if it has taken over meanwhile.
+void take_results(const Plan& plan, const Stack& stack, size_t n_results, int64_t site, Accesses& accesses) {
+  for (size_t index = stack.size() - n_results; index < stack.size(); index++) {
+    each_tensor(stack[index], [&](const at::Tensor& tensor) {
+      if (tensor.device().type() != state->kind || !tensor.has_storage() || tensor.storage().data() == nullptr) {
+        return true;
+      }
+      const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+      if (find(storage) != nullptr) {
+        if (plan.touches && tensor.storage_offset() != 0) {  // one of several results in one block
+          accesses.push_back({find(storage)->allocation, view_of(tensor), true});
+        }
+        return true;
+      }
+      int64_t allocation = next_allocation();
+      keep_new(tensor.storage(), allocation);
+      state->items.push_back(
+          {nullptr, allocation, static_cast<int64_t>(tensor.storage().nbytes()), site, 0, 0});
+      if (plan.touches) {
+        int64_t n_bytes = static_cast<int64_t>(tensor.nbytes());  // a new tensor fills its storage, or begins it
+        accesses.push_back({allocation, tensor.storage_offset() ? view_of(tensor) : extent_view(0, n_bytes), true});
+      }
+      return true;
+    });
+  }
+}
+
+void add_launch(const Plan& plan, int64_t site, const Accesses& accesses) {
+  state->items.push_back({plan.name, 0, 0, site, state->accesses.size(), accesses.size()});
+  state->accesses.insert(state->accesses.end(), accesses.begin(), accesses.end());
+  state->n_recorded++;
+}
+
+void run_below(Level level, const OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
+  if (level == Level::ABOVE_AUTOGRAD) {
+    c10::impl::ExcludeDispatchKeyGuard modes(MODES);
+    op.redispatchBoxed(keys & BELOW_SNAPSHOT, stack);
+  } else {
+    c10::impl::ExcludeDispatchKeyGuard above(HANDLED);
+    op.redispatchBoxed(keys & BELOW_PYTHON, stack);
+  }
+}
+
+bool needs_gradient(const Stack& stack, size_t begin) {
+  if (!c10::GradMode::is_enabled()) {
+    return false;
+  }
+  for (size_t index = begin; index < stack.size(); index++) {
+    if (!each_tensor(stack[index], [](const at::Tensor& tensor) { return !tensor.requires_grad(); })) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Return whether autograd does no more for an operator than to note it: it calls no hook, and no other operator.
+bool is_only_noted(bool is_mutable, DispatchKeySet keys, const Stack& stack, size_t begin) {
+  return (keys.raw_repr() & BETWEEN) == 0 && !at::SavedTensorDefaultHooks::get_hooks() &&
+      !(is_mutable && needs_gradient(stack, begin));
+}
+
+class Kernel : public c10::OperatorKernel {
+ public:
+  Kernel(c10::SafeKernelFunction original, Level level, bool is_mutable)
+      : original_(std::move(original)), level_(level), is_mutable_(is_mutable) {}
+
+  void set_plan(const Plan* plan) {
+    plan_.store(plan, std::memory_order_release);
+  }
+
+  void operator()(const OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
+    const Plan* plan = plan_.load(std::memory_order_acquire);
+    if (plan == nullptr || !is_active.load(std::memory_order_relaxed) || !is_simple() || !is_only_mode() ||
+        !record(*plan, op, keys, stack)) {
+      original_.callBoxed(op, keys, stack);
+    }
+  }
+
+ private:
+  // Run and record an operator; return false, having done nothing, where that is for the mode.
+  bool record(const Plan& given, const OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
+    const size_t n_arguments = op.schema().arguments().size();
+    const size_t begin = stack->size() - n_arguments;
+    for (size_t index = begin; index < stack->size(); index++) {
+      if (!each_tensor((*stack)[index], [](const at::Tensor& tensor) { return is_plain(tensor.unsafeGetTensorImpl()); })) {
+        return false;
+      }
+    }
+    if (!is_kinds_case(given, *stack, begin) ||
+        (level_ == Level::ABOVE_AUTOGRAD && !is_only_noted(is_mutable_, keys, *stack, begin))) {
+      return false;
+    }
+    if (!given.is_seen || given.kind == Kind::ITEM) {
+      run_below(level_, op, keys, stack);
+      return true;
+    }
+    const bool is_evaluating = given.training >= 0 && !(*stack)[begin + given.training].toBool();
+    const Plan& plan = is_evaluating ? *given.evaluating : given;
+    Inputs inputs;
+    if (!is_on_stream() || !take_inputs(plan, *stack, begin, inputs)) {
+      return false;
+    }
+    run_below(level_, op, keys, stack);
+    if (!inputs.empty() || plan.fresh) {
+      Locked lock;
+      try {
+        finish(plan, *stack, plan.fresh ? op.schema().returns().size() : 0, inputs);
+      } catch (const std::exception& error) {
+        report(plan, error.what());
+      }
+    }
+    return true;
+  }
+
+  static void report(const Plan& plan, const char* text) {
+    try {
+      state->callbacks.attr("failed")(py::reinterpret_borrow<py::object>(plan.name), text);
+    } catch (py::error_already_set& error) {
+      error.discard_as_unraisable("syncheck");
+    }
+  }
+
+  static void finish(const Plan& plan, const Stack& stack, size_t n_results, const Inputs& inputs) {
+    if (!is_active || state->modes.count(top_mode()) == 0) {
+      give_up(plan, stack, n_results, inputs);
+      return;
+    }
+    Accesses accesses = accesses_to(inputs);
+    const int64_t site = site_here();
+    take_results(plan, stack, n_results, site, accesses);
+    if (!accesses.empty()) {
+      add_launch(plan, site, accesses);
+    }
+    if (state->items.size() >= MOST_ITEMS) {
+      state->callbacks.attr("flush")();
+    }
+  }
+
+  // Another thread has brought up a second stream while the operator ran: the check's own mode logs it.
+  static void give_up(const Plan& plan, const Stack& stack, size_t n_results, const Inputs& inputs) {
+    py::list given, made;
+    for (const Given& input : inputs) {
+      py::object wrapped = py::reinterpret_steal<py::object>(THPVariable_Wrap(input.tensor));
+      given.append(py::make_tuple(wrapped, input.is_write));
+    }
+    for (size_t index = stack.size() - n_results; index < stack.size(); index++) {
+      each_tensor(stack[index], [&](const at::Tensor& tensor) {
+        made.append(py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor)));
+        return true;
+      });
+    }
+    py::object mode = py::reinterpret_borrow<py::object>(top_mode());
+    mode.attr("late")(py::reinterpret_borrow<py::object>(plan.name), given, made);
+  }
+
+  c10::SafeKernelFunction original_;
+  const Level level_;
+  const bool is_mutable_;
+  std::atomic<const Plan*> plan_{nullptr};
+};
+
+std::unordered_map<std::string, std::vector<Kernel*>>* kernels = new std::unordered_map<std::string, std::vector<Kernel*>>;
+
+std::string full_name(const std::string& name, const std::string& overload) {
+  return overload.empty() ? name : name + "." + overload;
+}
+
+// Register kernels for the operators of aten that have none of their own at a key.
+void install_at(DispatchKey key, Level level) {
+  auto* library = new torch::Library(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);  // for good
+  auto& dispatcher = c10::Dispatcher::singleton();
+  for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
+    if (name.name.rfind("aten::", 0) != 0) {
+      continue;
+    }
+    auto op = dispatcher.findOp(name);
+    if (!op || !op->hasSchema() || op->hasKernelForDispatchKey(key) ||
+        op->hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd)) {
+      continue;
+    }
+    auto kernel = std::make_unique<Kernel>(op->getComputedKernelForDispatchKey(key), level, op->schema().is_mutable());
+    const std::string full = full_name(name.name, name.overload_name);
+    (*kernels)[full].push_back(kernel.get());
+    library->impl(full.substr(6).c_str(), torch::CppFunction::makeFromBoxedFunctor(std::move(kernel)));
+  }
+}
+
+// Register all kernels, once in a process.
+void install() {
+  if (kernels->empty()) {
+    install_at(DispatchKey::Python, Level::BELOW_AUTOGRAD);
+    install_at(DispatchKey::PythonTLSSnapshot, Level::ABOVE_AUTOGRAD);
+  }
+}
+
+// ---------------------------------------------------------------------------------------------- for Python
+
+std::unique_ptr<Plan> plan_from(const py::dict& given) {
+  auto plan = std::make_unique<Plan>();
+  py::object name = given["name"];
+  plan->name = name.release().ptr();
+  plan->kind = static_cast<Kind>(given["kind"].cast<int>());
+  plan->is_seen = given["is_seen"].cast<bool>();
+  plan->touches = given["touches"].cast<bool>();
+  plan->fresh = given["fresh"].cast<bool>();
+  plan->training = given["training"].cast<int>();
+  for (py::handle argument : given["arguments"]) {
+    auto pair = argument.cast<std::pair<size_t, bool>>();
+    plan->arguments.push_back({pair.first, pair.second});
+  }
+  if (!given["evaluating"].is_none()) {
+    plan->evaluating = plan_from(given["evaluating"].cast<py::dict>());
+  }
+  return plan;
+}
+
+bool set_plan(const std::string& name, const std::string& overload, const py::dict& given) {
+  auto found = kernels->find(full_name(name, overload));
+  if (found == kernels->end()) {
+    return false;
+  }
+  const Plan* plan = plan_from(given).release();  // kept for good: threads may be using it
+  for (Kernel* kernel : found->second) {
+    kernel->set_plan(plan);
+  }
+  return true;
+}
+
+// Forget everything, and record for someone else.
+void attach(
+    py::object callbacks, py::object reporter, int64_t next, py::list running, py::list inside, py::dict buffers, py::type mode, const std::string& kind) {
+  install();
+  is_active = false;
+  auto* before = state;
+  state = new State;
+  state->callbacks = std::move(callbacks);
+  state->reporter = std::move(reporter);
+  state->next_allocation = next;
+  state->running = std::move(running);
+  state->inside = std::move(inside);
+  state->buffers = std::move(buffers);
+  state->mode = reinterpret_cast<PyTypeObject*>(mode.ptr());
+  state->kind = c10::Device(kind).type();
+  before->clear();
+  for (auto& entry : *kernels) {
+    for (Kernel* kernel : entry.second) {
+      kernel->set_plan(nullptr);
+    }
+  }
+}
+
+void watch(py::object mode) {
+  state->modes.insert(mode.ptr());
+}
+
+void start(int64_t stream, int64_t device) {
+  state->stream = stream;
+  state->device = static_cast<c10::DeviceIndex>(device);
+  is_active = true;
+}
+
+void stop() {
+  is_active = false;
+}
+
+// Find the blocks whose last owner is gone.
+void purge() {
+  for (auto it = state->blocks.begin(); it != state->blocks.end();) {
+    if (it->second.storage.expired()) {
+      retire(it->second);
+      it = state->blocks.erase(it);
+    } else {
+      ++it;
+    }
+  }
+}
+
+// Return the calls of the monitor that stand for what was recorded, in their order; see `CallBuffer`.
+//
+// Memory that was allocated and freed meanwhile is left out, and so are accesses to bytes that were accessed again.
+py::list take_calls() {
+  purge();
+  std::vector<Item> items;
+  std::vector<Access> accesses;
+  std::vector<int64_t> freed;
+  items.swap(state->items);
+  accesses.swap(state->accesses);
+  freed.swap(state->freed);
+  std::unordered_set<int64_t> dead(freed.begin(), freed.end()), born;
+  std::unordered_set<Access, AccessHash> again;
+  std::vector<py::object> calls;  // the last first
+  int64_t n_elided = 0, site_elided = 0;
+  auto close = [&]() {
+    if (n_elided != 0) {
+      calls.push_back(py::make_tuple("launches_elided", state->stream, n_elided, site_elided));
+      n_elided = 0;
+    }
+  };
+  for (auto item = items.rbegin(); item != items.rend(); ++item) {
+    if (item->name == nullptr) {
+      if (dead.count(item->allocation)) {
+        born.insert(item->allocation);
+      } else {
+        close();
+        calls.push_back(
+            py::make_tuple("allocate", item->allocation, state->stream, item->n_bytes, 0, item->site));
+      }
+      continue;
+    }
+    py::list last;
+    for (size_t index = item->first; index < item->first + item->count; index++) {
+      const Access& access = accesses[index];
+      if (!dead.count(access.allocation) && !again.count(access)) {
+        last.append(py::make_tuple(access.allocation, access.view, access.is_write));
+      }
+    }
+    if (last.empty() && !state->delivered.insert(item->name).second) {
+      if (n_elided++ == 0) {
+        site_elided = item->site;
+      }
+      continue;
+    }
+    state->delivered.insert(item->name);
+    again.insert(accesses.begin() + item->first, accesses.begin() + item->first + item->count);
+    close();
+    calls.push_back(py::make_tuple(
+        "launch", state->stream, py::reinterpret_borrow<py::object>(item->name), last, item->site));
+  }
+  close();
+  py::list made;
+  for (auto call = calls.rbegin(); call != calls.rend(); ++call) {
+    made.append(*call);
+  }
+  for (int64_t allocation : freed) {
+    if (!born.count(allocation)) {
+      made.append(py::make_tuple("free", allocation, 0));
+    }
+  }
+  return made;
+}
+
+// Return (allocation, storage) of each living block that Python does not know, which is Python's from now on.
+py::list take_blocks() {
+  py::list made;
+  if (state->n_new == 0) {
+    return made;
+  }
+  for (auto& entry : state->blocks) {
+    Block& block = entry.second;
+    if (!block.is_ours) {
+      continue;
+    }
+    if (auto storage = block.storage.lock()) {
+      block.is_ours = false;
+      state->n_new--;
+      c10::Storage owner(std::move(storage));
+      made.append(py::make_tuple(block.allocation, py::reinterpret_steal<py::object>(THPStorage_Wrap(owner))));
+    }
+  }
+  return made;
+}
+
+bool has_calls() {
+  return !state->items.empty() || !state->freed.empty();
+}
+
+bool has_blocks() {
+  return state->n_new != 0;
+}
+
+int64_t n_recorded() {
+  return state->n_recorded;
+}
+
+}  // namespace
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
+  module.def("attach", &attach);
+  module.def("set_plan", &set_plan);
+  module.def("watch", &watch);
+  module.def("next_allocation", &next_allocation);
+  module.def("start", &start);
+  module.def("stop", &stop);
+  module.def("take_calls", &take_calls);
+  module.def("take_blocks", &take_blocks);
+  module.def("has_calls", &has_calls);
+  module.def("has_blocks", &has_blocks);
+  module.def("n_recorded", &n_recorded);
+}

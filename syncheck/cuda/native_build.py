@@ -1,0 +1,120 @@
+"""Builds the native recorder at first use, by torch's own `cpp_extension`, and keeps it in a cache."""
+
+import hashlib
+import os
+import shutil
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
+from importlib import import_module
+from importlib.machinery import ExtensionFileLoader, ModuleSpec
+from importlib.util import find_spec, module_from_spec
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from syncheck.errors import BackendError
+
+_NAME = "syncheck_recorder"
+_SOURCE = Path(__file__).parent / "native" / "recorder.cpp"
+_BUILDER = "torch.utils.cpp_extension"  # slow to import
+_AS_ELSE = "the recorder in Python is used"
+
+
+def extension(choice: str, note: Callable[[str], None]) -> Any:
+    """Return the extension, built if need be; None where the recorder in Python is to be used.
+
+    Args:
+        choice: "auto", "native" or "python".
+        note: shows the user why the recorder in Python is used.
+
+    Raises:
+        BackendError: "native" was asked for, and cannot be had.
+    """
+    if choice == "python" or (choice == "auto" and not torch.cuda.is_available()):
+        return None
+    found, reason = _found(note)
+    if reason and choice == "native":
+        raise BackendError(f"there is no native recorder: {reason}", "leave out --recorder native")
+    return found
+
+
+_known: list[tuple[Any, str]] = []
+"""(the extension, "") or (None, why there is none), once it was looked for in this process."""
+
+
+def _found(note: Callable[[str], None]) -> tuple[Any, str]:
+    if not _known:
+        try:
+            _known.append((_load(note), ""))
+        except (OSError, RuntimeError, ImportError) as error:
+            reason = str(error).strip().partition("\n")[0]
+            note(f"there is no native recorder: {reason}; {_AS_ELSE}")
+            _known.append((None, reason))
+    return _known[0]
+
+
+def _load(note: Callable[[str], None]) -> Any:
+    built = cache_folder() / f"{_NAME}-{_key()}.so"
+    if not built.exists():
+        _check_tools()
+        note("the native recorder is built now, once for this torch: it takes a minute")
+        _build(built)
+    return _import(built)
+
+
+def cache_folder() -> Path:
+    """Return the folder that the extension is kept in."""
+    base = os.environ.get("SYNCHECK_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "syncheck"
+
+
+@cache
+def _key() -> str:
+    """Return what the extension was built for: another torch, Python or source is another key."""
+    parts = (torch.__version__, sys.version, sysconfig.get_platform(), _SOURCE.read_text(encoding="utf-8"))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def _check_tools() -> None:
+    if sys.platform != "linux":
+        raise RuntimeError(f"it cannot be built on {sys.platform}")
+    compiler = import_module(_BUILDER).get_cxx_compiler()
+    if shutil.which(compiler) is None:
+        raise RuntimeError(f"the compiler {compiler} was not found")
+    if find_spec("ninja") is not None:  # the package has the program, which may be on no path
+        os.environ["PATH"] = os.pathsep.join((os.environ.get("PATH", ""), import_module("ninja").BIN_DIR))
+    if shutil.which("ninja") is None:
+        raise RuntimeError("ninja was not found: pip install ninja")
+
+
+def _build(target: Path) -> None:
+    """Build the extension in a folder of its own, and move it where it is looked for: another process may do the same.
+
+    Raises:
+        RuntimeError: it could not be built.
+        OSError: it could not be written.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    output = StringIO()
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        try:
+            with redirect_stdout(output), redirect_stderr(output):
+                import_module(_BUILDER).load(_NAME, [str(_SOURCE)], extra_cflags=["-O2"], build_directory=folder)
+        except RuntimeError as error:
+            log = target.with_suffix(".log")
+            log.write_text(f"{error}\n{output.getvalue()}", encoding="utf-8")
+            raise RuntimeError(f"the compiler failed: see {log}") from error
+        Path(folder, f"{_NAME}.so").replace(target)
+
+
+def _import(path: Path) -> Any:
+    loader = ExtensionFileLoader(_NAME, str(path))
+    module = module_from_spec(ModuleSpec(_NAME, loader, origin=str(path)))
+    loader.exec_module(module)
+    return module
