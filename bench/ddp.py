@@ -1,7 +1,7 @@
-"""What checking costs a training step of DistributedDataParallel on two ranks, against the same step unchecked.
+"""What checking costs a training step of DistributedDataParallel, against the same step unchecked.
 
-Run it as `python bench/ddp.py`: on two GPUs with NCCL where there are two, else on the CPU with gloo against simulated
-GPUs. Both take turns.
+Run it as `python bench/ddp.py`: two ranks with NCCL where there are two GPUs, one rank where there is one, and else two
+ranks on the CPU with gloo against simulated GPUs. All variants take turns.
 """
 
 import argparse
@@ -56,16 +56,24 @@ def run(command: list[str], folder: Path) -> float:
 
 
 def main() -> None:
-    bare = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
-    checked = [*SYNCHECK, "--nproc", "2", "--output", "/dev/null"]
-    found: dict[str, list[float]] = {"bare": [], "checked": []}
+    ranks = str(min(2, torch.cuda.device_count()) or 2)
+    checked = [*SYNCHECK, "--nproc", ranks, "--output", "/dev/null"]
+    variants = {"bare": [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", ranks]}
+    if torch.cuda.is_available():
+        variants |= {f"{kind} recorder": [*checked, "--recorder", kind] for kind in ("python", "native")}
+        where = torch.cuda.get_device_name()
+    else:
+        variants["checked"] = checked
+        where = "simulated GPUs against the CPU"
+    found: dict[str, list[float]] = {name: [] for name in variants}
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(TURNS):
-            found["bare"].append(run(bare, Path(folder)))
-            found["checked"].append(run(checked, Path(folder)))
-    ratio = median(found["checked"]) / median(found["bare"])
-    where = torch.cuda.get_device_name() if torch.cuda.is_available() else "simulated GPUs against the CPU"
-    print(f"a step of DDP (8 layers of 256, batch 64, AdamW) on 2 ranks, {where}: {ratio:.2f} times the unchecked one")
+            for name, command in variants.items():
+                found[name].append(run(command, Path(folder)))
+    print(f"a step of DDP (8 layers of 256, batch 64, AdamW), ranks: {ranks}, {where}:")
+    bare = median(found["bare"])
+    for name, seconds in found.items():
+        print(f"{name}: {median(seconds) * 1000:.2f} ms, {median(seconds) / bare:.2f}")
 
 
 if __name__ == "__main__":
