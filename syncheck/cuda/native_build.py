@@ -44,6 +44,18 @@ def extension(choice: str, note: Callable[[str], None]) -> Any:
     return found
 
 
+def state() -> str:
+    """Return whether there is an extension, or could be: for people."""
+    built = _built()
+    if built.exists():
+        return f"built: {built}"
+    try:
+        _check_tools()
+    except RuntimeError as error:
+        return f"missing: {error}; {_AS_ELSE}"
+    return "not built yet; the first run on a GPU builds it"
+
+
 _known: list[tuple[Any, str]] = []
 """(the extension, "") or (None, why there is none), once it was looked for in this process."""
 
@@ -60,12 +72,16 @@ def _found(note: Callable[[str], None]) -> tuple[Any, str]:
 
 
 def _load(note: Callable[[str], None]) -> Any:
-    built = cache_folder() / f"{_NAME}-{_key()}.so"
+    built = _built()
     if not built.exists():
         _check_tools()
         note("the native recorder is built now, once for this torch: it takes a minute")
         _build(built)
     return _import(built)
+
+
+def _built() -> Path:
+    return cache_folder() / f"{_NAME}-{_key()}.so"
 
 
 def cache_folder() -> Path:

@@ -4,6 +4,7 @@ from functools import partial
 
 from syncheck.config.options import Options
 from syncheck.cuda import devices as cuda
+from syncheck.cuda import native_build
 from syncheck.errors import BackendError
 from syncheck.instrument.torch_version import check_torch
 from syncheck.run.run import MakeBackend
@@ -82,6 +83,7 @@ def doctor() -> list[tuple[str, str]]:
     name = "ROCm" if cuda.rocm() else "CUDA"
     try:
         rows.append((name, cuda.describe()))
+        rows.append(("native recorder", native_build.state()))
         rows.extend((name, f"missing: {text}") for text in cuda.missing())
         chosen = "cuda"
     except BackendError as error:

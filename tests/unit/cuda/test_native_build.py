@@ -100,6 +100,18 @@ def test_it_is_built_once(monkeypatch, tmp_path, tools):
     assert not built[0].exists()
 
 
+def test_doctor_says_whether_it_is_there(monkeypatch, tools):
+    assert "not built yet" in native_build.state()
+    built_by(monkeypatch, lambda folder: (folder / "syncheck_recorder.so").write_bytes(b"nothing"))
+    reason(monkeypatch)
+    assert native_build.state().startswith("built: ")
+
+
+def test_doctor_says_what_is_missing(monkeypatch):
+    monkeypatch.setattr(native_build.shutil, "which", lambda name: None)
+    assert native_build.state().endswith("was not found; the recorder in Python is used")
+
+
 def test_another_torch_is_another_file(monkeypatch):
     native_build._key.cache_clear()
     first = native_build._key()
