@@ -140,7 +140,7 @@ _NO_PROCESSES = frozenset({"fake", "threaded"})
 # -- what the ranks must agree on
 
 _known: dict[tuple[Any, ...], tuple[Group, Signature]] = {}
-_groups: dict[str, tuple[Any, Group]] = {}
+_groups: dict[tuple[str, bool], tuple[Any, Group]] = {}
 
 
 def issue(
@@ -257,11 +257,25 @@ def _group(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Gr
     members = c10d._world.pg_group_ranks.get(found)
     if members is None:
         return None, -1
-    known = _groups.get(found.group_name)
+    key = str(found.group_name), _is_for_host(found, args)
+    known = _groups.get(key)
     if known is None or known[0] is not members:
         ranks = tuple(sorted(members, key=members.__getitem__))
-        known = _groups[found.group_name] = members, Group(str(found.group_name), ranks)
+        name = f"{key[0]} on the CPU" if key[1] else key[0]
+        known = _groups[key] = members, Group(name, ranks)
     return known[1], found.rank()
+
+
+def _is_for_host(group: Any, args: tuple[Any, ...]) -> bool:
+    """Return whether a collective is one of host tensors in a group that has another backend for those of GPUs.
+
+    Collectives of two backends of a group are in no order, so that ranks need not agree on one.
+    """
+    backends = {pair.partition(":")[2] for pair in str(c10d._world.pg_backend_config.get(group)).split(",")}
+    if len(backends) < 2:
+        return False
+    first = next((tensor for value in args for tensor in _flat(value)), None)
+    return first is not None and first.device.type == "cpu"
 
 
 def _flat(value: Any) -> Iterator[torch.Tensor]:

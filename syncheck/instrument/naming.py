@@ -136,7 +136,7 @@ def name_in_frame(frame: FrameType, is_wanted: Callable[[Any], bool]) -> str:
 def _attributes(frame: FrameType) -> Iterator[tuple[str, Any]]:
     """Yield names and values of what objects of the program hold, one level deep."""
     for name, value in (*locals_of(frame).items(), *frame.f_globals.items()):
-        if not _is_programs(name) or isinstance(value, ModuleType | type):
+        if not _is_programs(name) or issubclass(type(value), ModuleType | type):  # `isinstance` may run its code
             continue
         try:
             held = object.__getattribute__(value, "__dict__")  # without code of the program
@@ -165,9 +165,9 @@ def _variables(frame: FrameType) -> Iterator[tuple[str, Any]]:
         if name == "self" or hasattr(type(value), "named_parameters"):
             yield from ((f"{name}.{key}", item) for key, item in list(getattr(value, "__dict__", {}).items()))
             yield from _parameters(name, value)
-        elif isinstance(value, list | tuple):
+        elif issubclass(type(value), list | tuple):  # `isinstance` may run code of the program
             yield from ((f"{name}[{index}]", item) for index, item in enumerate(value[:_MAX_ITEMS]))
-        elif isinstance(value, dict):
+        elif issubclass(type(value), dict):
             yield from ((f"{name}[{key!r}]", item) for key, item in list(value.items())[:_MAX_ITEMS])
 
 

@@ -29,7 +29,7 @@ from syncheck.hb.ids import (
     StreamId,
     WaitCall,
 )
-from syncheck.instrument.collectives import calls, issue, plan_of
+from syncheck.instrument.collectives import argument, calls, issue, plan_of
 from syncheck.instrument.plan import Plan, tensors_in, tensors_of
 from syncheck.instrument.torch_internals import schema_of, tensor_owners
 from syncheck.ranks import watchdog
@@ -37,8 +37,10 @@ from syncheck.semantics.collectives import POINT_TO_POINT, collective_name
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim.autograd import Backward
 from syncheck.sim.collective_arguments import asks_for_handle, for_gloo_of, group_name, work_in
+from syncheck.sim.device_kind import simulated
 from syncheck.sim.futures import Futures
 from syncheck.sim.launches import Launches
+from syncheck.sim.mixed_groups import MixedGroups, is_mixed
 from syncheck.sim.runtime import Runtime
 from syncheck.sim.started import Started
 
@@ -54,6 +56,7 @@ class Distributed:
 
     Attributes:
         nccl_groups: names of the groups that the program has asked NCCL for.
+        mixed_groups: those of them with another backend for host tensors.
         ddp_pending: allocation -> collective that DDP's reducer has started in a backward pass: it waits before it
             uses the result, unseen.
     """
@@ -74,9 +77,29 @@ class Distributed:
         self._together: dict[int, list[Any]] = {}  # the last handle of a coalescing manager -> the others
         self.futures = Futures(self, self._gpus)
         self.nccl_groups: set[str] = set()
+        self.mixed_groups = MixedGroups()
         launches.before_launch.append(self._join_for)
         self.ddp_pending: dict[AllocationId, Started] = {}
         self._of_reducer: tuple[Started, frozenset[AllocationId]] | None = None
+
+    def add_group(self, group: Any, backend: Any, *, is_bound: bool) -> None:
+        """Note a group that the program has asked NCCL for.
+
+        Args:
+            group: gloo's, which stands for it.
+            backend: what was asked for.
+            is_bound: it was made for one GPU.
+        """
+        self.nccl_groups.add(group.group_name)
+        if is_mixed(backend):
+            self.mixed_groups.add(group, str(backend).lower(), is_bound=is_bound)
+
+    def backend_of(self, name: str) -> str:
+        """Return the backend that the program has asked for, of a group by its name; "" if NCCL is no part of it."""
+        mixed = self.mixed_groups.get(name)
+        if mixed is not None:
+            return mixed.backend
+        return simulated().communication if name in self.nccl_groups else ""
 
     # -- operators
 
@@ -106,7 +129,7 @@ class Distributed:
         if stream != current:
             self._gpus.monitor.wait_stream(stream, current, UNKNOWN_SITE, BY_TORCH)
         for_gloo, named = for_gloo_of(plan, args, kwargs, has_handle=is_async and bool(calls.depth))
-        result = func(*for_gloo, **named)
+        result = func(*self.mixed_groups.for_gpus(for_gloo), **named)
         work = work_in(result)
         if plan.base not in POINT_TO_POINT and isinstance(result, tuple):
             result = (args[0], *result[1:])  # the program's tensors, and not those that gloo got
@@ -192,7 +215,7 @@ class Distributed:
         result = func(*args, **kwargs)
         work = work_in(result)
         work.wait()
-        if group_name(args) not in self.nccl_groups:
+        if not self._is_on_gpu(func, args, kwargs):
             return result
         current = self._gpus.current_stream(self._gpus.thread.device)
         if not (calls.depth and asks_for_handle(func, args, kwargs)):
@@ -205,6 +228,14 @@ class Distributed:
         self._start(work, stream, [], group)
         self._started[id(work)].is_barrier = True
         return result
+
+    def _is_on_gpu(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+        """Return whether a barrier is one of GPUs."""
+        name = group_name(args)
+        mixed = self.mixed_groups.get(name)
+        if mixed is None:
+            return name in self.nccl_groups
+        return mixed.is_bound or bool(argument(func, "device_ids", args, kwargs))
 
     # -- functional collectives
 
@@ -222,7 +253,7 @@ class Distributed:
         self._gpus.monitor.wait_stream(stream, self._gpus.current_stream(device), UNKNOWN_SITE, BY_TORCH)
         owners = {id(tensor): tensor_owners(tensor) for tensor in inputs}
         with watchdog.waiting(collective_name(schema_of(func).name), group):
-            result = func(*args, **kwargs)
+            result = func(*self.mixed_groups.for_gpus(args), **kwargs)
         outputs = tensors_in(result)
         for tensor in outputs:
             torch.ops._c10d_functional.wait_tensor(tensor)  # the values are there at once

@@ -91,24 +91,25 @@ def _install_groups(distributed: Distributed, c10d: Any, patches: Patches) -> No
     def make(backend: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if _is_nccl(backend):
             original_init("gloo", *args, **_for_gloo(kwargs))
-            distributed.nccl_groups.add(c10d.GroupMember.WORLD.group_name)
+            distributed.add_group(c10d.GroupMember.WORLD, backend, is_bound=kwargs.get("device_id") is not None)
         else:
             original_init(backend, *args, **kwargs)
 
     @wraps(original_new)
     def new_group(ranks: Any = None, timeout: Any = None, backend: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if not _is_nccl(get_backend() if backend is None else backend):
+        wanted = get_backend() if backend is None else backend
+        if not _is_nccl(wanted):
             return original_new(ranks, timeout, backend, *args, **kwargs)
         group = original_new(ranks, timeout, "gloo", **_for_gloo(kwargs))
         if isinstance(group, c10d.ProcessGroup):
-            distributed.nccl_groups.add(group.group_name)
+            distributed.add_group(group, wanted, is_bound=kwargs.get("device_id") is not None)
         return group
 
     @wraps(original_backend)
     def get_backend(group: Any = None) -> Any:
         found = group if group is not None else c10d.GroupMember.WORLD
-        is_nccl = getattr(found, "group_name", None) in distributed.nccl_groups
-        return c10d.Backend(simulated().communication) if is_nccl else original_backend(group)
+        backend = distributed.backend_of(getattr(found, "group_name", ""))
+        return c10d.Backend(backend) if backend else original_backend(group)
 
     original_device = c10d._get_object_coll_device  # torch offers no public name
     replacements = {original_init: init_process_group, original_new: new_group, original_backend: get_backend}

@@ -242,12 +242,12 @@ class Runtime:
 
     def stream_of(self, value: Any) -> StreamId:
         """See `Identities`."""
-        is_stream = isinstance(value, ProgramObject) and value.kind is NamedKind.STREAM
+        is_stream = issubclass(type(value), ProgramObject) and value.kind is NamedKind.STREAM
         return StreamId(value.ident) if is_stream else HOST
 
     def event_of(self, value: Any) -> EventId:
         """See `Identities`."""
-        is_event = isinstance(value, ProgramObject) and value.kind is NamedKind.EVENT
+        is_event = issubclass(type(value), ProgramObject) and value.kind is NamedKind.EVENT
         return EventId(value.ident) if is_event else NO_EVENT
 
     def on_finalize(self, thing: Any, kind: ObjectKind, ident: EventId) -> None:

@@ -16,7 +16,9 @@ def findings(tmp_path):
     return report, [(f["rule"], f["line"], f["ranks"]) for f in report["findings"] if f["level"] != "advice"]
 
 
-@pytest.mark.parametrize("program", ["frameworks", "coalescing", "shapes"])  # all collectives: test_same_accesses
+@pytest.mark.parametrize(
+    "program", ["frameworks", "coalescing", "shapes", "mixed_backends"]
+)  # all collectives: test_same_accesses
 def test_frameworks_run_and_are_clean(program, in_folder, tmp_path):
     done = in_folder(*RUN, "--nproc", "2", *JSON, str(PROGRAMS / f"{program}.py"))
     report, found = findings(tmp_path)

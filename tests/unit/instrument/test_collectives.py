@@ -72,6 +72,14 @@ def test_a_group_is_known_by_its_ranks(group):
     assert collectives._described(func, ([torch.ones(1)], boxed), {}) is None  # alone, a rank agrees with itself
 
 
+def test_each_backend_of_a_group_has_an_order_of_its_own(group, monkeypatch):
+    func = torch.ops.c10d.allreduce_.default
+    monkeypatch.setitem(collectives.c10d._world.pg_backend_config, group, "cpu:gloo,cuda:nccl")
+    on_host = collectives.group_name(func, ([torch.ones(1)], group.boxed()), {})
+    on_gpu = collectives.group_name(func, ([torch.ones(1, device="meta")], group.boxed()), {})
+    assert (on_host, on_gpu) == (f"{group.group_name} on the CPU", group.group_name)
+
+
 def test_types_and_shapes_are_words():
     assert collectives._text([torch.ones(2, 3)]) == "float32 [2, 3]"
     assert collectives._text([torch.ones(2)] * 9) == "9 tensors float32 [2]"

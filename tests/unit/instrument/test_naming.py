@@ -127,6 +127,18 @@ def test_in_one_frame_what_objects_hold_is_found_too():
     assert name_in_frame(frame, lambda value: False) == ""
 
 
+def test_no_code_of_a_value_runs():
+    class Watched:
+        def __getattribute__(self, name):
+            raise AssertionError(name)
+
+    watched = Watched()
+    x = torch.ones(1)
+    assert name_in_frame(sys._getframe(), lambda value: value is x) == "x"
+    assert name_of_tensor(sys._getframe(), lambda value: value is x) == "x"
+    del watched
+
+
 def test_what_pytest_stores_while_it_evaluates_an_assertion_is_no_name_of_the_program():
     def names_of(value):
         frame = sys._getframe(1)
