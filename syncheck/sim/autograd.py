@@ -21,19 +21,12 @@ from syncheck.hb.ids import BY_TORCH, UNKNOWN_SITE, Accesses, StreamId
 from syncheck.instrument.gradients import Gradients
 from syncheck.instrument.plan import tensors_in
 from syncheck.instrument.torch_internals import (
-    C,
-    SetExcludeDispatchKeyGuard,
     current_node,
-    functorch,
     next_sequence_number,
     sequence_number,
 )
+from syncheck.sim.nodes import accumulator_of, is_leaf, leads_to, node_of
 from syncheck.sim.runtime import Runtime
-
-_AUTOGRAD = C.DispatchKey.AutogradFunctionality
-_LEAF = (1 << 64) - 1  # sequence number of AccumulateGrad nodes
-_MOST_SILENT = 32
-"""Nodes to look at for a way between two; longer ways lead through nodes that launch something."""
 
 
 @dataclass(slots=True)
@@ -151,8 +144,9 @@ class Backward:
             return
         is_noted = self._log.streams and self._run is None
         if is_noted and tensor.layout is torch.strided:  # a sparse one has no view, by which its node is found
-            node: Any = _node_of(tensor)
-            node.metadata.setdefault("syncheck", dict(self._gpus.thread.streams))
+            node: Any = accumulator_of(tensor)
+            if node is not None:
+                node.metadata.setdefault("syncheck", dict(self._gpus.thread.streams))
 
     def note_function(self, outputs: Any, device: Callable[[torch.Tensor], int]) -> None:
         """A custom autograd.Function was applied: remember the device of its outputs, where missing gradients go."""
@@ -193,7 +187,7 @@ class Backward:
         caller = {device.index: gpus.current_stream(device.index) for device in gpus.devices}
         for log in self._logs:
             log.tag_nodes()
-        captured = {node for value in inputs if (node := _node_of(value)) is not None} or None
+        captured = {node for value in inputs if (node := node_of(value)) is not None} or None
         self._local.run = _Run(caller, dict(state.streams), state.device, log=self._log, captured=captured)
         self._local.run.gradients.begin(gpus.next_allocation())
         try:
@@ -227,7 +221,7 @@ class Backward:
     def _join_leaves(self, run: _Run) -> None:
         while run.arrived:  # those that launched nothing
             silent = max(run.arrived, key=sequence_number)
-            if run.captured is None or silent in run.captured or any(_leads_to(silent, n) for n in run.captured):
+            if run.captured is None or silent in run.captured or any(leads_to(silent, n) for n in run.captured):
                 self._pass_on(run, silent)
             else:
                 del run.arrived[silent]
@@ -261,7 +255,7 @@ class Backward:
 
     def _wait_for_gradients(self, run: _Run, node: Any, own: dict[int, StreamId]) -> None:
         """Let a node's streams wait for those that produced its gradients; without any, for the caller's."""
-        arrived = (run.arrived_leaves if _is_leaf(node) else run.arrived).pop(node, None)
+        arrived = (run.arrived_leaves if is_leaf(node) else run.arrived).pop(node, None)
         for device in {self._gpus.device_of(s) for s in arrived or ()} | set(own):
             waiting = own.get(device, self._gpus.devices[device].default_stream)
             for stream in sorted(arrived or {run.caller[device]}):
@@ -271,14 +265,14 @@ class Backward:
     def _pass_through(self, run: _Run, node: Any) -> None:
         """Pass gradients on through the nodes before this one that launched nothing: no callback has seen them run."""
         for silent in list(run.arrived):
-            if silent is not node and silent in run.arrived and _leads_to(silent, node):
+            if silent is not node and silent in run.arrived and leads_to(silent, node):
                 self._pass_on(run, silent)
                 self._pass_through(run, node)
 
     def _pass_on(self, run: _Run, node: Any) -> None:
         """A node ran that launched nothing: its streams waited all the same."""
         own = self._streams_of(run, node)
-        arrived = (run.arrived_leaves if _is_leaf(node) else run.arrived).get(node, set())
+        arrived = (run.arrived_leaves if is_leaf(node) else run.arrived).get(node, set())
         devices = {self._gpus.device_of(stream) for stream in arrived}
         self._wait_for_gradients(run, node, own)
         produced = {own.get(device, self._gpus.devices[device].default_stream) for device in devices}
@@ -292,7 +286,7 @@ class Backward:
             # the node's own stream, also while a hook of the program has made another one current
             stream = run.node_streams.get(device, self._gpus.devices[device].default_stream)
             run.used.add(stream)
-            if _is_leaf(run.node):
+            if is_leaf(run.node):
                 run.leaves.add(stream)
 
     def wait_for_other_gradients(self, device: int) -> None:
@@ -306,7 +300,7 @@ class Backward:
             return
         own = self._gpus.current_stream(device)
         for follower, _ in run.node.next_functions:
-            arrived = run.arrived_leaves if follower is not None and _is_leaf(follower) else run.arrived
+            arrived = run.arrived_leaves if follower is not None and is_leaf(follower) else run.arrived
             for stream in sorted(arrived.get(follower, ())):
                 if stream != own and self._gpus.device_of(stream) == device:
                     self._gpus.monitor.wait_stream(own, stream, UNKNOWN_SITE, BY_TORCH)
@@ -332,11 +326,11 @@ class Backward:
 
     def _produced(self, run: _Run, node: Any, streams: set[StreamId]) -> None:
         """A node has produced gradients on some streams."""
-        if _is_leaf(node) or (run.captured is not None and node in run.captured):
+        if is_leaf(node) or (run.captured is not None and node in run.captured):
             run.leaves |= streams
         for follower, _ in node.next_functions:
             if follower is not None:
-                arrived = run.arrived_leaves if _is_leaf(follower) else run.arrived
+                arrived = run.arrived_leaves if is_leaf(follower) else run.arrived
                 arrived.setdefault(follower, set()).update(streams)
 
     def _streams_of(self, run: _Run, node: Any) -> dict[int, StreamId]:
@@ -344,7 +338,7 @@ class Backward:
 
         A node without a tag (that of a view) was made by the thread that made the one before it.
         """
-        if _is_leaf(node):
+        if is_leaf(node):
             known = node.metadata.get("syncheck")
             return known if known is not None else {}
         run.log = node.metadata.get("syncheck log") or run.log or self._log
@@ -364,30 +358,3 @@ class Engine:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._original, name)
-
-
-def _leads_to(start: Any, node: Any) -> bool:
-    """Return whether a node's gradients come, by way of others, from another one; a few steps are looked at."""
-    seen, front = {start}, [start]
-    while front and len(seen) < _MOST_SILENT:
-        for follower, _ in front.pop().next_functions:
-            if follower is node:
-                return True
-            if follower is not None and follower not in seen and not _is_leaf(follower):
-                seen.add(follower)
-                front.append(follower)
-    return False
-
-
-def _node_of(value: Any) -> Any:
-    """Return the node that gets the gradient of a tensor, or of a gradient edge; None for a wrapper of `torch.func`."""
-    if not isinstance(value, torch.Tensor):
-        return value.node
-    if functorch.is_functorch_wrapped_tensor(value):
-        return value.grad_fn
-    with SetExcludeDispatchKeyGuard(_AUTOGRAD, False):
-        return torch.autograd.graph.get_gradient_edge(value).node
-
-
-def _is_leaf(node: Any) -> bool:
-    return sequence_number(node) == _LEAF

@@ -30,6 +30,17 @@ def test_nodes_run_on_the_streams_of_their_forward(gpu, side):
     assert gpu.codes() == []
 
 
+def test_a_view_made_without_gradients_can_be_used_with_them(gpu, side):
+    w = torch.ones(3, device="cuda", requires_grad=True)
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        made = w.sin()
+        with torch.no_grad():
+            view = made.view_as(made)
+        assert view.requires_grad
+        assert (view + 1).shape == (3,)
+
+
 def test_on_one_stream_nothing_waits(gpu):
     w = torch.ones(3, device="cuda", requires_grad=True)
     loss = w.sin().sum()
