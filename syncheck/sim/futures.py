@@ -43,13 +43,23 @@ class Futures:
         self._collectives = collectives
         self._gpus = gpus
         self._known: dict[int, tuple[Any, Started, frozenset[AllocationId]]] = {}
+        self._latest: tuple[Started, frozenset[AllocationId]] | None = None
 
     def made(self, future: Any, started: Started, idents: frozenset[AllocationId]) -> None:
         """A future stands for what has been started; C++ code that gets it in a backward pass waits for it, unseen."""
         key = id(future)
         gone = weakref.ref(future, lambda _: self._known.pop(key, None))
         self._known[key] = (gone, started, idents)
+        self._latest = started, idents
         self._collectives.add_ddp_pending(started, idents)
+
+    def by_hook(self, run_hook: Callable[[], Any]) -> Any:
+        """Run a communication hook from C++ code; return its future, which comes back as another object."""
+        self._latest = None
+        future = run_hook()
+        if self._latest is not None:
+            self.made(future, *self._latest)
+        return future
 
     def install(self, patches: Patches) -> None:
         """Follow the methods that wait, and those that take callbacks."""

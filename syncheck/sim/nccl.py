@@ -1,7 +1,7 @@
 """Lets "nccl" be a backend on virtual GPUs: the functions and methods of torch.distributed that have to know."""
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import torch
@@ -66,7 +66,7 @@ def _install_waits(distributed: Distributed, work_class: Any, patches: Patches) 
 
 
 def _install_reducer(distributed: Distributed, patches: Patches) -> None:
-    """Follow the future of the all-reduce of DDP's reducer: a communication hook asks for it, and may wait for it."""
+    """Follow the futures of DDP's reducer: its all-reduce, which a communication hook may wait for, and the hook's."""
     original = Reducer._run_allreduce_hook  # torch's own hooks call it: there is no public name
 
     @wraps(original)
@@ -76,6 +76,13 @@ def _install_reducer(distributed: Distributed, patches: Patches) -> None:
         return future
 
     patches.set(Reducer, "_run_allreduce_hook", run)
+    original_hook = Reducer._run_comm_hook  # `Join` calls it in place of a backward pass
+
+    @wraps(original_hook)
+    def run_hook(self: Any, bucket: Any) -> Any:
+        return distributed.futures.by_hook(partial(original_hook, self, bucket))
+
+    patches.set(Reducer, "_run_comm_hook", run_hook)
 
 
 def _install_groups(distributed: Distributed, c10d: Any, patches: Patches) -> None:

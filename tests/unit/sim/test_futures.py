@@ -93,3 +93,14 @@ def train_with(hook):
 def test_hooks_that_compress_gradients_are_clean(job, hook):
     train_with(hook)
     assert job.codes() == []
+
+
+def test_the_future_of_a_hook_that_torch_calls_outside_of_a_backward_pass_is_waited_for(job):
+    model = DistributedDataParallel(torch.nn.Linear(4, 4).cuda())
+    model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+    model(torch.ones(2, 4, device="cuda")).sum().backward()
+    (bucket,) = model.reducer._get_zeros_like_grad_buckets()  # as `Join` does for a rank without inputs
+    future = model.reducer._run_comm_hook(bucket)
+    assert any(call.startswith("wait cuda:0 for") for call in job.calls_of(future.wait))
+    del bucket, future
+    assert job.codes() == []
