@@ -1,5 +1,6 @@
 """Copies between host and devices: which stream they run on, what waits for what, and who waits on the host."""
 
+import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -21,6 +22,13 @@ from syncheck.sim.runtime import Runtime
 from syncheck.source.frames import frame_at
 
 _ops = torch.ops.aten
+_PLAIN = torch.Tensor.__torch_dispatch__
+
+
+class _MovesParts(threading.local):
+    """The calling thread; `value`: a tensor that is made of others copies them to another device."""
+
+    value = False
 
 
 class RunPlain(NamedTuple):
@@ -28,6 +36,11 @@ class RunPlain(NamedTuple):
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+
+
+def is_made_of_others(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor takes operators apart itself, and leaves the work to tensors that it holds."""
+    return type(tensor).__torch_dispatch__ is not _PLAIN
 
 
 class Copies:
@@ -55,6 +68,7 @@ class Copies:
         self._launches = launches
         self._placement = placement
         self._graph_recorder = recorder
+        self._moves_parts = _MovesParts()
         self.specials: dict[str, Callable[..., Any]] = {
             "_to_copy": self._run_to_copy,
             "copy_": self._run_copy,
@@ -77,8 +91,9 @@ class Copies:
             return RunPlain(args, kwargs)
         if wanted.type not in {"cpu", simulated().name}:
             return func(*args, **kwargs)
-        # A CPU device here comes from C++ ("the tensor's own options"); the program's `.to("cpu")` never gets here.
-        target = here if wanted.type == "cpu" else self._runtime.index_of(wanted)
+        # A CPU device comes from C++ ("the tensor's own options"), or is where the program moves a tensor with parts.
+        is_own = wanted.type == "cpu" and not self._moves_parts.value
+        target = here if is_own else self._index_of(wanted)
         kwargs = {k: v for k, v in kwargs.items() if k not in {"device", "pin_memory"}}
         if target == here:
             return RunPlain(args, kwargs)
@@ -162,6 +177,18 @@ class Copies:
         self._memory.tag_pinned(pinned.untyped_storage())
         return pinned  # type: ignore[no-any-return]  # an operator
 
+    def _transfer_parts(self, source: torch.Tensor, target: int, **kwargs: Any) -> torch.Tensor:
+        """Let a tensor that is made of others copy these to another device, each by an operator of its own."""
+        device = torch.device("cpu") if target == HOST_DEVICE else self._runtime.torch_devices[target]
+        before, self._moves_parts.value = self._moves_parts.value, True
+        try:
+            return _ops._to_copy.default(source.detach(), device=device, **kwargs)  # type: ignore[no-any-return]  # an operator
+        finally:
+            self._moves_parts.value = before
+
+    def _index_of(self, device: torch.device) -> int:
+        return HOST_DEVICE if device.type == "cpu" else self._runtime.index_of(device)
+
     def transfer(self, source: torch.Tensor, target: int, *, non_blocking: bool, **kwargs: Any) -> torch.Tensor:
         """Return a copy of a tensor on another device, without autograd.
 
@@ -170,6 +197,8 @@ class Copies:
         Source:
             aten/src/ATen/native/TensorConversions.cpp, `_to_copy`: pin_out.
         """
+        if is_made_of_others(source):
+            return self._transfer_parts(source, target, non_blocking=non_blocking, **kwargs)
         here = self._memory.device(source)
         # a conversion runs on the device it starts from, for a copy to the host after it: values are the same
         recorder = self._recorder(here, target)

@@ -34,7 +34,7 @@ class _DeviceCopy(torch.autograd.Function):
         del output
         source, shim = inputs[:2]
         ctx.set_materialize_grads(False)
-        ctx.shim, ctx.dtype, ctx.origin = shim, source.dtype, shim.memory.device(source)
+        ctx.shim, ctx.dtype, ctx.origin = shim, source.dtype, shim.index(source)
         ctx.move = inputs[2:]
 
     @staticmethod
@@ -113,6 +113,14 @@ class TensorShim:
             return self._device_of_part(tensor, found) if wrapped is None else wrapped
         return self.runtime.torch_devices[index]
 
+    def index(self, tensor: torch.Tensor) -> int:
+        """Return the index of a tensor's virtual GPU, HOST_DEVICE for the host."""
+        index = self.memory.device(tensor)
+        if index == HOST_DEVICE and type(tensor) not in _PLAIN:
+            found = self.device(tensor)
+            return found.index if is_gpu(found) else HOST_DEVICE
+        return index
+
     def _device_of_part(self, tensor: torch.Tensor, raw: torch.device) -> torch.device:
         """Return the device of the local tensor of a DTensor; of other tensors, what torch says.
 
@@ -128,13 +136,17 @@ class TensorShim:
         patches.set(torch.Tensor, f"is_{simulated().name}", property(lambda t: is_gpu(device(t))))
         patches.set(torch.Tensor, "is_cpu", property(lambda t: device(t).type == "cpu"))
 
-        make = torch.Tensor._make_wrapper_subclass  # what tensors that hold others are made by
+        make: Any = torch.Tensor._make_wrapper_subclass  # what tensors that hold others are made by
 
         def make_wrapper(*args: Any, **kwargs: Any) -> Any:
-            wanted = torch.device(kwargs.get("device") or "cpu")
+            given = next((value for value in args if isinstance(value, torch.device)), kwargs.get("device"))
+            wanted = torch.device(given or "cpu")
             if not is_gpu(wanted):
                 return make(*args, **kwargs)
-            made = make(*args, **{**kwargs, "device": "cpu"})  # there is no other
+            raw = torch.device("cpu")  # there is no other
+            if "device" in kwargs:
+                kwargs = {**kwargs, "device": raw}
+            made = make(*(raw if value is given else value for value in args), **kwargs)
             made.__dict__[_WRAPPED] = self.runtime.torch_devices[self.runtime.index_of(wanted)]
             return made
 
@@ -161,7 +173,7 @@ class TensorShim:
         """Return a tensor on another device, with autograd; itself if it is there and nothing else changes."""
         if isinstance(tensor, FakeTensor) or fake_tensors.are_made():
             return self._move_fake(tensor, target, **kwargs)
-        here = self.memory.device(tensor)
+        here = self.index(tensor)
         dtype = kwargs.get("dtype")
         if here == target:
             if dtype in {None, tensor.dtype} and not copy and _fits(tensor, kwargs.get("memory_format")):
@@ -229,8 +241,8 @@ class TensorShim:
     def copy_(self, original: Any, target: torch.Tensor, src: Any, non_blocking: bool = False) -> torch.Tensor:
         """Copy into a tensor; across devices with a gradient, through a differentiable move."""
         if isinstance(src, torch.Tensor) and is_differentiated(src):
-            here = self.memory.device(target)
-            if here != self.memory.device(src):
+            here = self.index(target)
+            if here != self.index(src):
                 src = self.move(src, here, non_blocking=non_blocking, copy=False)
         return original(target, src, non_blocking)  # type: ignore[no-any-return]  # torch's own method
 
@@ -239,7 +251,7 @@ class TensorShim:
         device, options = _parse_to(args, kwargs)
         if raw_device(tensor).type != "cpu" or (device is not None and device.type not in {"cpu", simulated().name}):
             return self._to_other(original, tensor, device, options)
-        here = self.memory.device(tensor)
+        here = self.index(tensor)
         target = here if device is None else self._target(device)
         if target == here:
             return original(tensor, **{"dtype": tensor.dtype, **options})

@@ -80,6 +80,19 @@ def test_a_tensor_that_holds_others_says_which_gpu_it_was_made_for(checked):
     assert Wrapper(torch.ones(3)).device.type == "cpu"
 
 
+def test_a_nested_tensor_moves_with_its_parts(checked):
+    rows = [torch.ones(2, 3), torch.ones(4, 3)]
+    nested = torch.nested.nested_tensor(rows, layout=torch.jagged, requires_grad=True)
+    moved = nested.to("cuda")
+    assert moved.device == moved.values().device == moved.offsets().device == torch.device("cuda:0")
+    assert (moved + nested.cuda()).shape[2] == 3  # rows of one length
+    torch.nn.Linear(3, 2).cuda()(moved).values().sum().backward()
+    assert nested.grad.device.type == nested.grad.values().device.type == "cpu"
+    back = moved.detach().cpu()
+    assert (back.device.type, back.values().device.type) == ("cpu", "cpu")
+    assert torch.equal(back.values(), torch.cat(rows))
+
+
 def test_fake_tensors_are_made_and_moved_as_on_a_gpu(checked):
     with FakeTensorMode():
         made = torch.ones(2, device="cuda")
