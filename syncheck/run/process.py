@@ -1,11 +1,14 @@
 """One process of a program, and all of them together: what checks it, and which of them delivers the report."""
 
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
+from traceback import extract_tb
 from typing import TYPE_CHECKING
 
 from syncheck.config.extensions import import_all
@@ -32,6 +35,34 @@ def new_session(options: Options, backend: str, on_finding: OnFinding = lambda _
     return Session(lambda rule: rule.code in codes, backend, on_finding)
 
 
+def _import_torch() -> None:
+    """Import torch.
+
+    Raises:
+        BackendError: there is none, or it cannot be imported.
+    """
+    try:
+        import_module("torch")
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise _broken(error) from error
+        raise BackendError(
+            "torch is not installed in this environment",
+            f"install it for {sys.executable}: pip install 'torch>=2.8'",
+        ) from error
+    except Exception as error:
+        raise _broken(error) from error
+
+
+def _broken(error: Exception) -> BackendError:
+    """Return the error for a torch that cannot be imported: often by a file of the program with a module's name."""
+    folder = os.path.abspath(sys.path[0])
+    files = [os.path.abspath(frame.filename) for frame in extract_tb(error.__traceback__)]
+    found = next((file for file in files if os.path.isfile(file) and os.path.dirname(file) == folder), "")
+    hint = f"rename {found}, which is imported in place of another module" if found else "try: python -c 'import torch'"
+    return BackendError(f"torch cannot be imported: {type(error).__name__}: {error}", hint)
+
+
 def make_run(
     options: Options,
     deliver: Callable[[Report], int],
@@ -53,17 +84,10 @@ def make_run(
         BackendError: there is no torch, or no backend for it.
     """
     policy = policy or Policy(options)
-    try:
-        with details.timed("import of torch"):
-            from syncheck.run import backends, sampled  # noqa: PLC0415  the first use of torch
-            from syncheck.run.run import Run  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise BackendError(
-            "torch is not installed in this environment",
-            f"install it for {sys.executable}: pip install 'torch>=2.8'",
-        ) from error
+    with details.timed("import of torch"):
+        _import_torch()
+        from syncheck.run import backends, sampled  # noqa: PLC0415  the first use of torch
+        from syncheck.run.run import Run  # noqa: PLC0415
 
     def ended(report: Report, status: int) -> int:
         return conclude(at_end(run, report), status, run.sites.lines(), policy, deliver)

@@ -797,3 +797,30 @@ def test_a_module_or_a_main_that_does_not_compile_is_refused_with_its_line(here)
     (here / "app" / "__main__.py").write_text("\nx = = 1\n")
     assert refused("some_module", module=True)[0].startswith(f"{here}/some_module.py:1: invalid syntax\n")
     assert refused("app")[0].startswith(f"{here}/app/__main__.py:2: invalid syntax\n")
+
+
+BROKEN_TORCH = """
+import sys
+from syncheck.errors import BackendError
+from syncheck.run.process import _import_torch
+sys.path.insert(0, sys.argv[1])
+try:
+    _import_torch()
+except BackendError as error:
+    print(error, error.hint, sep="; ")
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "expected"),
+    [
+        ("raise OSError('libcudart.so: cannot open')", "torch.py", "OSError: libcudart.so: cannot open"),
+        ("import torch\ntorch.nn", "numbers.py", "AttributeError: partially"),  # torch imports that name
+    ],
+)
+def test_a_torch_that_cannot_be_imported_is_an_error_that_names_the_file(tmp_path, source, name, expected):
+    (tmp_path / name).write_text(source)
+    command = [sys.executable, "-c", BROKEN_TORCH, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+    assert done.stdout.startswith(f"torch cannot be imported: {expected}")
+    assert f"rename {tmp_path / name}" in done.stdout
