@@ -90,7 +90,8 @@ def to_proof(data: dict[str, Any]) -> Proof:
     if data["means"] not in ("schedule", "delay"):
         raise ValueError(f"there are no means {data['means']!r}")
     changed = tuple(Difference(str(one["what"]), str(one["usual"]), str(one["other"])) for one in data["differences"])
-    return Proof(ProofOutcome(data["outcome"]), data["means"], str(data["tried"]), str(data["reason"]), changed)
+    outcome, tried, reason = ProofOutcome(data["outcome"]), str(data["tried"]), str(data["reason"])
+    return Proof(outcome, data["means"], tried, reason, changed, str(data.get("command", "")))
 
 
 def of_fix(fix: Fix) -> dict[str, Any]:

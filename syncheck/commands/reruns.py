@@ -1,6 +1,7 @@
 """Runs a program again, in a process of its own, and returns what it computed."""
 
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -60,8 +61,10 @@ def check_schedule(text: str, prepared: PreparedProgram) -> None:
 
 def simulator_arguments(options: Options) -> list[str]:
     """Return what a command line has to have for the same simulated GPUs, and the same models of libraries."""
-    kind = ["--device-type", options.device_type] if options.device_type != "cuda" else []
-    return ["--backend", "sim", "--devices", str(options.devices), *kind, *_models(options)]
+    usual = Options()
+    kind = ["--device-type", options.device_type] if options.device_type != usual.device_type else []
+    devices = ["--devices", str(options.devices)] if options.devices != usual.devices else []
+    return ["--backend", "sim", *devices, *kind, *_models(options)]
 
 
 def _models(options: Options) -> list[str]:
@@ -112,14 +115,21 @@ class Reruns:
         last, exception = (errors[-1], exception_in(errors)) if errors and done.returncode else ("", "")
         return Rerun(tuple(lines), done.returncode, last, records, exception=exception)
 
+    def command_for(self, schedule: Schedule | Delay) -> str:
+        """Return the command that runs the program by a schedule, as people write it."""
+        return shlex.join(["syncheck", "run", *self._by_schedule(schedule)])
+
     def _command(self, schedule: Schedule | Delay) -> list[str]:
+        return [
+            sys.executable, "-m", "syncheck", "run", "--isolated", "--quiet", "--exit-zero", "--third-party", "off",
+            "--no-witness", "--no-confirm", "--schedules", "0", "--output", os.devnull, *self._by_schedule(schedule),
+        ]  # fmt: skip
+
+    def _by_schedule(self, schedule: Schedule | Delay) -> list[str]:
+        """Return the arguments for the GPUs, the ranks, the schedule and the program."""
         options, program = self.options, self.prepared.program
         is_real = isinstance(schedule, Delay)
         gpus = ["--backend", "cuda", *_models(options)] if is_real else simulator_arguments(options)
         ranks = ["--nproc", str(options.nproc)] if options.nproc else []
         target = ["-m", program.target] if program.is_module else [program.target]
-        return [
-            sys.executable, "-m", "syncheck", "run", "--isolated", "--quiet", "--exit-zero", "--third-party", "off",
-            "--no-witness", "--no-confirm", "--schedules", "0", "--output", os.devnull, *ranks, *gpus,
-            "--schedule", str(schedule), *target, *program.arguments,
-        ]  # fmt: skip
+        return [*ranks, *gpus, "--schedule", str(schedule), *target, *program.arguments]

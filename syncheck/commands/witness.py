@@ -153,16 +153,16 @@ class _Attempt:
         return "" if is_steady else baseline.unsteadiness
 
     def _tried(self, schedule: Schedule | Delay) -> Proof:
-        name, text = self._means.name, str(schedule)
+        name, text, command = self._means.name, str(schedule), self._reruns.command_for(schedule)
         other = self._reruns.run(schedule, (self._pair,))
         reason = self._refused(schedule, other)
         changed = () if reason else self._differences(other)
         if not changed:
             reason = reason or self._unknown(other)
         if reason:
-            return Proof(ProofOutcome.NOT_TRIED, name, text, reason)
+            return Proof(ProofOutcome.NOT_TRIED, name, text, reason, command=command)
         outcome = ProofOutcome.SHOWN if changed else ProofOutcome.NOT_SHOWN
-        return Proof(outcome, name, text, schedule.in_words, changed)
+        return Proof(outcome, name, text, schedule.in_words, changed, command)
 
     def _refused(self, schedule: Schedule | Delay, other: Rerun) -> str:
         if other.timed_out:

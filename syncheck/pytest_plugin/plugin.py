@@ -207,12 +207,12 @@ class Checker:
         running, settings = _running_job(), Settings(self._config, item)
         if running is None or self._refused or settings.is_disabled or (call.when == "setup" and report.passed):
             return report
-        findings, witness = self._proved(item, self._new_findings(running, settings.options), settings.options)
+        findings = self._proved(item, self._new_findings(running, settings.options), settings.options)
         new = [finding for finding in findings if not self._is_known(finding)]
         report.syncheck = self._noted(running, findings, len(findings) - len(new))  # type: ignore[attr-defined]  # pytest keeps and sends any attribute
         if not new or settings.options.write_baseline:
             return report
-        text = _text(new, settings.options) + witness + _page(running, item, new, settings.options)
+        text = _text(new, settings.options) + _page(running, item, new, settings.options)
         if report.passed and any(finding.level.rank <= settings.options.fail_on.rank for finding in new):
             report.outcome = "failed"
             report.longrepr = text
@@ -220,16 +220,15 @@ class Checker:
             report.sections.append(("syncheck", text))
         return report
 
-    def _proved(self, item: pytest.Item, findings: "list[Finding]", options: "Options") -> "tuple[list[Finding], str]":
-        """Return findings with what came of making their races happen, where that is wanted, and how to see it."""
+    def _proved(self, item: pytest.Item, findings: "list[Finding]", options: "Options") -> "list[Finding]":
+        """Return findings with what came of making their races happen, where that is wanted."""
         wanted = [finding for finding in findings if finding.pair and not self._is_known(finding)]
         if not options.witness or not wanted:
-            return findings, ""
+            return findings
         from syncheck.pytest_plugin.witness import Witness
 
-        witness = Witness(item, options)
-        proved = {id(old): new for old, new in zip(wanted, witness.prove(wanted), strict=True)}
-        return [proved.get(id(finding), finding) for finding in findings], f"\nto see it: {witness.replayed_by}"
+        proved = {id(old): new for old, new in zip(wanted, Witness(item, options).prove(wanted), strict=True)}
+        return [proved.get(id(finding), finding) for finding in findings]
 
     def _new_findings(self, running: "Run", options: "Options") -> "list[Finding]":
         found = running.report(since=self._mark).findings

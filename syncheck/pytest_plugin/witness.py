@@ -2,7 +2,6 @@
 
 import json
 import os
-import shlex
 import sys
 import tempfile
 from dataclasses import replace
@@ -40,11 +39,6 @@ class Witness:
         test = f"{os.path.relpath(item.config.rootpath / file, self._folder)}::{names}"
         given = _passed_on(list(map(str, item.config.invocation_params.args)))
         self._test = ["-m", "pytest", *given, "-o", "syncheck=false", test]
-
-    @property
-    def replayed_by(self) -> str:
-        """The command that takes a schedule and shows what happens by it."""
-        return shlex.join(["syncheck", "run", *self._simulator, "--schedule", "...", *self._test])
 
     def prove(self, races: list[Finding]) -> list[Finding]:
         """Return races with what came of the attempt to make them happen."""

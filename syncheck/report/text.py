@@ -156,8 +156,8 @@ def _proof(proof: Proof, gutter: int, pen: Painter) -> Iterator[str]:
     yield from hang(lead, proof.verdict + (f": {proof.reason}" if proof.reason else ""), pen.prose)
     for one in proof.differences[:MOST_SHOWN]:
         yield from hang(f"{' ' * (len(lead) + 2)}", f"{one.what}: {one.other}, not {one.usual}", pen.prose)
-    if proof.tried:
-        yield f"{' ' * len(lead)}to see it: --schedule {proof.tried}"
+    if proof.command:
+        yield f"{' ' * len(lead)}to see it: {proof.command}"
 
 
 def _summary(report: Report, pen: Painter) -> Iterator[str]:

@@ -44,6 +44,7 @@ class Proof:
         tried: the schedule; "" if nothing was tried.
         reason: why it could not be tried, or how long the delay was; "" if there is nothing to say.
         differences: what changed, the most telling first.
+        command: what shows it again; "" if nothing was tried.
     """
 
     outcome: ProofOutcome
@@ -51,6 +52,7 @@ class Proof:
     tried: str = ""
     reason: str = ""
     differences: tuple[Difference, ...] = ()
+    command: str = ""
 
     @property
     def verdict(self) -> str:
@@ -62,7 +64,7 @@ class Proof:
         """All of it in one line."""
         reason = f": {self.reason}" if self.reason else ""
         changed = "; ".join(f"{one.what}: {one.other}, not {one.usual}" for one in self.differences[:MOST_SHOWN])
-        again = f"; to see it: --schedule {self.tried}" if self.tried else ""
+        again = f"; to see it: {self.command}" if self.command else ""
         return f"Proof: {self.verdict}{reason}" + (f": {changed}" if changed else "") + again
 
 

@@ -110,12 +110,14 @@ def test_the_tables_say_in_words_what_the_picture_shows():
 
 
 def test_a_finding_has_what_its_race_changes():
-    proof = Proof(ProofOutcome.SHOWN, "schedule", "s1-abc-1.1-ff", differences=(Difference("loss", "2", "nan"),))
+    proof = Proof(
+        ProofOutcome.SHOWN, "schedule", "s1-abc-1.1-ff", "", (Difference("loss", "2", "nan"),), "syncheck run a.py"
+    )
     finding = replace(small().marks[0].finding, proof=proof)
     text = html.render(small(marks=(Mark(1, finding),)))
     listed, drawn = text.split('<ol class="findings">')[1].split("</ol>", 1)
-    assert "loss: nan, not 2; to see it: --schedule s1-abc-1.1-ff" in listed
-    assert "loss: nan, not 2; to see it: --schedule s1-abc-1.1-ff" in drawn
+    assert "loss: nan, not 2; to see it: syncheck run a.py" in listed
+    assert "loss: nan, not 2; to see it: syncheck run a.py" in drawn
 
 
 def test_a_page_that_does_not_show_all_says_so():

@@ -43,6 +43,9 @@ class Reruns:
         self.usual, self.same, self.other = usual, same or usual, other or usual
         self.asked = []
 
+    def command_for(self, schedule):
+        return f"syncheck run --schedule {schedule} train.py"
+
     def run(self, schedule, pairs=()):
         self.asked.append(schedule)
         if schedule == Schedule(7):
@@ -61,7 +64,7 @@ def test_a_changed_value_is_shown_with_the_schedule_that_changes_it():
     assert Schedule.parse(found.tried).holds == (Hold(LaunchId(3, 1), LaunchId(1, 4)),)
     assert found.in_words == (
         "Proof: shown: with the two accesses in the other order: printed line 1: 'loss 0', not 'loss 1'; "
-        f"to see it: --schedule {found.tried}"
+        f"to see it: syncheck run --schedule {found.tried} train.py"
     )
 
 
@@ -159,7 +162,7 @@ def test_a_value_that_a_delay_changes_is_confirmed_with_the_delay():
     assert found.in_words == (
         "Proof: confirmed: with a delay before the earlier access: 1.2 s: printed line 1: 'loss 0', not 'loss 1'; "
         "what the host gets at a.py:3: 0, not 1; "
-        f"to see it: --schedule {found.tried}"
+        f"to see it: syncheck run --schedule {found.tried} train.py"
     )
 
 
