@@ -13,6 +13,7 @@ from syncheck.sim.cuda_kernels import KERNELS, OF_GPUS
 from syncheck.sim.errors import NotSimulatedError
 from syncheck.sim.memory import Memory
 from syncheck.sim.random import DeviceGenerator, Random, device_generator, keep_generators
+from syncheck.sim.widened import in_wider_type
 
 
 class Compute:
@@ -35,9 +36,12 @@ class Compute:
             with self._drawing(plan, args, kwargs, device):
                 return func(*args, **kwargs)
         except NotImplementedError as error:
-            raise NotSimulatedError(
-                f"the operator {plan.name}", "the CPU build of torch has no kernel for it"
-            ) from error
+            try:
+                return in_wider_type(func, plan, args, kwargs)
+            except RuntimeError:  # `NotImplementedError` is one
+                raise NotSimulatedError(
+                    f"the operator {plan.name}", "the CPU build of torch has no kernel for it"
+                ) from error
         except RuntimeError as error:
             size = re.search(r"can't allocate memory: you tried to allocate (\d+) bytes", str(error))
             if size is None:

@@ -1,0 +1,54 @@
+"""Operators that torch has for a type on GPUs and not on the CPU: they are computed in a wider one.
+
+Source:
+    torch/testing/_internal/common_methods_invocations.py: `dtypes` and `dtypesIfCUDA` of each operator.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map
+
+from syncheck.instrument.plan import Plan, tensors_of
+
+_WIDER = {
+    torch.float16: torch.float32,
+    torch.bfloat16: torch.float32,
+    torch.complex32: torch.complex64,
+    torch.bool: torch.uint8,
+} | dict.fromkeys((torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64), torch.float64)
+
+
+def in_wider_type(func: Callable[..., Any], plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Compute an operator in a wider type; return its result in the type of its tensors.
+
+    Raises:
+        NotImplementedError: there is no wider type for them, or no kernel for that one, either.
+    """
+    tensors = tensors_of(plan, args, kwargs)
+    narrow = next((tensor.dtype for tensor, _ in tensors if tensor.dtype in _WIDER), None)
+    if narrow is None:
+        raise NotImplementedError
+    wide = _WIDER[narrow]
+    copies: dict[int, torch.Tensor] = {}  # id of a tensor -> what stands for it
+    originals: dict[int, torch.Tensor] = {}  # the other way round
+
+    def widened(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or value.dtype != narrow:
+            return wide if value is narrow else value
+        copy = copies.setdefault(id(value), value.to(wide))
+        originals[id(copy)] = value
+        return copy
+
+    def narrowed(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or value.dtype != wide:
+            return value
+        original = originals.get(id(value))
+        return value.to(narrow) if original is None else original
+
+    result = func(*tree_map(widened, args), **tree_map(widened, kwargs))
+    for tensor, argument in tensors:
+        if argument.is_write and id(tensor) in copies:
+            tensor.copy_(copies[id(tensor)])
+    return tree_map(narrowed, result)
