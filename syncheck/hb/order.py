@@ -215,6 +215,10 @@ class Order:
         self._snapshots[stream] = None
         return WaitResult.ORDERED
 
+    def follow(self, stream: StreamId, clock: VectorClock) -> None:
+        """Let the stream's later ops happen after what `clock` of some stream held."""
+        self._acquire(stream, clock)
+
     def forget_event(self, event: EventId) -> None:
         """The event was destroyed: its id may be used for another one."""
         self._events.pop(event, None)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from syncheck.hb.clock import HOST, TICK
+from syncheck.hb.clock import HOST, TICK, VectorClock
 from syncheck.hb.engine import Engine, Race
 from syncheck.hb.ids import UNKNOWN_SITE, Access, Accesses, AllocationId, EventId, GraphId, SiteId, StreamId
 from syncheck.rules import capture_without_warmup, graph_uses_freed_memory, sync_in_capture
@@ -26,6 +26,7 @@ class Graph:
         made: allocation -> allocation site, of the same.
         waits: external events that a replay waits for.
         records: external events that a replay records.
+        replayed: what comes before the next replay: the latest one, and all before that; None if there was none.
     """
 
     site: SiteId
@@ -36,6 +37,7 @@ class Graph:
     made: dict[AllocationId, SiteId] = field(default_factory=dict)
     waits: dict[EventId, None] = field(default_factory=dict)
     records: dict[EventId, None] = field(default_factory=dict)
+    replayed: VectorClock | None = None
 
 
 @dataclass(slots=True)
@@ -157,6 +159,23 @@ class Graphs:
         """Return the external events that a replay waits for, and those that it records."""
         state = self._graphs.get(graph)
         return ([], []) if state is None else (list(state.waits), list(state.records))
+
+    def order_replay(self, graph: GraphId, stream: StreamId, engine: Engine) -> None:
+        """Let a replay that is submitted to a stream now come after the graph's latest one.
+
+        Source:
+            CUDA Runtime API, cudaGraphLaunch: "Each launch is ordered behind both any previous work in stream and any
+            previous launches of graphExec."
+        """
+        state = self._graphs.get(graph)
+        if state is not None and state.replayed is not None:
+            engine.follow(stream, state.replayed)
+
+    def note_replay(self, graph: GraphId, stream: StreamId, engine: Engine) -> None:
+        """A replay was submitted to a stream."""
+        state = self._graphs.get(graph)
+        if state is not None:
+            state.replayed = engine.clock(stream)
 
     def replay(self, graph: GraphId, site: SiteId) -> list[Access]:
         """Return the accesses of a replay; report memory that is gone."""

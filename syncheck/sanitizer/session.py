@@ -349,9 +349,11 @@ class Session:
         waits, records = self._graphs.external_events(graph)
         for event in waits:
             self._events.wait(event, stream, site, WaitCall.TORCH, LookedUp.BY_NAME, HOST)
+        self._graphs.order_replay(graph, stream, self._engine)
         self._advice.launching(stream, "graph replay", (), site)
         label = self._labels.number(site, "graph replay", is_replay=True)
         self._races.explain(self._engine.launch(stream, accesses, label), ())
+        self._graphs.note_replay(graph, stream, self._engine)
         for event in records:
             self._events.record(event, stream, site, LookedUp.BY_NAME, HOST)
 

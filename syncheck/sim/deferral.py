@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
-from syncheck.hb.ids import StreamId
+from syncheck.hb.ids import GraphId, StreamId
 from syncheck.instrument.plan import Plan, tensors_in
 from syncheck.instrument.torch_internals import BelowAutograd
 from syncheck.semantics.copies import HOST_DEVICE
@@ -101,7 +101,7 @@ class Deferral:
         for device in self._gpus.devices:
             self.settle(self._gpus.current_stream(device.index), what)
 
-    def replay(self, steps: Sequence[Callable[[], None]], used: Sequence[torch.Tensor]) -> None:
+    def replay(self, graph: GraphId, steps: Sequence[Callable[[], None]], used: Sequence[torch.Tensor]) -> None:
         """Replay a graph on the current stream; `used`: what it needs and does not own."""
         stream = self._gpus.current_stream(self._gpus.thread.device)
 
@@ -113,6 +113,7 @@ class Deferral:
         kept = list(used)
         with self._gpus.lock:
             self._submit(stream)
+            self._order.wait_for_replay(graph, stream)
             self._put(stream, run, [], [])
             self._queues.pump()
 

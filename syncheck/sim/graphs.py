@@ -94,7 +94,9 @@ class CUDAGraph:
         stream = gpus.current_stream(gpus.thread.device)
         with runtime.unmonitored():
             if runtime.deferral is not None:
-                runtime.deferral.replay(self._tape.steps, [one.tensor() for one in self._tape.outside])
+                runtime.deferral.replay(
+                    self._tape.ident, self._tape.steps, [one.tensor() for one in self._tape.outside]
+                )
             else:
                 for step in self._tape.steps:
                     step()

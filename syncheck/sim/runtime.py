@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 import torch
 
 from syncheck.hb.clock import HOST
-from syncheck.hb.ids import NO_EVENT, AllocationId, EventId, LookedUp, NamedKind, ObjectKind, SiteId, StreamId
+from syncheck.hb.ids import NO_EVENT, AllocationId, EventId, GraphId, LookedUp, NamedKind, ObjectKind, SiteId, StreamId
 from syncheck.instrument.findings import NewFindings
 from syncheck.instrument.locked_monitor import LockedMonitor
 from syncheck.instrument.namer import Namer
@@ -61,7 +61,7 @@ class StreamObject(Protocol):
 class Postponing(Protocol):
     """What runs operators by a schedule: `syncheck.sim.deferral.Deferral`."""
 
-    def replay(self, steps: Sequence[Callable[[], None]], used: Sequence[torch.Tensor]) -> None:
+    def replay(self, graph: GraphId, steps: Sequence[Callable[[], None]], used: Sequence[torch.Tensor]) -> None:
         """Replay a graph on the current stream; `used`: what it needs and does not own."""
 
     def captured(self, owned: Iterable[torch.UntypedStorage]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from syncheck.hb.ids import AllocationId, EventId, StreamId
+from syncheck.hb.ids import AllocationId, EventId, GraphId, StreamId
 from syncheck.sim.queues import Marker, Queues
 from syncheck.sim.virtual_gpus import VirtualGpus
 from syncheck.witness.schedule import Policy
@@ -25,6 +25,7 @@ class StreamOrder:
         self.queues = Queues(policy)
         self._gpus = gpus
         self._events: dict[EventId, Marker] = {}
+        self._replays: dict[GraphId, Marker] = {}  # the latest one of each graph
         self._recorded = recorded
         self._acts: dict[str, Callable[..., None]] = {
             "launch": self._launch,
@@ -63,6 +64,16 @@ class StreamOrder:
         self.queues.pump()
         return True
 
+    def wait_for_replay(self, graph: GraphId, stream: StreamId) -> None:
+        """Let a replay that a stream is about to be given wait for the graph's latest one.
+
+        Source:
+            CUDA Runtime API, cudaGraphLaunch.
+        """
+        marker = self._replays.get(graph)
+        if marker is not None:
+            self.queues.wait(stream, marker)
+
     def forget(self, event: EventId) -> None:
         """An event is gone."""
         self._events.pop(event, None)
@@ -79,8 +90,9 @@ class StreamOrder:
             self.queues.count_launch(stream)
         self.queues.host_steps()
 
-    def _replay(self, _: Any, stream: StreamId, *__: Any) -> None:
+    def _replay(self, graph: GraphId, stream: StreamId, *_: Any) -> None:
         self.queues.count_launch(stream)
+        self._replays[graph] = self.queues.mark(stream)
         self.queues.host_steps()
 
     def _record(self, event: EventId, stream: StreamId, *_: Any) -> None:

@@ -319,6 +319,34 @@ def test_a_replay_unordered_with_an_overwrite_of_its_input_is_syn903():
     assert program.found() == [("SYN903", 20)]
 
 
+def replayed_on_two_streams(*graphs):
+    """Capture two graphs that write one tensor; replay some on stream 1 and then on stream 3; return the program."""
+    program = Program(3)
+    x = program.allocate(1)
+    program.write(1, x, 3)
+    program.session.sync_device(0, 4)
+    for graph in (1, 2):
+        program.session.capture_begin(graph, 2, 5)
+        program.write(2, x, 6)
+        program.session.capture_end(graph)
+    for stream, graph in zip((1, 3), graphs, strict=True):
+        program.session.replay(graph, stream, 10 * stream)
+    return program, x
+
+
+def test_replays_of_one_graph_are_ordered():
+    program, x = replayed_on_two_streams(1, 1)
+    program.read(3, x, 40)
+    assert program.found() == []
+    program.read(1, x, 50)
+    assert program.found() == [("SYN903", 50)]
+
+
+def test_replays_of_two_graphs_are_not_ordered():
+    program, _ = replayed_on_two_streams(1, 2)
+    assert program.found() == [("SYN903", 30)]
+
+
 def test_a_replay_that_uses_freed_memory_is_syn904():
     program = Program()
     x = program.allocate(1)

@@ -213,6 +213,23 @@ def test_a_graph_is_replayed_in_the_order_of_its_stream(simulate):
     assert simulate(lambda side: replayed(side, waits=False)) == 24
 
 
+def replayed_on_two_streams(side):
+    x = torch.ones(3, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        x.mul_(2)
+    graph.replay()
+    with torch.cuda.stream(side):
+        graph.replay()
+        total = x.sum()
+    return total.item()
+
+
+def test_replays_of_a_graph_on_two_streams_are_ordered(simulate):
+    assert simulate(replayed_on_two_streams) == 12
+    assert simulate(replayed_on_two_streams, ((MAIN, 2), None)) == 12
+
+
 def test_the_memory_of_a_graph_has_no_values_before_its_replay(simulate):
     total = simulate(lambda side: replayed(side, waits=False), ((MAIN, 3), None))
     assert total != total

@@ -29,6 +29,17 @@ def test_an_event_orders_what_comes_after_its_wait():
     assert done == ["a", "b"]
 
 
+def test_replays_of_a_graph_come_one_after_another():
+    gpus, order, done = ordered((1, 1))
+    for stream in (1, 2):
+        order.wait_for_replay(7, stream)
+        order.queues.put(stream, lambda stream=stream: done.append(stream))
+        gpus.monitor.replay(7, stream, 0)
+    assert done == []
+    order.finish(2)
+    assert done == [1, 2]
+
+
 def test_an_event_that_was_never_recorded_orders_nothing():
     gpus, order, done = ordered((1, 1))
     launch(gpus, order, 1, done, "a")
