@@ -1,0 +1,127 @@
+"""Checks one program: the verdict of the sanitizer, the reference, and what schedules do."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from syncheck.findings import Finding
+from syncheck.witness.compare import differences
+from syncheck.witness.schedule import Hold, LaunchId, Schedule
+from tests.agreement import steps as p
+from tests.agreement.reachability import Race, Reference
+from tests.agreement.running import Run, run
+from tests.agreement.symbolic import every_choice
+
+SEEDS = range(3)
+FEW_LAUNCHES = 3
+MOST_CHOICES = 12
+
+SHOWN = "shown"
+NO_PAIR = "both accesses are in one graph, which a schedule runs as a whole"
+CAPTURED = "a capture comes in between, at which the simulator runs all that was submitted"
+SAME_VALUES = "the reference computes the same values in the other order"
+SMALLER = "the late use writes, and the simulator gives the memory to a tensor of another size"
+UNEXPLAINED = "unexplained"
+
+
+def check(program: p.Program) -> Counter[str]:
+    """Check a program; return how many findings were shown by a schedule, or why not.
+
+    A race is looked for up to the first one: what comes after it is ordered with it, for the sanitizer.
+    """
+    reference = Reference(program)
+    usual = run(program)
+    check_verdict(reference, usual)
+    if not reference.races:
+        check_one_result(program, reference, usual)
+        return Counter()
+    before = free_part(program, reference.races)
+    if before.steps:
+        check_one_result(before, Reference(before), run(before))
+    return Counter(shown_by_schedules(program, reference, usual))
+
+
+def check_verdict(reference: Reference, usual: Run) -> None:
+    """The sanitizer reports races where there are any, the first of them among these, and no others."""
+    named = [usual.lines_of(finding) for finding in usual.findings]
+    for finding, lines in zip(usual.findings, named, strict=True):
+        assert any(race.lines <= lines for race in reference.races), f"{finding} is no race"
+    if reference.races:
+        line = min(race.later for race in reference.races)
+        first = [race for race in reference.races if race.later == line]
+        assert any(race.lines <= lines for race in first for lines in named), f"none of {first} was reported"
+
+
+def free_part(program: p.Program, races: list[Race]) -> p.Program:
+    """Return the steps before that which completes the first race."""
+    first = min(race.later for race in races)
+    ends = {step: line.number for line in program.lines for step in [id(line.step)]}
+    return p.Program(tuple(step for step in program.steps if ends[id(step)] < first), program.n_devices)
+
+
+def check_one_result(program: p.Program, reference: Reference, usual: Run) -> None:
+    """A program without a race has one result, under every schedule that is tried."""
+    assert not usual.findings
+    assert usual.output == reference.output
+    for other in other_runs(program, len(usual.lines)):
+        assert other.output == reference.output
+        assert not other.findings
+
+
+def other_runs(program: p.Program, n_launches: int) -> Iterator[Run]:
+    for seed in SEEDS:
+        yield run(program, Schedule(0, seed=seed))
+    if n_launches - len(program.of_devices(p.TENSORS)) <= FEW_LAUNCHES:
+        yield from every_choice(lambda policy: run(program, Chosen(policy)), MOST_CHOICES)
+
+
+class Chosen:
+    """A schedule that is made of a policy."""
+
+    def __init__(self, policy):
+        self.chosen = policy
+
+    def policy(self):
+        return self.chosen
+
+
+# -- races
+
+
+def shown_by_schedules(program: p.Program, reference: Reference, usual: Run) -> Iterator[str]:
+    pairs = tuple(finding.pair for finding in usual.findings if finding.pair is not None)
+    plain = run(program, Schedule(0), pairs) if pairs else usual
+    for finding in usual.findings:
+        if finding.pair is None:
+            yield NO_PAIR if is_in_one_graph(program, usual.lines_of(finding)) else UNEXPLAINED
+            continue
+        until = finding.pair.later if finding.pair.later.stream else None
+        other = run(program, Schedule(0, (Hold(finding.pair.earlier, until),)), pairs)
+        is_shown = differences(plain.rerun, other.rerun, finding.pair)
+        yield SHOWN if is_shown else reason(program, reference, usual, finding)
+
+
+def is_in_one_graph(program: p.Program, lines: frozenset[int]) -> bool:
+    steps = [line.step for line in program.lines if line.number in lines]
+    return len(steps) >= 2 and all(isinstance(step, p.Capture) and step is steps[0] for step in steps)
+
+
+def reason(program: p.Program, reference: Reference, usual: Run, finding: Finding) -> str:
+    """Return why no value changed, as far as that can be established."""
+    assert finding.pair is not None
+    begin = line_of(usual, finding.pair.earlier)
+    end = line_of(usual, finding.pair.later) or finding.place.frame.line
+    between = [line.step for line in program.lines if begin < line.number <= end]
+    if any(isinstance(step, p.Capture) for step in between):
+        return CAPTURED
+    lines = usual.lines_of(finding)
+    races = [race for race in reference.races if race.lines <= lines and begin in race.lines]
+    if races and all(race.kind == "access" and not reference.values_differ(race) for race in races):
+        return SAME_VALUES
+    reusing = {line.number for line in program.lines if isinstance(line.step, p.Item)}
+    if races and all(race.kind == "reuse" and race.later in reusing for race in races):
+        return SMALLER
+    return UNEXPLAINED
+
+
+def line_of(usual: Run, launch: LaunchId) -> int:
+    return usual.lines.get(launch, 0)

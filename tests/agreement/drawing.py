@@ -1,0 +1,193 @@
+"""Draws random programs of `steps`, from a source of random numbers: Hypothesis', or one with a seed."""
+
+import random
+from collections.abc import Callable
+
+from tests.agreement import steps as p
+
+
+class _Writer:
+    """Writes one program; a step that makes no sense where it comes is left out."""
+
+    def __init__(self, source: random.Random, n_devices: int) -> None:
+        self.random = source
+        self.n_devices = n_devices
+        self.streams = [n for n, device in enumerate(p.STREAMS) if device < n_devices]
+        self.live = {n for n, device in enumerate(p.TENSORS) if device < n_devices}
+        self.all_tensors = sorted(self.live)
+        self.recorded: set[int] = set()
+        self.graphs: dict[int, p.Capture] = {}
+        self.kept: set[int] = set()  # tensors that a graph uses: they stay where they are
+        self.count = 1
+
+    def number(self) -> int:
+        """Return another number for each step, so that no two write the same."""
+        self.count += 1
+        return self.count
+
+    def device(self) -> int:
+        return self.random.randrange(self.n_devices)
+
+    def stream(self, device: int | None = None) -> int:
+        return self.random.choice([n for n in self.streams if device is None or p.STREAMS[n] == device])
+
+    def tensor(self, device: int, *, is_kept: bool = True) -> int | None:
+        """Return a tensor of a device; None if there is none."""
+        some = [n for n in sorted(self.live) if p.TENSORS[n] == device and (is_kept or n not in self.kept)]
+        return self.random.choice(some) if some else None
+
+    def place(self, device: int) -> int | None:
+        """Return a name for a new tensor of a device."""
+        some = [n for n in self.all_tensors if p.TENSORS[n] == device and n not in self.kept]
+        return self.random.choice(some) if some else None
+
+    def buffer(self) -> int:
+        return self.random.randrange(p.N_BUFFERS)
+
+    # -- steps
+
+    def new(self) -> p.Step | None:
+        device = self.device()
+        target = self.place(device)
+        if target is None:
+            return None
+        self.live.add(target)
+        return p.New(self.stream(device), target, self.number())
+
+    def compute(self) -> p.Step | None:
+        device = self.device()
+        target, source = self.place(device), self.tensor(device)
+        if target is None or source is None:
+            return None
+        self.live.add(target)
+        return p.Compute(self.stream(device), target, source, self.number())
+
+    def change(self) -> p.Simple | None:
+        device = self.device()
+        target, source = self.tensor(device), self.tensor(device)
+        if target is None or source is None or target == source:
+            return None
+        return p.Change(self.stream(device), target, source)
+
+    def part(self) -> p.Simple | None:
+        device = self.device()
+        target = self.tensor(device)
+        return None if target is None else p.Part(self.stream(device), target, self.random.randrange(2), self.number())
+
+    def peer_copy(self) -> p.Step | None:
+        one, other = self.device(), self.device()
+        target, source = self.tensor(one), self.tensor(other)
+        if target is None or source is None or target == source:
+            return None
+        stream = self.stream(other)
+        return p.PeerCopy(stream, stream if one == other else self.stream(one), target, source)
+
+    def backward(self) -> p.Step | None:
+        device = self.device()
+        tensor = self.tensor(device, is_kept=False)
+        return None if tensor is None else p.Backward(self.stream(device), tensor)
+
+    def free(self) -> p.Step | None:
+        tensor = self.tensor(self.device(), is_kept=False)
+        if tensor is None:
+            return None
+        self.live.remove(tensor)
+        return p.Free(tensor)
+
+    def record_stream(self) -> p.Step | None:
+        device = self.device()
+        tensor = self.tensor(device)
+        return None if tensor is None else p.RecordStream(tensor, self.stream(device))
+
+    def wait_stream(self) -> p.Step | None:
+        stream, other = self.stream(), self.stream()
+        return p.WaitStream(stream, other) if stream != other else None
+
+    def record(self) -> p.Step:
+        event, device = self.random.choice([pair for pair in enumerate(p.EVENTS) if pair[1] < self.n_devices])
+        self.recorded.add(event)
+        return p.Record(event, self.stream(device))
+
+    def wait(self) -> p.Step | None:
+        return p.Wait(self.random.choice(sorted(self.recorded)), self.stream()) if self.recorded else None
+
+    def synchronize(self) -> p.Step | None:
+        match self.random.randrange(3):
+            case 0:
+                return p.SyncStream(self.stream())
+            case 1:
+                return p.SyncDevice(self.device())
+            case _:
+                return p.SyncEvent(self.random.choice(sorted(self.recorded))) if self.recorded else None
+
+    def copy_buffer(self) -> p.Step | None:
+        device = self.device()
+        tensor = self.tensor(device)
+        kind = self.random.choice([p.Upload, p.Download])
+        return None if tensor is None else kind(self.stream(device), tensor, self.buffer())
+
+    def host(self) -> p.Step:
+        return p.Read(self.buffer()) if self.random.randrange(2) else p.Write(self.buffer(), self.number())
+
+    def item(self) -> p.Step | None:
+        device = self.device()
+        tensor = self.tensor(device)
+        return None if tensor is None else p.Item(self.stream(device), tensor)
+
+    def capture(self) -> p.Step | None:
+        """Capture a few changes on a stream that is no default one; often a second stream is forked, and joined."""
+        device = self.device()
+        sides = [n for n in self.streams if p.STREAMS[n] == device and n != p.DEFAULT[device]]
+        main = self.random.choice(sides)
+        forked = [n for n in sides if n != main and self.random.randrange(2)]
+        body: list[p.Simple] = [p.WaitStream(side, main) for side in forked]
+        tensors = [n for n in sorted(self.live) if p.TENSORS[n] == device]
+        for _ in range(self.random.randint(1, 3) if tensors else 0):
+            stream, target, source = (self.random.choice(some) for some in ([main, *forked], tensors, tensors))
+            half = self.random.randrange(3)
+            if half < 2 or target == source:
+                body.append(p.Part(stream, target, half % 2, self.random.choice([3, 5])))
+            else:
+                body.append(p.Change(stream, target, source))
+            self.kept |= {target, source}
+        if not tensors:
+            return None
+        body += [p.WaitStream(main, side) for side in forked]
+        graph = len(self.graphs)
+        self.graphs[graph] = p.Capture(graph, main, tuple(body))
+        return self.graphs[graph]
+
+    def replay(self) -> p.Step | None:
+        if not self.graphs:
+            return None
+        graph = self.random.choice(sorted(self.graphs))
+        return p.Replay(graph, self.stream(p.STREAMS[self.graphs[graph].stream]))
+
+
+_KINDS: tuple[Callable[[_Writer], p.Step | None], ...] = (
+    _Writer.new,
+    *[_Writer.compute] * 2,
+    *[_Writer.change] * 3,
+    *[_Writer.part] * 2,
+    *[_Writer.peer_copy] * 2,
+    _Writer.backward,
+    _Writer.free,
+    _Writer.record_stream,
+    *[_Writer.wait_stream] * 6,
+    *[_Writer.record] * 2,
+    *[_Writer.wait] * 3,
+    _Writer.synchronize,
+    *[_Writer.copy_buffer] * 2,
+    _Writer.host,
+    _Writer.item,
+    _Writer.capture,
+    *[_Writer.replay] * 3,
+)
+
+
+def draw(source: random.Random) -> p.Program:
+    """Draw a program of one or two devices."""
+    n_devices = source.choice([1, 2])
+    writer = _Writer(source, n_devices)
+    drawn = [source.choice(_KINDS)(writer) for _ in range(source.randint(4, 16))]
+    return p.Program(tuple(step for step in drawn if step is not None), n_devices)

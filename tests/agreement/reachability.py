@@ -1,0 +1,426 @@
+"""A slow and plain reference for programs of `steps`: a graph of what comes before what, and the values it computes.
+
+A node is a bit, and what comes before it is a number with these bits set. It shares no code with the engine: there is
+no epoch and no clock, nothing is forgotten, and no race is taken to be ordered once it was reported.
+
+Source:
+    CUDA Runtime API, "Stream synchronization behavior", cudaStreamWaitEvent; cudaGraphLaunch: "Each launch is ordered
+    behind both any previous work in stream and any previous launches of graphExec."
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial, singledispatchmethod
+from typing import NamedTuple, TypeAlias
+
+from tests.agreement import steps as p
+
+LOW, HIGH = frozenset({0}), frozenset({1})
+ALL = LOW | HIGH
+Values = list[float]
+"""The values of a tensor: of its two halves."""
+
+
+class Use(NamedTuple):
+    """An access of the past."""
+
+    node: int
+    line: int
+    halves: frozenset[int]
+    is_write: bool
+    is_host: bool = False
+
+
+class Race(NamedTuple):
+    """Two lines of which neither comes before the other.
+
+    Attributes:
+        kind: "access", "first use" (the earlier line allocates), "reuse" (the later line does), or "branches" (both are
+            in one graph).
+        nodes: the earlier and the later access; 0 for none.
+    """
+
+    earlier: int
+    later: int
+    kind: str
+    nodes: tuple[int, int] = (0, 0)
+
+    @property
+    def lines(self) -> frozenset[int]:
+        return frozenset({self.earlier, self.later})
+
+
+class Node(NamedTuple):
+    """Something that ran.
+
+    Attributes:
+        node: its bit.
+        before: what comes before it.
+        accesses: what it reads and writes.
+        act: does what it does to values.
+    """
+
+    node: int
+    before: int
+    accesses: tuple["Access", ...]
+    act: Callable[[], None]
+
+
+@dataclass
+class Block:
+    """Memory, and what has used it.
+
+    Attributes:
+        home: the stream that it was allocated on; None for memory of the host.
+        born: what a first use has to come after.
+        values: what it holds, if there is no race.
+        initial: what it held at first.
+    """
+
+    home: int | None
+    born: int
+    line: int
+    values: Values
+    initial: Values = field(init=False)
+    uses: list[Use] = field(default_factory=list)
+    recorded: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.initial = list(self.values)
+
+    def put(self, values: Values) -> None:
+        self.values = list(values)
+
+
+Access: TypeAlias = tuple[Block, frozenset[int], bool]
+"""Memory, which halves of it, and whether they are written."""
+
+
+class Pending(NamedTuple):
+    """A use of memory that was given back to its stream, which had not waited for it."""
+
+    home: int
+    use: Use
+
+
+@dataclass
+class Captured:
+    """A graph.
+
+    Attributes:
+        effects: what a replay does, in the order of the capture.
+        accesses: what it reads and writes.
+        last: its last replay, and what comes before that.
+        uses: of the capture: what has used which block.
+        tails: of the capture: what each stream has been given in it.
+    """
+
+    effects: list[tuple[Block, Block, p.Simple]] = field(default_factory=list)
+    accesses: list[Access] = field(default_factory=list)
+    last: int = 0
+    uses: dict[int, list[Use]] = field(default_factory=dict)
+    tails: dict[int, int] = field(default_factory=dict)
+
+
+class Reference:
+    """Runs a program.
+
+    Attributes:
+        races: all of them, in the order of their later lines.
+        output: what the program's list `out` holds, if there is no race.
+    """
+
+    def __init__(self, program: p.Program) -> None:
+        self.program = program
+        self.races: list[Race] = []
+        self.output: list[object] = []
+        self.n_nodes = 0
+        self.ran: list[Node] = []
+        self.host = 0
+        self.tails = dict.fromkeys((stream for stream, _ in program.of_devices(p.STREAMS)), 0)
+        self.last_launch = dict(self.tails)
+        self.events: dict[int, int] = {}
+        self.pending: list[Pending] = []
+        self.graphs: dict[int, Captured] = {}
+        self.line = 0
+        tensors = program.of_devices(p.TENSORS)
+        self.tensors: dict[int, Block | None] = {
+            tensor: Block(p.DEFAULT[device], 0, 0, [tensor + 1.0] * 2) for tensor, device in tensors
+        }
+        self.buffers = [Block(None, 0, 0, [n + 11.0] * 2) for n in range(p.N_BUFFERS)]
+        for line in program.lines:
+            self.line = line.number
+            if not isinstance(line.step, p.Capture):
+                self.take(line.step)
+            elif line.part is not None:
+                self.capture(line.step, line.part)
+        final = [*self.tensors.values(), *self.buffers]
+        self.output += [None if block is None else listed(block.values) for block in final]
+
+    # -- order
+
+    def node(self) -> int:
+        self.n_nodes += 1
+        return 1 << self.n_nodes
+
+    def submit(
+        self, stream: int, accesses: Sequence[Access], act: Callable[[], None] = lambda: None, after: int = 0
+    ) -> None:
+        """A launch: it comes after all that its stream was given, and all that the host knows."""
+        node = self.node()
+        before = self.tails[stream] | self.host | after
+        for block, halves, is_write in accesses:
+            self.check(block, halves, before, node, is_write=is_write)
+        for block, halves, is_write in accesses:
+            block.uses.append(Use(node, self.line, halves, is_write))
+        self.run(node, before, accesses, act)
+        self.tails[stream] = before | node
+        self.last_launch[stream] = node
+
+    def run(self, node: int, before: int, accesses: Iterable[Access], act: Callable[[], None]) -> None:
+        self.ran.append(Node(node, before, tuple(accesses), act))
+        act()
+
+    def check(self, block: Block, halves: frozenset[int], before: int, node: int, *, is_write: bool) -> None:
+        by_host = node & self.host
+        found = [
+            Race(use.line, self.line, "access", (use.node, node))
+            for use in block.uses
+            if (use.is_write or is_write)
+            and use.halves & halves
+            and not use.node & before
+            and not (use.is_host and by_host)
+        ]
+        if block.born & ~before:
+            found.append(Race(block.line, self.line, "first use"))
+        self.races += found
+
+    def host_use(self, block: Block, act: Callable[[], None] = lambda: None, *, is_write: bool) -> None:
+        node, before = self.node(), self.host
+        self.host |= node
+        self.check(block, ALL, before, node, is_write=is_write)
+        block.uses.append(Use(node, self.line, ALL, is_write, is_host=True))
+        self.run(node, before, [(block, ALL, is_write)], act)
+
+    def follow(self, stream: int, before: int) -> None:
+        """What a stream is given from now on comes after all of `before`."""
+        self.tails[stream] |= before | self.host
+
+    # -- other orders
+
+    def values_differ(self, race: Race) -> bool:
+        """Return whether any value does if the earlier access, and what comes after it, comes after the later one."""
+        earlier, later = race.nodes
+        number = next(number for number, one in enumerate(self.ran) if one.node == later)
+        late = [one for one in self.ran[:number] if (one.node | one.before) & earlier]
+        assert not any(one.node & self.ran[number].before for one in late)
+        soon = [one for one in self.ran[: number + 1] if one not in late]
+        return evaluated(self.ran) != evaluated([*soon, *late, *self.ran[number + 1 :]])
+
+    # -- memory
+
+    def allocate(self, stream: int) -> Block:
+        known = self.tails[stream] | self.host
+        hit = [one for one in self.pending if one.home == stream and not one.use.node & known]
+        self.races += [Race(one.use.line, self.line, "reuse") for one in hit]
+        self.pending = [one for one in self.pending if one not in hit]
+        return Block(stream, self.last_launch[stream], self.line, [0.0, 0.0])
+
+    def release(self, block: Block | None) -> None:
+        """The last name of a block is gone."""
+        if block is None or block.home is None:
+            return
+        safe = self.tails[block.home] | self.host
+        for stream in block.recorded:
+            safe |= self.tails[stream]
+        self.pending += [Pending(block.home, use) for use in block.uses if not use.node & safe]
+
+    def bind(self, tensor: int, block: Block | None) -> None:
+        old, self.tensors[tensor] = self.tensors[tensor], block
+        self.release(old)
+
+    def block(self, tensor: int) -> Block:
+        block = self.tensors[tensor]
+        assert block is not None, "a program uses no tensor that it has let go of"
+        return block
+
+    # -- steps
+
+    @singledispatchmethod
+    def take(self, step: p.Step) -> None:
+        raise TypeError(step)
+
+    @take.register
+    def _(self, step: p.New) -> None:
+        block = self.allocate(step.stream)
+        self.submit(step.stream, [(block, ALL, True)], lambda: block.put([float(step.value)] * 2))
+        self.bind(step.tensor, block)
+
+    @take.register
+    def _(self, step: p.Compute) -> None:
+        source = self.block(step.source)
+        block = self.allocate(step.stream)
+        multiply = partial(multiplied, block, source, step.factor)
+        self.submit(step.stream, [(source, ALL, False), (block, ALL, True)], multiply)
+        self.bind(step.target, block)
+
+    @take.register
+    def _(self, step: p.Change) -> None:
+        target, source = self.block(step.target), self.block(step.source)
+        self.submit(step.stream, self.accesses_of(step), partial(apply, step, target, source))
+
+    @take.register
+    def _(self, step: p.Part) -> None:
+        target = self.block(step.target)
+        self.submit(step.stream, self.accesses_of(step), partial(apply, step, target, target))
+
+    def accesses_of(self, step: p.Change | p.Part) -> list[Access]:
+        target = self.block(step.target)
+        if isinstance(step, p.Part):
+            return [(target, HIGH if step.half else LOW, True)]
+        return [(self.block(step.source), ALL, False), (target, ALL, True)]
+
+    @take.register
+    def _(self, step: p.PeerCopy) -> None:
+        target, source = self.block(step.target), self.block(step.source)
+        self.follow(step.stream, self.tails[step.other])
+        self.submit(step.stream, [(source, ALL, False), (target, ALL, True)], lambda: target.put(source.values))
+        self.follow(step.other, self.tails[step.stream])
+
+    @take.register
+    def _(self, step: p.Backward) -> None:
+        source = self.block(step.tensor)
+        block, middle = self.allocate(step.stream), Block(None, 0, self.line, [0.0, 0.0])
+        self.submit(step.stream, [(source, ALL, False)], partial(multiplied, middle, source, 3))
+        self.submit(step.stream, [(block, ALL, True)], lambda: block.put(middle.values))
+        self.bind(step.tensor, block)
+
+    @take.register
+    def _(self, step: p.Free) -> None:
+        self.bind(step.tensor, None)
+
+    @take.register
+    def _(self, step: p.RecordStream) -> None:
+        self.block(step.tensor).recorded.add(step.stream)
+
+    @take.register
+    def _(self, step: p.WaitStream) -> None:
+        self.follow(step.other, 0)
+        self.follow(step.stream, self.tails[step.other])
+
+    @take.register
+    def _(self, step: p.Record) -> None:
+        self.follow(step.stream, 0)
+        self.events[step.event] = self.tails[step.stream]
+
+    @take.register
+    def _(self, step: p.Wait) -> None:
+        self.follow(step.stream, self.events[step.event])
+
+    @take.register
+    def _(self, step: p.SyncStream) -> None:
+        self.host |= self.tails[step.stream]
+
+    @take.register
+    def _(self, step: p.SyncEvent) -> None:
+        self.host |= self.events[step.event]
+
+    @take.register
+    def _(self, step: p.SyncDevice) -> None:
+        for stream, tail in self.tails.items():
+            if p.STREAMS[stream] == step.device:
+                self.host |= tail
+
+    @take.register
+    def _(self, step: p.Upload) -> None:
+        target, source = self.block(step.tensor), self.buffers[step.buffer]
+        self.submit(step.stream, [(source, ALL, False), (target, ALL, True)], lambda: target.put(source.values))
+
+    @take.register
+    def _(self, step: p.Download) -> None:
+        target, source = self.buffers[step.buffer], self.block(step.tensor)
+        self.submit(step.stream, [(source, ALL, False), (target, ALL, True)], lambda: target.put(source.values))
+
+    @take.register
+    def _(self, step: p.Read) -> None:
+        self.host_use(self.buffers[step.buffer], is_write=False)
+        self.output.append(listed(self.buffers[step.buffer].values))
+
+    @take.register
+    def _(self, step: p.Write) -> None:
+        buffer = self.buffers[step.buffer]
+        self.host_use(buffer, lambda: buffer.put([float(step.value)] * 2), is_write=True)
+
+    @take.register
+    def _(self, step: p.Item) -> None:
+        block = self.block(step.tensor)
+        total = self.allocate(step.stream)
+        self.submit(step.stream, [(block, ALL, False), (total, ALL, True)])
+        self.host |= self.tails[step.stream]
+        self.output.append(sum(listed(block.values)))
+        self.release(total)
+
+    @take.register
+    def _(self, step: p.Replay) -> None:
+        graph = self.graphs[step.graph]
+
+        def act() -> None:
+            for target, source, part in graph.effects:
+                apply(part, target, source)
+
+        self.submit(step.stream, graph.accesses, act, graph.last)
+        graph.last = self.tails[step.stream]
+
+    def capture(self, step: p.Capture, part: p.Simple) -> None:
+        """Take a step of a capture: nothing runs, and only what it forks and joins itself is ordered."""
+        graph = self.graphs.setdefault(step.graph, Captured(tails={step.stream: 0}))
+        match part:
+            case p.WaitStream():
+                graph.tails[part.stream] = graph.tails.get(part.stream, 0) | graph.tails[part.other]
+            case p.Change() | p.Part():
+                node = self.node()
+                accesses = self.accesses_of(part)
+                for block, halves, is_write in accesses:
+                    for use in graph.uses.get(id(block), ()):
+                        if (
+                            (use.is_write or is_write)
+                            and use.halves & halves
+                            and not use.node & graph.tails[part.stream]
+                        ):
+                            self.races.append(Race(use.line, self.line, "branches"))
+                for block, halves, is_write in accesses:
+                    graph.uses.setdefault(id(block), []).append(Use(node, self.line, halves, is_write))
+                graph.tails[part.stream] |= node
+                graph.accesses += accesses
+                source = self.block(part.source) if isinstance(part, p.Change) else self.block(part.target)
+                graph.effects.append((self.block(part.target), source, part))
+
+
+def multiplied(target: Block, source: Block, factor: int) -> None:
+    target.put([value * factor for value in source.values])
+
+
+def apply(step: p.Simple, target: Block, source: Block) -> None:
+    """Do what a step does to the values of its tensors."""
+    match step:
+        case p.Change():
+            target.values = [value + 2 * old for value, old in zip(source.values, target.values, strict=True)]
+        case p.Part():
+            target.values[step.half] *= step.factor
+
+
+def evaluated(nodes: Sequence[Node]) -> list[object]:
+    """Return what each node reads, what it leaves behind, and what is there at the end, if they run in this order."""
+    accesses = [access for node in nodes for access in node.accesses]
+    for block, _, _ in accesses:
+        block.values = list(block.initial)
+    seen: dict[int, list[float]] = {}
+    for node in nodes:
+        read = [block.values[half] for block, halves, is_write in node.accesses if not is_write for half in halves]
+        node.act()
+        seen[node.node] = read + [block.values[half] for block, halves, _ in node.accesses for half in halves]
+    return [sorted(seen.items()), sorted((id(block), *block.values) for block, _, _ in accesses)]
+
+
+def listed(values: Sequence[float]) -> list[float]:
+    return [value for value in values for _ in range(p.HALF)]

@@ -1,0 +1,93 @@
+"""Runs a program of `steps` on simulated GPUs, and says what came of it."""
+
+import linecache
+import os
+from dataclasses import dataclass, field
+
+from syncheck.findings import Finding
+from syncheck.instrument.findings import NewFindings
+from syncheck.instrument.sites import SiteTable
+from syncheck.rules.model import Severity
+from syncheck.sanitizer.session import Session
+from syncheck.sim.backend import Simulator
+from syncheck.witness.compare import Rerun
+from syncheck.witness.record import REQUEST, Record, Request
+from syncheck.witness.schedule import LaunchId, Pair, Schedule
+from tests.agreement.steps import Program
+
+NAME = "random_program.py"
+
+
+@dataclass
+class Run:
+    """What came of a run.
+
+    Attributes:
+        output: what the program got.
+        findings: errors and warnings.
+        record: what a schedule recorded.
+        lines: launch -> its line.
+    """
+
+    output: list[object]
+    findings: list[Finding] = field(default_factory=list)
+    record: Record = field(default_factory=Record)
+    lines: dict[LaunchId, int] = field(default_factory=dict)
+
+    @property
+    def rerun(self) -> Rerun:
+        """The run as the comparison of two runs wants it."""
+        return Rerun(tuple(map(str, self.output)), 0, "", (self.record,))
+
+    def lines_of(self, finding: Finding) -> frozenset[int]:
+        """Return all lines that a finding names, those of its two accesses among them."""
+        named = {place.frame.line for place in (finding.place, *finding.related)}
+        return frozenset(named | {self.lines[launch] for launch in finding.pair or () if launch in self.lines})
+
+
+class Watched(Session):
+    """A session that remembers the line of each launch."""
+
+    def __init__(self, on_finding):
+        super().__init__(lambda rule: True, "virtual GPUs", on_finding)
+        self.sites: dict[LaunchId, int] = {}
+        self.counts: dict[int, int] = {}
+
+    def launch(self, stream, operator, accesses, site, context=None):
+        if not self.capturing(stream):
+            self.count(stream, site)
+        super().launch(stream, operator, accesses, site, context)
+
+    def replay(self, graph, stream, site):
+        self.count(stream, site)
+        super().replay(graph, stream, site)
+
+    def count(self, stream, site):
+        self.counts[stream] = self.counts.get(stream, 0) + 1
+        self.sites[LaunchId(stream, self.counts[stream])] = site
+
+
+def execute(program: Program) -> list[object]:
+    """Run a program in this process; return what it got."""
+    linecache.cache[NAME] = (len(program.source), None, program.source.splitlines(keepends=True), NAME)
+    names: dict[str, list[object]] = {"__name__": "random_program"}
+    exec(compile(program.source, NAME, "exec"), names)
+    return names["out"]
+
+
+def run(program: Program, schedule: Schedule | None = None, pairs: tuple[Pair, ...] = ()) -> Run:
+    """Run a program on simulated GPUs; by a schedule, with a record of some pairs of launches."""
+    found, sites = NewFindings(), SiteTable()
+    session = Watched(found.add)
+    if schedule is not None:
+        os.environ[REQUEST] = Request(os.devnull, pairs).as_variable()
+    simulator = Simulator(program.n_devices, session, sites, session.note, found, lambda: None, schedule=schedule)
+    with simulator.watching():
+        output = execute(program)
+        simulator.finish()
+    report = session.report(sites)
+    assert not report.incomplete, report.incomplete
+    findings = [finding for finding in report.findings if finding.level is not Severity.ADVICE]
+    record = simulator.deferral.observations.record if simulator.deferral is not None else Record()
+    lines = {launch: sites.place(site).frame.line for launch, site in session.sites.items()}
+    return Run(output, findings, record, lines)

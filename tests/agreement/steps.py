@@ -1,0 +1,319 @@
+"""The steps that random programs of several devices are made of, and a program as Python source: a line for each step.
+
+Names of a program: streams `s0` and so on, the default stream of each device first; tensors `t0`; pinned buffers `b0`;
+events `e0`; graphs `g0`.
+"""
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+STREAMS = (0, 0, 0, 1, 1)
+"""stream -> its device."""
+TENSORS = (0, 0, 0, 1, 1)
+"""tensor -> its device."""
+EVENTS = (0, 0, 1)
+"""event -> its device: CUDA refuses a record on another one."""
+N_BUFFERS = 3
+SIZE = 8
+HALF = SIZE // 2
+DEFAULT = {0: 0, 1: 3}
+"""device -> its default stream."""
+
+
+def _on(*streams: int) -> str:
+    return f"with {', '.join(f'torch.cuda.stream(s{stream})' for stream in streams)}: "
+
+
+@dataclass(frozen=True)
+class New:
+    stream: int
+    tensor: int
+    value: int
+
+    def __str__(self) -> str:
+        kind = f"dtype=torch.float64, device='cuda:{TENSORS[self.tensor]}'"
+        return f"{_on(self.stream)}t{self.tensor} = torch.full(({SIZE},), {self.value}.0, {kind})"
+
+
+@dataclass(frozen=True)
+class Compute:
+    """Make a new tensor of another one."""
+
+    stream: int
+    target: int
+    source: int
+    factor: int
+
+    def __str__(self) -> str:
+        return f"{_on(self.stream)}t{self.target} = t{self.source} * {self.factor}"
+
+
+@dataclass(frozen=True)
+class Change:
+    """Change a tensor by another one: `target = source + 2 * target`."""
+
+    stream: int
+    target: int
+    source: int
+
+    def __str__(self) -> str:
+        return f"{_on(self.stream)}torch.add(t{self.source}, t{self.target}, alpha=2, out=t{self.target})"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Change a half of a tensor, through a view."""
+
+    stream: int
+    target: int
+    half: int
+    factor: int
+
+    def __str__(self) -> str:
+        view = f":{HALF}" if not self.half else f"{HALF}:"
+        return f"{_on(self.stream)}t{self.target}[{view}].mul_({self.factor})"
+
+
+@dataclass(frozen=True)
+class PeerCopy:
+    """Copy between two devices, or on one."""
+
+    stream: int
+    other: int
+    target: int
+    source: int
+
+    def __str__(self) -> str:
+        streams = (self.other, self.stream) if self.other != self.stream else (self.stream,)
+        return f"{_on(*streams)}t{self.target}.copy_(t{self.source}, non_blocking=True)"
+
+
+@dataclass(frozen=True)
+class Backward:
+    stream: int
+    tensor: int
+
+    def __str__(self) -> str:
+        made = f"torch.ones({SIZE}, dtype=torch.float64, device='cuda:{TENSORS[self.tensor]}', requires_grad=True)"
+        done = f"(w * t{self.tensor} * 3).sum().backward(); t{self.tensor} = w.grad; w = None"
+        return f"{_on(self.stream)}w = {made}; {done}"
+
+
+@dataclass(frozen=True)
+class Free:
+    tensor: int
+
+    def __str__(self) -> str:
+        return f"t{self.tensor} = None"
+
+
+@dataclass(frozen=True)
+class RecordStream:
+    tensor: int
+    stream: int
+
+    def __str__(self) -> str:
+        return f"t{self.tensor}.record_stream(s{self.stream})"
+
+
+@dataclass(frozen=True)
+class WaitStream:
+    stream: int
+    other: int
+
+    def __str__(self) -> str:
+        return f"s{self.stream}.wait_stream(s{self.other})"
+
+
+@dataclass(frozen=True)
+class Record:
+    event: int
+    stream: int
+
+    def __str__(self) -> str:
+        return f"e{self.event}.record(s{self.stream})"
+
+
+@dataclass(frozen=True)
+class Wait:
+    event: int
+    stream: int
+
+    def __str__(self) -> str:
+        return f"s{self.stream}.wait_event(e{self.event})"
+
+
+@dataclass(frozen=True)
+class SyncStream:
+    stream: int
+
+    def __str__(self) -> str:
+        return f"s{self.stream}.synchronize()"
+
+
+@dataclass(frozen=True)
+class SyncEvent:
+    event: int
+
+    def __str__(self) -> str:
+        return f"e{self.event}.synchronize()"
+
+
+@dataclass(frozen=True)
+class SyncDevice:
+    device: int
+
+    def __str__(self) -> str:
+        return f"torch.cuda.synchronize({self.device})"
+
+
+@dataclass(frozen=True)
+class Upload:
+    stream: int
+    tensor: int
+    buffer: int
+
+    def __str__(self) -> str:
+        return f"{_on(self.stream)}t{self.tensor}.copy_(b{self.buffer}, non_blocking=True)"
+
+
+@dataclass(frozen=True)
+class Download:
+    stream: int
+    tensor: int
+    buffer: int
+
+    def __str__(self) -> str:
+        return f"{_on(self.stream)}b{self.buffer}.copy_(t{self.tensor}, non_blocking=True)"
+
+
+@dataclass(frozen=True)
+class Read:
+    buffer: int
+
+    def __str__(self) -> str:
+        return f"out.append(b{self.buffer}.tolist())"
+
+
+@dataclass(frozen=True)
+class Write:
+    buffer: int
+    value: int
+
+    def __str__(self) -> str:
+        return f"b{self.buffer}.fill_({self.value}.0)"
+
+
+@dataclass(frozen=True)
+class Item:
+    stream: int
+    tensor: int
+
+    def __str__(self) -> str:
+        return f"{_on(self.stream)}out.append(t{self.tensor}.sum().item())"
+
+
+@dataclass(frozen=True)
+class Replay:
+    graph: int
+    stream: int
+
+    def __str__(self) -> str:
+        return f"{_on(self.stream)}g{self.graph}.replay()"
+
+
+Simple: TypeAlias = (
+    New | Compute | Change | Part | PeerCopy | Backward | Free | RecordStream | WaitStream | Record | Wait | SyncStream
+    | SyncEvent | SyncDevice | Upload | Download | Read | Write | Item | Replay
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Capture:
+    """Capture a graph on a stream: its body may fork another one of its device, and joins it at its end."""
+
+    graph: int
+    stream: int
+    body: tuple[Simple, ...]
+
+    def lines(self) -> list[str]:
+        begin = f"{_on(self.stream)}g{self.graph}.capture_begin(capture_error_mode='relaxed')"
+        return [begin, *map(str, self.body), f"{_on(self.stream)}g{self.graph}.capture_end()"]
+
+
+Step: TypeAlias = Simple | Capture
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a program: its number, its text, and the step or a part of it that it stands for."""
+
+    number: int
+    text: str
+    step: Step
+    part: Simple | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class Program:
+    """Steps in the order of the program."""
+
+    steps: tuple[Step, ...]
+    n_devices: int = 1
+    lines: list[Line] = field(init=False, compare=False, default_factory=list)
+    source: str = field(init=False, compare=False, default="")
+
+    def __post_init__(self) -> None:
+        text = self._head()
+        for step in self.steps:
+            match step:
+                case Capture():
+                    parts = [None, *step.body, None]
+                    for part, line in zip(parts, step.lines(), strict=True):
+                        self._add(text, line, step, part)
+                case _:
+                    self._add(text, str(step), step)
+        object.__setattr__(self, "source", "\n".join([*text, *self._tail(), ""]))
+
+    def _add(self, text: list[str], line: str, step: Step, part: Simple | None = None) -> None:
+        text.append(line)
+        self.lines.append(Line(len(text), line, step, part))
+
+    def _head(self) -> list[str]:
+        streams = [
+            f"s{stream} = torch.cuda.{'default_stream' if stream in DEFAULT.values() else 'Stream'}({device})"
+            for stream, device in self.of_devices(STREAMS)
+        ]
+        return [
+            "import torch",
+            *streams,
+            *(str(New(DEFAULT[device], tensor, tensor + 1)) for tensor, device in self.of_devices(TENSORS)),
+            *(f"b{n} = torch.full(({SIZE},), {n + 11}.0, dtype=torch.float64).pin_memory()" for n in range(N_BUFFERS)),
+            *(f"e{event} = torch.cuda.Event()" for event, _ in self.of_devices(EVENTS)),
+            *(f"g{step.graph} = torch.cuda.CUDAGraph()" for step in self.steps if isinstance(step, Capture)),
+            *self._synchronize(),
+            "out = []",
+        ]
+
+    def _tail(self) -> list[str]:
+        values = ", ".join(
+            [f"t{tensor}" for tensor, _ in self.of_devices(TENSORS)] + [f"b{n}" for n in range(N_BUFFERS)]
+        )
+        return [*self._synchronize(), f"out += [None if x is None else x.tolist() for x in ({values})]"]
+
+    def _synchronize(self) -> list[str]:
+        return [str(SyncDevice(device)) for device in range(self.n_devices)]
+
+    def of_devices(self, devices: tuple[int, ...]) -> list[tuple[int, int]]:
+        """Return (number, device) of what lies on the devices of this program."""
+        return [(number, device) for number, device in enumerate(devices) if device < self.n_devices]
+
+    def __repr__(self) -> str:
+        return self.source
+
+    def _repr_pretty_(self, printer: object, cycle: bool) -> None:
+        """Let Hypothesis print a failing program as its source."""
+        for number, line in enumerate(self.source.splitlines()):
+            if number:
+                printer.break_()
+            printer.text(line)

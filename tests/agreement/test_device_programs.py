@@ -1,0 +1,56 @@
+"""Random programs of two devices, graphs and all else: the sanitizer, the reference and the schedules agree on them.
+
+A program without a race gives the values of the reference, under every schedule that is tried; what is reported is a
+race of the reference, and a schedule shows it, or it is known why none does. `make agree` tries thousands.
+"""
+
+import os
+import random
+
+import pytest
+
+from tests.agreement import steps as p
+from tests.agreement.checking import CAPTURED, SHOWN, UNEXPLAINED, check
+from tests.agreement.drawing import draw
+from tests.agreement.shrinking import smallest
+
+N_PROGRAMS = int(os.environ.get("SYNCHECK_AGREE", "40"))
+N_PARTS = 4
+"""Tests that the programs are spread over."""
+
+
+def problem(program: p.Program) -> str:
+    """Return what does not agree; "" if all does."""
+    try:
+        return "a race is not shown, and it is not known why" if check(program)[UNEXPLAINED] else ""
+    except AssertionError as error:
+        return str(error) or "an assertion"
+
+
+@pytest.mark.parametrize("part", range(N_PARTS))
+def test_verdict_reference_and_schedules_agree(part):
+    for seed in range(part, N_PROGRAMS, N_PARTS):
+        program = draw(random.Random(seed))
+        found = problem(program)
+        assert not found, f"seed {seed}: {found}\n{smallest(program, problem)}"
+
+
+def test_a_race_of_two_devices_is_shown():
+    program = p.Program((p.Part(4, 3, 0, 7), p.PeerCopy(3, 0, 0, 3)), n_devices=2)
+    assert check(program) == {SHOWN: 1}
+
+
+def test_a_race_with_a_replay_is_shown():
+    graph = p.Capture(0, 1, (p.WaitStream(2, 1), p.Part(2, 0, 0, 7), p.WaitStream(1, 2)))
+    assert check(p.Program((graph, p.Replay(0, 1), p.Part(0, 0, 0, 5)))) == {SHOWN: 1}
+    assert check(p.Program((graph, p.Replay(0, 1), p.Part(0, 0, 1, 5)))) == {}
+
+
+def test_a_race_across_a_capture_is_known_not_to_be_shown():
+    program = p.Program((p.Part(1, 0, 0, 7), p.Capture(0, 2, (p.Part(2, 1, 0, 5),)), p.Part(0, 0, 0, 5)))
+    assert check(program) == {CAPTURED: 1}
+
+
+def test_what_does_not_agree_is_made_smaller():
+    program = p.Program((p.Part(1, 0, 0, 7), p.Read(0), p.Part(0, 0, 0, 5), p.SyncDevice(0)))
+    assert smallest(program, lambda one: "x" if p.Read(0) in one.steps else "").steps == (p.Read(0),)
