@@ -1,0 +1,152 @@
+"""Runs random programs on real GPUs; the findings must be those of the simulator, and values those of the reference.
+
+`python -m tests.agreement.on_gpus --programs 400 --limit 240 --output result.json` runs each program in the simulator,
+in a process of its own, and then under the sanitizer on the GPUs of this machine. `--simulate --output expected.json`
+makes the simulator's part alone, which `--expected expected.json` takes. With one GPU, programs of two are left out.
+"""
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import torch
+
+import syncheck
+from syncheck.findings import Finding
+from syncheck.rules.model import Severity
+from tests.agreement.drawing import draw
+from tests.agreement.reachability import Reference
+from tests.agreement.running import execute
+from tests.agreement.steps import Program
+
+ROOT = Path(__file__).parents[2]
+
+
+def places(finding: Finding) -> str:
+    """Return a finding as a rule and its lines, to be compared."""
+    related = sorted(place.frame.line for place in finding.related)
+    return f"{finding.rule.code}:{finding.place.frame.line} with {related}"
+
+
+def verdict(program: Program, backend: str) -> tuple[list[str], list[object]]:
+    """Run a program under the sanitizer; return its errors and warnings, and what it got."""
+    with syncheck.check(backend=backend) as report:
+        output = execute(program)
+    found = sorted(places(one) for one in report.findings if one.level is not Severity.ADVICE)
+    return found + [f"incomplete: {reason}" for reason in report.incomplete], output
+
+
+def simulated(n_programs: int) -> dict[str, list[str]]:
+    """Return what the simulator finds in each program, by its seed."""
+    return {str(seed): verdict(draw(random.Random(seed)), "sim")[0] for seed in range(n_programs)}
+
+
+class Comparison:
+    """The comparison of the programs that were run.
+
+    Attributes:
+        counts: how many programs were run, left out, without a finding, and how many findings there were.
+        problems: programs on which something does not agree.
+        stopped: why not all programs were run; "" if they were.
+    """
+
+    def __init__(self, backend: str, n_devices: int) -> None:
+        self.backend, self.n_devices = backend, n_devices
+        self.counts: Counter[str] = Counter()
+        self.problems: list[dict[str, object]] = []
+        self.stopped = ""
+
+    def run(self, expected: dict[str, list[str]], limit: float) -> None:
+        """Run the programs that the simulator has run, for at most so many seconds."""
+        start = time.monotonic()
+        for seed, simulator in expected.items():
+            if time.monotonic() - start > limit:
+                self.stopped = f"after {limit:g} s, before seed {seed}"
+                return
+            program = draw(random.Random(int(seed)))
+            if program.n_devices > self.n_devices:
+                self.counts["left out: they need more devices"] += 1
+                continue
+            try:
+                self.compare(seed, program, simulator)
+            except RuntimeError as error:  # one of CUDA's leaves nothing to go on with
+                self.problem(seed, program, {"error": str(error)})
+                self.stopped = f"at seed {seed}: {error}"
+                return
+
+    def compare(self, seed: str, program: Program, simulator: list[str]) -> None:
+        found, output = verdict(program, self.backend)
+        self.counts["programs"] += 1
+        self.counts["findings"] += len(found)
+        self.counts["programs with findings" if found else "programs without a finding"] += 1
+        if found != simulator:
+            self.problem(seed, program, {"simulated": simulator, "real": found})
+        reference = Reference(program)
+        if reference.races:
+            self.counts["races, other values"] += output != reference.output
+            return
+        self.counts["values compared"] += 1
+        if output != reference.output:
+            self.problem(seed, program, {"values": repr(output), "reference": repr(reference.output)})
+
+    def problem(self, seed: str, program: Program, what: dict[str, object]) -> None:
+        self.problems.append({"seed": seed, **what, "source": program.source.splitlines()})
+
+    def result(self) -> dict[str, object]:
+        return {
+            "machine": machine(), "counts": dict(self.counts), "stopped": self.stopped, "problems": self.problems,
+        }  # fmt: skip
+
+
+def machine() -> str:
+    if not torch.cuda.is_available():
+        return f"no GPU, torch {torch.__version__}"
+    return f"{torch.cuda.device_count()} x {torch.cuda.get_device_name(0)}, torch {torch.__version__}"
+
+
+def expectations(options: argparse.Namespace) -> dict[str, list[str]]:
+    """Return the simulator's part: that of a file, or of a process of its own, which sees no GPU."""
+    if options.expected:
+        return json.loads(options.expected.read_text())
+    with tempfile.TemporaryDirectory() as folder:
+        output = Path(folder) / "expected.json"
+        command = [sys.executable, "-m", "tests.agreement.on_gpus", "--simulate", "--programs", str(options.programs)]
+        subprocess.run([*command, "--output", str(output)], check=True, cwd=ROOT)
+        return json.loads(output.read_text())
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run it; return 1 if anything does not agree."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--programs", type=int, default=400, help="how many, of the seeds from 0 on")
+    parser.add_argument("--limit", type=float, default=240, help="seconds for the runs on GPUs")
+    parser.add_argument("--output", type=Path, required=True, help="the result, as JSON")
+    parser.add_argument("--expected", type=Path, help="the simulator's part, made by --simulate")
+    parser.add_argument("--simulate", action="store_true", help="make the simulator's part alone")
+    parser.add_argument("--backend", choices=["cuda", "sim"], default="cuda", help="sim: without GPUs, to try this out")
+    options = parser.parse_args(arguments)
+    if options.simulate:
+        options.output.write_text(json.dumps(simulated(options.programs), indent=0))
+        return 0
+    expected = expectations(options)
+    n_devices = torch.cuda.device_count() if options.backend == "cuda" else 2
+    comparison = Comparison(options.backend, n_devices)
+    comparison.run(dict(list(expected.items())[: options.programs]), options.limit)
+    options.output.write_text(json.dumps(comparison.result(), indent=1))
+    summary = [f"{count} {what}" for what, count in sorted(comparison.counts.items())]
+    summary += [
+        f"{len(comparison.problems)} problems",
+        *([f"stopped {comparison.stopped}"] if comparison.stopped else []),
+    ]
+    sys.stdout.write("\n".join([machine(), *summary, ""]))
+    return bool(comparison.problems) or not comparison.counts["programs"]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
