@@ -2,7 +2,7 @@
 
 from syncheck.hb.clock import HOST, TICK
 from syncheck.hb.engine import HOST_POOL, Engine
-from syncheck.hb.ids import AllocationId, SiteId, StreamId, ViewId
+from syncheck.hb.ids import UNKNOWN_SITE, Accesses, AllocationId, SiteId, StreamId, ViewId
 from syncheck.hb.memory import FreedAccess
 from syncheck.sanitizer import misuse
 from syncheck.sanitizer.collector import Collector
@@ -16,8 +16,15 @@ _KEPT_RECORDS = 4096
 """Allocations whose useless `record_stream` is remembered, the oldest forgotten first."""
 
 
+_NOTHING: tuple[list[FreedAccess], SiteId] = ([], UNKNOWN_SITE)
+
+
 class Lifetimes:
-    """Follows allocations from their beginning to their end."""
+    """Follows allocations from their beginning to their end.
+
+    Attributes:
+        reused: allocation that has not been used -> uses of freed memory that it may get, and its call site.
+    """
 
     def __init__(self, engine: Engine, collector: Collector, graphs: Graphs, labels: Labels, views: Views) -> None:
         self._engine = engine
@@ -27,6 +34,7 @@ class Lifetimes:
         self._views = views
         self._numbers: dict[SiteId, int] = {}  # call site -> label of an allocation there
         # allocation -> call site of a record_stream of its own stream
+        self.reused: dict[AllocationId, tuple[list[FreedAccess], SiteId]] = {}
         self._self_recorded: dict[AllocationId, SiteId] = {}
         # call sites of record_stream that protected something at least once, or were meant to prevent a SYN201
         self._needed: set[SiteId] = set()
@@ -41,23 +49,48 @@ class Lifetimes:
         label = self._numbers.get(site)
         if label is None:
             label = self._numbers[site] = self._labels.number(site, "allocation")
-        for freed in self._engine.allocate(allocation, home, n_bytes, pool, label):
-            self._report_reuse(freed, site)
+        reused = self._engine.allocate(allocation, home, n_bytes, pool, label)
+        if reused:
+            self.reused[allocation] = reused, site
 
-    def _report_reuse(self, freed: FreedAccess, site: SiteId) -> None:
+    def first_use(self, stream: StreamId, accesses: Accesses) -> None:
+        """Report the reuse of memory whose first use, the launch of a stream just now, is not ordered after the old."""
+        for allocation, _, _ in accesses:
+            reused, site = self.reused.pop(allocation, _NOTHING)
+            for freed in reused:
+                if not self._engine.covers(stream, freed.use.epoch):
+                    launch = LaunchId(stream, self._engine.now(stream) // TICK)
+                    self._report_reuse(freed, site, launch)
+
+    def report_unused(self, allocation: AllocationId) -> None:
+        """Report the reuse of memory by an allocation of which no use was seen, as that says little about its uses."""
+        reused, site = self.reused.pop(allocation, _NOTHING)
+        for freed in reused:
+            if not self._engine.stream_covers(freed.home, freed.use.epoch):
+                launch = LaunchId(freed.home, self._engine.now(freed.home) // TICK + 1)
+                self._report_reuse(freed, site, launch)
+
+    def report_all_unused(self) -> None:
+        """The program has ended: see `report_unused`."""
+        for allocation in list(self.reused):
+            self.report_unused(allocation)
+
+    def _report_reuse(self, freed: FreedAccess, site: SiteId, later: LaunchId) -> None:
         labels = self._labels
         sites = (labels[freed.allocation_label].site, labels[freed.free_label].site, site)
         view = self._views.of(freed.use.footprint)
         user = self._collector.names.streams[freed.use.actor]
         pending = misuse.reuse(freed, view, labels[freed.use.label].site, sites, user)
         use = LaunchId(freed.use.actor, freed.use.epoch // TICK)
-        pending.pair = Pair(use, LaunchId(freed.home, self._engine.now(freed.home) // TICK + 1))
+        pending.pair = Pair(use, later)
         self._collector.add(pending, sites[0])
         if freed.allocation in self._self_recorded:
             self._needed.add(self._self_recorded[freed.allocation])
 
     def free(self, allocation: AllocationId, site: SiteId) -> None:
         """See `Monitor`."""
+        if self.reused:
+            self.report_unused(allocation)
         if not self._graphs.exist and self._engine.free_private(allocation):
             return
         recorded = self._engine.records(allocation)

@@ -97,7 +97,8 @@ class Session:
             self._views,
         )
         self.lost_context = self._races.lost_context
-        lives = Lifetimes(self._engine, self.collector, self._graphs, self._labels, self._views)
+        self._lives = lives = Lifetimes(self._engine, self.collector, self._graphs, self._labels, self._views)
+        self._reused = lives.reused
         self.allocate, self.free, self.record_stream = lives.allocate, lives.free, lives.record_stream
         self._loops = CreatedInLoop(self.collector)
         self._advice = loops = advice.Advice(self._engine, self.collector, self._sync_history, is_run=is_run)
@@ -113,8 +114,7 @@ class Session:
     def host(self, host: HostId, name: str) -> None:
         """See `Monitor`."""
         self._engine.switch_host(host)
-        known = host if host <= _NAMED_THREADS else EVERY_THREAD
-        self._labels.host = known
+        known = self._labels.host = host if host <= _NAMED_THREADS else EVERY_THREAD
         self._launch_labels = self._labels_of.setdefault(known, {})
         if known != EVERY_THREAD:
             self.collector.names.threads[known] = name
@@ -176,6 +176,8 @@ class Session:
         self._last_site[stream] = site
         self._advice.launching(stream, operator, accesses, site)
         found = self._engine.launch(stream, accesses, label)
+        if self._reused:
+            self._lives.first_use(stream, accesses)
         if found:
             self._races.explain(found, accesses)
 
@@ -266,8 +268,7 @@ class Session:
         if looked_up[0] == LookedUp.BY_TORCH:
             self._advice.torch_waits(stream, other, site)
             return
-        acquired = self._engine.clock(other)
-        submitted = self._engine.submitted()
+        acquired, submitted = self._engine.clock(other), self._engine.submitted()
         wait = Wait(
             site, stream, other, NO_EVENT, submitted, acquired, by_event=False, looked_up=looked_up, current=current
         )
@@ -352,7 +353,9 @@ class Session:
         self._graphs.order_replay(graph, stream, self._engine)
         self._advice.launching(stream, "graph replay", (), site)
         label = self._labels.number(site, "graph replay", is_replay=True)
-        self._races.explain(self._engine.launch(stream, accesses, label), ())
+        found = self._engine.launch(stream, accesses, label)
+        self._lives.first_use(stream, accesses)
+        self._races.explain(found, ())
         self._graphs.note_replay(graph, stream, self._engine)
         for event in records:
             self._events.record(event, stream, site, LookedUp.BY_NAME, HOST)
@@ -379,6 +382,7 @@ class Session:
         With a mark, only those since: waits that never add order are reported at the end, when that is known.
         """
         if since is None:
+            self._lives.report_all_unused()
             self._events.report_redundant(sites)
             self._advice.report()
         busy = [stream for stream in self.collector.names.streams if stream in self._last_site]

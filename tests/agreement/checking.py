@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from syncheck.findings import Finding
+from syncheck.rules import unordered_first_use
 from syncheck.witness.compare import differences
 from syncheck.witness.schedule import Hold, LaunchId, Schedule
 from tests.agreement import steps as p
@@ -20,6 +21,7 @@ NO_PAIR = "both accesses are in one graph, which a schedule runs as a whole"
 CAPTURED = "a capture comes in between, at which the simulator runs all that was submitted"
 SAME_VALUES = "the reference computes the same values in the other order"
 SMALLER = "the late use writes, and the simulator gives the memory to a tensor of another size"
+NO_TENANT = "the memory has no earlier owner whose work the first use could meet"
 UNEXPLAINED = "unexplained"
 
 
@@ -94,10 +96,21 @@ def shown_by_schedules(program: p.Program, reference: Reference, usual: Run) -> 
         if finding.pair is None:
             yield NO_PAIR if is_in_one_graph(program, usual.lines_of(finding)) else UNEXPLAINED
             continue
-        until = finding.pair.later if finding.pair.later.stream else None
-        other = run(program, Schedule(0, (Hold(finding.pair.earlier, until),)), pairs)
-        is_shown = differences(plain.rerun, other.rerun, finding.pair)
+        runs = (run(program, Schedule(0, (hold,)), pairs) for hold in holds_of(finding))
+        is_shown = any(differences(plain.rerun, other.rerun, finding.pair) for other in runs)
         yield SHOWN if is_shown else reason(program, reference, usual, finding)
+
+
+def holds_of(finding: Finding) -> Iterator[Hold]:
+    """Yield what holds the earlier access back; for a first use, what the stream was given before its allocation, too.
+
+    The earlier owner of the memory is not known there: its work may be any of the stream's.
+    """
+    assert finding.pair is not None
+    earlier, later = finding.pair
+    first = 1 if finding.rule is unordered_first_use.RULE else earlier.number
+    for number in range(earlier.number, first - 1, -1):
+        yield Hold(LaunchId(earlier.stream, number), later if later.stream else None)
 
 
 def is_in_one_graph(program: p.Program, lines: frozenset[int]) -> bool:
@@ -114,9 +127,13 @@ def reason(program: p.Program, reference: Reference, usual: Run, finding: Findin
     if any(isinstance(step, p.Capture) for step in between):
         return CAPTURED
     lines = usual.lines_of(finding)
-    races = [race for race in reference.races if race.lines <= lines and begin in race.lines]
+    races = [race for race in reference.races if race.lines <= lines]
+    if finding.rule is not unordered_first_use.RULE:
+        races = [race for race in races if begin in race.lines]
     if races and all(race.kind == "access" and not reference.values_differ(race) for race in races):
         return SAME_VALUES
+    if races and all(race.kind == "first use" and not race.has_tenant for race in races):
+        return NO_TENANT
     reusing = {line.number for line in program.lines if isinstance(line.step, p.Item)}
     if races and all(race.kind == "reuse" and race.later in reusing for race in races):
         return SMALLER

@@ -17,8 +17,9 @@ class _Writer:
         self.all_tensors = sorted(self.live)
         self.recorded: set[int] = set()
         self.graphs: dict[int, p.Capture] = {}
+        self.raw: set[int] = set()  # tensors that have no values yet
         self.kept: set[int] = set()  # tensors that a graph uses: they stay where they are
-        self.count = 1
+        self.count = 20  # above the values that the program begins with
 
     def number(self) -> int:
         """Return another number for each step, so that no two write the same."""
@@ -38,7 +39,7 @@ class _Writer:
 
     def place(self, device: int) -> int | None:
         """Return a name for a new tensor of a device."""
-        some = [n for n in self.all_tensors if p.TENSORS[n] == device and n not in self.kept]
+        some = [n for n in self.all_tensors if p.TENSORS[n] == device and n not in self.kept | self.raw]
         return self.random.choice(some) if some else None
 
     def buffer(self) -> int:
@@ -53,6 +54,23 @@ class _Writer:
             return None
         self.live.add(target)
         return p.New(self.stream(device), target, self.number())
+
+    def empty(self) -> p.Step | None:
+        device = self.device()
+        target = self.place(device)
+        if target is None:
+            return None
+        self.live.discard(target)
+        self.raw.add(target)
+        return p.Empty(self.stream(device), target)
+
+    def fill(self) -> p.Step | None:
+        if not self.raw:
+            return None
+        tensor = self.random.choice(sorted(self.raw))
+        self.raw.remove(tensor)
+        self.live.add(tensor)
+        return p.Fill(self.stream(p.TENSORS[tensor]), tensor, self.number())
 
     def compute(self) -> p.Step | None:
         device = self.device()
@@ -166,6 +184,8 @@ class _Writer:
 
 _KINDS: tuple[Callable[[_Writer], p.Step | None], ...] = (
     _Writer.new,
+    *[_Writer.empty] * 2,
+    *[_Writer.fill] * 3,
     *[_Writer.compute] * 2,
     *[_Writer.change] * 3,
     *[_Writer.part] * 2,
@@ -190,4 +210,5 @@ def draw(source: random.Random) -> p.Program:
     n_devices = source.choice([1, 2])
     writer = _Writer(source, n_devices)
     drawn = [source.choice(_KINDS)(writer) for _ in range(source.randint(4, 16))]
+    drawn += [writer.fill() for _ in sorted(writer.raw)]
     return p.Program(tuple(step for step in drawn if step is not None), n_devices)

@@ -35,15 +35,17 @@ class Race(NamedTuple):
     """Two lines of which neither comes before the other.
 
     Attributes:
-        kind: "access", "first use" (the earlier line allocates), "reuse" (the later line does), or "branches" (both are
-            in one graph).
+        kind: "access", "first use" (the earlier line allocates), "reuse" (the later one is the first use of memory that
+            the earlier one still uses), or "branches" (both are in one graph).
         nodes: the earlier and the later access; 0 for none.
+        has_tenant: of a first use: memory of that stream was freed before that has uses which it does not come after.
     """
 
     earlier: int
     later: int
     kind: str
     nodes: tuple[int, int] = (0, 0)
+    has_tenant: bool = False
 
     @property
     def lines(self) -> frozenset[int]:
@@ -75,6 +77,8 @@ class Block:
         born: what a first use has to come after.
         values: what it holds, if there is no race.
         initial: what it held at first.
+        reused: uses of freed memory that it may get, which its stream had not waited for; until it is used.
+        earlier: uses of freed memory of its stream, for which that had waited.
     """
 
     home: int | None
@@ -84,6 +88,8 @@ class Block:
     initial: Values = field(init=False)
     uses: list[Use] = field(default_factory=list)
     recorded: set[int] = field(default_factory=set)
+    reused: list[Use] = field(default_factory=list)
+    earlier: list[Use] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.initial = list(self.values)
@@ -141,11 +147,12 @@ class Reference:
         self.last_launch = dict(self.tails)
         self.events: dict[int, int] = {}
         self.pending: list[Pending] = []
+        self.freed: dict[int, list[Use]] = {}
         self.graphs: dict[int, Captured] = {}
         self.line = 0
-        tensors = program.of_devices(p.TENSORS)
         self.tensors: dict[int, Block | None] = {
-            tensor: Block(p.DEFAULT[device], 0, 0, [tensor + 1.0] * 2) for tensor, device in tensors
+            tensor: Block(p.DEFAULT[device], 0, 0, [tensor + 1.0] * 2)
+            for tensor, device in program.of_devices(p.TENSORS)
         }
         self.buffers = [Block(None, 0, 0, [n + 11.0] * 2) for n in range(p.N_BUFFERS)]
         for line in program.lines:
@@ -154,7 +161,8 @@ class Reference:
                 self.take(line.step)
             elif line.part is not None:
                 self.capture(line.step, line.part)
-        final = [*self.tensors.values(), *self.buffers]
+        tensors = [None if tensor in program.without_values else block for tensor, block in self.tensors.items()]
+        final = [*tensors, *self.buffers]
         self.output += [None if block is None else listed(block.values) for block in final]
 
     # -- order
@@ -191,8 +199,11 @@ class Reference:
             and not use.node & before
             and not (use.is_host and by_host)
         ]
+        found += [Race(use.line, self.line, "reuse") for use in block.reused if not use.node & before]
+        block.reused = []
         if block.born & ~before:
-            found.append(Race(block.line, self.line, "first use"))
+            has_tenant = any(not use.node & before for use in block.earlier)
+            found.append(Race(block.line, self.line, "first use", has_tenant=has_tenant))
         self.races += found
 
     def host_use(self, block: Block, act: Callable[[], None] = lambda: None, *, is_write: bool) -> None:
@@ -222,14 +233,16 @@ class Reference:
     def allocate(self, stream: int) -> Block:
         known = self.tails[stream] | self.host
         hit = [one for one in self.pending if one.home == stream and not one.use.node & known]
-        self.races += [Race(one.use.line, self.line, "reuse") for one in hit]
         self.pending = [one for one in self.pending if one not in hit]
-        return Block(stream, self.last_launch[stream], self.line, [0.0, 0.0])
+        reused = [one.use for one in hit]
+        earlier = [use for use in self.freed.get(stream, ()) if use.node & known]
+        return Block(stream, self.last_launch[stream], self.line, [0.0, 0.0], reused=reused, earlier=earlier)
 
     def release(self, block: Block | None) -> None:
         """The last name of a block is gone."""
         if block is None or block.home is None:
             return
+        self.freed.setdefault(block.home, []).extend(block.uses)
         safe = self.tails[block.home] | self.host
         for stream in block.recorded:
             safe |= self.tails[stream]
@@ -255,6 +268,15 @@ class Reference:
         block = self.allocate(step.stream)
         self.submit(step.stream, [(block, ALL, True)], lambda: block.put([float(step.value)] * 2))
         self.bind(step.tensor, block)
+
+    @take.register
+    def _(self, step: p.Empty) -> None:
+        self.bind(step.tensor, self.allocate(step.stream))
+
+    @take.register
+    def _(self, step: p.Fill) -> None:
+        block = self.block(step.tensor)
+        self.submit(step.stream, [(block, ALL, True)], lambda: block.put([float(step.value)] * 2))
 
     @take.register
     def _(self, step: p.Compute) -> None:

@@ -36,6 +36,28 @@ class New:
 
 
 @dataclass(frozen=True)
+class Empty:
+    """Allocate memory, and touch none."""
+
+    stream: int
+    tensor: int
+
+    def __str__(self) -> str:
+        kind = f"dtype=torch.float64, device='cuda:{TENSORS[self.tensor]}'"
+        return f"{_on(self.stream)}t{self.tensor} = torch.empty({SIZE}, {kind})"
+
+
+@dataclass(frozen=True)
+class Fill:
+    stream: int
+    tensor: int
+    value: int
+
+    def __str__(self) -> str:
+        return f"{_on(self.stream)}t{self.tensor}.fill_({self.value}.0)"
+
+
+@dataclass(frozen=True)
 class Compute:
     """Make a new tensor of another one."""
 
@@ -223,8 +245,8 @@ class Replay:
 
 
 Simple: TypeAlias = (
-    New | Compute | Change | Part | PeerCopy | Backward | Free | RecordStream | WaitStream | Record | Wait | SyncStream
-    | SyncEvent | SyncDevice | Upload | Download | Read | Write | Item | Replay
+    New | Empty | Fill | Compute | Change | Part | PeerCopy | Backward | Free | RecordStream | WaitStream | Record
+    | Wait | SyncStream | SyncEvent | SyncDevice | Upload | Download | Read | Write | Item | Replay
 )  # fmt: skip
 
 
@@ -296,13 +318,23 @@ class Program:
         ]
 
     def _tail(self) -> list[str]:
-        values = ", ".join(
-            [f"t{tensor}" for tensor, _ in self.of_devices(TENSORS)] + [f"b{n}" for n in range(N_BUFFERS)]
-        )
+        tensors = ["None" if n in self.without_values else f"t{n}" for n, _ in self.of_devices(TENSORS)]
+        values = ", ".join([*tensors, *(f"b{n}" for n in range(N_BUFFERS))])
         return [*self._synchronize(), f"out += [None if x is None else x.tolist() for x in ({values})]"]
 
     def _synchronize(self) -> list[str]:
         return [str(SyncDevice(device)) for device in range(self.n_devices)]
+
+    @property
+    def without_values(self) -> set[int]:
+        """The tensors that have no values at the end."""
+        found: set[int] = set()
+        for step in self.steps:
+            if isinstance(step, Empty):
+                found.add(step.tensor)
+            elif isinstance(step, Fill):
+                found.discard(step.tensor)
+        return found
 
     def of_devices(self, devices: tuple[int, ...]) -> list[tuple[int, int]]:
         """Return (number, device) of what lies on the devices of this program."""

@@ -38,6 +38,34 @@ def test_memory_in_use_that_another_allocation_may_get_is_reported_with_all_plac
     assert [place.frame.line for place in finding.related] == [10, 5, 12]
 
 
+@pytest.mark.parametrize("user", [HOME, SIDE])
+def test_what_counts_is_the_first_use_of_the_memory(program, user):
+    program.session.free(used_on_the_side(program), 10)
+    y = program.allocate(HOME, 12)
+    if user == HOME:
+        program.session.wait_stream(HOME, SIDE, 13)
+    program.write(user, y, 14)
+    program.write(HOME, y, 15)
+    assert codes(program, "SYN103") == []
+
+
+def test_the_pair_of_a_reuse_is_the_old_use_and_the_first_use(program):
+    program.session.free(used_on_the_side(program), 10)
+    y = program.allocate(HOME, 12)
+    program.session.stream(3, 0, 99, 0, legacy=False, blocking=False)
+    program.session.wait_stream(3, HOME, 13)
+    program.write(HOME, program.allocate(HOME, 13), 14)
+    program.write(3, y, 15)
+    (finding,) = (f for f in program.report().findings if f.rule.code == "SYN201")
+    assert finding.pair == ((SIDE, 1), (3, 1))
+
+
+def test_memory_that_is_given_back_without_a_use_that_was_seen_may_have_been_used(program):
+    program.session.free(used_on_the_side(program), 10)
+    program.session.free(program.allocate(HOME, 12), 13)
+    assert codes(program) == [("SYN201", 8)]
+
+
 @pytest.mark.parametrize("end", ["waited", "synchronized", "recorded"])
 def test_memory_that_is_protected_may_be_reused(program, end):
     x = used_on_the_side(program)
