@@ -16,6 +16,8 @@ class _Writer:
         self.live = {n for n, device in enumerate(p.TENSORS) if device < n_devices}
         self.all_tensors = sorted(self.live)
         self.recorded: set[int] = set()
+        self.n_threads = 0
+        self.running: set[int] = set()  # threads that were not joined
         self.graphs: dict[int, p.Capture] = {}
         self.raw: set[int] = set()  # tensors that have no values yet
         self.kept: set[int] = set()  # tensors that a graph uses: they stay where they are
@@ -117,19 +119,19 @@ class _Writer:
         tensor = self.tensor(device)
         return None if tensor is None else p.RecordStream(tensor, self.stream(device))
 
-    def wait_stream(self) -> p.Step | None:
+    def wait_stream(self) -> p.Simple | None:
         stream, other = self.stream(), self.stream()
         return p.WaitStream(stream, other) if stream != other else None
 
-    def record(self) -> p.Step:
+    def record(self) -> p.Simple:
         event, device = self.random.choice([pair for pair in enumerate(p.EVENTS) if pair[1] < self.n_devices])
         self.recorded.add(event)
         return p.Record(event, self.stream(device))
 
-    def wait(self) -> p.Step | None:
+    def wait(self) -> p.Simple | None:
         return p.Wait(self.random.choice(sorted(self.recorded)), self.stream()) if self.recorded else None
 
-    def synchronize(self) -> p.Step | None:
+    def synchronize(self) -> p.Simple | None:
         match self.random.randrange(3):
             case 0:
                 return p.SyncStream(self.stream())
@@ -138,13 +140,13 @@ class _Writer:
             case _:
                 return p.SyncEvent(self.random.choice(sorted(self.recorded))) if self.recorded else None
 
-    def copy_buffer(self) -> p.Step | None:
+    def copy_buffer(self) -> p.Simple | None:
         device = self.device()
         tensor = self.tensor(device)
         kind = self.random.choice([p.Upload, p.Download])
         return None if tensor is None else kind(self.stream(device), tensor, self.buffer())
 
-    def host(self) -> p.Step:
+    def host(self) -> p.Simple:
         return p.Read(self.buffer()) if self.random.randrange(2) else p.Write(self.buffer(), self.number())
 
     def item(self) -> p.Step | None:
@@ -181,7 +183,29 @@ class _Writer:
         graph = self.random.choice(sorted(self.graphs))
         return p.Replay(graph, self.stream(p.STREAMS[self.graphs[graph].stream]))
 
+    def thread(self) -> p.Step | None:
+        body = [self.random.choice(_IN_THREADS)(self) for _ in range(self.random.randint(1, 3))]
+        steps = tuple(step for step in body if step is not None)
+        if not steps:
+            return None
+        self.n_threads += 1
+        self.running.add(self.n_threads - 1)
+        return p.Thread(self.n_threads - 1, steps)
 
+    def join(self) -> p.Step | None:
+        return p.Join(self.running.pop()) if self.running else None
+
+
+_IN_THREADS: tuple[Callable[[_Writer], p.Simple | None], ...] = (
+    _Writer.change,
+    _Writer.part,
+    _Writer.wait_stream,
+    _Writer.record,
+    _Writer.wait,
+    _Writer.synchronize,
+    _Writer.copy_buffer,
+    _Writer.host,
+)
 _KINDS: tuple[Callable[[_Writer], p.Step | None], ...] = (
     _Writer.new,
     *[_Writer.empty] * 2,
@@ -202,6 +226,8 @@ _KINDS: tuple[Callable[[_Writer], p.Step | None], ...] = (
     _Writer.item,
     _Writer.capture,
     *[_Writer.replay] * 3,
+    _Writer.thread,
+    *[_Writer.join] * 2,
 )
 
 
@@ -210,5 +236,6 @@ def draw(source: random.Random) -> p.Program:
     n_devices = source.choice([1, 2])
     writer = _Writer(source, n_devices)
     drawn = [source.choice(_KINDS)(writer) for _ in range(source.randint(4, 16))]
+    drawn += [writer.join() for _ in sorted(writer.running)]
     drawn += [writer.fill() for _ in sorted(writer.raw)]
     return p.Program(tuple(step for step in drawn if step is not None), n_devices)

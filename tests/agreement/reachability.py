@@ -131,12 +131,17 @@ class Captured:
 class Reference:
     """Runs a program.
 
+    Args:
+        program: what to run.
+        threads_order: a thread that has ended is ordered with what comes then, without a join.
+
     Attributes:
         races: all of them, in the order of their later lines.
         output: what the program's list `out` holds, if there is no race.
     """
 
-    def __init__(self, program: p.Program) -> None:
+    def __init__(self, program: p.Program, *, threads_order: bool = False) -> None:
+        self.threads_order = threads_order
         self.program = program
         self.races: list[Race] = []
         self.output: list[object] = []
@@ -145,7 +150,9 @@ class Reference:
         self.host = 0
         self.tails = dict.fromkeys((stream for stream, _ in program.of_devices(p.STREAMS)), 0)
         self.last_launch = dict(self.tails)
-        self.events: dict[int, int] = {}
+        self.events: dict[int, list[tuple[int, int]]] = {}  # event -> (step of the host, what comes before) of records
+        self.starter: int | None = None  # what the thread knows that has started the one which runs
+        self.ended: dict[int, int] = {}  # thread -> what it knew at its end
         self.pending: list[Pending] = []
         self.freed: dict[int, list[Use]] = {}
         self.graphs: dict[int, Captured] = {}
@@ -157,10 +164,14 @@ class Reference:
         self.buffers = [Block(None, 0, 0, [n + 11.0] * 2) for n in range(p.N_BUFFERS)]
         for line in program.lines:
             self.line = line.number
-            if not isinstance(line.step, p.Capture):
-                self.take(line.step)
-            elif line.part is not None:
-                self.capture(line.step, line.part)
+            match line.step:
+                case p.Capture():
+                    if line.part is not None:
+                        self.capture(line.step, line.part)
+                case p.Thread():
+                    self.do_in_thread(line.step, line.part)
+                case _:
+                    self.take(line.step)
         tensors = [None if tensor in program.without_values else block for tensor, block in self.tensors.items()]
         final = [*tensors, *self.buffers]
         self.output += [None if block is None else listed(block.values) for block in final]
@@ -217,6 +228,22 @@ class Reference:
         """What a stream is given from now on comes after all of `before`."""
         self.tails[stream] |= before | self.host
 
+    def recorded(self, event: int) -> int:
+        """Return what comes before the latest record that certainly was made when the host looks at an event."""
+        return next((before for moment, before in reversed(self.events[event]) if moment & self.host), 0)
+
+    def do_in_thread(self, thread: p.Thread, part: p.Simple | None) -> None:
+        """A line of a thread: its first one, a step of it, or its start, after which it has ended."""
+        if part is not None:
+            self.take(part)
+        elif self.starter is None:
+            self.starter = self.host
+        else:
+            self.ended[thread.number], self.host = self.host, self.starter
+            self.starter = None
+            if self.threads_order:
+                self.host |= self.ended[thread.number]
+
     # -- other orders
 
     def values_differ(self, race: Race) -> bool:
@@ -244,6 +271,8 @@ class Reference:
             return
         self.freed.setdefault(block.home, []).extend(block.uses)
         safe = self.tails[block.home] | self.host
+        for known in self.ended.values():  # any thread may give it back
+            safe |= known
         for stream in block.recorded:
             safe |= self.tails[stream]
         self.pending += [Pending(block.home, use) for use in block.uses if not use.node & safe]
@@ -333,11 +362,13 @@ class Reference:
     @take.register
     def _(self, step: p.Record) -> None:
         self.follow(step.stream, 0)
-        self.events[step.event] = self.tails[step.stream]
+        moment = self.node()
+        self.host |= moment
+        self.events.setdefault(step.event, []).append((moment, self.tails[step.stream]))
 
     @take.register
     def _(self, step: p.Wait) -> None:
-        self.follow(step.stream, self.events[step.event])
+        self.follow(step.stream, self.recorded(step.event))
 
     @take.register
     def _(self, step: p.SyncStream) -> None:
@@ -345,13 +376,17 @@ class Reference:
 
     @take.register
     def _(self, step: p.SyncEvent) -> None:
-        self.host |= self.events[step.event]
+        self.host |= self.recorded(step.event)
 
     @take.register
     def _(self, step: p.SyncDevice) -> None:
         for stream, tail in self.tails.items():
             if p.STREAMS[stream] == step.device:
                 self.host |= tail
+
+    @take.register
+    def _(self, step: p.Join) -> None:
+        self.host |= self.ended[step.number]
 
     @take.register
     def _(self, step: p.Upload) -> None:

@@ -1,7 +1,7 @@
 """The steps that random programs of several devices are made of, and a program as Python source: a line for each step.
 
 Names of a program: streams `s0` and so on, the default stream of each device first; tensors `t0`; pinned buffers `b0`;
-events `e0`; graphs `g0`.
+events `e0`; graphs `g0`; threads `h0`.
 """
 
 from dataclasses import dataclass, field
@@ -263,7 +263,31 @@ class Capture:
         return [begin, *map(str, self.body), f"{_on(self.stream)}g{self.graph}.capture_end()"]
 
 
-Step: TypeAlias = Simple | Capture
+@dataclass(frozen=True)
+class Thread:
+    """Do steps in a thread: they are done when the program goes on, but until it joins nothing says so for certain.
+
+    The program looks at `is_alive`, which may order them and may not.
+    """
+
+    number: int
+    body: tuple[Simple, ...]
+
+    def lines(self) -> list[str]:
+        name = f"h{self.number}"
+        start = f"{name} = threading.Thread(target=run_{name}); {name}.start(); wait_for({name})"
+        return [f"def run_{name}():", *(f"    {step}" for step in self.body), start]
+
+
+@dataclass(frozen=True)
+class Join:
+    number: int
+
+    def __str__(self) -> str:
+        return f"h{self.number}.join()"
+
+
+Step: TypeAlias = Simple | Capture | Thread | Join
 
 
 @dataclass(frozen=True)
@@ -289,7 +313,7 @@ class Program:
         text = self._head()
         for step in self.steps:
             match step:
-                case Capture():
+                case Capture() | Thread():
                     parts = [None, *step.body, None]
                     for part, line in zip(parts, step.lines(), strict=True):
                         self._add(text, line, step, part)
@@ -307,7 +331,10 @@ class Program:
             for stream, device in self.of_devices(STREAMS)
         ]
         return [
-            "import torch",
+            "import threading, time, torch",
+            "def wait_for(thread):",
+            "    while thread.is_alive():",
+            "        time.sleep(0)",
             *streams,
             *(str(New(DEFAULT[device], tensor, tensor + 1)) for tensor, device in self.of_devices(TENSORS)),
             *(f"b{n} = torch.full(({SIZE},), {n + 11}.0, dtype=torch.float64).pin_memory()" for n in range(N_BUFFERS)),
@@ -324,6 +351,10 @@ class Program:
 
     def _synchronize(self) -> list[str]:
         return [str(SyncDevice(device)) for device in range(self.n_devices)]
+
+    @property
+    def has_threads(self) -> bool:
+        return any(isinstance(step, Thread) for step in self.steps)
 
     @property
     def without_values(self) -> set[int]:

@@ -51,6 +51,25 @@ def test_a_race_across_a_capture_is_known_not_to_be_shown():
     assert check(program) == {CAPTURED: 1}
 
 
+def test_a_thread_that_is_joined_is_ordered_with_what_comes_then():
+    thread = p.Thread(0, (p.Download(1, 0, 0), p.SyncStream(1)))
+    assert check(p.Program((thread, p.Join(0), p.Read(0)))) == {}
+    assert check(p.Program((p.Thread(0, (p.Download(1, 0, 0),)), p.Join(0), p.Read(0)))) == {SHOWN: 1}
+
+
+def test_memory_that_is_used_after_a_wait_is_no_race():
+    used = (
+        p.WaitStream(1, 0),
+        p.Compute(1, 1, 0, 7),
+        p.New(0, 0, 9),
+        p.Empty(0, 2),
+        p.WaitStream(0, 1),
+        p.Fill(0, 2, 8),
+    )
+    assert check(p.Program((*used[:2], p.Free(0), *used[3:]))) == {}
+    assert check(p.Program((*used[:2], p.Free(0), used[3], used[5]))) == {SHOWN: 1}
+
+
 def test_what_does_not_agree_is_made_smaller():
     program = p.Program((p.Part(1, 0, 0, 7), p.Read(0), p.Part(0, 0, 0, 5), p.SyncDevice(0)))
     assert smallest(program, lambda one: "x" if p.Read(0) in one.steps else "").steps == (p.Read(0),)
