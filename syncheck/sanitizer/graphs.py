@@ -106,6 +106,37 @@ class Graphs:
         self._check_warm(operator, capture.graph)
         return capture.engine.launch(stream, accesses, label)
 
+    def wait(self, event: EventId, stream: StreamId, *, is_recorded: bool, is_external: bool) -> bool:
+        """Take a wait of a stream for an event; return whether it is one of the capture, so that nothing else follows.
+
+        A captured stream that waits for work outside of the capture fails, and orders nothing.
+
+        Source:
+            CUDA Runtime API, cudaErrorStreamCaptureIsolation (905).
+        """
+        capture = self.capture
+        if capture is None:
+            return False
+        if event in capture.events:
+            capture.engine.wait(event, stream)
+            capture.streams.add(stream)
+            return True
+        if stream not in capture.streams:
+            return False
+        if is_external:
+            capture.graph.waits[event] = None
+        return is_external or is_recorded
+
+    def wait_stream(self, stream: StreamId, other: StreamId) -> bool:
+        """Take a wait of a stream for another one: see `wait`."""
+        capture = self.capture
+        if capture is None:
+            return False
+        if other in capture.streams:
+            capture.engine.wait_stream(stream, other)
+            capture.streams.add(stream)
+        return stream in capture.streams
+
     def _check_warm(self, operator: str, graph: Graph) -> None:
         if is_lazy(operator) and operator not in self._warm:
             self._warm.add(operator)

@@ -240,14 +240,11 @@ class Session:
         current: StreamId = HOST,
     ) -> None:
         """See `Monitor`."""
-        capture = self._graphs.capture
-        if capture is not None and event in capture.events:
-            capture.engine.wait(event, stream)
-            capture.streams.add(stream)
-            return
-        if capture is not None and stream in capture.streams and self._events.is_external(event):
-            capture.graph.waits[event] = None
-            return
+        if self._graphs.capture is not None:
+            is_recorded = self._engine.snapshot(event) is not None
+            is_external = self._events.is_external(event)
+            if self._graphs.wait(event, stream, is_recorded=is_recorded, is_external=is_external):
+                return
         self._events.wait(event, stream, site, via, looked_up, current)
 
     def wait_stream(
@@ -259,10 +256,7 @@ class Session:
         current: StreamId = HOST,
     ) -> None:
         """See `Monitor`."""
-        capture = self._graphs.capture
-        if capture is not None and other in capture.streams:
-            capture.engine.wait_stream(stream, other)
-            capture.streams.add(stream)
+        if self._graphs.wait_stream(stream, other):
             return
         result = self._engine.wait_stream(stream, other)
         if looked_up[0] == LookedUp.BY_TORCH:

@@ -38,6 +38,8 @@ class SimulatedEvent(ProgramObject):
         self._device = None if device is None else self._runtime.index_of(device)
         self._recorded_at: float | None = None
         self.queried = False
+        self._is_external = external
+        self._captured_in = 0  # the number of the capture that it was recorded in; 0 for none
         gpus = self._runtime.gpus
         site = gpus.site()
         self._ident = gpus.next_event()
@@ -91,6 +93,7 @@ class SimulatedEvent(ProgramObject):
         self.queried = False
         looked_up = LookedUp.BY_NAME if stream is None else stream.looked_up
         gpus = runtime.gpus
+        self._captured_in = runtime.n_captures if gpus.monitor.capturing(ident) else 0
         gpus.monitor.record(self._ident, ident, gpus.site(), looked_up, gpus.current_stream(index))
 
     def wait(self, stream: StreamObject | None = None) -> None:
@@ -104,6 +107,9 @@ class SimulatedEvent(ProgramObject):
         index, ident = runtime.resolve(stream)
         looked_up = LookedUp.BY_NAME if stream is None else stream.looked_up
         gpus = runtime.gpus
+        is_outside = self._recorded_at is not None and self._captured_in != runtime.n_captures
+        if is_outside and not self._is_external and gpus.monitor.capturing(ident):
+            runtime.refuse_uncaptured()
         gpus.monitor.wait(self._ident, ident, gpus.site(), via, looked_up, gpus.current_stream(index))
 
     def query(self) -> bool:

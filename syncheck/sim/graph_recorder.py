@@ -90,6 +90,7 @@ class GraphRecorder:
         self._tape = tape
         tape.put_generators_back = self._compute.keep_generators()
         self._runtime.is_capturing = True
+        self._runtime.n_captures += 1
         self._launches.before_launch.append(self._count)
 
     def end(self) -> Tape:

@@ -102,6 +102,7 @@ class Runtime:
         is_checking: the program is watched.
         is_forked: this is a forked child, which is left alone.
         is_capturing: a graph capture is in progress.
+        n_captures: graph captures that were begun.
         before_call: called before a call of the program acts: frees and the stream of an autograd node are up to date
             then.
         on_refused_capture: called when a call was refused because of a capture.
@@ -135,6 +136,7 @@ class Runtime:
         self.is_checking = True
         self.is_forked = False
         self.is_capturing = False
+        self.n_captures = 0
         self.before_call: list[Callable[[], None]] = [self.memory.flush]
         self.on_refused_capture: list[Callable[[], None]] = []
         self.sync_debug = SyncDebug()
@@ -321,6 +323,17 @@ class Runtime:
         for act in self.on_refused_capture:
             act()
         raise cuda_error("operation not permitted when stream is capturing")
+
+    def refuse_uncaptured(self) -> None:
+        """A captured stream was to wait for work outside of the capture: invalidate that, and raise what CUDA raises.
+
+        Source:
+            CUDA Runtime API, cudaErrorStreamCaptureIsolation (905); CUDA C++ Programming Guide, "Cross-stream
+            Dependencies and Events" of stream capture.
+        """
+        for act in self.on_refused_capture:
+            act()
+        raise cuda_error("dependency created on uncaptured work in another stream")
 
     def refuse_any_capture(self, call: str) -> None:
         """Refuse a call that no capture in progress allows, whatever its stream.

@@ -127,6 +127,8 @@ class SimulatedStream(ProgramObject):
         looked_up = (self.looked_up, stream.looked_up)
         # the stream whose wait is at stake: on the waiter's device if that was looked up, else on the other's
         current = gpus.current_stream(self.device_index if self.looked_up else stream.device_index)
+        if gpus.monitor.capturing(self._ident) and not gpus.monitor.capturing(stream.ident):
+            self._runtime.refuse_uncaptured()
         gpus.monitor.wait_stream(self._ident, stream.ident, gpus.site(), looked_up, current)
 
     def record_event(self, event: SimulatedEvent | None = None) -> SimulatedEvent:

@@ -402,6 +402,23 @@ def test_a_stream_that_appears_during_a_capture_can_be_forked_and_joined():
     assert program.session.capture_end(1) == ()
 
 
+@pytest.mark.parametrize("waits", ["event", "stream"])
+def test_a_capture_that_waits_for_work_outside_of_it_orders_nothing(waits):
+    program = Program(3)
+    x, done = program.allocate(1), program.event()
+    program.session.sync_device(0, 1)
+    program.write(3, x, 2)
+    program.session.record(done, 3, 3)
+    program.session.capture_begin(1, 2, 4)
+    if waits == "event":
+        program.session.wait(done, 2, 5, "stream")
+    else:
+        program.session.wait_stream(2, 3, 5)
+    program.session.capture_end(1)
+    program.read(2, x, 6)
+    assert program.found() == [("SYN101", 6)]
+
+
 def test_a_race_behind_a_wait_that_waited_for_nothing_names_that_wait():
     program = Program()
     recorded, forgotten = program.event(), program.event()

@@ -73,3 +73,37 @@ def test_the_accelerators_graph_is_a_block(gpu):
             x.add_(1)
         graph.replay()
     assert x.tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("waits", ["event", "stream", "older capture"])
+def test_a_capture_cannot_wait_for_work_outside_of_it(gpu, waits):
+    main, side, done = torch.cuda.Stream(), torch.cuda.Stream(), torch.cuda.Event()
+    x = torch.ones(4, device="cuda")
+    done.record(side)
+    with torch.cuda.stream(main):
+        if waits == "older capture":
+            older = torch.cuda.CUDAGraph()
+            older.capture_begin()
+            x.add_(1)
+            done.record()
+            older.capture_end()
+        graph = torch.cuda.CUDAGraph()
+        graph.capture_begin()
+        x.add_(1)
+        with pytest.raises(RuntimeError, match="dependency created on uncaptured work in another stream"):
+            main.wait_stream(side) if waits == "stream" else main.wait_event(done)
+        with pytest.raises(RuntimeError, match="previous error during capture"):
+            graph.capture_end()
+
+
+def test_a_capture_may_wait_for_an_external_event_and_for_one_that_was_never_recorded(gpu):
+    main, external = torch.cuda.Stream(), torch.cuda.Event(external=True)
+    x = torch.ones(4, device="cuda")
+    external.record()
+    with torch.cuda.stream(main):
+        graph = torch.cuda.CUDAGraph()
+        graph.capture_begin()
+        main.wait_event(external)
+        main.wait_event(torch.cuda.Event())
+        x.add_(1)
+        graph.capture_end()
