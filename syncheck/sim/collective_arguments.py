@@ -1,15 +1,23 @@
 """Arguments and results of collectives' operators: what NCCL takes and gloo does not, and the handles in them."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 
 from syncheck.instrument.c10d import ProcessGroup, Work
 from syncheck.instrument.collectives import argument
-from syncheck.instrument.plan import Plan
-from syncheck.instrument.torch_internals import unowned_storage
+from syncheck.instrument.plan import Argument, Plan, tensors_of
+from syncheck.instrument.torch_internals import tensor_owners, unowned_storage
 from syncheck.semantics.collectives import FLAT, POINT_TO_POINT
+
+_GLOO_SECONDS = 1.0
+WRITTEN_AT_WAIT = frozenset("reduce_scatter_ _reduce_scatter_base_ reduce_scatter_tensor_coalesced_".split())
+"""Collectives of which gloo's handle writes the outputs at each wait for it, the program's own waits among them.
+
+Source: torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, the handle of `reduce_scatter`.
+"""
 
 
 def for_gloo_of(
@@ -38,6 +46,11 @@ def for_gloo_of(
     if plan.base not in POINT_TO_POINT:
         return _changed(plan, args, kwargs, lambda is_write: not (is_write and has_handle), borrowed)
     return _changed(plan, args, kwargs, lambda is_write: has_handle and not is_write, torch.clone)
+
+
+def cloned(plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return arguments with copies of all tensors in them."""
+    return _changed(plan, args, kwargs, lambda _: True, torch.clone)
 
 
 def _changed(
@@ -102,6 +115,15 @@ def asks_for_handle(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     return bool(next((value for value in asked if value is not None), True))
 
 
+def copy_results(
+    plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Sequence[tuple[torch.Tensor, Argument]]
+) -> None:
+    """Copy what a collective has written from the copies that gloo got to the program's tensors."""
+    for (made, taken), (tensor, _) in zip(tensors_of(plan, args, kwargs), tensors, strict=True):
+        if taken.is_write:
+            tensor.copy_(made)
+
+
 def group_name(args: tuple[Any, ...]) -> str:
     """Return the name of the group among a collective's arguments; "" if there is none."""
     for value in args:
@@ -117,3 +139,18 @@ def work_in(result: Any) -> Any:
     """Return the handle in a collective's result."""
     boxed = result if isinstance(result, torch.ScriptObject) else result[-1]
     return Work.unbox(boxed)
+
+
+def wait_for_gloo(owned: Iterable[tuple[torch.Tensor, int]]) -> None:
+    """Wait until gloo's thread has let go of tensors, which it does a moment after it has said that they are done.
+
+    Args:
+        owned: tensors, and how many owners in C++ each has without gloo.
+
+    Source:
+        torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, `runLoop`: `workInProgress_[workerIndex].reset()`.
+    """
+    deadline = time.monotonic() + _GLOO_SECONDS
+    for tensor, n_owners in owned:
+        while tensor_owners(tensor) > n_owners and time.monotonic() < deadline:
+            time.sleep(0.0001)

@@ -9,7 +9,6 @@ Source:
     `stashed_for_allocator_safety_`, `barrier`; torch/csrc/distributed/c10d/Functional.cpp.
 """
 
-import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -36,7 +35,16 @@ from syncheck.ranks import watchdog
 from syncheck.semantics.collectives import POINT_TO_POINT, collective_name
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim.autograd import Backward
-from syncheck.sim.collective_arguments import asks_for_handle, for_gloo_of, group_name, work_in
+from syncheck.sim.collective_arguments import (
+    WRITTEN_AT_WAIT,
+    asks_for_handle,
+    cloned,
+    copy_results,
+    for_gloo_of,
+    group_name,
+    wait_for_gloo,
+    work_in,
+)
 from syncheck.sim.device_kind import simulated
 from syncheck.sim.futures import Futures
 from syncheck.sim.launches import Launches
@@ -46,9 +54,6 @@ from syncheck.sim.started import Started
 
 _MOST_STARTED = 4096
 """Collectives that the program has not waited for, of which the tensors are kept as NCCL keeps them."""
-
-
-_GLOO_SECONDS = 1.0
 
 
 class Distributed:
@@ -128,19 +133,33 @@ class Distributed:
         stream = self._stream(group_name(args), device) if is_async else current
         if stream != current:
             self._gpus.monitor.wait_stream(stream, current, UNKNOWN_SITE, BY_TORCH)
-        for_gloo, named = for_gloo_of(plan, args, kwargs, has_handle=is_async and bool(calls.depth))
-        result = func(*self.mixed_groups.for_gpus(for_gloo), **named)
-        work = work_in(result)
-        if plan.base not in POINT_TO_POINT and isinstance(result, tuple):
-            result = (args[0], *result[1:])  # the program's tensors, and not those that gloo got
-        if self._coalesced is not None:
-            self._coalesced.append(work)
-        if plan.base not in POINT_TO_POINT:
-            work.wait()  # the values are there at once; a peer may still have to post its receive
+        result, work = self._call(func, plan, args, kwargs, has_handle=is_async and bool(calls.depth))
         self._launch(plan, tensors, stream)
         if is_async:
             self._hand_out(plan, work, stream, [tensor for tensor, _ in tensors], group)
         return result
+
+    def _call(
+        self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], *, has_handle: bool
+    ) -> tuple[Any, Any]:
+        """Let gloo run a collective; return its result and its handle."""
+        is_apart = has_handle and plan.base in WRITTEN_AT_WAIT
+        given, given_by_name = cloned(plan, args, kwargs) if is_apart else (args, kwargs)
+        for_gloo, named = for_gloo_of(plan, given, given_by_name, has_handle=has_handle)
+        result = func(*self.mixed_groups.for_gpus(for_gloo), **named)
+        work = work_in(result)
+        if self._coalesced is not None:
+            self._coalesced.append(work)
+        if plan.base in POINT_TO_POINT:
+            return result, work  # a peer may still have to post its receive
+        if isinstance(result, tuple):
+            result = (args[0], *result[1:])  # the program's tensors, and not those that gloo got
+        work.wait()  # the values are there at once
+        if is_apart:
+            tensors = tensors_of(plan, args, kwargs)
+            weakref.finalize(work, list, [t for t, taken in tensors if taken.is_write])  # a handle owns its outputs
+            copy_results(plan, given, given_by_name, tensors)
+        return result, work
 
     def _hand_out(self, plan: Plan, work: Any, stream: StreamId, tensors: list[torch.Tensor], group: str) -> None:
         if calls.depth:
@@ -257,7 +276,7 @@ class Distributed:
         outputs = tensors_in(result)
         for tensor in outputs:
             torch.ops._c10d_functional.wait_tensor(tensor)  # the values are there at once
-        _wait_for_gloo([(tensor, owners.get(id(tensor), 1)) for tensor in (*inputs, *outputs)])
+        wait_for_gloo([(tensor, owners.get(id(tensor), 1)) for tensor in (*inputs, *outputs)])
         for tensor in outputs:
             if self._memory.of(tensor) is None:
                 self._memory.tag(tensor.untyped_storage(), device, self._gpus.site())
@@ -382,18 +401,3 @@ class Distributed:
             return False
         self._gpus.monitor.sync_event(started.event, self._gpus.site())
         return True
-
-
-def _wait_for_gloo(owned: Iterable[tuple[torch.Tensor, int]]) -> None:
-    """Wait until gloo's thread has let go of tensors, which it does a moment after it has said that they are done.
-
-    Args:
-        owned: tensors, and how many owners in C++ each has without gloo.
-
-    Source:
-        torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, `runLoop`: `workInProgress_[workerIndex].reset()`.
-    """
-    deadline = time.monotonic() + _GLOO_SECONDS
-    for tensor, n_owners in owned:
-        while tensor_owners(tensor) > n_owners and time.monotonic() < deadline:
-            time.sleep(0.0001)

@@ -97,3 +97,26 @@ def test_gloo_lets_go_of_the_tensors_of_functional_collectives(job, x):
     for _ in range(300):
         gathered = gather(x, 1, dist.group.WORLD.group_name)
         assert (tensor_owners(x), tensor_owners(gathered)) == (1, 1)
+
+
+@pytest.mark.filterwarnings("ignore:.*is deprecated:FutureWarning")
+def test_a_wait_for_a_reduce_scatter_writes_nothing_again(x):
+    output = torch.zeros(4, device="cuda")
+    work = dist.reduce_scatter_tensor(output, x, async_op=True)
+    torch.cuda.synchronize()
+    output.fill_(7)
+    work.wait()
+    assert output.tolist() == [7] * 4
+
+
+@pytest.mark.filterwarnings("ignore:.*is deprecated:FutureWarning")
+def test_a_handle_owns_its_outputs(job, x):
+    output = torch.zeros(4, device="cuda")
+    work = dist.reduce_scatter_tensor(output, x, async_op=True)
+    work.wait()
+
+    def let_go():
+        nonlocal output
+        del output
+
+    assert not any(call.startswith("free") for call in job.calls_of(let_go))
