@@ -23,7 +23,7 @@ _MOST_TRIED = 20
 _MEMORY = "out of memory"
 _GONE = "the accesses did not come when the program was run again"
 _FIXED = {
-    "schedule": "simulated GPUs run the earlier access at once, as every collective",
+    "schedule": "simulated GPUs run the earlier access at once, as collectives of several ranks",
     "delay": "the earlier access is not that of an operator",
 }
 _LATE = "it takes longer than --proof-limit"

@@ -319,6 +319,21 @@ class Deferral:
             self._put(stream, lambda: _copy(to, origin), [origin], [to])
             self._queues.pump()
 
+    def run_local(
+        self,
+        stream: StreamId,
+        tensors: Sequence[tuple[torch.Tensor, bool]],
+        act: Callable[[Sequence[tuple[torch.Tensor, bool]]], None],
+    ) -> None:
+        """Run a collective without other ranks on a stream: `act`, with its tensors, and whether each is written."""
+        with self._gpus.lock, self._runtime.unmonitored(), BelowAutograd():
+            self._submit(stream)
+            kept = [(self._kept.keep(tensor), is_write) for tensor, is_write in tensors]
+            read = [operand for operand, is_write in kept if not is_write]
+            written = [operand for operand, is_write in kept if is_write]
+            self._put(stream, lambda: act([(operand.tensor(), w) for operand, w in kept]), read, written)
+            self._queues.pump()
+
     # -- memory
 
     def _give_memory(self, tensor: torch.Tensor, device: int, stream: StreamId, *, is_filled: bool) -> bool:

@@ -72,7 +72,8 @@ class Dispatcher:
         plan = self._plans.get(func)
         if plan is None:
             if func.namespace == "c10d" and (collective := self._distributed.plan(func)) is not None:
-                self._settle(func)
+                if not self._distributed.can_be_late(collective, args):
+                    self._settle(func)
                 return self._distributed.run(func, collective, args, kwargs)
             if func.namespace == "_c10d_functional":
                 self._settle(func)

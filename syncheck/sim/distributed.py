@@ -39,9 +39,11 @@ from syncheck.sim.collective_arguments import (
     WRITTEN_AT_WAIT,
     asks_for_handle,
     cloned,
+    copy_locally,
     copy_results,
     for_gloo_of,
     group_name,
+    is_local,
     wait_for_gloo,
     work_in,
 )
@@ -133,17 +135,21 @@ class Distributed:
         stream = self._stream(group_name(args), device) if is_async else current
         if stream != current:
             self._gpus.monitor.wait_stream(stream, current, UNKNOWN_SITE, BY_TORCH)
-        result, work = self._call(func, plan, args, kwargs, has_handle=is_async and bool(calls.depth))
+        is_late = self.can_be_late(plan, args)
+        result, work = self._call(func, plan, args, kwargs, has_handle=is_async and bool(calls.depth), is_late=is_late)
+        if is_late and self._runtime.deferral is not None:
+            moved = [(tensor, taken.is_write) for tensor, taken in tensors]
+            self._runtime.deferral.run_local(stream, moved, copy_locally)
         self._launch(plan, tensors, stream)
         if is_async:
             self._hand_out(plan, work, stream, [tensor for tensor, _ in tensors], group)
         return result
 
     def _call(
-        self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], *, has_handle: bool
+        self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], *, has_handle: bool, is_late: bool
     ) -> tuple[Any, Any]:
-        """Let gloo run a collective; return its result and its handle."""
-        is_apart = has_handle and plan.base in WRITTEN_AT_WAIT
+        """Let gloo run a collective; return its result and its handle. `is_late`: its values are made later."""
+        is_apart = is_late or (has_handle and plan.base in WRITTEN_AT_WAIT)
         given, given_by_name = cloned(plan, args, kwargs) if is_apart else (args, kwargs)
         for_gloo, named = for_gloo_of(plan, given, given_by_name, has_handle=has_handle)
         result = func(*self.mixed_groups.for_gpus(for_gloo), **named)
@@ -158,8 +164,16 @@ class Distributed:
         if is_apart:
             tensors = tensors_of(plan, args, kwargs)
             weakref.finalize(work, list, [t for t, taken in tensors if taken.is_write])  # a handle owns its outputs
-            copy_results(plan, given, given_by_name, tensors)
+            if not is_late:
+                copy_results(plan, given, given_by_name, tensors)
         return result, work
+
+    def can_be_late(self, plan: Plan, args: tuple[Any, ...]) -> bool:
+        """Return whether a schedule may put a collective off: Python asked for it, and no other rank takes part."""
+        runtime = self._runtime
+        if runtime.deferral is None or runtime.is_capturing or not calls.depth:
+            return False
+        return is_local(plan, args, calls.reduce)
 
     def _hand_out(self, plan: Plan, work: Any, stream: StreamId, tensors: list[torch.Tensor], group: str) -> None:
         if calls.depth:

@@ -22,6 +22,7 @@ CAPTURED = "a capture comes in between, at which the simulator runs all that was
 SAME_VALUES = "the reference computes the same values in the other order"
 SMALLER = "the late use writes, and the simulator gives the memory to a tensor of another size"
 NO_TENANT = "the memory has no earlier owner whose work the first use could meet"
+COLLECTIVE = "an all-reduce of one rank changes no value"
 REPLAYED = "what a replay reads is not recorded, and nothing else differs"
 UNEXPLAINED = "unexplained"
 

@@ -16,6 +16,8 @@ class _Writer:
         self.live = {n for n, device in enumerate(p.TENSORS) if device < n_devices}
         self.all_tensors = sorted(self.live)
         self.recorded: set[int] = set()
+        self.n_works = 0
+        self.open: list[int] = []  # handles of collectives that were not waited for
         self.n_threads = 0
         self.running: set[int] = set()  # threads that were not joined
         self.graphs: dict[int, p.Capture] = {}
@@ -183,6 +185,19 @@ class _Writer:
         graph = self.random.choice(sorted(self.graphs))
         return p.Replay(graph, self.stream(p.STREAMS[self.graphs[graph].stream]))
 
+    def collective(self) -> p.Step | None:
+        target, source = self.tensor(0), self.tensor(0)
+        name = self.random.choice(["all_gather_into_tensor", "reduce_scatter_tensor", "all_reduce"])
+        if target is None or source is None or (name == "all_reduce") != (target == source):
+            return None
+        self.kept.add(target)  # the handle holds it
+        self.n_works += 1
+        self.open.append(self.n_works - 1)
+        return p.Collective(self.n_works - 1, self.stream(0), name, target, source)
+
+    def wait_work(self) -> p.Step | None:
+        return p.WaitWork(self.open.pop(self.random.randrange(len(self.open))), self.stream(0)) if self.open else None
+
     def thread(self) -> p.Step | None:
         body = [self.random.choice(_IN_THREADS)(self) for _ in range(self.random.randint(1, 3))]
         steps = tuple(step for step in body if step is not None)
@@ -231,11 +246,17 @@ _KINDS: tuple[Callable[[_Writer], p.Step | None], ...] = (
 )
 
 
+_WITH_COLLECTIVES = (*_KINDS, *[_Writer.collective] * 12, *[_Writer.wait_work] * 6)
+_ONE_HAS_COLLECTIVES_IN = 6
+
+
 def draw(source: random.Random) -> p.Program:
     """Draw a program of one or two devices."""
     n_devices = source.choice([1, 2])
     writer = _Writer(source, n_devices)
-    drawn = [source.choice(_KINDS)(writer) for _ in range(source.randint(4, 16))]
+    kinds = _KINDS if source.randrange(_ONE_HAS_COLLECTIVES_IN) else _WITH_COLLECTIVES
+    drawn = [source.choice(kinds)(writer) for _ in range(source.randint(4, 16))]
     drawn += [writer.join() for _ in sorted(writer.running)]
+    drawn += [writer.wait_work() for _ in list(writer.open)]
     drawn += [writer.fill() for _ in sorted(writer.raw)]
     return p.Program(tuple(step for step in drawn if step is not None), n_devices)

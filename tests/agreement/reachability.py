@@ -17,6 +17,8 @@ from tests.agreement import steps as p
 
 LOW, HIGH = frozenset({0}), frozenset({1})
 ALL = LOW | HIGH
+COLLECTIVES = 99
+"""The stream of collectives, of device 0."""
 Values = list[float]
 """The values of a tensor: of its two halves."""
 
@@ -68,7 +70,7 @@ class Node(NamedTuple):
     act: Callable[[], None]
 
 
-@dataclass
+@dataclass(eq=False)
 class Block:
     """Memory, and what has used it.
 
@@ -152,13 +154,15 @@ class Reference:
         self.last_launch = dict(self.tails)
         self.events: dict[int, list[tuple[int, int]]] = {}  # event -> (step of the host, what comes before) of records
         self.starter: int | None = None  # what the thread knows that has started the one which runs
+        self.works: dict[int, tuple[int, Block]] = {}  # handle -> the collective and what comes before, what it holds
+        self.held: list[Block] = []
         self.ended: dict[int, int] = {}  # thread -> what it knew at its end
         self.pending: list[Pending] = []
         self.freed: dict[int, list[Use]] = {}
         self.graphs: dict[int, Captured] = {}
         self.line = 0
         self.tensors: dict[int, Block | None] = {
-            tensor: Block(p.DEFAULT[device], 0, 0, [tensor + 1.0] * 2)
+            tensor: Block(p.DEFAULT[device], 0, 0, [float(tensor + p.FIRST_VALUE)] * 2)
             for tensor, device in program.of_devices(p.TENSORS)
         }
         self.buffers = [Block(None, 0, 0, [n + 11.0] * 2) for n in range(p.N_BUFFERS)]
@@ -279,7 +283,8 @@ class Reference:
 
     def bind(self, tensor: int, block: Block | None) -> None:
         old, self.tensors[tensor] = self.tensors[tensor], block
-        self.release(old)
+        if old not in self.held:
+            self.release(old)
 
     def block(self, tensor: int) -> Block:
         block = self.tensors[tensor]
@@ -381,12 +386,30 @@ class Reference:
     @take.register
     def _(self, step: p.SyncDevice) -> None:
         for stream, tail in self.tails.items():
-            if p.STREAMS[stream] == step.device:
+            if (0 if stream == COLLECTIVES else p.STREAMS[stream]) == step.device:
                 self.host |= tail
 
     @take.register
     def _(self, step: p.Join) -> None:
         self.host |= self.ended[step.number]
+
+    @take.register
+    def _(self, step: p.Collective) -> None:
+        target, source = self.block(step.target), self.block(step.source)
+        read = [] if step.is_in_place else [(source, ALL, False)]
+        self.tails[COLLECTIVES] = self.tails.get(COLLECTIVES, 0) | self.tails[step.stream]
+        act = partial(multiplied, target, target if step.is_in_place else source, 1)
+        self.submit(COLLECTIVES, [*read, (target, ALL, True)], act)
+        self.works[step.number] = self.tails[COLLECTIVES], source
+        self.held.append(source)
+
+    @take.register
+    def _(self, step: p.WaitWork) -> None:
+        before, source = self.works[step.number]
+        self.follow(step.stream, before)
+        self.held.remove(source)
+        if source not in self.held and source not in self.tensors.values():
+            self.release(source)
 
     @take.register
     def _(self, step: p.Upload) -> None:

@@ -2,11 +2,15 @@
 
 import linecache
 import os
+import warnings
 from dataclasses import dataclass, field
+
+import torch.distributed as dist
 
 from syncheck.findings import Finding
 from syncheck.instrument.findings import NewFindings
 from syncheck.instrument.sites import SiteTable
+from syncheck.rules import dropped_work
 from syncheck.rules.model import Severity
 from syncheck.sanitizer.session import Session
 from syncheck.sim.backend import Simulator
@@ -24,7 +28,7 @@ class Run:
 
     Attributes:
         output: what the program got.
-        findings: errors and warnings.
+        findings: errors and warnings, but for handles that are dropped: those of a program that was cut off.
         record: what a schedule recorded.
         lines: launch -> its line.
     """
@@ -71,8 +75,14 @@ def execute(program: Program) -> list[object]:
     """Run a program in this process; return what it got."""
     linecache.cache[NAME] = (len(program.source), None, program.source.splitlines(keepends=True), NAME)
     names: dict[str, list[object]] = {"__name__": "random_program"}
-    exec(compile(program.source, NAME, "exec"), names)
-    return names["out"]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # newer versions of torch call collectives otherwise
+            exec(compile(program.source, NAME, "exec"), names)
+        return names["out"]
+    finally:
+        if dist.is_initialized():
+            dist.destroy_process_group()
 
 
 def run(program: Program, schedule: Schedule | None = None, pairs: tuple[Pair, ...] = ()) -> Run:
@@ -87,7 +97,11 @@ def run(program: Program, schedule: Schedule | None = None, pairs: tuple[Pair, .
         simulator.finish()
     report = session.report(sites)
     assert not report.incomplete, report.incomplete
-    findings = [finding for finding in report.findings if finding.level is not Severity.ADVICE]
+    findings = [
+        finding
+        for finding in report.findings
+        if finding.level is not Severity.ADVICE and finding.rule is not dropped_work.RULE
+    ]
     record = simulator.deferral.observations.record if simulator.deferral is not None else Record()
     lines = {launch: sites.place(site).frame.line for launch, site in session.sites.items()}
     return Run(output, findings, record, lines)

@@ -1,7 +1,7 @@
 """The steps that random programs of several devices are made of, and a program as Python source: a line for each step.
 
 Names of a program: streams `s0` and so on, the default stream of each device first; tensors `t0`; pinned buffers `b0`;
-events `e0`; graphs `g0`; threads `h0`.
+events `e0`; graphs `g0`; threads `h0`; handles of collectives `w0`.
 """
 
 from dataclasses import dataclass, field
@@ -14,6 +14,8 @@ TENSORS = (0, 0, 0, 1, 1)
 EVENTS = (0, 0, 1)
 """event -> its device: CUDA refuses a record on another one."""
 N_BUFFERS = 3
+FIRST_VALUE = 5
+"""What tensor 0 begins with: no value that a backward pass makes by itself."""
 SIZE = 8
 HALF = SIZE // 2
 DEFAULT = {0: 0, 1: 3}
@@ -287,7 +289,43 @@ class Join:
         return f"h{self.number}.join()"
 
 
-Step: TypeAlias = Simple | Capture | Thread | Join
+@dataclass(frozen=True)
+class Collective:
+    """Start a collective of a job of one rank: a copy, or an all-reduce, which changes no value there."""
+
+    number: int
+    stream: int
+    name: str
+    target: int
+    source: int
+
+    def __str__(self) -> str:
+        tensors = f"t{self.target}" if self.is_in_place else f"t{self.target}, t{self.source}"
+        return f"{_on(self.stream)}w{self.number} = dist.{self.name}({tensors}, async_op=True)"
+
+    @property
+    def is_in_place(self) -> bool:
+        return self.name == "all_reduce"
+
+
+@dataclass(frozen=True)
+class WaitWork:
+    """Let a stream wait for a collective."""
+
+    number: int
+    stream: int
+
+    def __str__(self) -> str:
+        return f"{_on(self.stream)}w{self.number}.wait()"
+
+
+Step: TypeAlias = Simple | Capture | Thread | Join | Collective | WaitWork
+
+
+_JOB = (
+    "import torch.distributed as dist",
+    "dist.init_process_group('nccl', store=dist.HashStore(), rank=0, world_size=1)",
+)
 
 
 @dataclass(frozen=True)
@@ -332,11 +370,12 @@ class Program:
         ]
         return [
             "import threading, time, torch",
+            *(_JOB if any(isinstance(step, Collective) for step in self.steps) else ()),
             "def wait_for(thread):",
             "    while thread.is_alive():",
             "        time.sleep(0)",
             *streams,
-            *(str(New(DEFAULT[device], tensor, tensor + 1)) for tensor, device in self.of_devices(TENSORS)),
+            *(str(New(DEFAULT[device], tensor, tensor + FIRST_VALUE)) for tensor, device in self.of_devices(TENSORS)),
             *(f"b{n} = torch.full(({SIZE},), {n + 11}.0, dtype=torch.float64).pin_memory()" for n in range(N_BUFFERS)),
             *(f"e{event} = torch.cuda.Event()" for event, _ in self.of_devices(EVENTS)),
             *(f"g{step.graph} = torch.cuda.CUDAGraph()" for step in self.steps if isinstance(step, Capture)),

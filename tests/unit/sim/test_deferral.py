@@ -248,3 +248,25 @@ def freed_after_its_replay(side):
 
 def test_what_a_graph_reads_lives_until_its_replay_has_run(simulate):
     assert simulate(freed_after_its_replay, ((MAIN, 2), None)) == 6
+
+
+def gathered(side, *, waits):
+    import torch.distributed as dist
+
+    dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1)
+    x, y = torch.ones(3, device="cuda"), torch.zeros(3, device="cuda")
+    work = dist.all_to_all_single(y, x * 2, async_op=True)
+    if waits:
+        work.wait()
+    total = y.sum().item()
+    work.wait()
+    dist.destroy_process_group()
+    return total
+
+
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
+def test_a_collective_of_one_rank_can_be_put_off(simulate):
+    stream = MAIN + 2  # that of collectives: the second one is the test's own
+    assert simulate(lambda side: gathered(side, waits=False)) == 6
+    assert simulate(lambda side: gathered(side, waits=False), ((stream, 1), None)) == 0
+    assert simulate(lambda side: gathered(side, waits=True), ((stream, 1), None)) == 6

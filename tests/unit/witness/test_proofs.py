@@ -228,7 +228,7 @@ def test_what_no_operator_makes_cannot_be_delayed():
 def test_what_a_simulated_gpu_runs_at_once_cannot_be_put_off():
     found = proof(Reruns(ran(records=(Record(has_ended=True),))))
     assert found.outcome is ProofOutcome.NOT_TRIED
-    assert found.reason == "simulated GPUs run the earlier access at once, as every collective"
+    assert found.reason == "simulated GPUs run the earlier access at once, as collectives of several ranks"
 
 
 def test_a_collective_is_delayed_on_its_own_stream():
