@@ -132,6 +132,9 @@ def reason(program: p.Program, reference: Reference, usual: Run, finding: Findin
     between = [line.step for line in program.lines if begin < line.number <= end]
     if any(isinstance(step, p.Capture) for step in between):
         return CAPTURED
+    ends = [line.step for line in program.lines if line.number in {begin, end}]
+    if any(isinstance(step, p.Collective) and step.is_in_place for step in ends):
+        return COLLECTIVE
     if any(isinstance(line.step, p.Replay) and line.number in {begin, end} for line in program.lines):
         return REPLAYED
     lines = usual.lines_of(finding)

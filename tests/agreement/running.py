@@ -81,7 +81,7 @@ def execute(program: Program) -> list[object]:
             exec(compile(program.source, NAME, "exec"), names)
         return names["out"]
     finally:
-        if dist.is_initialized():
+        if dist.is_available() and dist.is_initialized():
             dist.destroy_process_group()
 
 

@@ -370,7 +370,7 @@ class Program:
         ]
         return [
             "import threading, time, torch",
-            *(_JOB if any(isinstance(step, Collective) for step in self.steps) else ()),
+            *(_JOB if self.has_collectives else ()),
             "def wait_for(thread):",
             "    while thread.is_alive():",
             "        time.sleep(0)",
@@ -394,6 +394,10 @@ class Program:
     @property
     def has_threads(self) -> bool:
         return any(isinstance(step, Thread) for step in self.steps)
+
+    @property
+    def has_collectives(self) -> bool:
+        return any(isinstance(step, Collective) for step in self.steps)
 
     @property
     def without_values(self) -> set[int]:

@@ -8,13 +8,18 @@ import os
 import random
 
 import pytest
+import torch
 
 from tests.agreement import steps as p
-from tests.agreement.checking import CAPTURED, SHOWN, UNEXPLAINED, check
+from tests.agreement.checking import CAPTURED, COLLECTIVE, SHOWN, UNEXPLAINED, check, check_verdict
 from tests.agreement.drawing import draw
+from tests.agreement.reachability import Reference
+from tests.agreement.running import run
 from tests.agreement.shrinking import smallest
 
-N_PROGRAMS = int(os.environ.get("SYNCHECK_AGREE", "40"))
+N_PROGRAMS = int(os.environ.get("SYNCHECK_AGREE", "32"))
+N_VERDICTS = 5 * N_PROGRAMS
+"""Programs of which only the verdict is looked at, and the values of those without a race: no schedule."""
 N_PARTS = 4
 """Tests that the programs are spread over."""
 
@@ -31,8 +36,30 @@ def problem(program: p.Program) -> str:
 def test_verdict_reference_and_schedules_agree(part):
     for seed in range(part, N_PROGRAMS, N_PARTS):
         program = draw(random.Random(seed))
+        if program.has_collectives and not torch.distributed.is_available():
+            continue
         found = problem(program)
         assert not found, f"seed {seed}: {found}\n{smallest(program, problem)}"
+
+
+def wrong_verdict(program: p.Program) -> str:
+    reference, usual = Reference(program), run(program)
+    try:
+        check_verdict(reference, Reference(program, threads_order=True), usual)
+        assert reference.races or usual.output == reference.output
+    except AssertionError as error:
+        return str(error) or "other values"
+    return ""
+
+
+@pytest.mark.parametrize("part", range(N_PARTS))
+def test_verdict_and_reference_agree(part):
+    for seed in range(N_PROGRAMS + part, N_PROGRAMS + N_VERDICTS, N_PARTS):
+        program = draw(random.Random(seed))
+        if program.has_collectives and not torch.distributed.is_available():
+            continue
+        found = wrong_verdict(program)
+        assert not found, f"seed {seed}: {found}\n{smallest(program, wrong_verdict)}"
 
 
 def test_a_race_of_two_devices_is_shown():
@@ -55,6 +82,16 @@ def test_a_thread_that_is_joined_is_ordered_with_what_comes_then():
     thread = p.Thread(0, (p.Download(1, 0, 0), p.SyncStream(1)))
     assert check(p.Program((thread, p.Join(0), p.Read(0)))) == {}
     assert check(p.Program((p.Thread(0, (p.Download(1, 0, 0),)), p.Join(0), p.Read(0)))) == {SHOWN: 1}
+
+
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
+def test_a_collective_that_is_not_waited_for_is_shown_where_it_moves_values():
+    def program(name, source):
+        started = p.Collective(0, 0, name, 1, source)
+        return p.Program((started, p.Part(0, 1, 0, 7), p.WaitWork(0, 0)))
+
+    assert check(program("all_gather_into_tensor", 0)) == {SHOWN: 1}
+    assert check(program("all_reduce", 1)) == {COLLECTIVE: 1}
 
 
 def test_memory_that_is_used_after_a_wait_is_no_race():
