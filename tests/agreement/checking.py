@@ -128,7 +128,7 @@ def reason(program: p.Program, reference: Reference, usual: Run, finding: Findin
     """Return why no value changed, as far as that can be established."""
     assert finding.pair is not None
     begin = line_of(usual, finding.pair.earlier)
-    end = line_of(usual, finding.pair.later) or finding.place.frame.line
+    end = line_of(usual, finding.pair.later) or max(usual.lines_of(finding))  # the host has no launch
     between = [line.step for line in program.lines if begin < line.number <= end]
     if any(isinstance(step, p.Capture) for step in between):
         return CAPTURED
