@@ -63,6 +63,7 @@ def lint_source(path: str, text: files.Text, *, is_strict: bool = False) -> Resu
         return Result(problem=f"syncheck itself failed, please report it: {type(error).__name__}: {error}")
     suppressions = comments.read(text.source)
     kept = comments.apply(found, suppressions, _statements(source, found)) if suppressions else found
+    source.forget()
     if text.cells:
         kept = tuple(places.in_cells(finding, path, text.cells) for finding in kept)
     return Result(kept, tuple(_unused(suppressions)), problem, asked)

@@ -47,3 +47,4 @@ class Collector:
         if self._is_begun and self._n_bytes >= self._most:
             self._n_bytes = 0
             gc.collect()
+            gc.freeze()  # what is left is kept for other files

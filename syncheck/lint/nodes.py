@@ -2,7 +2,7 @@
 
 import ast
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -66,9 +66,13 @@ def statements(node: ast.AST) -> list[ast.AST]:
     """Return a node and the statements in it, outer ones first."""
     found = [node]
     for inner in found:  # which grows
-        for field in _BODIES:
-            found += getattr(inner, field, ())
+        found += branches(inner)
     return found
+
+
+def branches(node: ast.AST) -> list[Any]:
+    """Return the statements directly in a statement or in a branch of one, and its branches."""
+    return [inner for field in _BODIES for inner in getattr(node, field, ())]
 
 
 @once

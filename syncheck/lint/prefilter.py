@@ -5,9 +5,11 @@ begins with a word that stands in the file.
 """
 
 import ast
+import re
 from collections.abc import Iterable
+from functools import cache
 
-from syncheck.lint import rule_registry
+from syncheck.lint import deferred, rule_registry
 from syncheck.lint.nodes import once, walk
 
 _TORCH = (b"torch", b"accelerator")
@@ -80,8 +82,23 @@ def lines_with(source: str, words: Iterable[str]) -> list[int]:
     return found
 
 
+def may_have_anchor(code: str, start: int = 0, stop: int | None = None) -> bool:
+    """Return whether `has_anchor` may hold for a function whose body stands in a part of a text."""
+    pattern = _anchor_pattern(frozenset(_of_libraries))
+    return pattern.search(code, start, len(code) if stop is None else stop) is not None
+
+
+@cache
+def _anchor_pattern(others: frozenset[str]) -> re.Pattern[str]:
+    words = {*_ANCHORS, *_CLOCK_ANCHORS, *others} - {"time"}
+    return re.compile("|".join((*map(re.escape, sorted(words)), r"time(?!\w)", r"\.\s*stream(?!\w)")))
+
+
 def has_anchor(node: ast.AST) -> bool:
     """Return whether any rule can report anything in a function that is followed by itself."""
+    text = deferred.text_of(node)
+    if text is not None and not may_have_anchor(text):
+        return False
     found = _all_words(node)
     if found & _ANCHORS or found & _of_libraries or "a stream block" in found:
         return True

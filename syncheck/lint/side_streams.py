@@ -1,7 +1,7 @@
 """Streams that an object keeps, and that no method orders against the streams of its callers (SYN105)."""
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from syncheck.findings import Finding
@@ -40,17 +40,18 @@ class _Use:
     is_shared: bool = False
 
 
-def findings(tree: ast.Module, places: Places, known: Sequence[Finding]) -> Iterator[Finding]:
+def findings(
+    tree: ast.Module, classes: Iterable[ast.ClassDef], places: Places, known: Sequence[Finding]
+) -> Iterator[Finding]:
     """Yield the streams of a file's classes that only one side waits for, or none.
 
     Args:
         tree: the file.
+        classes: those at its top level that may make streams.
         places: its call sites.
         known: what was found on paths through it: a race there says more.
     """
-    owners = [
-        (kind, streams) for kind in tree.body if isinstance(kind, ast.ClassDef) and (streams := _streams_of(kind))
-    ]
+    owners = [(kind, streams) for kind in classes if (streams := _streams_of(kind))]
     if not owners:
         return
     races = [finding for finding in known if finding.rule.family in {Family.RACE, Family.LIFETIME}]

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from syncheck.findings import Frame, Place
 from syncheck.instrument.naming import target_in
+from syncheck.lint import deferred
 from syncheck.lint.files import lines_of
-from syncheck.lint.nodes import statements, walk
+from syncheck.lint.nodes import branches, walk
+from syncheck.lint.prefilter import may_have_anchor
 from syncheck.sanitizer.device_names import CUDA
 from syncheck.source.scopes import Scopes
 
@@ -27,25 +29,18 @@ class Bindings:
     def __init__(self, tree: ast.Module, source: str) -> None:
         self._tree = tree
         self._source = source
+        self._by_line: dict[int, list[ast.AST]] = {}  # what binds names in the statements that are at a line
 
     @cached_property
     def scopes(self) -> Scopes:
         """Which names are visible where."""
         return Scopes(self._tree, self._source)
 
-    @cached_property
-    def _by_line(self) -> dict[int, list[ast.AST]]:
-        found: dict[int, list[ast.AST]] = {}
-        for node in walk(self._tree):
-            if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr | ast.Delete):
-                _add(found, node, node.lineno, node.end_lineno)
-            elif isinstance(node, ast.withitem):
-                _add(found, node, node.context_expr.lineno, node.context_expr.end_lineno)
-        return found
-
     def target(self, line: int, column: int) -> str:
         """Return the target of what is made at a position; "" where nothing is bound."""
-        return target_in(self._by_line.get(line, ()), line, column)
+        if line not in self._by_line:
+            self._by_line[line] = [node for part in _at(self._tree, line) for node in walk(part) if _binds(node)]
+        return target_in(self._by_line[line], line, column)
 
 
 class SourceFile:
@@ -54,7 +49,7 @@ class SourceFile:
     Attributes:
         path: as shown.
         text: its source.
-        tree: its syntax tree.
+        tree: its syntax tree, see `syncheck.lint.deferred`.
         bindings: what binds its names.
 
     Args:
@@ -68,8 +63,15 @@ class SourceFile:
     def __init__(self, path: str, text: str) -> None:
         self.path = path
         self.text = text
-        self.tree = ast.parse(text)
+        self.tree = deferred.parse(text, may_have_anchor)
         self.bindings = Bindings(self.tree, text)
+
+    def forget(self) -> None:
+        """Empty the tree, of which nothing is asked any more: cycles that hold a part of it would keep the rest."""
+        for function in deferred.functions(self.tree.body):
+            if deferred.text_of(function) is None:
+                function.body = []
+        self.tree.body.clear()
 
     @cached_property
     def lines_with_ends(self) -> list[str]:
@@ -102,7 +104,7 @@ class SourceFile:
     def imports(self) -> dict[str, str]:
         """What the names bound by `import` stand for, wherever in the file: local name -> full name."""
         found: dict[str, str] = {}
-        for node in statements(self.tree):
+        for node in _statements_with(self.tree, "import"):
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     name = alias.name if alias.asname else alias.name.partition(".")[0]
@@ -130,6 +132,30 @@ class SourceFile:
         return Place(frame, "", excerpt)
 
 
-def _add(found: dict[int, list[ast.AST]], node: ast.AST, first: int, last: int | None) -> None:
-    for line in range(first, (last or first) + 1):
-        found.setdefault(line, []).append(node)
+def _at(tree: ast.Module, line: int) -> list[ast.AST]:
+    """Return the statements of a file that are at a line, with the members of classes in place of the classes."""
+    found: list[ast.AST] = []
+    for statement in tree.body:
+        if _is_at(statement, line):
+            members = statement.body if isinstance(statement, ast.ClassDef) else []
+            found += [member for member in members if _is_at(member, line)] or [statement]
+    return found
+
+
+def _is_at(statement: ast.stmt, line: int) -> bool:
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    first = min((statement.lineno, *(decorator.lineno for decorator in decorators)))
+    return first <= line <= (statement.end_lineno or statement.lineno)
+
+
+def _binds(node: ast.AST) -> bool:
+    return isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr | ast.Delete | ast.withitem)
+
+
+def _statements_with(tree: ast.Module, word: str) -> list[ast.AST]:
+    """Return the statements of a file, outer ones first, but those of deferred functions without a word."""
+    found: list[ast.AST] = [tree]
+    for node in found:  # which grows
+        if word in (deferred.text_of(node) or word):
+            found += branches(node)
+    return found

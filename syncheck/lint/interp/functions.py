@@ -3,11 +3,12 @@
 import ast
 from collections.abc import Callable, Iterator
 
+from syncheck.lint import deferred
 from syncheck.lint.interp.values import UNKNOWN, Call, Function, Mapping, Sequence, Value
 from syncheck.lint.nodes import children, once
 
 _YIELDING = frozenset({ast.Yield, ast.YieldFrom})
-_CLOSED = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef})
+_CLOSED = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, *deferred.KINDS.values()})
 """Nodes whose insides are another function's."""
 
 

@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
+from syncheck.lint import deferred
 from syncheck.lint.interp.binding import Binding
 from syncheck.lint.interp.calls import Calls
 from syncheck.lint.interp.collectives import Collectives
@@ -379,7 +380,7 @@ def _is_all(source: Value) -> bool:
 
 _METHODS = {
     kind: name
-    for kind in ast.stmt.__subclasses__()
+    for kind in (*ast.stmt.__subclasses__(), *deferred.KINDS.values())
     if hasattr(Interpreter, name := f"_run_{_LIKE.get(kind.__name__, kind.__name__)}")
 }
 """Kind of statement -> the method that runs it."""

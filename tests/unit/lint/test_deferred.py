@@ -1,0 +1,110 @@
+"""Parsing a file without the bodies of functions that may not be needed."""
+
+import ast
+import textwrap
+
+import pytest
+
+from syncheck.lint.deferred import KINDS, UncertainError, code_of, functions, parse, text_of
+
+LONG = "    total = total + 1  # once more\n" * 8
+
+
+def all_deferred(source):
+    return parse(source, lambda *_: False)
+
+
+def deferred_names(source, is_needed=lambda *_: False):
+    return [node.name for node in functions(parse(source, is_needed).body) if text_of(node) is not None]
+
+
+def dumped(tree):
+    return ast.dump(tree, include_attributes=True)
+
+
+def program(*lines, indent=""):
+    return textwrap.indent("\n".join(lines) + "\n" + LONG, indent)
+
+
+SOURCES = {
+    "functions": program("def f(total):") + "\n\n# between\n" + program("async def g(total):", "    await total"),
+    "methods": "class A:\n    x = 1\n\n" + program("@property", "def f(self, total=0):", indent="    ") + "    y = 2\n",
+    "branches": "try:\n" + program("def f(total):", indent="    ") + "except ImportError:\n    pass\n",
+    "a signature of several lines": program("def f(", '    a: "x" = {"k": 1},  # a colon:', ") -> dict[str, int]:"),
+    "a string with lines of no indentation": program("def f(total):", '    text = """', "def g():", '    """'),
+    "brackets with lines of no indentation": program("def f(total):", "    text = (", "1,", "    )"),
+    "a line that is continued": program("def f(total):", "    total = 1 + \\", "2"),
+    "comments of no indentation": program("def f(total):", "# outside", "    total = 0"),
+    "a body that ends with a string": program("def f(total):") + '    return """a\nb"""  # end\n\nx = 1\n',
+    "letters of several bytes": program("def f(total):") + "    return 'ä', 'ö'\nx = 1\n",
+    "a body in the same line": "def f(): return 1\n" + program("class A:", "    total = 0"),
+    "functions in functions": program("def f(total):", "    def g():", "        return total"),
+    "quotation marks in strings": program("def f(total):", '    a = \'"""\'', '    b = "#"', "    c = r'\\''"),
+    "a formatted string": program("def f(total):", "    a = f\"{total['a']}{{\"", "    b = f'{total}'"),
+    "tabs": "def f(total):\n" + "\ttotal = total + 1\n" * 16,
+    "a last line without an end": program("def f(total):") + "    return total",
+}
+
+
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_a_tree_is_that_of_the_whole_file_with_the_same_places(source):
+    assert dumped(all_deferred(source)) == dumped(ast.parse(source))
+
+
+@pytest.mark.parametrize("name", ["functions", "methods", "branches", "a signature of several lines"])
+def test_bodies_are_deferred_until_they_are_asked_for(name):
+    tree = all_deferred(SOURCES[name])
+    for function in functions(tree.body):
+        assert type(function) in KINDS.values()
+        text = text_of(function)
+        assert text is not None
+        assert "total" in text
+        assert function.body
+        assert type(function) in KINDS
+        assert text_of(function) is None
+
+
+def test_a_body_that_is_needed_is_parsed_at_once():
+    source = program("def f(total):", "    Stream()") + program("def g(total):")
+    assert deferred_names(source, lambda code, start, stop: "Stream" in code[start:stop]) == ["g"]
+
+
+def test_short_bodies_are_parsed_at_once():
+    assert deferred_names("def f():\n    return 1\n") == []
+
+
+@pytest.mark.parametrize(
+    "before", ['x = f"{y["a"]}"\n', "if True:\n\tpass\n", "\f\n"], ids=["strings in strings", "tabs", "form feeds"]
+)
+def test_what_is_not_certain_is_parsed_as_a_whole(before):
+    source = before + program("def f(total):")
+    try:
+        ast.parse(source)
+    except SyntaxError:  # strings in strings, before Python 3.12
+        with pytest.raises(SyntaxError):
+            all_deferred(source)
+    else:
+        assert deferred_names(source) == []
+
+
+def test_a_mistake_outside_of_functions_is_found_at_its_line():
+    with pytest.raises(SyntaxError) as raised:
+        all_deferred(program("def f(total):") + "def g(\n")
+    assert raised.value.lineno == 10
+
+
+def test_a_mistake_in_a_body_is_found_at_its_line_when_the_body_is_asked_for():
+    (function,) = functions(all_deferred("\n" + program("def f(total):", "    x = = 1")).body)
+    with pytest.raises(SyntaxError) as raised:
+        function.body  # noqa: B018
+    assert raised.value.lineno == 3
+
+
+def test_the_code_of_a_text_has_neither_strings_nor_comments():
+    assert code_of("x = 'Stream'  # Event\ny = '''a\nb'''") == 'x = "         ' + " " * 7 + '\ny = "\n' + " " * 7
+
+
+def test_a_formatted_string_that_may_hold_others_has_no_certain_code():
+    with pytest.raises(UncertainError):
+        code_of('f"{x["')
+    assert code_of('x("{")') == 'x("  )'
