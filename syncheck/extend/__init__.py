@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from syncheck.lint.gpu_state import GpuState, StreamState, TensorState
-    from syncheck.lint.rules.base import LintRule
+    from syncheck.lint.rules.visitor import LintRule
     from syncheck.rules.model import Rule, Severity
     from syncheck.semantics.library import Effect, describe
 
@@ -17,7 +17,7 @@ _MODULES = {
     "GpuState": "syncheck.lint.gpu_state",
     "StreamState": "syncheck.lint.gpu_state",
     "TensorState": "syncheck.lint.gpu_state",
-    "LintRule": "syncheck.lint.rules.base",
+    "LintRule": "syncheck.lint.rules.visitor",
     "Rule": "syncheck.rules.model",
     "Severity": "syncheck.rules.model",
     "Effect": "syncheck.semantics.library",

@@ -56,12 +56,15 @@ class Rule:
 
     def concerns(self, text: str) -> bool:
         """Return whether a rule of shape can find anything in a text."""
-        if not self.words:
-            return True
-        for words in self.words:  # a loop: this is asked of each definition
-            if words in text if isinstance(words, str) else all(word in text for word in words):
+        absent: set[str] = set()  # many alternatives share a word
+        for words in self.words:
+            for word in (words,) if isinstance(words, str) else words:
+                if word in absent or word not in text:
+                    absent.add(word)
+                    break
+            else:
                 return True
-        return False
+        return not self.words
 
     @property
     def first_words(self) -> tuple[str, ...]:

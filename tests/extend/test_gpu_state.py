@@ -7,7 +7,7 @@ import pytest
 
 from syncheck.lint.definitions import Definition
 from syncheck.lint.gpu_state import GpuState
-from syncheck.lint.rules.base import LintRule
+from syncheck.lint.rules.visitor import LintRule
 from syncheck.lint.shapes import check
 from syncheck.lint.source_file import SourceFile
 from syncheck.rules.model import Rule, Severity

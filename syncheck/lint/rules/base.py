@@ -7,7 +7,6 @@ from functools import cache
 from typing import ClassVar
 
 import libcst as cst
-from libcst import matchers as m
 
 from syncheck.findings import Finding, Fix, Place
 from syncheck.lint.definitions import Definition
@@ -99,18 +98,6 @@ class ShapeRule:
     def _place(self, node: cst.CSTNode) -> Place:
         line, column, end_line, end_column = self._definition.span(node)
         return self._source.place(line, column + 1, end_line, end_column + 1, self._definition.function_at(line))
-
-
-class LintRule(ShapeRule, m.MatcherDecoratableVisitor):
-    """A rule that visits the nodes of each definition.
-
-    A subclass sets `rule` and visits nodes: by methods `visit_Call`, or by methods with the decorator
-    `libcst.matchers.visit`.
-    """
-
-    def look(self) -> None:
-        """Look at the definition: visit its nodes."""
-        self._definition.wrapper.visit(self)
 
 
 def own_nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:

@@ -14,6 +14,7 @@ _IN_TEXT = re.compile(
     r"rank(\([^)]*\))?(\s|\\|#.*)*==|is_(main|master|world|rank)_(process|zero|rank)"  # as _RANK and _MAIN
 )
 _BY_ALL = frozenset(FUNCTIONS) - {"barrier", "isend", "irecv"}
+_CALL = re.compile(rf"\b({'|'.join(sorted(_BY_ALL, key=len, reverse=True))})\s*\(")
 _LEAVES = cst.Return | cst.Raise | cst.Continue | cst.Break
 
 
@@ -25,8 +26,9 @@ class RankDependentCollective(ShapeRule):
 
     @classmethod
     def may_find(cls, text: str) -> bool:
-        """Return whether a condition of the text may be about a rank."""
-        return bool(_IN_TEXT.search(text))
+        """Return whether a condition of the text may be about a rank, and a collective may be called below it."""
+        condition = _IN_TEXT.search(text)
+        return condition is not None and _CALL.search(text, condition.end()) is not None
 
     def look(self) -> None:
         """Look at all conditions, function by function."""

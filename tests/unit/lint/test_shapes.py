@@ -7,7 +7,7 @@ import libcst as cst
 import pytest
 
 from syncheck.lint import definitions, shapes
-from syncheck.lint.rules.base import LintRule
+from syncheck.lint.rules.visitor import LintRule
 from syncheck.lint.shapes import check
 from syncheck.lint.source_file import SourceFile
 from syncheck.rules.model import Rule, Severity

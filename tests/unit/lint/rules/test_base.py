@@ -6,7 +6,8 @@ import libcst as cst
 import pytest
 
 from syncheck.findings import Applicability, Edit, EditKind, Fix
-from syncheck.lint.rules.base import LintRule, all_nodes, own_nodes
+from syncheck.lint.rules.base import all_nodes, own_nodes
+from syncheck.lint.rules.visitor import LintRule
 from syncheck.rules.model import Rule, Severity
 from tests.unit.lint.rules.shape import findings
 

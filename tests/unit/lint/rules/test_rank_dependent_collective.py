@@ -120,3 +120,17 @@ def test_a_function_that_is_only_defined_in_the_branch_is_not_called_there():
 
 def test_methods_are_looked_at():
     assert script(f"class A:\n    def f(self):\n        if self.rank == 0:\n            {REDUCE}\n") == [5]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("if rank == 0:\n    dist.all_reduce(x)", True),
+        ("dist.all_reduce(x)\nif is_main_process():\n    broadcast (x)", True),
+        ("dist.all_reduce(x)\nif rank == 0:\n    print(x)", False),
+        ("if rank == 0:\n    all_reduce_time = 1", False),
+        ("all_reduce(x)", False),
+    ],
+)
+def test_a_text_is_parsed_where_a_collective_comes_after_a_condition(text, expected):
+    assert RankDependentCollective.may_find(text) is expected
