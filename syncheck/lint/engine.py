@@ -1,5 +1,6 @@
 """Lints files: in parallel, with a cache, and says what could not be read."""
 
+import contextlib
 import importlib
 import multiprocessing
 import os
@@ -30,11 +31,19 @@ NO_EXTENSIONS = Extensions((), (), "")
 _collector = Collector()
 _MOST_WORKERS = 61  # concurrent.futures allows no more on Windows
 _FEW = 16
-"""Files that are not worth other processes."""
-NOTHING_TO_CHECK = Result()
+"""Files to be parsed that are not worth other processes."""
+NOTHING_TO_CHECK = Result(is_checked=False)
 """Of a file whose text has nothing of GPUs, which is not parsed."""
+_MUCH = 2_000_000
+"""Bytes of files that are worth other processes, whatever is in them."""
+_CHUNKS = 64
+"""Times that a worker gets files, as long as these are few."""
+_MOST_AT_ONCE = 32
+"""Files that a worker gets at a time."""
 Task = tuple[str, bool]
 """A file, and whether `--strict` holds for it."""
+Done = tuple[str, str, Result]
+"""A file, the digest of what was read, and what came of it."""
 
 
 @dataclass(slots=True)
@@ -114,24 +123,24 @@ def all_rules() -> tuple[Rule, ...]:
 def lint_data(path: str, data: bytes, *, is_strict: bool = False) -> Result:
     """Lint one file's content; see `lint_source`."""
     if not can_matter(data):
-        return Result()
+        return NOTHING_TO_CHECK
     try:
         return lint_source(path, files.decode(data, path), is_strict=is_strict)
     except SyntaxError as error:
         return Result(problem=str(error.msg))
 
 
-def _lint_file(task: Task) -> tuple[str, Result]:
+def _lint_file(task: Task) -> Done:
     path, is_strict = task
     if os.path.isdir(path):
-        return path, Result(problem="the folder cannot be read")
+        return path, "", Result(problem="the folder cannot be read")
     try:
         data = disk.read(path)
     except OSError as error:
-        return path, Result(problem=error.strerror or str(error))
+        return path, "", Result(problem=error.strerror or str(error))
     result = lint_data(path, data, is_strict=is_strict)
-    _collector.file_ended(len(data))
-    return path, result
+    _collector.file_ended(len(data) if result.is_checked else 0)
+    return path, digest_of(data), result
 
 
 def lint(
@@ -167,9 +176,8 @@ def lint(
         _say(details, "took from the cache", path)
         if known.findings or known.unused or known.problem:
             outcome.results[path] = known
-    digests: dict[str, str] = {}
-    for done, (path, result) in enumerate(_results(waiting, digests, extensions), 1):
-        cache.keep(path, digests.pop(path, ""), result, is_strict=path in strict)
+    for done, (path, digest, result) in enumerate(_results(waiting, extensions), 1):
+        cache.keep(path, digest, result, is_strict=path in strict)
         _say(details, _what_was_done(result), path)
         if result.findings or result.unused or result.problem:
             outcome.results[path] = result
@@ -186,34 +194,36 @@ def _say(details: Details, what: str, path: str) -> None:
 
 
 def _what_was_done(result: Result) -> str:
-    if result is NOTHING_TO_CHECK:
+    if not result.is_checked:
         return "nothing to check in"
     return "could not check" if result.problem else "checked"
 
 
-def _results(tasks: list[Task], digests: dict[str, str], extensions: Extensions) -> Iterator[tuple[str, Result]]:
-    """Yield the result of each file, and note the digest of what was read."""
+def _results(tasks: list[Task], extensions: Extensions) -> Iterator[Done]:
+    """Yield what came of each file."""
     workers = min(os.cpu_count() or 1, _MOST_WORKERS)
-    heavy: list[Task] = []
-    for path, is_strict in tasks:
-        try:
-            data = disk.read(path)
-            digests[path] = digest_of(data)
-            matters = can_matter(data)
-        except OSError:
-            matters = True
-        if matters:
-            heavy.append((path, is_strict))
-        else:
-            yield path, NOTHING_TO_CHECK
-    if len(heavy) <= _FEW or workers == 1:
-        yield from map(_lint_file, heavy)
+    if workers == 1 or not _is_much(tasks):
+        yield from map(_lint_file, tasks)
         return
-    heavy.sort(key=lambda task: _size(task[0]), reverse=True)  # the longest first, so that no process is left with one
+    tasks = sorted(tasks, key=lambda task: _size(task[0]), reverse=True)  # no process is left with a long one
     if multiprocessing.get_start_method() == "fork":
         _import_all()  # once, and not in each worker
+    chunk = min(len(tasks) // (workers * _CHUNKS) + 1, _MOST_AT_ONCE)
     with ProcessPoolExecutor(workers, initializer=_begin_worker, initargs=(extensions,)) as pool:
-        yield from pool.map(_lint_file, heavy, chunksize=4)
+        yield from pool.map(_lint_file, tasks, chunksize=chunk)
+
+
+def _is_much(tasks: list[Task]) -> bool:
+    """Return whether files are worth other processes."""
+    n_heavy = n_bytes = 0
+    for path, _ in tasks if len(tasks) > _FEW else ():
+        with contextlib.suppress(OSError):
+            data = disk.read(path)
+            n_bytes += len(data)
+            n_heavy += can_matter(data)
+        if n_heavy > _FEW or n_bytes > _MUCH:
+            return True
+    return False
 
 
 def _import_all() -> None:

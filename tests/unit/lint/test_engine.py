@@ -1,6 +1,8 @@
 """Lints files, and says what could not be read."""
 
 import json
+import multiprocessing
+from pathlib import Path
 
 import pytest
 
@@ -99,6 +101,24 @@ def test_many_files_are_linted_by_several_processes(tmp_path, monkeypatch):
         (tmp_path / f"{number}.py").write_text(RACE)
     outcome = lint(sorted(map(str, tmp_path.glob("*.py"))), Cache(None), lambda *_: None)
     assert [codes(result) for result in outcome.results.values()] == [[("SYN101", 5)]] * 3
+
+
+def test_much_text_is_read_by_several_processes_whatever_is_in_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(engine, "_FEW", 1)
+    monkeypatch.setattr(engine, "_MUCH", 10)
+    own = []
+    monkeypatch.setattr(engine, "lint_data", lambda *_args, **_options: own.append(True) or engine.Result())
+    monkeypatch.setattr(multiprocessing, "get_start_method", lambda: "spawn")
+    for number in range(3):
+        (tmp_path / f"{number}.py").write_text("x = 1 + 1\n")
+    outcome = lint(sorted(map(str, tmp_path.glob("*.py"))), Cache(None), lambda *_: None)
+    assert outcome.n_files == 3
+    assert own == []  # in this process
+
+
+def test_files_that_have_something_to_check_are_told_from_others(folder):
+    paths = sorted(map(str, folder.glob("*.py")))
+    assert [lint_data(path, Path(path).read_bytes()).is_checked for path in paths] == [True, True, False]
 
 
 def test_a_report_has_what_the_options_of_each_file_select(folder, monkeypatch):

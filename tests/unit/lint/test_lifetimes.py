@@ -64,3 +64,13 @@ def test_a_process_that_does_more_than_lint_is_left_alone(collector):
     Cycle(ended)
     collector.file_ended(1000)
     assert not ended
+
+
+def test_what_is_left_after_a_collection_is_not_looked_at_again(collector):
+    collector.begin()
+    ended = []
+    kept = Cycle(ended)
+    collector.file_ended(100)
+    del kept
+    collector.file_ended(100)
+    assert not ended
