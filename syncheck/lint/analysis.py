@@ -113,9 +113,11 @@ class Analysis:
         self._used_by_script: set[ast.AST] = set()
 
     def findings(self) -> tuple[Finding, ...]:
-        """Return all findings."""
+        """Return all findings. They can be asked for once: what cycles keep of the tree is forgotten."""
         with by_reference_count():
-            return self._findings()
+            found = self._findings()
+        self._definitions.clear()
+        return found
 
     def _findings(self) -> tuple[Finding, ...]:
         found: list[Finding] = list(self._paths(self._run_script, is_script=True)) if self._is_script() else []

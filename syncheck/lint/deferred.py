@@ -1,4 +1,4 @@
-"""Parses a file without the bodies of functions that may not be needed: each is parsed when it is asked for.
+"""Parses a file without the bodies of its functions: each is parsed when it is asked for.
 
 To parse a file and to free its tree takes longer than to find the bodies of its functions: in the text without strings
 and comments, lines and brackets show where they are. Where that is not certain, the file is parsed as a whole.
@@ -6,15 +6,12 @@ and comments, lines and brackets show where they are. Where that is not certain,
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from syncheck.lint.nodes import branches
-
-IsNeeded = Callable[[str, int, int], object]
-"""Returns whether the body between two offsets, in the text without strings and comments, is needed in any case."""
 
 _TEXT = re.compile(
     r"""#[^\n]*"""
@@ -100,14 +97,14 @@ def _complete(node: ast.stmt, kind: type[ast.stmt], head: str) -> list[ast.stmt]
     return found
 
 
-def parse(text: str, is_needed: IsNeeded) -> ast.Module:
+def parse(text: str) -> ast.Module:
     """Parse a file.
 
     Raises:
         SyntaxError: the text is no Python; in a body that is deferred, it is raised when that is asked for.
     """
     try:
-        bodies = list(_bodies(text, code_of(text), is_needed))
+        bodies = list(_bodies(text, code_of(text)))
         if bodies:
             return _parsed(text, bodies)
     except (UncertainError, SyntaxError):
@@ -115,6 +112,7 @@ def parse(text: str, is_needed: IsNeeded) -> ast.Module:
     return ast.parse(text)
 
 
+@lru_cache(maxsize=1)
 def code_of(text: str) -> str:
     """Return a text of the same length, with blanks for comments, and a quotation mark and blanks for strings.
 
@@ -136,7 +134,7 @@ def _blank(match: re.Match[str]) -> str:
     return '"' + "\n" * lines + " " * (len(found) - 1 - lines)
 
 
-def _bodies(text: str, code: str, is_needed: IsNeeded) -> Iterator[_Body]:
+def _bodies(text: str, code: str) -> Iterator[_Body]:
     """Yield the bodies to be deferred, in order."""
     if "\t" in code or "\f" in code:  # columns are not what they seem
         raise UncertainError
@@ -148,7 +146,7 @@ def _bodies(text: str, code: str, is_needed: IsNeeded) -> Iterator[_Body]:
         stop = start
         if start and code[signature:start].isspace():  # else the body stands in the same line
             stop = _end(code, start, len(match[1]))
-            if stop - start >= _SHORTEST and not is_needed(code, start, stop):
+            if stop - start >= _SHORTEST:
                 last = _last_token(text, code, start, stop)
                 column = len(text[text.rfind("\n", 0, last) + 1 : last].encode())
                 if column > len(match[1]) + 1:

@@ -10,7 +10,6 @@ from syncheck.instrument.naming import target_in
 from syncheck.lint import deferred
 from syncheck.lint.files import lines_of
 from syncheck.lint.nodes import branches, walk
-from syncheck.lint.prefilter import may_have_anchor
 from syncheck.sanitizer.device_names import CUDA
 from syncheck.source.scopes import Scopes
 
@@ -63,7 +62,7 @@ class SourceFile:
     def __init__(self, path: str, text: str) -> None:
         self.path = path
         self.text = text
-        self.tree = deferred.parse(text, may_have_anchor)
+        self.tree = deferred.parse(text)
         self.bindings = Bindings(self.tree, text)
 
     def forget(self) -> None:

@@ -1,4 +1,4 @@
-"""Parsing a file without the bodies of functions that may not be needed."""
+"""Parsing a file without the bodies of its functions."""
 
 import ast
 import textwrap
@@ -10,12 +10,8 @@ from syncheck.lint.deferred import KINDS, UncertainError, code_of, functions, pa
 LONG = "    total = total + 1  # once more\n" * 8
 
 
-def all_deferred(source):
-    return parse(source, lambda *_: False)
-
-
-def deferred_names(source, is_needed=lambda *_: False):
-    return [node.name for node in functions(parse(source, is_needed).body) if text_of(node) is not None]
+def deferred_names(source):
+    return [node.name for node in functions(parse(source).body) if text_of(node) is not None]
 
 
 def dumped(tree):
@@ -48,12 +44,12 @@ SOURCES = {
 
 @pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
 def test_a_tree_is_that_of_the_whole_file_with_the_same_places(source):
-    assert dumped(all_deferred(source)) == dumped(ast.parse(source))
+    assert dumped(parse(source)) == dumped(ast.parse(source))
 
 
 @pytest.mark.parametrize("name", ["functions", "methods", "branches", "a signature of several lines"])
 def test_bodies_are_deferred_until_they_are_asked_for(name):
-    tree = all_deferred(SOURCES[name])
+    tree = parse(SOURCES[name])
     for function in functions(tree.body):
         assert type(function) in KINDS.values()
         text = text_of(function)
@@ -62,11 +58,6 @@ def test_bodies_are_deferred_until_they_are_asked_for(name):
         assert function.body
         assert type(function) in KINDS
         assert text_of(function) is None
-
-
-def test_a_body_that_is_needed_is_parsed_at_once():
-    source = program("def f(total):", "    Stream()") + program("def g(total):")
-    assert deferred_names(source, lambda code, start, stop: "Stream" in code[start:stop]) == ["g"]
 
 
 def test_short_bodies_are_parsed_at_once():
@@ -82,19 +73,19 @@ def test_what_is_not_certain_is_parsed_as_a_whole(before):
         ast.parse(source)
     except SyntaxError:  # strings in strings, before Python 3.12
         with pytest.raises(SyntaxError):
-            all_deferred(source)
+            parse(source)
     else:
         assert deferred_names(source) == []
 
 
 def test_a_mistake_outside_of_functions_is_found_at_its_line():
     with pytest.raises(SyntaxError) as raised:
-        all_deferred(program("def f(total):") + "def g(\n")
+        parse(program("def f(total):") + "def g(\n")
     assert raised.value.lineno == 10
 
 
 def test_a_mistake_in_a_body_is_found_at_its_line_when_the_body_is_asked_for():
-    (function,) = functions(all_deferred("\n" + program("def f(total):", "    x = = 1")).body)
+    (function,) = functions(parse("\n" + program("def f(total):", "    x = = 1")).body)
     with pytest.raises(SyntaxError) as raised:
         function.body  # noqa: B018
     assert raised.value.lineno == 3

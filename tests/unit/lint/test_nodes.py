@@ -2,7 +2,7 @@ import ast
 
 import pytest
 
-from syncheck.lint.nodes import children, names, once, statements, text, walk
+from syncheck.lint.nodes import branches, children, names, once, statements, text, walk
 
 SOURCE = """
 import torch
@@ -79,3 +79,17 @@ def test_names_are_those_of_variables():
 
 def test_the_text_of_a_node_does_not_depend_on_its_spaces():
     assert text(ast.parse("f( a,b )").body[0]) == text(ast.parse("f(a, b)  # here").body[0]) == "f(a, b)"
+
+
+@pytest.mark.parametrize(
+    ("source", "kinds"),
+    [
+        ("if a:\n    b = 1\nelse:\n    pass", ["Assign", "Pass"]),
+        ("try:\n    f()\nexcept E:\n    pass\nelse:\n    del b\n", ["Expr", "Delete", "ExceptHandler"]),
+        ("match a:\n    case 1:\n        pass", ["match_case"]),
+        ("a = 1", []),
+    ],
+)  # fmt: skip
+def test_branches_are_the_statements_directly_in_one(source, kinds):
+    (statement,) = ast.parse(source).body
+    assert [type(inner).__name__ for inner in branches(statement)] == kinds

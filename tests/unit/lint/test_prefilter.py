@@ -4,6 +4,7 @@ import ast
 
 import pytest
 
+from syncheck.lint import deferred
 from syncheck.lint.prefilter import anchor_lines, can_matter, has_anchor, lines_with
 
 
@@ -50,3 +51,17 @@ def test_lines_with_some_words_are_in_order():
 )  # fmt: skip
 def test_a_function_matters_by_the_names_in_it(body, anchored):
     assert has_anchor(ast.parse(f"def f():\n    {body}")) is anchored
+
+
+@pytest.mark.parametrize(
+    ("body", "anchored"),
+    [
+        ("s = torch.cuda.Stream()", True), ("with x . stream (s): pass", True), ("f = time.time; x.cuda()", True),
+        ("f()", False),
+    ],
+)  # fmt: skip
+def test_a_function_that_is_not_parsed_yet_matters_by_the_same_names(body, anchored):
+    (function,) = deferred.functions(deferred.parse(f"def f():\n    {body}\n" + "    f(1)\n" * 20).body)
+    assert deferred.text_of(function) is not None
+    assert has_anchor(function) is anchored
+    assert (deferred.text_of(function) is None) is anchored
