@@ -194,8 +194,10 @@ def _is_whole(code: str, start: int, stop: int) -> bool:
 
 
 def _last_token(text: str, code: str, start: int, stop: int) -> int:
-    """Return the offset behind the last token of a part."""
+    """Return the offset behind the last token of a body."""
     last = start + len(code[start:stop].rstrip())
+    if code[last - 1] == "\\":  # an empty line continues the last one
+        raise UncertainError
     string = _TEXT.match(text, last - 1) if code[last - 1] == '"' else None
     return string.end() if string is not None else last
 

@@ -30,6 +30,7 @@ SOURCES = {
     "a string with lines of no indentation": program("def f(total):", '    text = """', "def g():", '    """'),
     "brackets with lines of no indentation": program("def f(total):", "    text = (", "1,", "    )"),
     "a line that is continued": program("def f(total):", "    total = 1 + \\", "2"),
+    "an empty line that continues one": program("def f(total):") + "    return total \\\n\nx = 1\n",
     "comments of no indentation": program("def f(total):", "# outside", "    total = 0"),
     "a body that ends with a string": program("def f(total):") + '    return """a\nb"""  # end\n\nx = 1\n',
     "letters of several bytes": program("def f(total):") + "    return 'ä', 'ö'\nx = 1\n",
