@@ -147,7 +147,7 @@ class Imports:
         return _read(path, stamp) if stamp is not None and stamp[1] <= _LARGEST else None
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=256)
 def _read(path: str, stamp: disk.Stamp) -> Module | None:
     """Return a file as it was at a time."""
     del stamp  # a part of the key

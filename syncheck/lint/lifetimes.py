@@ -29,7 +29,7 @@ class Collector:
         most: bytes of source after which it collects.
     """
 
-    def __init__(self, most: int = 10_000_000) -> None:
+    def __init__(self, most: int = 2_500_000) -> None:
         self._most = most
         self._n_bytes = 0
         self._is_begun = False
