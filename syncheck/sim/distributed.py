@@ -28,7 +28,7 @@ from syncheck.hb.ids import (
     StreamId,
     WaitCall,
 )
-from syncheck.instrument.collectives import argument, calls, issue, plan_of
+from syncheck.instrument.collectives import calls, issue, plan_of
 from syncheck.instrument.plan import Plan, tensors_in, tensors_of
 from syncheck.instrument.torch_internals import schema_of, tensor_owners
 from syncheck.ranks import watchdog
@@ -47,10 +47,9 @@ from syncheck.sim.collective_arguments import (
     wait_for_gloo,
     work_in,
 )
-from syncheck.sim.device_kind import simulated
 from syncheck.sim.futures import Futures
 from syncheck.sim.launches import Launches
-from syncheck.sim.mixed_groups import MixedGroups, is_mixed
+from syncheck.sim.nccl_groups import NcclGroups
 from syncheck.sim.runtime import Runtime
 from syncheck.sim.started import Started
 
@@ -62,8 +61,7 @@ class Distributed:
     """Runs collectives on virtual GPUs.
 
     Attributes:
-        nccl_groups: names of the groups that the program has asked NCCL for.
-        mixed_groups: those of them with another backend for host tensors.
+        groups: those that the program has asked NCCL for.
         ddp_pending: allocation -> collective that DDP's reducer has started in a backward pass: it waits before it
             uses the result, unseen.
     """
@@ -83,30 +81,10 @@ class Distributed:
         self._coalesced: list[Any] | None = None  # what has been started since a coalescing manager was entered
         self._together: dict[int, list[Any]] = {}  # the last handle of a coalescing manager -> the others
         self.futures = Futures(self, self._gpus)
-        self.nccl_groups: set[str] = set()
-        self.mixed_groups = MixedGroups()
+        self.groups = NcclGroups()
         launches.before_launch.append(self._join_for)
         self.ddp_pending: dict[AllocationId, Started] = {}
         self._of_reducer: tuple[Started, frozenset[AllocationId]] | None = None
-
-    def add_group(self, group: Any, backend: Any, *, is_bound: bool) -> None:
-        """Note a group that the program has asked NCCL for.
-
-        Args:
-            group: gloo's, which stands for it.
-            backend: what was asked for.
-            is_bound: it was made for one GPU.
-        """
-        self.nccl_groups.add(group.group_name)
-        if is_mixed(backend):
-            self.mixed_groups.add(group, str(backend).lower(), is_bound=is_bound)
-
-    def backend_of(self, name: str) -> str:
-        """Return the backend that the program has asked for, of a group by its name; "" if NCCL is no part of it."""
-        mixed = self.mixed_groups.get(name)
-        if mixed is not None:
-            return mixed.backend
-        return simulated().communication if name in self.nccl_groups else ""
 
     # -- operators
 
@@ -152,7 +130,7 @@ class Distributed:
         is_apart = is_late or (has_handle and plan.base in WRITTEN_AT_WAIT)
         given, given_by_name = cloned(plan, args, kwargs) if is_apart else (args, kwargs)
         for_gloo, named = for_gloo_of(plan, given, given_by_name, has_handle=has_handle)
-        result = func(*self.mixed_groups.for_gpus(for_gloo), **named)
+        result = func(*self.groups.for_gpus(for_gloo), **named)
         work = work_in(result)
         if self._coalesced is not None:
             self._coalesced.append(work)
@@ -248,7 +226,7 @@ class Distributed:
         result = func(*args, **kwargs)
         work = work_in(result)
         work.wait()
-        if not self._is_on_gpu(func, args, kwargs):
+        if not self.groups.is_for_gpu(func, args, kwargs):
             return result
         current = self._gpus.current_stream(self._gpus.thread.device)
         if not (calls.depth and asks_for_handle(func, args, kwargs)):
@@ -261,14 +239,6 @@ class Distributed:
         self._start(work, stream, [], group)
         self._started[id(work)].is_barrier = True
         return result
-
-    def _is_on_gpu(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Return whether a barrier is one of GPUs."""
-        name = group_name(args)
-        mixed = self.mixed_groups.get(name)
-        if mixed is None:
-            return name in self.nccl_groups
-        return mixed.is_bound or bool(argument(func, "device_ids", args, kwargs))
 
     # -- functional collectives
 
@@ -286,7 +256,7 @@ class Distributed:
         self._gpus.monitor.wait_stream(stream, self._gpus.current_stream(device), UNKNOWN_SITE, BY_TORCH)
         owners = {id(tensor): tensor_owners(tensor) for tensor in inputs}
         with watchdog.waiting(collective_name(schema_of(func).name), group):
-            result = func(*self.mixed_groups.for_gpus(args), **kwargs)
+            result = func(*self.groups.for_gpus(args), **kwargs)
         outputs = tensors_in(result)
         for tensor in outputs:
             torch.ops._c10d_functional.wait_tensor(tensor)  # the values are there at once

@@ -98,7 +98,7 @@ def _install_groups(distributed: Distributed, c10d: Any, patches: Patches) -> No
     def make(backend: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if _is_nccl(backend):
             original_init("gloo", *args, **_for_gloo(kwargs))
-            distributed.add_group(c10d.GroupMember.WORLD, backend, is_bound=kwargs.get("device_id") is not None)
+            distributed.groups.add(c10d.GroupMember.WORLD, backend, is_bound=kwargs.get("device_id") is not None)
         else:
             original_init(backend, *args, **kwargs)
 
@@ -109,13 +109,13 @@ def _install_groups(distributed: Distributed, c10d: Any, patches: Patches) -> No
             return original_new(ranks, timeout, backend, *args, **kwargs)
         group = original_new(ranks, timeout, "gloo", **_for_gloo(kwargs))
         if isinstance(group, c10d.ProcessGroup):
-            distributed.add_group(group, wanted, is_bound=kwargs.get("device_id") is not None)
+            distributed.groups.add(group, wanted, is_bound=kwargs.get("device_id") is not None)
         return group
 
     @wraps(original_backend)
     def get_backend(group: Any = None) -> Any:
         found = group if group is not None else c10d.GroupMember.WORLD
-        backend = distributed.backend_of(getattr(found, "group_name", ""))
+        backend = distributed.groups.backend_of(found)
         return c10d.Backend(backend) if backend else original_backend(group)
 
     original_device = c10d._get_object_coll_device  # torch offers no public name

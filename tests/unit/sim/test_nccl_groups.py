@@ -5,7 +5,7 @@ import torch
 import torch.distributed as dist
 
 from syncheck.sim import device_kind
-from syncheck.sim.mixed_groups import is_mixed
+from syncheck.sim.nccl_groups import is_mixed
 
 pytestmark = pytest.mark.skipif(not dist.is_available(), reason="this torch has no torch.distributed")
 BOTH = "cpu:gloo,cuda:nccl"
