@@ -33,8 +33,8 @@ class Lifetimes:
         self._labels = labels
         self._views = views
         self._numbers: dict[SiteId, int] = {}  # call site -> label of an allocation there
-        # allocation -> call site of a record_stream of its own stream
         self.reused: dict[AllocationId, tuple[list[FreedAccess], SiteId]] = {}
+        # allocation -> call site of a record_stream of its own stream
         self._self_recorded: dict[AllocationId, SiteId] = {}
         # call sites of record_stream that protected something at least once, or were meant to prevent a SYN201
         self._needed: set[SiteId] = set()

@@ -129,8 +129,7 @@ def reason(program: p.Program, reference: Reference, usual: Run, finding: Findin
     assert finding.pair is not None
     begin = line_of(usual, finding.pair.earlier)
     end = line_of(usual, finding.pair.later) or max(usual.lines_of(finding))  # the host has no launch
-    between = [line.step for line in program.lines if begin < line.number <= end]
-    if any(isinstance(step, p.Capture) for step in between):
+    if has_capture(program, begin, end):
         return CAPTURED
     ends = [line.step for line in program.lines if line.number in {begin, end}]
     if any(isinstance(step, p.Collective) and step.is_in_place for step in ends):
@@ -143,12 +142,24 @@ def reason(program: p.Program, reference: Reference, usual: Run, finding: Findin
         races = [race for race in races if begin in race.lines]
     if races and all(race.kind == "access" and not reference.values_differ(race) for race in races):
         return SAME_VALUES
-    if races and all(race.kind == "first use" and not race.has_tenant for race in races):
-        return NO_TENANT
+    if races and all(race.kind == "first use" for race in races):
+        return reason_of_first_use(program, races)
     reusing = {line.number for line in program.lines if isinstance(line.step, p.Item)}
     if races and all(race.kind == "reuse" and race.later in reusing for race in races):
         return SMALLER
     return UNEXPLAINED
+
+
+def reason_of_first_use(program: p.Program, races: list[Race]) -> str:
+    tenants = [(line, race.later) for race in races for line in race.tenants]
+    if not tenants:
+        return NO_TENANT
+    return CAPTURED if all(has_capture(program, *lines) for lines in tenants) else UNEXPLAINED
+
+
+def has_capture(program: p.Program, begin: int, end: int) -> bool:
+    """Return whether there is a capture behind a line, up to another one."""
+    return any(isinstance(line.step, p.Capture) and begin < line.number <= end for line in program.lines)
 
 
 def line_of(usual: Run, launch: LaunchId) -> int:

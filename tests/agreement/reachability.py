@@ -40,14 +40,14 @@ class Race(NamedTuple):
         kind: "access", "first use" (the earlier line allocates), "reuse" (the later one is the first use of memory that
             the earlier one still uses), or "branches" (both are in one graph).
         nodes: the earlier and the later access; 0 for none.
-        has_tenant: of a first use: memory of that stream was freed before that has uses which it does not come after.
+        tenants: of a first use: lines with uses of memory of that stream, freed before, which it does not come after.
     """
 
     earlier: int
     later: int
     kind: str
     nodes: tuple[int, int] = (0, 0)
-    has_tenant: bool = False
+    tenants: frozenset[int] = frozenset()
 
     @property
     def lines(self) -> frozenset[int]:
@@ -217,8 +217,8 @@ class Reference:
         found += [Race(use.line, self.line, "reuse") for use in block.reused if not use.node & before]
         block.reused = []
         if block.born & ~before:
-            has_tenant = any(not use.node & before for use in block.earlier)
-            found.append(Race(block.line, self.line, "first use", has_tenant=has_tenant))
+            tenants = frozenset(use.line for use in block.earlier if not use.node & before)
+            found.append(Race(block.line, self.line, "first use", tenants=tenants))
         self.races += found
 
     def host_use(self, block: Block, act: Callable[[], None] = lambda: None, *, is_write: bool) -> None:

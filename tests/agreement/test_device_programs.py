@@ -110,3 +110,10 @@ def test_memory_that_is_used_after_a_wait_is_no_race():
 def test_what_does_not_agree_is_made_smaller():
     program = p.Program((p.Part(1, 0, 0, 7), p.Read(0), p.Part(0, 0, 0, 5), p.SyncDevice(0)))
     assert smallest(program, lambda one: "x" if p.Read(0) in one.steps else "").steps == (p.Read(0),)
+
+
+def test_a_capture_behind_the_earlier_owner_of_memory_hides_a_first_use():
+    graph = p.Capture(0, 2, (p.Part(2, 1, 0, 5),))
+    reuse = (p.New(2, 0, 22), p.Empty(2, 0), p.Fill(0, 0, 23))
+    assert check(p.Program((p.Compute(2, 0, 2, 21), graph, *reuse))) == {CAPTURED: 1}
+    assert check(p.Program((p.Compute(2, 0, 2, 21), *reuse))) == {SHOWN: 1}
