@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from syncheck.sim.cuda_kernels import KERNELS, OF_GPUS
 from syncheck.sim.errors import NotSimulatedError
 from syncheck.sim.memory import Memory
 from syncheck.sim.random import DeviceGenerator, Random, device_generator, keep_generators
-from syncheck.sim.widened import in_wider_type
+from syncheck.sim.widened import in_wider_type, lacks_kernel_for_type
 
 
 class Compute:
@@ -36,12 +36,12 @@ class Compute:
             with self._drawing(plan, args, kwargs, device):
                 return func(*args, **kwargs)
         except NotImplementedError as error:
-            try:
-                return in_wider_type(func, plan, args, kwargs)
-            except RuntimeError:  # `NotImplementedError` is one
-                raise NotSimulatedError(
-                    f"the operator {plan.name}", "the CPU build of torch has no kernel for it"
-                ) from error
+            if lacks_kernel_for_type(error):
+                with suppress(NotImplementedError):
+                    return in_wider_type(func, plan, args, kwargs)
+            raise NotSimulatedError(
+                f"the operator {plan.name}", "the CPU build of torch has no kernel for it"
+            ) from error
         except RuntimeError as error:
             size = re.search(r"can't allocate memory: you tried to allocate (\d+) bytes", str(error))
             if size is None:

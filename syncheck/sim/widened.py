@@ -12,12 +12,21 @@ from torch.utils._pytree import tree_map
 
 from syncheck.instrument.plan import Plan, tensors_of
 
-_WIDER = {
-    torch.float16: torch.float32,
-    torch.bfloat16: torch.float32,
-    torch.complex32: torch.complex64,
-    torch.bool: torch.uint8,
-} | dict.fromkeys((torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64), torch.float64)
+_WIDER = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.complex32: torch.complex64}
+_WHOLE = {torch.bool: torch.uint8} | dict.fromkeys(
+    (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64), torch.float64
+)
+_OF_WHOLE = frozenset({"abs", "histc", "trace"})
+"""Operators that GPUs have for these types; most others have none there, either."""
+
+
+def lacks_kernel_for_type(error: NotImplementedError) -> bool:
+    """Return whether an operator failed because the CPU has no kernel for a type, and has one for others.
+
+    Source:
+        aten/src/ATen/Dispatch.h, `AT_DISPATCH_SWITCH`.
+    """
+    return "not implemented for '" in str(error)
 
 
 def in_wider_type(func: Callable[..., Any], plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -27,10 +36,11 @@ def in_wider_type(func: Callable[..., Any], plan: Plan, args: tuple[Any, ...], k
         NotImplementedError: there is no wider type for them, or no kernel for that one, either.
     """
     tensors = tensors_of(plan, args, kwargs)
-    narrow = next((tensor.dtype for tensor, _ in tensors if tensor.dtype in _WIDER), None)
+    wider = _WIDER | (_WHOLE if plan.base in _OF_WHOLE else {})
+    narrow = next((tensor.dtype for tensor, _ in tensors if tensor.dtype in wider), None)
     if narrow is None:
         raise NotImplementedError
-    wide = _WIDER[narrow]
+    wide = wider[narrow]
     copies: dict[int, torch.Tensor] = {}  # id of a tensor -> what stands for it
     originals: dict[int, torch.Tensor] = {}  # the other way round
 

@@ -183,9 +183,10 @@ def test_equal_findings_keep_their_own_fingerprints_where_lines_move():
     ],
     ids=["github", "gitlab", "junit", "sarif", "json"],
 )
-def test_each_format_has_what_the_race_changes_and_the_schedule_that_shows_it(render):
+def test_each_format_has_what_the_race_changes_and_the_command_that_shows_it(render):
     changed = Difference("what train.py:9 reads", "[2]", "[nan]")
-    proof = Proof(ProofOutcome.SHOWN, "schedule", "s1-abc-1.1-ff", differences=(changed,))
+    command = "syncheck run --backend sim --schedule s1-abc-1.1-ff train.py"
+    proof = Proof(ProofOutcome.SHOWN, "schedule", "s1-abc-1.1-ff", differences=(changed,), command=command)
     text = render(Report((replace(unordered_read(), proof=proof),)))
-    for part in ("shown", "what train.py:9 reads", "[nan]", "[2]", "s1-abc-1.1-ff"):
+    for part in ("shown", "what train.py:9 reads", "[nan]", "[2]", command):
         assert part in text

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from syncheck.instrument.plan import plan_of
+from syncheck.sim.errors import NotSimulatedError
 from syncheck.sim.widened import in_wider_type
 
 half, ints = torch.float16, torch.int64
@@ -46,6 +47,11 @@ def test_without_a_wider_type_there_is_no_result():
     func = torch.ops.aten.sin.default
     with pytest.raises(NotImplementedError):
         in_wider_type(func, plan_of(func), (torch.ones(2),), {})
+
+
+def test_what_gpus_have_no_kernel_for_either_is_not_simulated(gpu):
+    with pytest.raises(NotSimulatedError, match="aten::gelu"):
+        torch.nn.functional.gelu(torch.tensor([1, 2], device="cuda"))
 
 
 def test_other_errors_are_torchs_own(gpu):
