@@ -78,19 +78,22 @@ def target_in(nodes: Iterable[ast.AST], line: int, column: int) -> str:
     """Return the target of the assignment, among some nodes, whose value is made at a position."""
     for node in nodes:
         match node:
-            case ast.Assign(targets=[target, *_], value=ast.expr() as value) if _spans(node, line):
+            case ast.Assign(targets=[target, *_], value=ast.expr() as value) if _spans(node, line, column):
                 return _pair(target, value, line, column)
-            case ast.AnnAssign(target=target, value=ast.expr() as value) if _spans(node, line):
+            case ast.AnnAssign(target=target, value=ast.expr() as value) if _spans(node, line, column):
                 return _pair(target, value, line, column)
-            case ast.NamedExpr(target=target) | ast.Delete(targets=[target]) if _spans(node, line):
+            case ast.NamedExpr(target=target) | ast.Delete(targets=[target]) if _spans(node, line, column):
                 return ast.unparse(target)
-            case ast.withitem(context_expr=made, optional_vars=ast.Name(id=name)) if _spans(made, line):
+            case ast.withitem(context_expr=made, optional_vars=ast.Name(id=name)) if _spans(made, line, column):
                 return name
     return ""
 
 
-def _spans(node: ast.stmt | ast.expr, line: int) -> bool:
-    return node.lineno <= line <= (node.end_lineno or node.lineno)
+def _spans(node: ast.stmt | ast.expr, line: int, column: int) -> bool:
+    """Return whether a position is in a node; the column is below 0 where it is not known."""
+    if column < 0:
+        return node.lineno <= line <= (node.end_lineno or node.lineno)
+    return _holds(node, line, column)
 
 
 def _pair(target: ast.expr, value: ast.expr, line: int, column: int) -> str:
@@ -107,7 +110,7 @@ def _pair(target: ast.expr, value: ast.expr, line: int, column: int) -> str:
     return ast.unparse(target) if isinstance(target, ast.Name | ast.Attribute | ast.Subscript) else ""
 
 
-def _holds(node: ast.expr, line: int, column: int) -> bool:
+def _holds(node: ast.stmt | ast.expr, line: int, column: int) -> bool:
     start, end = (node.lineno, node.col_offset), (node.end_lineno or node.lineno, node.end_col_offset or 0)
     return start <= (line, column) < end
 

@@ -24,7 +24,7 @@ from syncheck.instrument.naming import (
         ("streams = [f(), X()]", "streams[1]"), ("streams = [X() for _ in y]", "streams[...]"),
         ("d = {'k': X()}", "d[...]"), ("a, b = (X() for _ in y)", "(a, b)[...]"), ("if (n := X()): pass", "n"),
         ("with X() as c: pass", "c"), ("del X", "X"), ("f(X())", ""), ("a.b[0] = X()", "a.b[0]"),
-        ("return_ = f(X())", "return_"),
+        ("return_ = f(X())", "return_"), ("a = [f()]; b = X()", "b"), ("a = f(); X(); c = f()", ""),
     ],
 )  # fmt: skip
 def test_what_is_made_is_bound_to_a_target(source, name):

@@ -27,7 +27,7 @@ def test_imported_names_have_full_names():
 def test_what_is_made_at_a_position_is_bound_to_a_name():
     bindings = SourceFile("a.py", SOURCE).bindings
     assert bindings.target(4, 5) == "s"
-    assert (bindings.target(6, 5), bindings.target(1, 1)) == ("t", "")
+    assert (bindings.target(6, 4), bindings.target(1, 1)) == ("t", "")
 
 
 def test_a_place_has_the_lines_around_it():
