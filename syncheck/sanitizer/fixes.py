@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from syncheck.findings import Applicability, Edit, EditKind, Fix
+from syncheck.findings import Applicability, Edit, EditKind, Fix, Frame
 from syncheck.hb.ids import UNKNOWN_SITE, SiteId
 from syncheck.sanitizer.messages import BoundCode, Names, Part, Text
 from syncheck.sanitizer.monitor import Sites
@@ -118,7 +118,7 @@ def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
         edits.append(Edit(edit.kind, line.path, line.number, line.column, code, edit.old))
         where = f"line {line.number}" if line.path == path else f"{line.path}:{line.number}"
         if target.is_split:
-            sentences.append(f"split {where} and add `{code}` between the launch and the use")
+            sentences.append(_inside(spelling.author(edit.site), where, code))
         else:
             sentences.append(_in_words(edits[-1], where))
         is_clear |= target.is_split or bool(spelled.missing)
@@ -129,6 +129,13 @@ def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
     if missing:
         text += ", where " + " and ".join(f"`{name}` is {what}" for name, what in missing.items())
     return WordedFix(text, Fix(tuple(edits), Applicability.EXAMPLE if is_example else applicability))
+
+
+def _inside(author: Frame | None, where: str, code: str) -> str:
+    """Return what to do where a statement of the program launches, and uses too early what it has launched."""
+    if author is None or not author.package:
+        return f"split {where} and add `{code}` between the launch and the use"
+    return f"in {author.package}, add `{code}` before {author.path}:{author.line}"
 
 
 def _in_words(edit: Edit, where: str) -> str:

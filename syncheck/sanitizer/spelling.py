@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from syncheck.findings import EditKind
+from syncheck.findings import EditKind, Frame
 from syncheck.hb.ids import AllocationId, NamedKind, SiteId, StreamId
 from syncheck.sanitizer.device_names import WITH_DEFAULT_STREAM
 from syncheck.sanitizer.messages import BoundCode, DeviceSyncCode, EventCode, Names, StreamCode, TensorCode, Text
@@ -85,6 +85,10 @@ class Spelling:
             if self.spell(_for_caller(code) if depth else code, line).is_usable:
                 return Target(line, is_usable=True)
         return Target(lines[0], is_usable=False, is_split=site != after and _launches(lines[0], earlier))
+
+    def author(self, site: SiteId) -> Frame | None:
+        """Return the frame of the code that made a call: see `Place.author`."""
+        return self._sites.place(site).author
 
     # -- names
 

@@ -71,13 +71,13 @@ class Text:
 
     path = "program.py"
 
-    def __init__(self, text="", bound=None, callers=None, readable=True):
+    def __init__(self, text="", bound=None, callers=None, readable=True, stacks=None):
         self.lines = text.splitlines()
         self.scopes = scopes_of(text) if readable else None
         self.names = bound or {}
         self.callers = callers or {}
         self.ignored_sites = {}
-        self.stacks = {}
+        self.stacks = stacks or {}
 
     def line(self, number):
         function = ""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from syncheck.findings import Applicability, EditKind
+from syncheck.findings import Applicability, EditKind, Frame
 from syncheck.hb.ids import NamedKind
 from syncheck.sanitizer.fixes import PendingEdit, PendingFix, insertion, replacement, wait_at_once, word
 from syncheck.sanitizer.messages import EventCode, Names, StreamCode, StreamInfo
@@ -127,6 +127,13 @@ def test_a_line_that_launches_and_uses_is_to_be_split(names):
     code = "torch.cuda.default_stream().wait_stream(side)"
     assert found.text == f"split line 5 and add `{code}` between the launch and the use"
     assert found.fix.applicability is Applicability.EXAMPLE
+
+
+def test_a_library_that_launches_and_uses_is_named(names):
+    pending = PendingFix((insertion(5, StreamCode(1), ".wait_stream(", StreamCode(2), ")"),), after=4)
+    stack = (Frame("acme/loader.py", 9, is_user=False), Frame("program.py", 5))
+    found = worded(pending, names, text=LAUNCH_AND_USE, callers={4: (5,)}, stacks={5: stack})
+    assert found.text == "in acme, add `torch.cuda.default_stream().wait_stream(side)` before acme/loader.py:9"
 
 
 def test_an_example_is_called_one(names):
