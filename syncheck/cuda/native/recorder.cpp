@@ -74,6 +74,10 @@ enum class Kind { ORDINARY, ITEM, TO_COPY, COPY, FOREACH_COPY };
 struct Argument {
   size_t position;
   bool is_write;
+
+  bool operator==(const Argument& other) const {
+    return position == other.position && is_write == other.is_write;
+  }
 };
 
 // How to record an operator; see `DispatchPlan`.
@@ -86,6 +90,12 @@ struct Plan {
   int training = -1;  // position of the argument that decides between this plan and `evaluating`
   std::vector<Argument> arguments;
   std::unique_ptr<Plan> evaluating;
+
+  bool operator==(const Plan& other) const {
+    const bool are_alike = evaluating && other.evaluating ? *evaluating == *other.evaluating : !evaluating && !other.evaluating;
+    return are_alike && PyUnicode_Compare(name, other.name) == 0 && kind == other.kind && is_seen == other.is_seen &&
+        touches == other.touches && fresh == other.fresh && training == other.training && arguments == other.arguments;
+  }
 };
 
 struct Access {
@@ -180,12 +190,15 @@ struct State {
 
   // Forget all but the objects of Python, which other threads may be looking at.
   void clear() {
-    blocks.clear();
-    ours.clear();
-    items.clear();
-    accesses.clear();
-    sites.clear();
-    codes.clear();
+    blocks = {};
+    ours = {};
+    extents = {};
+    views = {};
+    codes = {};
+    sites = {};
+    items = {};
+    accesses = {};
+    freed = {};
   }
 };
 
@@ -660,16 +673,35 @@ std::unique_ptr<Plan> plan_from(const py::dict& given) {
   return plan;
 }
 
+std::unordered_multimap<std::string, std::unique_ptr<const Plan>>* plans =
+    new std::unordered_multimap<std::string, std::unique_ptr<const Plan>>;
+
+// Return a plan that is kept for good, as threads may be using it: each check makes those of the one before again.
+const Plan* kept(std::unique_ptr<Plan> plan) {
+  const char* name = PyUnicode_AsUTF8(plan->name);
+  auto known = plans->equal_range(name);
+  for (auto other = known.first; other != known.second; ++other) {
+    if (*other->second == *plan) {
+      return other->second.get();
+    }
+  }
+  return plans->emplace(name, std::move(plan))->second.get();
+}
+
 bool set_plan(const std::string& name, const std::string& overload, const py::dict& given) {
   auto found = kernels->find(full_name(name, overload));
   if (found == kernels->end()) {
     return false;
   }
-  const Plan* plan = plan_from(given).release();  // kept for good: threads may be using it
+  const Plan* plan = kept(plan_from(given));
   for (Kernel* kernel : found->second) {
     kernel->set_plan(plan);
   }
   return true;
+}
+
+size_t n_plans() {
+  return plans->size();
 }
 
 // Forget everything, and record for someone else.
@@ -823,6 +855,7 @@ int64_t n_recorded() {
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("attach", &attach);
   module.def("set_plan", &set_plan);
+  module.def("n_plans", &n_plans);
   module.def("watch", &watch);
   module.def("next_allocation", &next_allocation);
   module.def("start", &start);

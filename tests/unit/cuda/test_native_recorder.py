@@ -334,6 +334,17 @@ def test_it_keeps_no_check_alive(on_cpu, recorder):
     assert session() is None
 
 
+def test_a_check_makes_no_plan_that_one_before_has_made(on_cpu, recorder):
+    def check():
+        with watched_gpu(on_cpu, extension=recorder):
+            SAMPLES["training"]()
+        return recorder.n_plans()
+
+    made = check()
+    assert made > 1
+    assert [check() for _ in range(3)] == [made] * 3
+
+
 def test_the_mode_sees_what_hooks_of_saved_tensors_do(native, monkeypatch):
     w = torch.randn(4, requires_grad=True)
 
