@@ -61,7 +61,8 @@ uint64_t keys_after(DispatchKey key) {
   return DispatchKeySet(DispatchKeySet::FULL_AFTER, key).raw_repr() & ~c10::full_backend_mask;
 }
 
-// What an operator meets on its way from PythonTLSSnapshot to Python, but for autograd: autocast, vmap, functionalization.
+// What an operator meets on its way from PythonTLSSnapshot to Python, but for autograd: autocast, vmap,
+// functionalization.
 const uint64_t BETWEEN =
     (keys_after(DispatchKey::PythonTLSSnapshot) & ~keys_after(DispatchKey::Tracer)) |
     (keys_after(DispatchKey::ADInplaceOrView) & ~keys_after(DispatchKey::Python) &
@@ -92,8 +93,10 @@ struct Plan {
   std::unique_ptr<Plan> evaluating;
 
   bool operator==(const Plan& other) const {
-    const bool are_alike = evaluating && other.evaluating ? *evaluating == *other.evaluating : !evaluating && !other.evaluating;
-    return are_alike && PyUnicode_Compare(name, other.name) == 0 && kind == other.kind && is_seen == other.is_seen &&
+    if (!evaluating != !other.evaluating || (evaluating && !(*evaluating == *other.evaluating))) {
+      return false;
+    }
+    return PyUnicode_Compare(name, other.name) == 0 && kind == other.kind && is_seen == other.is_seen &&
         touches == other.touches && fresh == other.fresh && training == other.training && arguments == other.arguments;
   }
 };
@@ -541,7 +544,8 @@ class Kernel : public c10::OperatorKernel {
     const size_t n_arguments = op.schema().arguments().size();
     const size_t begin = stack->size() - n_arguments;
     for (size_t index = begin; index < stack->size(); index++) {
-      if (!each_tensor((*stack)[index], [](const at::Tensor& tensor) { return is_plain(tensor.unsafeGetTensorImpl()); })) {
+      auto is_ours = [](const at::Tensor& tensor) { return is_plain(tensor.unsafeGetTensorImpl()); };
+      if (!each_tensor((*stack)[index], is_ours)) {
         return false;
       }
     }
@@ -618,7 +622,7 @@ class Kernel : public c10::OperatorKernel {
   std::atomic<const Plan*> plan_{nullptr};
 };
 
-std::unordered_map<std::string, std::vector<Kernel*>>* kernels = new std::unordered_map<std::string, std::vector<Kernel*>>;
+auto* kernels = new std::unordered_map<std::string, std::vector<Kernel*>>;
 
 std::string full_name(const std::string& name, const std::string& overload) {
   return overload.empty() ? name : name + "." + overload;
@@ -673,8 +677,7 @@ std::unique_ptr<Plan> plan_from(const py::dict& given) {
   return plan;
 }
 
-std::unordered_multimap<std::string, std::unique_ptr<const Plan>>* plans =
-    new std::unordered_multimap<std::string, std::unique_ptr<const Plan>>;
+auto* plans = new std::unordered_multimap<std::string, std::unique_ptr<const Plan>>;
 
 // Return a plan that is kept for good, as threads may be using it: each check makes those of the one before again.
 const Plan* kept(std::unique_ptr<Plan> plan) {
@@ -706,7 +709,14 @@ size_t n_plans() {
 
 // Forget everything, and record for someone else.
 void attach(
-    py::object callbacks, py::object reporter, int64_t next, py::list running, py::list inside, py::dict buffers, py::type mode, const std::string& kind) {
+    py::object callbacks,
+    py::object reporter,
+    int64_t next,
+    py::list running,
+    py::list inside,
+    py::dict buffers,
+    py::type mode,
+    const std::string& kind) {
   install();
   is_active = false;
   auto* before = state;
