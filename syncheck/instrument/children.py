@@ -71,7 +71,7 @@ def _checked(args: Any, environment: Any) -> tuple[list[str], dict[str, str]] | 
         torch/distributed/run.py, `config_from_args`: `python -u SCRIPT ARGS`, or `python -u -m MODULE ARGS`.
     """
     member = rendezvous.active
-    if member is None or isinstance(args, str) or not environment or not {"RANK", "WORLD_SIZE"} <= environment.keys():
+    if member is None or isinstance(args, str) or not environment or not _is_rank(environment):
         return None
     words = [os.fsdecode(word) for word in args]
     at = next((i for i, word in enumerate(words[1:], 1) if not _PLAIN_FLAGS.fullmatch(word)), len(words))
@@ -84,6 +84,15 @@ def _checked(args: Any, environment: Any) -> tuple[list[str], dict[str, str]] | 
     environment = {**environment, **({rendezvous.PARTS: str(folder)} if folder is not None else {})}
     member.has_children = True
     return [*words[:at], "-m", "syncheck", "run", *member.arguments, *words[at:]], environment
+
+
+def _is_rank(environment: Any) -> bool:
+    """Return whether an environment is that of a rank; Lightning gives the local one alone.
+
+    Source:
+        lightning/fabric/strategies/launchers/subprocess_script.py, `_call_children_scripts`.
+    """
+    return "WORLD_SIZE" in environment and ("RANK" in environment or "LOCAL_RANK" in environment)
 
 
 def _install_spawn(patches: Patches, incomplete: Callable[[str], None], spawned: Callable[[], object]) -> None:

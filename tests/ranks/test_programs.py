@@ -56,6 +56,14 @@ def test_a_race_in_both_ranks_is_one_finding_that_names_them(command, in_folder,
     assert not list(tmp_path.glob(".syncheck/job-*"))
 
 
+def test_a_rank_that_another_rank_starts_is_checked(in_folder, tmp_path):
+    done = in_folder(*RUN, *JSON, str(PROGRAMS / "starts_the_others.py"))
+    report, found = findings(tmp_path)
+    assert found == [("SYN601", 20, [0, 1])], done.stdout + done.stderr
+    assert report["summary"]["ranks"] == 2
+    assert not report["incomplete"]
+
+
 def test_ranks_that_only_their_environment_makes_ranks(by_hand, tmp_path):
     ends = by_hand([*RUN, *JSON, str(PROGRAMS / "race.py")], 3)
     assert sorted(status for status, _ in ends) == [0, 0, 1]  # the last one to end reports

@@ -76,9 +76,17 @@ def test_a_rank_that_a_launcher_starts_is_checked(monkeypatch):
     assert member.has_children
 
 
+def test_a_rank_with_a_local_number_alone_is_checked(monkeypatch):
+    monkeypatch.setattr(rendezvous, "active", Member("/folder"))
+    words, environment = children._checked([sys.executable, "train.py"], {"LOCAL_RANK": "1", "WORLD_SIZE": "2"})
+    assert words[1:4] == ["-m", "syncheck", "run"]
+    assert rendezvous.PARTS not in environment  # the rank that starts it is one of the job
+
+
 @pytest.mark.parametrize(
     ("args", "environment"),
     [
+        ([sys.executable, "train.py"], {"WORLD_SIZE": "2"}),
         ([sys.executable, "train.py"], {}),
         ([sys.executable, "train.py"], None),
         (["other", "train.py"], RANK),
