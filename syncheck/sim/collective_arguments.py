@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from syncheck.instrument.c10d import ProcessGroup, Work
-from syncheck.instrument.collectives import argument
+from syncheck.instrument.collectives import argument, calls
 from syncheck.instrument.plan import Argument, Plan, tensors_of
 from syncheck.instrument.torch_internals import tensor_owners, unowned_storage
 from syncheck.semantics.collectives import FLAT, POINT_TO_POINT
@@ -48,9 +48,25 @@ def for_gloo_of(
     return _changed(plan, args, kwargs, lambda is_write: has_handle and not is_write, torch.clone)
 
 
-def cloned(plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return arguments with copies of all tensors in them."""
-    return _changed(plan, args, kwargs, lambda _: True, torch.clone)
+def cloned(
+    plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], *, dtype: torch.dtype | None = None
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return arguments with copies of all tensors in them; `dtype`: of the copies, if it is another one."""
+    return _changed(
+        plan, args, kwargs, lambda _: True, torch.clone if dtype is None else lambda tensor: tensor.to(dtype)
+    )
+
+
+def averages_integers(plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Return whether NCCL is to average integers, which it rounds toward zero: gloo refuses them.
+
+    Source:
+        NCCL, src/device/reduce_kernel.h, `FuncSumPostDiv`; torch/csrc/distributed/c10d/ProcessGroupGloo.cpp,
+        `AsyncAllreduceWork::run`, divides in place.
+    """
+    if calls.reduce != "avg":
+        return False
+    return any(not (t.is_floating_point() or t.is_complex()) for t, _ in tensors_of(plan, args, kwargs))
 
 
 def _changed(

@@ -38,6 +38,7 @@ from syncheck.sim.autograd import Backward
 from syncheck.sim.collective_arguments import (
     WRITTEN_AT_WAIT,
     asks_for_handle,
+    averages_integers,
     cloned,
     copy_locally,
     copy_results,
@@ -127,8 +128,9 @@ class Distributed:
         self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], *, has_handle: bool, is_late: bool
     ) -> tuple[Any, Any]:
         """Let gloo run a collective; return its result and its handle. `is_late`: its values are made later."""
-        is_apart = is_late or (has_handle and plan.base in WRITTEN_AT_WAIT)
-        given, given_by_name = cloned(plan, args, kwargs) if is_apart else (args, kwargs)
+        dtype = torch.float64 if averages_integers(plan, args, kwargs) else None
+        is_apart = is_late or dtype is not None or (has_handle and plan.base in WRITTEN_AT_WAIT)
+        given, given_by_name = cloned(plan, args, kwargs, dtype=dtype) if is_apart else (args, kwargs)
         for_gloo, named = for_gloo_of(plan, given, given_by_name, has_handle=has_handle)
         result = func(*self.groups.for_gpus(for_gloo), **named)
         work = work_in(result)

@@ -1,4 +1,4 @@
-"""Collectives of one tensor look at the number of elements: stacked, flat, and as a scalar."""
+"""Collectives of one tensor look at the number of elements: stacked, flat, and as a scalar; and integers on average."""
 
 import warnings
 
@@ -22,6 +22,16 @@ for shape in ((size, 2, 3), (size * 6,), (size * 2, 3)):
     for part in (torch.empty(2, 3, device="cuda"), torch.empty(6, device="cuda")):
         dist.reduce_scatter_tensor(part, torch.ones(shape, device="cuda"))
         assert part.flatten().tolist() == [size] * 6
+
+counts = torch.tensor([3 * rank, -3 * rank, 4], device="cuda")
+dist.all_reduce(counts, op=dist.ReduceOp.AVG)  # of integers it is rounded toward zero
+assert counts.tolist() == [1, -1, 4], counts
+part = torch.zeros(1, dtype=torch.int64, device="cuda")
+work = dist.reduce_scatter_tensor(
+    part, torch.full((size,), 3 * rank, device="cuda"), op=dist.ReduceOp.AVG, async_op=True
+)
+work.wait()
+assert part.tolist() == [1]
 
 scalars = torch.empty(size, device="cuda")
 dist.all_gather_into_tensor(scalars, torch.tensor(float(rank), device="cuda"))
