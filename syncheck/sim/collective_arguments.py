@@ -41,6 +41,8 @@ def for_gloo_of(
     Source:
         torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, `runLoop`, `AsyncWork`; ProcessGroupNCCL.cpp, `outputs_`.
     """
+    if "reduce" not in plan.base:
+        args, kwargs = _changed(plan, args, kwargs, lambda _: True, _as_known)
     if plan.base in FLAT:
         args = (*_flat(plan.base, args), *args[2:])
     if plan.base not in POINT_TO_POINT:
@@ -95,6 +97,16 @@ def borrowed(tensor: torch.Tensor) -> torch.Tensor:
     storage = unowned_storage(tensor.untyped_storage())
     made = torch.empty(0, dtype=tensor.dtype)
     return made.set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
+
+
+def _as_known(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor of a type of 8 bits that gloo does not know as bytes; any other as it is.
+
+    Source:
+        torch/csrc/distributed/c10d/NCCLUtils.cpp, `getNcclDataType`: NCCL has 8-bit floating point types.
+    """
+    is_unknown = tensor.is_floating_point() and tensor.element_size() == 1 and tensor.layout == torch.strided
+    return tensor.view(torch.uint8) if is_unknown else tensor
 
 
 def _flat(base: str, args: tuple[Any, ...]) -> list[Any]:

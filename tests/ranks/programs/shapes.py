@@ -1,4 +1,4 @@
-"""Collectives of one tensor look at the number of elements: stacked, flat, and as a scalar; and integers on average."""
+"""Collectives look at the number of elements: stacked, flat, a scalar; and take types that gloo does not."""
 
 import warnings
 
@@ -32,6 +32,14 @@ work = dist.reduce_scatter_tensor(
 )
 work.wait()
 assert part.tolist() == [1]
+
+small = torch.full((2,), rank + 1.0, device="cuda").to(torch.float8_e4m3fn)  # gloo does not know this type
+every = torch.empty(2 * size, dtype=torch.float8_e4m3fn, device="cuda")
+dist.all_gather_into_tensor(every, small)
+assert every.float().tolist() == [1, 1, 2, 2]
+work = dist.broadcast(small, 0, async_op=True)
+work.wait()
+assert small.float().tolist() == [1, 1]
 
 scalars = torch.empty(size, device="cuda")
 dist.all_gather_into_tensor(scalars, torch.tensor(float(rank), device="cuda"))
