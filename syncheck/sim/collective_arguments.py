@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -12,6 +12,7 @@ from syncheck.instrument.plan import Argument, Plan, tensors_of
 from syncheck.instrument.torch_internals import tensor_owners, unowned_storage
 from syncheck.semantics.collectives import FLAT, POINT_TO_POINT
 
+T = TypeVar("T")
 _GLOO_SECONDS = 1.0
 WRITTEN_AT_WAIT = frozenset("reduce_scatter_ _reduce_scatter_base_ reduce_scatter_tensor_coalesced_".split())
 """Collectives of which gloo's handle writes the outputs at each wait for it, the program's own waits among them.
@@ -115,7 +116,7 @@ def _flat(base: str, args: tuple[Any, ...]) -> list[Any]:
     Raises:
         ValueError: NCCL's error for a wrong size, or for memory that does not lie side by side.
     """
-    size = _group_size(args)
+    size = group_size(args)
     pairs = list(zip(*(value if isinstance(value, list | tuple) else [value] for value in args[:2]), strict=True))
     for output, given in pairs:
         larger, smaller = (output, given) if "gather" in base else (given, output)
@@ -125,10 +126,6 @@ def _flat(base: str, args: tuple[Any, ...]) -> list[Any]:
             raise ValueError("Tensors must be contiguous")
     vectors = [[tensor.view(-1) for tensor in side] for side in zip(*pairs, strict=True)]
     return vectors if isinstance(args[0], list | tuple) else [side[0] for side in vectors]
-
-
-def _group_size(args: tuple[Any, ...]) -> int:
-    return int(ProcessGroup.unbox(args[2]).size())
 
 
 def _mapped(change: Callable[[torch.Tensor], torch.Tensor], value: Any) -> Any:
@@ -141,17 +138,6 @@ def asks_for_handle(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     """Return whether a collective was asked for with `async_op`; sending and receiving always are."""
     asked = (argument(func, name, args, kwargs) for name in ("async_op", "asyncOp"))
     return bool(next((value for value in asked if value is not None), True))
-
-
-def group_size(args: tuple[Any, ...]) -> int:
-    """Return how many ranks the group among a collective's arguments has; 0 if there is none."""
-    for value in args:
-        if isinstance(value, torch.ScriptObject):
-            try:
-                return int(ProcessGroup.unbox(value).size())
-            except (TypeError, RuntimeError):
-                continue
-    return 0
 
 
 def is_local(plan: Plan, args: tuple[Any, ...], reduce: str) -> bool:
@@ -186,13 +172,23 @@ def copy_locally(tensors: Sequence[tuple[torch.Tensor, bool]]) -> None:
 
 def group_name(args: tuple[Any, ...]) -> str:
     """Return the name of the group among a collective's arguments; "" if there is none."""
+    return _of_group(args, lambda group: str(group.group_name), "")
+
+
+def group_size(args: tuple[Any, ...]) -> int:
+    """Return how many ranks the group among a collective's arguments has; 0 if there is none."""
+    return _of_group(args, lambda group: int(group.size()), 0)
+
+
+def _of_group(args: tuple[Any, ...], read: Callable[[Any], T], otherwise: T) -> T:
+    """Return what is read of the first group that has it."""
     for value in args:
         if isinstance(value, torch.ScriptObject):
             try:
-                return str(ProcessGroup.unbox(value).group_name)
+                return read(ProcessGroup.unbox(value))
             except (TypeError, RuntimeError):
                 continue
-    return ""
+    return otherwise
 
 
 def work_in(result: Any) -> Any:

@@ -43,7 +43,6 @@ class NcclGroups:
 
     def __init__(self) -> None:
         self._by_name: dict[str, _Group] = {}
-        self._has_mixed = False
 
     def add(self, group: Any, backend: Any, *, is_bound: bool) -> None:
         """Note a group that was made with gloo alone.
@@ -57,7 +56,6 @@ class NcclGroups:
         if is_mixed(backend):
             gpus, name = _beside(group), str(backend).lower()
             c10d._world.pg_backend_config[group] = name
-            self._has_mixed = True
         self._by_name[str(group.group_name)] = _Group(name, gpus, is_bound)
 
     def backend_of(self, group: Any) -> str:
@@ -74,16 +72,14 @@ class NcclGroups:
 
     def for_gpus(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the arguments of a collective of GPU tensors, with the group that runs it."""
-        return tuple(map(self._for_gpus, args)) if self._has_mixed else args
+        return tuple(map(self._for_gpus, args))
 
     def _for_gpus(self, value: Any) -> Any:
-        if isinstance(value, str):  # of a functional collective
-            group = self._by_name.get(value)
-            return value if group is None or group.gpus is None else str(group.gpus.group_name)
-        if isinstance(value, torch.ScriptObject):
-            group = self._by_name.get(group_name((value,)))
-            return value if group is None or group.gpus is None else group.gpus.boxed()
-        return value
+        is_name = isinstance(value, str)  # as functional collectives have it
+        group = self._by_name.get(value if is_name else group_name((value,)))
+        if group is None or group.gpus is None:
+            return value
+        return str(group.gpus.group_name) if is_name else group.gpus.boxed()
 
 
 def _beside(group: Any) -> Any:
