@@ -13,9 +13,9 @@ from syncheck.cuda.operator_errors import OperatorErrors
 from syncheck.cuda.operators import Operators
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.thread_contexts import ThreadContexts
+from syncheck.instrument.torch_internals import takes_apart
 from syncheck.source.frames import frame_at
 
-_PLAIN = torch.Tensor.__torch_dispatch__
 _NOT_HANDLED = object()
 
 
@@ -49,7 +49,7 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
         """Leave an operator to whoever takes it apart: its parts come here again."""
         if any(issubclass(kind, FakeTensor) for kind in types):
             return dispatch.func(*args, **kwargs)  # it has no memory
-        if any(kind.__torch_dispatch__ is not _PLAIN for kind in types):
+        if any(takes_apart(kind) for kind in types):
             return NotImplemented
         self._takes.update(types)
         if dispatch.is_composite:

@@ -127,6 +127,14 @@ def is_zero_tensor(tensor: torch.Tensor) -> bool:
     return bool(tensor._is_zerotensor())
 
 
+def takes_apart(kind: type[torch.Tensor]) -> bool:
+    """Return whether tensors of a class take operators apart themselves: others that they hold do the work."""
+    return kind.__torch_dispatch__ is not _PLAIN
+
+
+_PLAIN = torch.Tensor.__torch_dispatch__
+
+
 def make_wrapper_subclass() -> Any:
     """Return the function that makes tensors which hold others."""
     return torch.Tensor._make_wrapper_subclass

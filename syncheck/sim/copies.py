@@ -10,6 +10,7 @@ from syncheck.hb.ids import BY_TORCH, Access, NamedKind, StreamId
 from syncheck.instrument.naming import name_of_tensor
 from syncheck.instrument.plan import Plan
 from syncheck.instrument.tensor_facts import is_staged_copy
+from syncheck.instrument.torch_internals import takes_apart
 from syncheck.semantics.copies import HOST_DEVICE, CopyEnd, CopyPlan, copy_plan
 from syncheck.sim.autograd import Backward
 from syncheck.sim.deferral import Deferral
@@ -22,7 +23,6 @@ from syncheck.sim.runtime import Runtime
 from syncheck.source.frames import frame_at
 
 _ops = torch.ops.aten
-_PLAIN = torch.Tensor.__torch_dispatch__
 
 
 class _MovesParts(threading.local):
@@ -36,11 +36,6 @@ class RunPlain(NamedTuple):
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-
-
-def is_made_of_others(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor takes operators apart itself, and leaves the work to tensors that it holds."""
-    return type(tensor).__torch_dispatch__ is not _PLAIN
 
 
 class Copies:
@@ -93,7 +88,7 @@ class Copies:
             return func(*args, **kwargs)
         # A CPU device comes from C++ ("the tensor's own options"), or is where the program moves a tensor with parts.
         is_own = wanted.type == "cpu" and not self._moves_parts.value
-        target = here if is_own else self._index_of(wanted)
+        target = here if is_own else self.index_of(wanted)
         kwargs = {k: v for k, v in kwargs.items() if k not in {"device", "pin_memory"}}
         if target == here:
             return RunPlain(args, kwargs)
@@ -179,15 +174,19 @@ class Copies:
 
     def _transfer_parts(self, source: torch.Tensor, target: int, **kwargs: Any) -> torch.Tensor:
         """Let a tensor that is made of others copy these to another device, each by an operator of its own."""
-        device = torch.device("cpu") if target == HOST_DEVICE else self._runtime.torch_devices[target]
         before, self._moves_parts.value = self._moves_parts.value, True
         try:
-            return _ops._to_copy.default(source.detach(), device=device, **kwargs)  # type: ignore[no-any-return]  # an operator
+            return _ops._to_copy.default(source.detach(), device=self.device_at(target), **kwargs)  # type: ignore[no-any-return]  # an operator
         finally:
             self._moves_parts.value = before
 
-    def _index_of(self, device: torch.device) -> int:
+    def index_of(self, device: torch.device) -> int:
+        """Return the index of a virtual GPU; HOST_DEVICE for the host."""
         return HOST_DEVICE if device.type == "cpu" else self._runtime.index_of(device)
+
+    def device_at(self, index: int) -> torch.device:
+        """Return the device of an index: the other way round."""
+        return torch.device("cpu") if index == HOST_DEVICE else self._runtime.torch_devices[index]
 
     def transfer(self, source: torch.Tensor, target: int, *, non_blocking: bool, **kwargs: Any) -> torch.Tensor:
         """Return a copy of a tensor on another device, without autograd.
@@ -197,7 +196,7 @@ class Copies:
         Source:
             aten/src/ATen/native/TensorConversions.cpp, `_to_copy`: pin_out.
         """
-        if is_made_of_others(source):
+        if takes_apart(type(source)):
             return self._transfer_parts(source, target, non_blocking=non_blocking, **kwargs)
         here = self._memory.device(source)
         # a conversion runs on the device it starts from, for a copy to the host after it: values are the same

@@ -6,12 +6,11 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from syncheck.instrument.torch_internals import C, HigherOrderOperator, OpOverload, is_composite
+from syncheck.instrument.torch_internals import C, HigherOrderOperator, OpOverload, is_composite, takes_apart
 from syncheck.sim import fake_tensors
 from syncheck.sim.dispatch import Dispatcher
 from syncheck.sim.errors import NotSimulatedError
 
-_PLAIN = torch.Tensor.__torch_dispatch__
 _KEYS = (C.DispatchKey.CompositeExplicitAutograd, C.DispatchKey.BackendSelect, C.DispatchKey.CPU)
 """Where a higher-order operator keeps the implementation that is made of operators, best first."""
 
@@ -48,7 +47,7 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
         if not self._plain_types.issuperset(types):
             if any(issubclass(kind, FakeTensor) for kind in types):
                 return func(*args, **(kwargs or {}))  # it has no memory
-            if any(kind.__torch_dispatch__ is not _PLAIN for kind in types):
+            if any(takes_apart(kind) for kind in types):
                 return NotImplemented
             self._plain_types.update(types)
         if self._is_composite(func):

@@ -188,8 +188,7 @@ class TensorShim:
 
     def _move_fake(self, tensor: torch.Tensor, target: int, **kwargs: Any) -> torch.Tensor:
         """Move a tensor without memory: torch does that itself."""
-        device = torch.device("cpu") if target == HOST_DEVICE else self.runtime.torch_devices[target]
-        moved: torch.Tensor = self._raw_to(tensor, device, **kwargs)
+        moved: torch.Tensor = self._raw_to(tensor, self.copies.device_at(target), **kwargs)
         return moved
 
     def _convert(self, tensor: torch.Tensor, *, copy: bool, **kwargs: Any) -> torch.Tensor:
@@ -252,7 +251,7 @@ class TensorShim:
         if raw_device(tensor).type != "cpu" or (device is not None and device.type not in {"cpu", simulated().name}):
             return self._to_other(original, tensor, device, options)
         here = self.index(tensor)
-        target = here if device is None else self._target(device)
+        target = here if device is None else self.copies.index_of(device)
         if target == here:
             return original(tensor, **{"dtype": tensor.dtype, **options})
         options = {"non_blocking": False, "copy": False, **options}
@@ -264,9 +263,6 @@ class TensorShim:
             wanted = {} if device is None else {"device": device}
             return original(tensor, **wanted, **options) if wanted or options else tensor
         return original(tensor, device="cpu", **options)  # raises, as torch does for "meta"
-
-    def _target(self, device: torch.device) -> int:
-        return HOST_DEVICE if device.type == "cpu" else self.runtime.index_of(device)
 
     def record_stream(self, tensor: torch.Tensor, s: Any) -> None:
         """`Tensor.record_stream`."""
