@@ -8,7 +8,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
 from syncheck.lint.nodes import branches
@@ -112,7 +112,6 @@ def parse(text: str) -> ast.Module:
     return ast.parse(text)
 
 
-@lru_cache(maxsize=1)
 def code_of(text: str) -> str:
     """Return a text of the same length, with blanks for comments, and a quotation mark and blanks for strings.
 

@@ -62,11 +62,12 @@ def children(node: ast.AST) -> list[ast.AST]:
     return found
 
 
-def statements(node: ast.AST) -> list[ast.AST]:
-    """Return a node and the statements in it, outer ones first."""
+def statements(node: ast.AST, enters: Callable[[ast.AST], bool] = lambda _: True) -> list[ast.AST]:
+    """Return a node and the statements in it, outer ones first; `enters`: whether those in one are of interest."""
     found = [node]
     for inner in found:  # which grows
-        found += branches(inner)
+        if enters(inner):
+            found += branches(inner)
     return found
 
 

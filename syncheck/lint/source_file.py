@@ -9,7 +9,7 @@ from syncheck.findings import Frame, Place
 from syncheck.instrument.naming import target_in
 from syncheck.lint import deferred
 from syncheck.lint.files import lines_of
-from syncheck.lint.nodes import branches, walk
+from syncheck.lint.nodes import statements, walk
 from syncheck.sanitizer.device_names import CUDA
 from syncheck.source.scopes import Scopes
 
@@ -103,7 +103,7 @@ class SourceFile:
     def imports(self) -> dict[str, str]:
         """What the names bound by `import` stand for, wherever in the file: local name -> full name."""
         found: dict[str, str] = {}
-        for node in _statements_with(self.tree, "import"):
+        for node in statements(self.tree, lambda node: "import" in (deferred.text_of(node) or "import")):
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     name = alias.name if alias.asname else alias.name.partition(".")[0]
@@ -149,12 +149,3 @@ def _is_at(statement: ast.stmt, line: int) -> bool:
 
 def _binds(node: ast.AST) -> bool:
     return isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr | ast.Delete | ast.withitem)
-
-
-def _statements_with(tree: ast.Module, word: str) -> list[ast.AST]:
-    """Return the statements of a file, outer ones first, but those of deferred functions without a word."""
-    found: list[ast.AST] = [tree]
-    for node in found:  # which grows
-        if word in (deferred.text_of(node) or word):
-            found += branches(node)
-    return found
