@@ -43,15 +43,13 @@ def _import_torch() -> None:
     """
     try:
         import_module("torch")
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
+    except Exception as error:
+        if not isinstance(error, ModuleNotFoundError) or error.name != "torch":
             raise _broken(error) from error
         raise BackendError(
             "torch is not installed in this environment",
             f"install it for {sys.executable}: pip install 'torch>=2.8'",
         ) from error
-    except Exception as error:
-        raise _broken(error) from error
 
 
 def _broken(error: Exception) -> BackendError:

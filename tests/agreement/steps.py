@@ -7,6 +7,8 @@ events `e0`; graphs `g0`; threads `h0`; handles of collectives `w0`.
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from tests.properties.ops import Record, SyncEvent, SyncStream, WaitStream
+
 STREAMS = (0, 0, 0, 1, 1)
 """stream -> its device."""
 TENSORS = (0, 0, 0, 1, 1)
@@ -141,46 +143,12 @@ class RecordStream:
 
 
 @dataclass(frozen=True)
-class WaitStream:
-    stream: int
-    other: int
-
-    def __str__(self) -> str:
-        return f"s{self.stream}.wait_stream(s{self.other})"
-
-
-@dataclass(frozen=True)
-class Record:
-    event: int
-    stream: int
-
-    def __str__(self) -> str:
-        return f"e{self.event}.record(s{self.stream})"
-
-
-@dataclass(frozen=True)
 class Wait:
     event: int
     stream: int
 
     def __str__(self) -> str:
         return f"s{self.stream}.wait_event(e{self.event})"
-
-
-@dataclass(frozen=True)
-class SyncStream:
-    stream: int
-
-    def __str__(self) -> str:
-        return f"s{self.stream}.synchronize()"
-
-
-@dataclass(frozen=True)
-class SyncEvent:
-    event: int
-
-    def __str__(self) -> str:
-        return f"e{self.event}.synchronize()"
 
 
 @dataclass(frozen=True)
