@@ -13,7 +13,7 @@ from syncheck.cuda.operator_errors import OperatorErrors
 from syncheck.cuda.operators import Operators
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.thread_contexts import ThreadContexts
-from syncheck.instrument.torch_internals import takes_apart
+from syncheck.instrument.torch_internals import run_parts, takes_apart
 from syncheck.source.frames import frame_at
 
 _NOT_HANDLED = object()
@@ -55,7 +55,7 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
         if dispatch.is_composite:
             super().__enter__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
             try:
-                return dispatch.func.decompose(*args, **kwargs)
+                return run_parts(dispatch.func, args, kwargs)
             finally:
                 super().__exit__(None, None, None)  # type: ignore[no-untyped-call]  # torch leaves it untyped
         return _NOT_HANDLED

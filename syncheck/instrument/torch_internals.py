@@ -83,11 +83,26 @@ def schema_of(func: Any) -> Any:
 def is_composite(func: Any) -> bool:
     """Return whether an operator is made of others, which a mode sees only if it takes it apart: in inference mode.
 
+    Kernels in Python, which torch has for tracing, do not count: no program runs them.
+
     Source:
         torch/_ops.py, `OpOverload.decompose`; with autograd such operators are taken apart before they get to a mode.
     """
+    if not isinstance(func, OpOverload):
+        return False
     key = C.DispatchKey.CompositeImplicitAutograd
-    return bool(func.has_kernel_for_dispatch_key(key)) if hasattr(func, "has_kernel_for_dispatch_key") else False
+    return bool(C._dispatch_has_kernel_for_dispatch_key(func._name, key))
+
+
+def run_parts(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run the operators that one is made of, as torch does without a mode.
+
+    `OpOverload.decompose` prefers a kernel in Python: a dropout that drops nothing would return a copy.
+
+    Source:
+        torch/_decomp/decompositions.py, `dropout_decomposition`.
+    """
+    return func._op_dk(C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
 
 
 def call_with_numbers(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -6,7 +6,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from syncheck.instrument.torch_internals import C, HigherOrderOperator, OpOverload, is_composite, takes_apart
+from syncheck.instrument.torch_internals import C, HigherOrderOperator, OpOverload, is_composite, run_parts, takes_apart
 from syncheck.sim import fake_tensors
 from syncheck.sim.dispatch import Dispatcher
 from syncheck.sim.errors import NotSimulatedError
@@ -52,7 +52,7 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
             self._plain_types.update(types)
         if self._is_composite(func):
             with self:
-                return func.decompose(*args, **(kwargs or {}))
+                return run_parts(func, args, kwargs or {})
         return self._dispatcher.run(func, args, kwargs or {})
 
     def _is_composite(self, func: Any) -> bool:

@@ -189,6 +189,22 @@ def test_operators_without_a_gradient_are_taken_apart_in_inference_mode(gpu):
     assert "aten::addmm" in [name for name, _ in gpu.monitor.launches()]
 
 
+def test_a_dropout_that_drops_nothing_returns_its_input_in_inference_mode(gpu):
+    with torch.inference_mode():
+        x = torch.ones(2)
+        assert torch.nn.functional.dropout(x, training=False) is x
+
+
+def test_kernels_in_python_are_not_run_in_place_of_those_of_c(gpu):
+    x, weight = torch.randn(4, 3), torch.ones(3)
+    gpu.monitor.launches()
+    gpu.monitor.calls.clear()
+    torch.native_batch_norm(x, weight, weight, None, None, True, 0.1, 1e-5)
+    torch.nn.functional.interpolate(x[None], scale_factor=2)
+    names = [name for name, _ in gpu.monitor.launches()]
+    assert [name for name in names if "::_" not in name] == ["aten::native_batch_norm", "aten::upsample_nearest1d"]
+
+
 def test_fake_tensors_touch_no_memory(gpu):
     with FakeTensorMode():
         torch.ones(4) + 1  # at its first use torch 2.8 makes real tensors

@@ -60,3 +60,15 @@ def test_the_host_waits_in_inference_mode_too(gpu, ask):
         layer = torch.nn.Linear(4, 4, device="cuda")
         made = gpu.calls_of(lambda: layer(torch.ones(2, 4, device="cuda")))
     assert any(call.startswith("launch cuda:0 addmm") for call in made)
+
+
+def test_a_dropout_that_drops_nothing_returns_its_input_in_inference_mode(gpu):
+    with torch.inference_mode():
+        x = torch.ones(2, device="cuda")
+        assert torch.nn.functional.dropout(x, training=False) is x
+
+
+def test_kernels_in_python_are_not_run_in_place_of_those_of_c(gpu):
+    x = torch.randn(1, 2, 3, 3, device="cuda")
+    made = gpu.calls_of(lambda: torch.nn.functional.interpolate(x, scale_factor=2))
+    assert [call for call in made if call.startswith("launch")] == ["launch cuda:0 upsample_nearest2d r1 w2"]
