@@ -126,11 +126,16 @@ class Backward:
             return log
 
     def note_made(self, result: Any) -> None:
-        """An operator returns: where several threads make nodes, each signs its own."""
+        """An operator returns: where several threads make nodes, each signs its own.
+
+        Source:
+            torch/utils/__init__.py, `swap_tensors`, refuses tensors with weak references: what has no node gets none.
+        """
         log = self._log
         if len(self._logs) > 1 and self._run is None:
             log.tag_nodes()
-            log.made += [weakref.ref(tensor) for tensor in tensors_in(result)]
+            if torch.is_grad_enabled():
+                log.made += [weakref.ref(tensor) for tensor in tensors_in(result)]
 
     def note_leaf(self, tensor: torch.Tensor) -> None:
         """Remember the streams under which a leaf's AccumulateGrad node was made: at its first use in a graph.
