@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-TURNS = 3
+TURNS = 2
 SYNCHECK = [sys.executable, "-m", "syncheck", "run", "--output-format", "json"]
 
 

@@ -156,8 +156,8 @@ class Cuda:
         """
         if extension is None:
             return
-        recorder = NativeRecorder(extension, self.reporter, self.streams, self.threads, self.memory)
-        callbacks = Callbacks(self.reporter, self.memory)
+        recorder = NativeRecorder(extension, self.reporter, self.streams, self.threads, self.memory, self.launches)
+        callbacks = Callbacks(self.reporter, self.streams, self.memory)
         recorder.attach(WatchMode, callbacks, self.gpu_trace, self.host, device_type)
         self._on_mode = recorder.watch
         self.operators.on_plan = partial(recorder.plan, copies=self.copies)

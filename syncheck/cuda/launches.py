@@ -73,6 +73,7 @@ class Launches:
             if reporter.backward_site:
                 self.protect_gradients(stream, accesses)
             site = reporter.site()
+            self._memory.used(stream, accesses)
             context = self._threads.context(stream, device, other, site) if self._threads.n_special else None
             monitor.launch(stream, operator, unique(accesses), site, context)
 

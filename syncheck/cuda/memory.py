@@ -11,7 +11,7 @@ import torch
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import Streams
 from syncheck.cuda.thread_contexts import ThreadContexts
-from syncheck.hb.ids import NO_ALLOCATION, UNKNOWN_SITE, Access, AllocationId, SiteId, StreamId, ViewId
+from syncheck.hb.ids import NO_ALLOCATION, UNKNOWN_SITE, Access, Accesses, AllocationId, SiteId, StreamId, ViewId
 from syncheck.instrument.plan import dtype_name
 from syncheck.instrument.torch_internals import data_ptr, has_storage, is_contiguous, is_zero_tensor, sparse_parts
 
@@ -58,7 +58,11 @@ class Memory:
     Attributes:
         live: address -> entry, for every address at which a tensor was seen.
         dead: entries whose storages are gone, and have not been looked at yet.
-        catch_up: enters memory that was seen elsewhere first; called where a tensor is not at a known address.
+        homes: allocation -> the only stream that has used it, of those that only one has.
+        freed_shared: memory was freed that several streams have used, and the monitor does not know yet.
+        adopt: enters memory that was seen elsewhere first, and returns whether it was; called with the storage of a
+            tensor that is not at a known address.
+        on_shared: called with memory that a second stream is about to use.
     """
 
     def __init__(self, reporter: Reporter, streams: Streams, threads: ThreadContexts) -> None:
@@ -74,7 +78,10 @@ class Memory:
         self._first_views = self.views_at(0)
         self._idents: Iterator[int] = count(1)
         self.dead: deque[Entry] = deque()
-        self.catch_up: Callable[[], None] = lambda: None
+        self.homes: dict[AllocationId, StreamId] = {}
+        self.freed_shared = False
+        self.adopt: Callable[[torch.UntypedStorage], bool] = lambda _: False
+        self.on_shared: Callable[[AllocationId], None] = lambda _: None
         self._on_death: Callable[[Any], None] = self.dead.append  # no code of ours runs where the program frees
 
         reporter.before_flush.append(self._release_if_any)
@@ -107,6 +114,7 @@ class Memory:
         entry.ident = ident = next(self._idents)  # type: ignore[assignment]  # to call AllocationId costs too much here
         entry.offset = 0
         entry.views = self._first_views
+        self.homes[entry.ident] = home
         if home != streams.sole_stream >= 0:
             streams.used(home)
         if self._threads.pools_in_use and not pool:
@@ -114,8 +122,14 @@ class Memory:
         self._reporter.call_buffer.add(("allocate", ident, home, n_bytes, pool, site))
         return entry
 
-    def adopt(self, storage: torch.UntypedStorage, ident: AllocationId) -> None:
-        """Enter memory that the monitor knows already."""
+    def enter(self, storage: torch.UntypedStorage, ident: AllocationId, home: StreamId) -> None:
+        """Enter memory that the monitor knows already.
+
+        Args:
+            storage: what owns it.
+            ident: the allocation.
+            home: the only stream that has used it.
+        """
         address = storage.data_ptr()
         if not address:  # it was given back meanwhile
             self._reporter.call_buffer.add(("free", ident, 0))
@@ -124,6 +138,16 @@ class Memory:
             self.freed(address)
         entry = self.live[address] = Entry(storage, self._on_death)
         entry.address, entry.ident, entry.offset, entry.views = address, ident, 0, self._first_views
+        self.homes[entry.ident] = home
+
+    def used(self, stream: StreamId, accesses: Accesses) -> None:
+        """Note which stream is about to use memory."""
+        homes = self.homes
+        for allocation, _, _ in accesses:
+            home = homes.get(allocation)
+            if home is not None and home != stream:
+                del homes[allocation]
+                self.on_shared(allocation)
 
     def begin_storage(self, tensor: torch.Tensor, home: StreamId, site: SiteId) -> None:
         """A tensor is new: so is the block that it lies in, unless another result in it was seen already."""
@@ -134,15 +158,13 @@ class Memory:
 
     def is_known(self, storage: torch.UntypedStorage, address: int) -> bool:
         """Return whether the block at an address is a storage's; what was there before is gone, if it is another's."""
-        self.catch_up()
         entry = self.live.get(address)
-        if entry is None:
-            return False
-        there = entry()
-        if there is storage or (entry.offset and there is not None):  # or another name for a part of a living block
-            return True
-        self.freed(address - entry.offset)
-        return False
+        if entry is not None:
+            there = entry()
+            if there is storage or (entry.offset and there is not None):  # or another name for a part of a living block
+                return True
+            self.freed(address - entry.offset)
+        return self.adopt(storage)
 
     def begin_inside(self, tensor: torch.Tensor, home: StreamId, site: SiteId) -> list[Access]:
         """A new result lies inside a block that it shares with others; return the write that fills it."""
@@ -189,6 +211,7 @@ class Memory:
             if there is entry:
                 if address in in_lists or address in inside:
                     self._forget(address)
+                self.homes.pop(entry.ident, None)
                 if reporter.is_checking:
                     add(("free", entry.ident, 0))  # the place of such a free is never shown
             elif there is not None:  # another thread got the address since
@@ -215,6 +238,7 @@ class Memory:
         if entry is None:
             return
         self._forget(address)
+        self.freed_shared |= self.homes.pop(entry.ident, None) is None
         reporter = self._reporter
         if reporter.is_checking:
             site = reporter.site() if self._streams.saw_side_stream else 0
@@ -264,12 +288,11 @@ class Memory:
         """Return the entry of a tensor that is not at a known address; None if it is not on a GPU, or empty."""
         if not tensor.is_cuda or not tensor.numel():
             return None
-        self.catch_up()
         storage = tensor.untyped_storage()
         base = storage.data_ptr()
         entry = self.live.get(base)
         if entry is None:
-            entry = self.register_unknown(tensor, base)
+            entry = self.live[base] if self.adopt(storage) else self.register_unknown(tensor, base)
         address = data_ptr(tensor)
         if address == base:
             return entry
@@ -282,11 +305,12 @@ class Memory:
     def allocation_of(self, tensor: torch.Tensor) -> AllocationId:
         """Return the allocation that a tensor lies in; 0 if none is known."""
         try:
-            address = tensor.untyped_storage().data_ptr()
+            storage = tensor.untyped_storage()
+            address = storage.data_ptr()
         except (RuntimeError, NotImplementedError, Warning):  # without storage, or a fake one
             return NO_ALLOCATION
         if address not in self.live:
-            self.catch_up()
+            self.adopt(storage)
         entry = self.live.get(address)
         return NO_ALLOCATION if entry is None else entry.ident
 

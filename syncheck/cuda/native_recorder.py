@@ -1,8 +1,11 @@
-"""Operators of one stream are recorded in C++, as long as nothing can race; the dispatch mode sees all others.
+"""Operators that cannot race are recorded in C++; the dispatch mode sees all others.
 
 `native/recorder.cpp` has the other half. It does what `Operators.log` does for an operator that neither waits nor
-records an event, while all work and all memory is on one stream. What it has recorded goes into the buffer of calls in
-its order: before any other call is added, and before the monitor is asked for anything.
+records an event, where only the stream that it runs on has used its memory so far. What it has recorded goes into the
+buffer of calls in its order: before any other call is added, and before the monitor is asked for anything.
+
+Memory that it has seen first is entered into the table of addresses when the mode meets it. Until then it is not known
+when such memory is freed, and need not be: it goes back to the only stream that has used it.
 """
 
 import weakref
@@ -16,14 +19,15 @@ from syncheck.cuda.copies import Copies
 from syncheck.cuda.dispatch_plan import DispatchPlan
 from syncheck.cuda.gpu_trace import GpuTrace
 from syncheck.cuda.host import HostMemory
+from syncheck.cuda.launches import Launches
 from syncheck.cuda.memory import Memory
 from syncheck.cuda.reporter import Reporter
-from syncheck.cuda.streams import Streams
+from syncheck.cuda.streams import NOT_SOLE, Streams
 from syncheck.cuda.thread_contexts import ThreadContexts
 from syncheck.filters import ignore_block
 from syncheck.hb.ids import SiteId, ViewId
 from syncheck.instrument.sites import SiteTable
-from syncheck.instrument.torch_internals import schema_of
+from syncheck.instrument.torch_internals import schema_of, storage_key
 
 
 class Kind(IntEnum):
@@ -34,6 +38,7 @@ class Kind(IntEnum):
     TO_COPY = 2
     COPY = 3
     FOREACH_COPY = 4
+    COMPOSITE = 5
 
 
 _KINDS = {
@@ -47,8 +52,9 @@ _KINDS = {
 class Callbacks:
     """What the extension asks of Python; it holds the interpreter lock."""
 
-    def __init__(self, reporter: Reporter, memory: Memory) -> None:
+    def __init__(self, reporter: Reporter, streams: Streams, memory: Memory) -> None:
         self._reporter = reporter
+        self._streams = streams
         self._sites: SiteTable = reporter.sites
         self._memory = memory
 
@@ -60,10 +66,17 @@ class Callbacks:
         """Return the call site that ends in a frame."""
         return self._sites.near(frame, self._reporter.backward_site)
 
-    def allocation_of(self, tensor: torch.Tensor) -> int:
-        """Return the allocation that a tensor on a GPU lies in; 0 if it has no memory."""
+    def block_of(self, tensor: torch.Tensor) -> tuple[int, int]:
+        """Return the allocation that a tensor on a GPU lies in, and the only stream that has used it.
+
+        The first is 0 if it has no memory, and the second below 0 where several streams have used it.
+        """
         access = self._memory.current_access(tensor)
-        return 0 if access is None else access[0]
+        return (0, 0) if access is None else (access[0], self._memory.homes.get(access[0], NOT_SOLE))
+
+    def current_stream(self, device: int) -> int:
+        """Return the current stream of a device."""
+        return self._streams.current(device)
 
     def extent(self, offset: int, n_bytes: int) -> ViewId:
         """Return the view of bytes at an offset in an allocation."""
@@ -90,13 +103,20 @@ class NativeRecorder:
     """
 
     def __init__(
-        self, extension: Any, reporter: Reporter, streams: Streams, threads: ThreadContexts, memory: Memory
+        self,
+        extension: Any,
+        reporter: Reporter,
+        streams: Streams,
+        threads: ThreadContexts,
+        memory: Memory,
+        launches: Launches,
     ) -> None:
         self._extension = extension
         self._reporter = reporter
         self._streams = streams
         self._threads = threads
         self._memory = memory
+        self._launches = launches
         self._is_simple = True  # no tensor has parts that count by themselves
         self._calls = reporter.call_buffer.calls
 
@@ -119,12 +139,14 @@ class NativeRecorder:
         )
         self._memory.count_by(self._extension.next_allocation)
         reporter.call_buffer.add = self._add
-        reporter.before_flush.insert(0, self.take_calls)
+        reporter.before_flush.insert(0, self._before_flush)
+        reporter.before_wait.append(self.complete)
         reporter.on_checking.append(self.update)
         streams.on_sole.append(self.update)
         streams.on_several.insert(0, self.update)
         self._threads.on_special.append(self.update)
-        self._memory.catch_up = self.take_blocks
+        self._memory.adopt = self.adopt
+        self._memory.on_shared = self._extension.share
 
     def plan(self, dispatch: DispatchPlan, copies: Copies) -> None:
         """Let the extension record an operator, if it can."""
@@ -143,19 +165,19 @@ class NativeRecorder:
 
     def update(self) -> None:
         """Record from now on, or do not, as the state of the program allows."""
-        stream = self._streams.sole_stream
-        threads = self._threads
-        if (
-            self._is_simple
-            and stream > 0
-            and self._reporter.is_checking
-            and not (threads.n_special or threads.pools_in_use)
-        ):
-            self._extension.start(stream, self._streams.device_of(stream))
-            return
-        self._extension.stop()
-        self.take_calls()
-        self.take_blocks()
+        reporter, threads, sole = self._reporter, self._threads, self._streams.sole_stream
+        is_for_good = not (self._is_simple and reporter.is_checking and (sole >= 0 or not reporter.follows))
+        if is_for_good or sole == 0 or threads.n_special or threads.pools_in_use:
+            self._extension.stop()
+            self.take_calls()
+        elif sole > 0:
+            self._extension.start(sole, self._streams.device_of(sole))
+        else:
+            reporter.call_buffer.condenses = False  # what comes from here is condensed
+            self._extension.start_several()
+        if is_for_good and reporter.is_checking:
+            for storage in self._extension.unknown_storages():
+                self.adopt(storage)
 
     def _add(self, call: tuple[Any, ...]) -> None:
         if self._extension.has_calls():
@@ -165,21 +187,45 @@ class NativeRecorder:
     def take_calls(self) -> None:
         """Put what was recorded into the buffer of calls."""
         if self._extension.has_calls():
-            self._calls.extend(self._extension.take_calls())
+            is_condensed = self._streams.sole_stream >= 0 or not self._may_reuse()
+            self._calls.extend(self._extension.take_calls(is_condensed))
 
-    def take_blocks(self) -> None:
-        """Enter the memory that the extension saw first into the table of addresses."""
-        if self._extension.has_blocks():
-            for allocation, storage in self._extension.take_blocks():
-                self._memory.adopt(storage, allocation)
+    def complete(self) -> None:
+        """The host is about to wait for a stream: for all work, if it is the only one."""
+        if self._streams.sole_stream > 0:
+            self._extension.complete()
+
+    def _may_reuse(self) -> bool:
+        """Return whether new memory may be memory that another stream is still using."""
+        return self._memory.freed_shared or self._reporter.call_buffer.monitor.holds_used_memory()
+
+    def _before_flush(self) -> None:
+        self.take_calls()
+        self._memory.freed_shared = False  # the monitor is about to know
+
+    def adopt(self, storage: torch.UntypedStorage) -> bool:
+        """Enter memory that the extension saw first into the table of addresses; return whether it did."""
+        block = self._extension.take_block(storage_key(storage))
+        if block is None:
+            return False
+        allocation, home, node = block
+        self._memory.enter(storage, allocation, home)
+        if node is not None:
+            self._launches.gradients.made(allocation, node, home)
+        return True
 
 
 def description(dispatch: DispatchPlan, copies: Copies) -> dict[str, Any] | None:
     """Return what the extension needs of an operator's plan; None for one that it cannot record."""
     plan = dispatch.plan
+    if dispatch.is_composite:
+        return {"name": plan.name, "kind": int(Kind.COMPOSITE)}
     kind = _KINDS.get(plan.base, Kind.ORDINARY)
-    is_for_mode = dispatch.is_composite or dispatch.has_rows or plan.effect is not None
-    if is_for_mode or dispatch.special is not copies.specials.get(plan.base if kind > Kind.ITEM else ""):
+    if (
+        dispatch.has_rows
+        or plan.effect is not None
+        or dispatch.special is not copies.specials.get(plan.base if kind > Kind.ITEM else "")
+    ):
         return None
     if dispatch.listens and kind is not Kind.ITEM:
         return None

@@ -119,7 +119,6 @@ class Operators:
         live, buffers = memory.live, self._host.buffers
         if memory.dead:
             memory.release_dead()
-        memory.catch_up()
         plan = dispatch.plan
         frame = frame_at(1)
         kept = self._kept.by_frame.pop(id(frame), None) if self._kept.by_frame else None
@@ -213,6 +212,7 @@ class Operators:
         with reporter.lock:
             if reporter.backward_site:
                 self._launches.protect_gradients(stream, accesses)
+            memory.used(stream, accesses)
             context = self._context(dispatch, kwargs, stream, device, site) if self._threads.n_special else None
             reporter.monitor.launch(stream, plan.name, accesses, site, context)
         if reporter.findings.new:
@@ -269,6 +269,7 @@ class Operators:
         if device < 0:
             self._launches.replay_callbacks(callbacks)
             return
+        wait = self._wait_of(plan, args, kwargs)
         stream = streams.current(device)
         if callbacks:
             stream = working_stream(callbacks, stream, waits_first=dispatch.func.namespace in NAMESPACES)
@@ -276,9 +277,7 @@ class Operators:
         if dispatch.has_rows and accesses and parts[0][0] is tensors[0][0]:  # of a sparse one all parts are touched
             accesses[0] = self._memory.rows_of(tensors[0][0], accesses[0])
         made_accesses = self._begin_made(plan, made)
-        self._submit(
-            plan, args, kwargs, stream, device, accesses, made_accesses, callbacks, [t for t, _ in tensors] + made
-        )
+        self._submit(plan, wait, stream, device, accesses, made_accesses, callbacks, [t for t, _ in tensors] + made)
         if dispatch.func.namespace in NAMESPACES:
             self._collectives.launched(dispatch, args, kwargs, stream, device, accesses, callbacks)
 
@@ -297,6 +296,14 @@ class Operators:
             device = tensors[0].get_device()
             self._launches.launch(operator, self._streams.current(device), device, accesses, tensors)
 
+    def _wait_of(self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> HostWait:
+        """Return when the host waits in an operator that has just run, and is about to be reported."""
+        wait = host_wait(plan.base, args, kwargs, _FACTS)
+        if wait is not HostWait.NEVER:
+            for act in self._reporter.before_wait:
+                act()
+        return wait
+
     def _touch_host(self, plan: Plan, parts: list[tuple[torch.Tensor, bool]]) -> None:
         host = self._host
         if host.buffers:
@@ -312,8 +319,7 @@ class Operators:
     def _submit(
         self,
         plan: Plan,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        wait: HostWait,
         stream: StreamId,
         device: int,
         accesses: list[Access],
@@ -326,7 +332,6 @@ class Operators:
         Where the host waits for a size or a number, the kernel comes after the wait.
         """
         launches = self._launches
-        wait = host_wait(plan.base, args, kwargs, _FACTS)
         syncs = [index for index, callback in enumerate(callbacks) if callback.kind is Kind.SYNC_STREAM]
         if wait is not HostWait.NEVER and not syncs:
             syncs = [len(callbacks)]

@@ -41,10 +41,12 @@ class Reporter:
         lock: guards the monitor. Finalizers may call in again from the thread that holds it.
         call_buffer: calls of the monitor that nothing waits for.
         is_checking: the program is watched.
+        follows: the monitor is given the thread that acts.
         backward_site: where the program called the `backward()` that runs now; 0 if none does.
         findings: those that are new.
-        on_checking: called when `is_checking` has changed.
+        on_checking: called when one of these two has changed.
         before_flush: called before the monitor gets any call, so that frees come first.
+        before_wait: called before the monitor gets the work of an operator that makes the host wait for its stream.
         before_call: called with the monitor before a call that is not buffered.
         on_findings: called after a call that completed findings, with tensors that they may be about.
         name_new: gives a new object the name that the program binds it to.
@@ -64,10 +66,11 @@ class Reporter:
         self.note = note
         self.findings = findings
         self.pid = os.getpid()
-        self.is_checking = False
+        self.is_checking = self.follows = False
         self.backward_site = SiteId(0)
         self.on_checking: list[Callable[[], None]] = []
         self.before_flush: list[Callable[[], None]] = []
+        self.before_wait: list[Callable[[], None]] = []
         self.before_call: list[Callable[[Monitor], None]] = []
         self.on_findings: Callable[[Sequence[Any]], None] = lambda _: None
         self.name_new: Callable[[NamedKind, int, SiteId], None] = lambda *_: None
@@ -102,6 +105,9 @@ class Reporter:
         with self.lock:
             self.flush_calls()
             self.call_buffer.monitor = monitor
+            self.follows = True
+            for act in self.on_checking:
+                act()
 
     @contextmanager
     def locked_monitor(self, tensors: Sequence[Any] = ()) -> Iterator[Monitor]:

@@ -199,6 +199,10 @@ class Engine(Order):
         useless = tuple(sorted((recorded.keys() & joined) - useful))
         return Freed(useless, tuple(sorted(recorded.keys() - set(useless))))
 
+    def holds_used_memory(self) -> bool:
+        """Return whether memory was freed that a stream other than its own may still be using."""
+        return any(pool.pending for pool in self._pools.values())
+
     def is_live(self, allocation: AllocationId) -> bool:
         """Return whether the allocation exists."""
         return allocation in self._blocks

@@ -26,6 +26,11 @@ class Gradients:
         self._before = before
         self._made.clear()
 
+    def made(self, allocation: AllocationId, node: int, stream: StreamId) -> None:
+        """A node has made memory, and written it first, on a stream."""
+        if allocation > self._before:
+            self._made.setdefault(allocation, (node, stream))
+
     def protect(self, monitor: Monitor, node: int, own: StreamId, stream: StreamId, accesses: Accesses) -> None:
         """An operator is about to be logged: gradients of other nodes are protected for its stream.
 

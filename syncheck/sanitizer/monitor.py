@@ -254,6 +254,10 @@ class Monitor(Protocol):
         """Return whether the host does not know an event or a stream to be complete."""
         ...
 
+    def holds_used_memory(self) -> bool:
+        """Return whether memory was freed that a stream other than its own may still be using."""
+        ...
+
     def elapsed(self, start: EventId, end: EventId, site: SiteId) -> None:
         """`start.elapsed_time(end)`."""
 

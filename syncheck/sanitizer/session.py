@@ -306,6 +306,10 @@ class Session:
             return self._events.is_pending(EventId(ident))
         return ident in self._engine.unfinished()
 
+    def holds_used_memory(self) -> bool:
+        """See `Monitor`."""
+        return self._engine.holds_used_memory()
+
     def clock(self, reading: ReadingId, site: SiteId) -> None:
         """See `Monitor`."""
         self._advice.host_asks()

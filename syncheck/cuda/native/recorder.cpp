@@ -1,9 +1,9 @@
-// Records the operators of one stream without a call into Python.
+// Records operators that cannot race without a call into Python.
 //
 // torch gives an operator to a dispatch mode by the kernel that stands at the dispatch key Python. For most operators
-// of `aten` a kernel is registered there that does what the mode does while all work and all memory is on one stream:
-// it runs the operator below that key, and writes down what memory it read and wrote. Everything else goes to the
-// kernel that stood there before, and so to the mode.
+// of `aten` a kernel is registered there that does what the mode does while only the current stream has used the
+// memory: it runs the operator below that key, and writes down what memory it read and wrote. Everything else goes to
+// the kernel that stood there before, and so to the mode.
 //
 // Another is registered above autograd, at PythonTLSSnapshot, the key of what torch calls first where there is a mode.
 // Where nothing between can call Python, it does all at once: autograd would give the mode a `detach` of each result
@@ -19,16 +19,19 @@
 #include <ATen/SavedTensorHooks.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/flat_hash_map.h>
 #include <torch/csrc/Storage.h>
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/library.h>
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -43,6 +46,7 @@ using c10::DispatchKeySet;
 using c10::OperatorHandle;
 using torch::jit::Stack;
 
+constexpr int64_t SHARED = -1;         // in place of a stream
 constexpr size_t MOST_ITEMS = 1 << 15;  // of the log, before the session gets them
 
 // What the mode excludes while an operator runs: the keys above Python but for those that it leaves to the operator.
@@ -70,7 +74,8 @@ const uint64_t BETWEEN =
 
 enum class Level { ABOVE_AUTOGRAD, BELOW_AUTOGRAD };
 
-enum class Kind { ORDINARY, ITEM, TO_COPY, COPY, FOREACH_COPY };
+// A composite operator is made of others, which come here by themselves.
+enum class Kind { ORDINARY, ITEM, TO_COPY, COPY, FOREACH_COPY, COMPOSITE };
 
 struct Argument {
   size_t position;
@@ -122,6 +127,8 @@ struct Block {
   c10::weak_intrusive_ptr<c10::StorageImpl> storage;
   const void* address;
   int64_t allocation;
+  int64_t home;  // the only stream that has used it; SHARED once there are others
+  std::optional<uint64_t> node;  // of a backward pass, in which it was made
   bool is_ours;  // Python does not know it yet
 };
 
@@ -129,6 +136,7 @@ struct Item {
   PyObject* name;  // of the operator; null where the item is an allocation
   int64_t allocation;
   int64_t n_bytes;
+  int64_t stream;
   int64_t site;
   size_t first;  // of its accesses
   size_t count;
@@ -171,17 +179,20 @@ struct State {
   py::object reporter;   // a weak reference
   py::object running;    // blocks of `syncheck.ignore`: a list
   py::object inside;     // calls that torch's callbacks are listened to in: a list
-  py::object buffers;    // pinned buffers: a dict
+  py::object buffers;    // pinned buffers, by the address of their storage: a dict
   std::unordered_set<PyObject*> modes;  // those of this check
   PyTypeObject* mode = nullptr;         // their class
   c10::DeviceType kind = c10::DeviceType::CUDA;
+  bool are_several = false;      // streams have work or memory; else only the next two
   c10::DeviceIndex device = -1;
-  int64_t stream = 0;  // the session's id of the only stream
+  int64_t stream = 0;
   int64_t next_allocation = 1;
   ska::flat_hash_map<const c10::StorageImpl*, Block> blocks;
   ska::flat_hash_map<const void*, const c10::StorageImpl*> ours;  // by address: the blocks that were seen here first
   ska::flat_hash_map<Extent, int64_t, ExtentHash> extents;
   std::unordered_map<std::string, int64_t> views;
+  ska::flat_hash_map<int64_t, const c10::StorageImpl*> storages;  // by allocation: of the blocks
+  std::unordered_map<c10::Stream, int64_t> streams;  // the session's ids, where there are several
   ska::flat_hash_map<const void*, bool> codes;  // whether a code object is the user's; Python keeps it
   ska::flat_hash_map<std::pair<const void*, int>, int64_t, PlaceHash> sites;
   std::vector<Item> items;
@@ -189,6 +200,7 @@ struct State {
   std::vector<int64_t> freed;  // blocks of ours that were freed, and are not in the log
   std::unordered_set<PyObject*> delivered;  // names of operators that the session knows
   size_t n_new = 0;                         // blocks that Python does not know
+  size_t n_since_purge = 0;                 // items that were taken
   int64_t n_recorded = 0;                   // operators, in all
 
   // Forget all but the objects of Python, which other threads may be looking at.
@@ -197,6 +209,8 @@ struct State {
     ours = {};
     extents = {};
     views = {};
+    storages = {};
+    streams = {};
     codes = {};
     sites = {};
     items = {};
@@ -267,7 +281,9 @@ int64_t next_allocation() {
   return state->next_allocation++;
 }
 
+// Forget that a block is known; its memory is gone.
 void retire(const Block& block) {
+  state->storages.erase(block.allocation);
   if (block.is_ours) {
     state->freed.push_back(block.allocation);
     state->n_new--;
@@ -287,15 +303,24 @@ Block* find(const c10::StorageImpl* storage) {
   return nullptr;
 }
 
-void keep(const c10::Storage& storage, int64_t allocation, bool is_ours) {
-  state->blocks.insert_or_assign(
-      storage.unsafeGetStorageImpl(),
-      Block{storage.getWeakStorageImpl(), storage.data(), allocation, is_ours});
+// Return the number of the node of a backward pass that runs in this thread.
+std::optional<uint64_t> current_node() {
+  auto node = state->are_several ? torch::autograd::get_current_node() : nullptr;
+  return node ? std::make_optional(node->sequence_nr()) : std::nullopt;
+}
+
+Block* keep(const c10::Storage& storage, int64_t allocation, int64_t home, bool is_ours) {
+  const c10::StorageImpl* key = storage.unsafeGetStorageImpl();
+  auto node = is_ours ? current_node() : std::nullopt;
+  auto kept = state->blocks.insert_or_assign(
+      key, Block{storage.getWeakStorageImpl(), storage.data(), allocation, home, node, is_ours});
+  state->storages[allocation] = key;
   state->n_new += is_ours;
+  return &kept.first->second;
 }
 
 // Keep a block that was allocated just now: what was at its address is gone.
-void keep_new(const c10::Storage& storage, int64_t allocation) {
+void keep_new(const c10::Storage& storage, int64_t allocation, int64_t home) {
   auto& there = state->ours[storage.data()];
   if (there != nullptr && there != storage.unsafeGetStorageImpl()) {
     auto found = state->blocks.find(there);
@@ -305,20 +330,17 @@ void keep_new(const c10::Storage& storage, int64_t allocation) {
     }
   }
   there = storage.unsafeGetStorageImpl();
-  keep(storage, allocation, true);
+  keep(storage, allocation, home, true);
 }
 
-// Return the allocation that a tensor lies in; 0 if it has no memory.
-int64_t allocation_of(const at::Tensor& tensor) {
+// Return the block that a tensor lies in; null if it has no memory.
+Block* block_of(const at::Tensor& tensor) {
   if (Block* block = find(tensor.storage().unsafeGetStorageImpl())) {
-    return block->allocation;
+    return block;
   }
   py::object wrapped = py::reinterpret_steal<py::object>(THPVariable_Wrap(tensor));
-  int64_t allocation = state->callbacks.attr("allocation_of")(wrapped).cast<int64_t>();
-  if (allocation != 0) {
-    keep(tensor.storage(), allocation, false);
-  }
-  return allocation;
+  auto [allocation, home] = state->callbacks.attr("block_of")(wrapped).cast<std::pair<int64_t, int64_t>>();
+  return allocation == 0 ? nullptr : keep(tensor.storage(), allocation, home, false);
 }
 
 int64_t extent_view(int64_t offset, int64_t n_bytes) {
@@ -378,9 +400,20 @@ bool each_tensor(const c10::IValue& value, Visit visit) {
 }
 
 // Return whether nothing has begun that needs the mode. These sizes may be read without the interpreter lock.
+//
+// Where there are several streams, whole backward passes are listened to. What is recorded here calls nothing back.
 bool is_simple() {
-  return Py_SIZE(state->running.ptr()) == 0 && Py_SIZE(state->inside.ptr()) == 0 &&
-      PyDict_GET_SIZE(state->buffers.ptr()) == 0;
+  return Py_SIZE(state->running.ptr()) == 0 && (state->are_several || Py_SIZE(state->inside.ptr()) == 0);
+}
+
+// Return whether a tensor lies in a pinned buffer that a stream may be using.
+bool is_in_buffer(const at::Tensor& tensor) {
+  if (PyDict_GET_SIZE(state->buffers.ptr()) == 0 || !tensor.is_cpu()) {
+    return false;
+  }
+  Locked lock;
+  py::object key = py::reinterpret_steal<py::object>(PyLong_FromVoidPtr(tensor.storage().unsafeGetStorageImpl()));
+  return PyDict_Contains(state->buffers.ptr(), key.ptr()) != 0;
 }
 
 PyObject* top_mode() {
@@ -421,10 +454,23 @@ bool is_kinds_case(const Plan& plan, const Stack& stack, size_t begin) {
   return false;
 }
 
-// Return whether a default stream is the current one of the device that all work is on.
-bool is_on_stream() {
+// Return the session's id of the current stream of a device, which is the default stream while that is the only one;
+// 0 for another then. The interpreter lock is held where there are several.
+int64_t stream_of(c10::DeviceIndex device) {
   c10::impl::VirtualGuardImpl guard(state->kind);
-  return guard.getStream(c10::Device(state->kind, state->device)).id() == 0;
+  const c10::Stream stream = guard.getStream(c10::Device(state->kind, device));
+  if (!state->are_several) {
+    return stream.id() == 0 ? state->stream : 0;
+  }
+  auto known = state->streams.find(stream);
+  if (known != state->streams.end()) {
+    return known->second;
+  }
+  int64_t ident = state->callbacks.attr("current_stream")(static_cast<int64_t>(device)).cast<int64_t>();
+  if (state->kind != c10::DeviceType::CPU) {  // which stands in for a GPU in tests, and has no streams
+    state->streams.emplace(stream, ident);
+  }
+  return ident;
 }
 
 // Return the index of a tensor's device; the only one of a kind has none.
@@ -432,17 +478,33 @@ c10::DeviceIndex index_of(const at::Tensor& tensor) {
   return tensor.device().has_index() ? tensor.device().index() : 0;
 }
 
-// Find the memory that an operator is given; return whether all of it is on the device that all work is on.
-bool take_inputs(const Plan& plan, const Stack& stack, size_t begin, Inputs& inputs) {
+// Find the memory that an operator is given, and its device; return whether all of it is on one, and, while all work
+// is on one stream, on that stream's.
+bool take_inputs(const Plan& plan, const Stack& stack, size_t begin, Inputs& inputs, c10::DeviceIndex& device) {
+  device = state->are_several ? -1 : state->device;
   for (const Argument& argument : plan.arguments) {
     bool is_here = each_tensor(stack[begin + argument.position], [&](const at::Tensor& tensor) {
       if (tensor.device().type() != state->kind || tensor.numel() == 0) {
         return true;
       }
       inputs.push_back({tensor, argument.is_write});
-      return index_of(tensor) == state->device;
+      if (device < 0) {
+        device = index_of(tensor);
+      }
+      return index_of(tensor) == device;
     });
     if (!is_here) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Return whether only one stream has used all memory that an operator is given.
+bool is_private(const Inputs& inputs, int64_t stream) {
+  for (const Given& given : inputs) {
+    Block* block = block_of(given.tensor);
+    if (block != nullptr && block->home != stream) {
       return false;
     }
   }
@@ -452,16 +514,32 @@ bool take_inputs(const Plan& plan, const Stack& stack, size_t begin, Inputs& inp
 Accesses accesses_to(const Inputs& inputs) {
   Accesses accesses;
   for (const Given& given : inputs) {
-    int64_t allocation = allocation_of(given.tensor);
-    if (allocation != 0) {
+    if (Block* block = block_of(given.tensor)) {
+      const int64_t allocation = block->allocation;
       accesses.push_back({allocation, view_of(given.tensor), given.is_write});
     }
   }
   return accesses;
 }
 
-// Note new results, and the writes that fill them; give them to Python if it has taken over meanwhile.
-void take_results(const Plan& plan, const Stack& stack, size_t n_results, int64_t site, Accesses& accesses) {
+// Return the device of an operator's new results; -1 without any on a GPU, and MIXED where there are several.
+constexpr c10::DeviceIndex MIXED = -2;
+c10::DeviceIndex device_of_results(const Stack& stack, size_t n_results) {
+  c10::DeviceIndex device = -1;
+  for (size_t index = stack.size() - n_results; index < stack.size(); index++) {
+    each_tensor(stack[index], [&](const at::Tensor& tensor) {
+      if (tensor.device().type() == state->kind) {
+        device = device < 0 || device == index_of(tensor) ? index_of(tensor) : MIXED;
+      }
+      return device != MIXED;
+    });
+  }
+  return device;
+}
+
+// Note new results on a stream, and the writes that fill them.
+void take_results(
+    const Plan& plan, const Stack& stack, size_t n_results, int64_t stream, int64_t site, Accesses& accesses) {
   for (size_t index = stack.size() - n_results; index < stack.size(); index++) {
     each_tensor(stack[index], [&](const at::Tensor& tensor) {
       if (tensor.device().type() != state->kind || !tensor.has_storage() || tensor.storage().data() == nullptr) {
@@ -475,9 +553,9 @@ void take_results(const Plan& plan, const Stack& stack, size_t n_results, int64_
         return true;
       }
       int64_t allocation = next_allocation();
-      keep_new(tensor.storage(), allocation);
+      keep_new(tensor.storage(), allocation, stream);
       state->items.push_back(
-          {nullptr, allocation, static_cast<int64_t>(tensor.storage().nbytes()), site, 0, 0});
+          {nullptr, allocation, static_cast<int64_t>(tensor.storage().nbytes()), stream, site, 0, 0});
       if (plan.touches) {
         int64_t n_bytes = static_cast<int64_t>(tensor.nbytes());  // a new tensor fills its storage, or begins it
         accesses.push_back({allocation, tensor.storage_offset() ? view_of(tensor) : extent_view(0, n_bytes), true});
@@ -487,8 +565,8 @@ void take_results(const Plan& plan, const Stack& stack, size_t n_results, int64_
   }
 }
 
-void add_launch(const Plan& plan, int64_t site, const Accesses& accesses) {
-  state->items.push_back({plan.name, 0, 0, site, state->accesses.size(), accesses.size()});
+void add_launch(const Plan& plan, int64_t stream, int64_t site, const Accesses& accesses) {
+  state->items.push_back({plan.name, 0, 0, stream, site, state->accesses.size(), accesses.size()});
   state->accesses.insert(state->accesses.end(), accesses.begin(), accesses.end());
   state->n_recorded++;
 }
@@ -544,10 +622,15 @@ class Kernel : public c10::OperatorKernel {
     const size_t n_arguments = op.schema().arguments().size();
     const size_t begin = stack->size() - n_arguments;
     for (size_t index = begin; index < stack->size(); index++) {
-      auto is_ours = [](const at::Tensor& tensor) { return is_plain(tensor.unsafeGetTensorImpl()); };
+      auto is_ours = [](const at::Tensor& tensor) {
+        return is_plain(tensor.unsafeGetTensorImpl()) && !is_in_buffer(tensor);
+      };
       if (!each_tensor((*stack)[index], is_ours)) {
         return false;
       }
+    }
+    if (given.kind == Kind::COMPOSITE) {
+      return take_apart(op, stack);
     }
     if (!is_kinds_case(given, *stack, begin) ||
         (level_ == Level::ABOVE_AUTOGRAD && !is_only_noted(is_mutable_, keys, *stack, begin))) {
@@ -560,18 +643,47 @@ class Kernel : public c10::OperatorKernel {
     const bool is_evaluating = given.training >= 0 && !(*stack)[begin + given.training].toBool();
     const Plan& plan = is_evaluating ? *given.evaluating : given;
     Inputs inputs;
-    if (!is_on_stream() || !take_inputs(plan, *stack, begin, inputs)) {
+    c10::DeviceIndex device = -1;
+    if (!take_inputs(plan, *stack, begin, inputs, device) || !is_for_us(plan, inputs, device)) {
       return false;
     }
     run_below(level_, op, keys, stack);
     if (!inputs.empty() || plan.fresh) {
       Locked lock;
       try {
-        finish(plan, *stack, plan.fresh ? op.schema().returns().size() : 0, inputs);
+        finish(plan, *stack, plan.fresh ? op.schema().returns().size() : 0, inputs, device);
       } catch (const std::exception& error) {
         report(plan, error.what());
       }
     }
+    return true;
+  }
+
+  // Return whether an operator is on the only stream, or on the only one that has used its memory.
+  static bool is_for_us(const Plan& plan, const Inputs& inputs, c10::DeviceIndex device) {
+    if (!state->are_several) {
+      return stream_of(device) != 0;
+    }
+    if (inputs.empty()) {
+      return true;  // its results show where it is
+    }
+    Locked lock;
+    try {
+      return is_private(inputs, stream_of(device));
+    } catch (const std::exception& error) {
+      report(plan, error.what());
+      return false;
+    }
+  }
+
+  // Run the operators that a composite one is made of, as `WatchMode` does. With autograd it never comes here. Where
+  // something has switched autograd off on the way, the mode gets it, as it begins with the state of the outermost call.
+  static bool take_apart(const OperatorHandle& op, Stack* stack) {
+    const bool is_autograd_off = c10::impl::tls_local_dispatch_key_set().excluded_.has_any(c10::autograd_dispatch_keyset);
+    if (is_autograd_off && !c10::InferenceMode::is_enabled()) {
+      return false;
+    }
+    op.callBoxedForDispatchKey(DispatchKey::CompositeImplicitAutograd, *stack);
     return true;
   }
 
@@ -583,23 +695,31 @@ class Kernel : public c10::OperatorKernel {
     }
   }
 
-  static void finish(const Plan& plan, const Stack& stack, size_t n_results, const Inputs& inputs) {
-    if (!is_active || state->modes.count(top_mode()) == 0) {
+  static void finish(
+      const Plan& plan, const Stack& stack, size_t n_results, const Inputs& inputs, c10::DeviceIndex device) {
+    const c10::DeviceIndex made = device_of_results(stack, n_results);
+    if (inputs.empty() && made == -1) {
+      return;  // no GPU has any part in it
+    }
+    const int64_t stream = made == MIXED ? 0 : stream_of(device < 0 ? made : device);
+    if (!is_active || state->modes.count(top_mode()) == 0 || stream == 0 || (made >= 0 && device >= 0 && made != device) ||
+        (state->are_several && !is_private(inputs, stream))) {
       give_up(plan, stack, n_results, inputs);
       return;
     }
     Accesses accesses = accesses_to(inputs);
     const int64_t site = site_here();
-    take_results(plan, stack, n_results, site, accesses);
+    take_results(plan, stack, n_results, stream, site, accesses);
     if (!accesses.empty()) {
-      add_launch(plan, site, accesses);
+      add_launch(plan, stream, site, accesses);
     }
     if (state->items.size() >= MOST_ITEMS) {
       state->callbacks.attr("flush")();
     }
   }
 
-  // Another thread has brought up a second stream while the operator ran: the check's own mode logs it.
+  // Another thread has brought up a second stream while the operator ran, or used its memory on one; or its results are
+  // on another GPU. The check's own mode logs it.
   static void give_up(const Plan& plan, const Stack& stack, size_t n_results, const Inputs& inputs) {
     py::list given, made;
     for (const Given& input : inputs) {
@@ -638,7 +758,7 @@ void install_at(DispatchKey key, Level level) {
     }
     auto op = dispatcher.findOp(name);
     if (!op || !op->hasSchema() || op->hasKernelForDispatchKey(key) ||
-        op->hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd)) {
+        (level == Level::ABOVE_AUTOGRAD && op->hasKernelForDispatchKey(DispatchKey::CompositeImplicitAutograd))) {
       continue;
     }
     auto kernel = std::make_unique<Kernel>(op->getComputedKernelForDispatchKey(key), level, op->schema().is_mutable());
@@ -663,6 +783,9 @@ std::unique_ptr<Plan> plan_from(const py::dict& given) {
   py::object name = given["name"];
   plan->name = name.release().ptr();
   plan->kind = static_cast<Kind>(given["kind"].cast<int>());
+  if (plan->kind == Kind::COMPOSITE) {
+    return plan;
+  }
   plan->is_seen = given["is_seen"].cast<bool>();
   plan->touches = given["touches"].cast<bool>();
   plan->fresh = given["fresh"].cast<bool>();
@@ -741,14 +864,38 @@ void watch(py::object mode) {
   state->modes.insert(mode.ptr());
 }
 
+// Record operators of the only stream that has work or memory, which is a device's default stream.
 void start(int64_t stream, int64_t device) {
+  state->are_several = false;
   state->stream = stream;
   state->device = static_cast<c10::DeviceIndex>(device);
   is_active = true;
 }
 
+// Record operators of all streams, each in memory that only its stream has used.
+void start_several() {
+  state->are_several = true;
+  is_active = true;
+}
+
+// From now on several streams use an allocation.
+void share(int64_t allocation) {
+  auto found = state->storages.find(allocation);
+  if (found != state->storages.end()) {
+    state->blocks.at(found->second).home = SHARED;
+  }
+}
+
 void stop() {
   is_active = false;
+}
+
+// The host is about to wait for all that was recorded: nothing can follow from its accesses.
+void complete() {
+  state->accesses.clear();
+  for (Item& item : state->items) {
+    item.first = item.count = 0;
+  }
 }
 
 // Find the blocks whose last owner is gone.
@@ -765,9 +912,14 @@ void purge() {
 
 // Return the calls of the monitor that stand for what was recorded, in their order; see `CallBuffer`.
 //
-// Memory that was allocated and freed meanwhile is left out, and so are accesses to bytes that were accessed again.
-py::list take_calls() {
-  purge();
+// Memory that was allocated and freed meanwhile is left out, and so are accesses to bytes that were accessed again:
+// if `is_condensed`, which is wrong where a mere allocation may be a finding.
+py::list take_calls(bool is_condensed) {
+  state->n_since_purge += state->items.size();
+  if (4 * state->n_since_purge >= state->blocks.size()) {  // so that it costs no more than what was recorded
+    state->n_since_purge = 0;
+    purge();
+  }
   std::vector<Item> items;
   std::vector<Access> accesses;
   std::vector<int64_t> freed;
@@ -776,11 +928,14 @@ py::list take_calls() {
   freed.swap(state->freed);
   std::unordered_set<int64_t> dead(freed.begin(), freed.end()), born;
   std::unordered_set<Access, AccessHash> again;
+  if (!is_condensed) {
+    dead.clear();
+  }
   std::vector<py::object> calls;  // the last first
-  int64_t n_elided = 0, site_elided = 0;
+  int64_t n_elided = 0, site_elided = 0, stream_elided = 0;
   auto close = [&]() {
     if (n_elided != 0) {
-      calls.push_back(py::make_tuple("launches_elided", state->stream, n_elided, site_elided));
+      calls.push_back(py::make_tuple("launches_elided", stream_elided, n_elided, site_elided));
       n_elided = 0;
     }
   };
@@ -791,20 +946,24 @@ py::list take_calls() {
       } else {
         close();
         calls.push_back(
-            py::make_tuple("allocate", item->allocation, state->stream, item->n_bytes, 0, item->site));
+            py::make_tuple("allocate", item->allocation, item->stream, item->n_bytes, 0, item->site));
       }
       continue;
     }
     py::list last;
     for (size_t index = item->first; index < item->first + item->count; index++) {
       const Access& access = accesses[index];
-      if (!dead.count(access.allocation) && !again.count(access)) {
+      if (!dead.count(access.allocation) && !(is_condensed && again.count(access))) {
         last.append(py::make_tuple(access.allocation, access.view, access.is_write));
       }
     }
     if (last.empty() && !state->delivered.insert(item->name).second) {
+      if (item->stream != stream_elided) {
+        close();
+      }
       if (n_elided++ == 0) {
         site_elided = item->site;
+        stream_elided = item->stream;
       }
       continue;
     }
@@ -812,7 +971,7 @@ py::list take_calls() {
     again.insert(accesses.begin() + item->first, accesses.begin() + item->first + item->count);
     close();
     calls.push_back(py::make_tuple(
-        "launch", state->stream, py::reinterpret_borrow<py::object>(item->name), last, item->site));
+        "launch", item->stream, py::reinterpret_borrow<py::object>(item->name), last, item->site));
   }
   close();
   py::list made;
@@ -827,22 +986,32 @@ py::list take_calls() {
   return made;
 }
 
-// Return (allocation, storage) of each living block that Python does not know, which is Python's from now on.
-py::list take_blocks() {
+// Return (allocation, home, node or None) of a storage's block that Python does not know, and does from now on.
+py::object take_block(int64_t storage) {
+  auto found = state->blocks.find(reinterpret_cast<const c10::StorageImpl*>(storage));
+  if (found == state->blocks.end() || !found->second.is_ours ||
+      found->second.address != found->first->data()) {
+    return py::none();
+  }
+  found->second.is_ours = false;
+  state->n_new--;
+  const auto node = found->second.node;
+  return py::make_tuple(
+      found->second.allocation, found->second.home, node ? py::object(py::int_(*node)) : py::object(py::none()));
+}
+
+// Return the storages whose blocks Python does not know.
+py::list unknown_storages() {
   py::list made;
   if (state->n_new == 0) {
     return made;
   }
   for (auto& entry : state->blocks) {
-    Block& block = entry.second;
-    if (!block.is_ours) {
+    if (!entry.second.is_ours) {
       continue;
     }
-    if (auto storage = block.storage.lock()) {
-      block.is_ours = false;
-      state->n_new--;
-      c10::Storage owner(std::move(storage));
-      made.append(py::make_tuple(block.allocation, py::reinterpret_steal<py::object>(THPStorage_Wrap(owner))));
+    if (auto storage = entry.second.storage.lock()) {
+      made.append(py::reinterpret_steal<py::object>(THPStorage_Wrap(c10::Storage(std::move(storage)))));
     }
   }
   return made;
@@ -869,9 +1038,13 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("watch", &watch);
   module.def("next_allocation", &next_allocation);
   module.def("start", &start);
+  module.def("start_several", &start_several);
+  module.def("share", &share);
+  module.def("complete", &complete);
   module.def("stop", &stop);
   module.def("take_calls", &take_calls);
-  module.def("take_blocks", &take_blocks);
+  module.def("take_block", &take_block);
+  module.def("unknown_storages", &unknown_storages);
   module.def("has_calls", &has_calls);
   module.def("has_blocks", &has_blocks);
   module.def("n_recorded", &n_recorded);

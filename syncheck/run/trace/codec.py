@@ -30,7 +30,7 @@ from syncheck.version import __version__
 
 FORMAT = 3
 _READABLE = (1, 2, 3)
-_QUESTIONS = frozenset({"is_pending", "capturing", "report"})  # calls that change nothing
+_QUESTIONS = frozenset({"holds_used_memory", "is_pending", "capturing", "report"})  # calls that change nothing
 _STREAMS, _CONTEXT_AT = 4096, 4
 _WITH_SITE = frozenset(
     name

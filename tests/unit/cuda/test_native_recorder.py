@@ -19,6 +19,7 @@ from syncheck.cuda.native_build import extension
 from syncheck.cuda.native_recorder import description
 from syncheck.findings import Frame
 from syncheck.instrument.plan import plan_of
+from syncheck.instrument.torch_internals import storage_key
 from tests.unit.conftest import watched_gpu
 
 SAMPLES = {}
@@ -111,6 +112,16 @@ def changed_in_place():
 def in_functorch():
     x = torch.randn(3, 4)
     return torch.func.vmap(lambda row: row * 2 + 1)(x), torch.func.grad(lambda v: v.square().sum())(x)
+
+
+@sample
+def inference():
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.Dropout(), nn.Linear(16, 24)).eval()
+    with torch.inference_mode():
+        q, k, v = layers(torch.randn(2, 5, 8)).chunk(3, dim=-1)
+        mixed = nn.functional.scaled_dot_product_attention(q, k, v)
+        return layers, mixed.reshape(-1).contiguous(), torch.matmul(mixed[0], mixed[1].T)
 
 
 @pytest.fixture(scope="session")
@@ -209,6 +220,35 @@ def test_the_mode_is_not_asked_for_what_it_can_record(native, monkeypatch):
     assert names == []
 
 
+def test_operators_made_of_others_are_taken_apart_without_the_mode(native, monkeypatch):
+    SAMPLES["inference"]()
+    names = seen_by_mode(monkeypatch)
+    SAMPLES["inference"]()
+    made_of_others = {"linear", "layer_norm", "dropout", "chunk", "scaled_dot_product_attention", "reshape", "matmul"}
+    assert not made_of_others & {name.split(".")[1] for name in names}
+
+
+def test_a_subclass_in_inference_mode_is_for_the_mode(native, monkeypatch):
+    class Wrapped(torch.Tensor):
+        @staticmethod
+        def __new__(cls, inner):
+            return torch.Tensor._make_wrapper_subclass(cls, inner.shape)
+
+        def __init__(self, inner):
+            self.inner = inner
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            return func(*[one.inner if isinstance(one, Wrapped) else one for one in args], **(kwargs or {}))
+
+    x, weight = torch.randn(2, 3), torch.randn(4, 3)
+    with torch.inference_mode():
+        plain = nn.functional.linear(x, weight)
+        names = seen_by_mode(monkeypatch)
+        assert torch.equal(nn.functional.linear(Wrapped(x), weight), plain)
+    assert "aten.linear.default" in names
+
+
 def test_a_race_on_a_second_stream_is_found_in_memory_that_it_saw_first(native):
     torch.zeros(4, 4)
     a = torch.zeros(4, 4)
@@ -224,13 +264,137 @@ def test_a_race_on_a_second_stream_is_found_in_memory_that_it_saw_first(native):
     assert finding.related[0].frame.source.strip() == "a = torch.zeros(4, 4)"
 
 
-def test_it_gives_up_when_a_second_stream_comes_up(native, monkeypatch):
+def test_memory_that_one_stream_uses_stays_its_own_beside_others(native, monkeypatch):
     a = torch.zeros(4)
-    a.add_(1)
     native.cuda.streams.of(0, 7)
+
+    def work():
+        b = a.add_(1) * 2
+        native.current.handle = 7
+        c = torch.ones(4).mul_(3)
+        native.current.handle = 0
+        b.sub_(1)
+        return c
+
+    work()  # it makes plans
+    names = seen_by_mode(monkeypatch)
+    c = work()
+    assert names == []
+    native.cuda.flush_calls()
+    main, side = native.cuda.streams.of(0, 0), native.cuda.streams.of(0, 7)
+    launches = [(call[1], call[2]) for call in native.monitor.named("launch")][-5:]
+    assert launches == [
+        (main, "aten::add_"), (main, "aten::mul"), (side, "aten::ones"), (side, "aten::mul_"), (main, "aten::sub_"),
+    ]  # fmt: skip
+    assert native.report().findings == ()
+    assert c.tolist() == [3.0] * 4
+
+
+@pytest.mark.parametrize("is_adopted", [False, True])
+def test_memory_that_several_streams_use_is_for_the_mode(native, monkeypatch, is_adopted):
+    native.cuda.streams.of(0, 7)
+    a = torch.zeros(4)
+    assert native.cuda.memory.allocation_of(a) if is_adopted else True
+    native.current.handle = 7
     names = seen_by_mode(monkeypatch)
     a.add_(1)
+    native.current.handle = 0
+    b = torch.ones(4)
+    a.sub_(b)
+    b.sub_(1)
+    assert names == ["aten.add_.Tensor", "aten.sub_.Tensor"]
+    assert [finding.rule.code for finding in native.report().findings] == ["SYN103", "SYN103"]
+
+
+def test_memory_that_another_stream_may_be_using_is_not_reused_in_silence(native):
+    other, site = native.cuda.streams.of(0, 7), native.cuda.reporter.site
+    a = torch.zeros(64)
+    native.current.handle = 7
+    a.add_(1)
+    native.current.handle = 0
+    del a
+    torch.zeros(64)  # allocated, written and freed, all in C++
+    torch.zeros(64)
+    (race, reuse) = native.report().findings
+    assert (race.rule.code, reuse.rule.code) == ("SYN103", "SYN201")
+    assert reuse.related[-1].frame.source.strip().startswith("torch.zeros(64)  # allocated")
+    assert other
+    assert site
+
+
+def test_a_gradient_that_crosses_streams_is_protected(native):
+    """`InputBuffer::add` calls `record_stream` for the stream of the node that consumes it."""
+    other = native.cuda.streams.of(0, 7)
+    made = []
+
+    class Side(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, gradient):
+            native.current.handle = 7  # the engine makes the node's own stream current
+            made.append(gradient * 2)
+            native.current.handle = 0
+            return gradient
+
+    x = torch.ones(4, requires_grad=True)
+    native.cuda.launches.gradients.begin(native.cuda.memory.next_ident())
+    native.cuda.reporter.backward_site = native.cuda.reporter.site()
+    (Side.apply(x) * 3).sum().backward()
+    native.cuda.reporter.backward_site = 0
+    assert [call[3] for call in native.monitor.named("record_stream")] == [other]
+
+
+def test_threads_that_the_program_starts_end_it_beside_other_streams(native, monkeypatch):
+    a = torch.zeros(4)
+    native.cuda.streams.of(0, 7)
+    a.add_(1)
+    names = seen_by_mode(monkeypatch)
+    native.cuda.reporter.follow_threads(native.monitor)
+    a.add_(1)
     assert names == ["aten.add_.Tensor"]
+    kept = {call[1] for call in native.monitor.named("allocate")}
+    del a
+    native.cuda.flush_calls()
+    assert native.monitor.named("free")[-1][1] in kept
+
+
+def test_pinned_buffers_are_for_the_mode_and_nothing_else_is(native, monkeypatch):
+    a, buffer = torch.zeros(4), torch.zeros(4)
+    a.add_(1)
+    native.cuda.host.buffers[storage_key(buffer.untyped_storage())] = None
+    names = seen_by_mode(monkeypatch)
+    a.add_(1)
+    assert names == []
+    buffer.add_(1)
+    assert names == ["aten.add_.Tensor"]
+    native.cuda.host.buffers.clear()
+
+
+def test_what_the_host_waits_for_needs_no_accesses(native):
+    native.cuda.reporter.call_buffer.condenses = True
+    x, w = torch.ones(4), torch.ones(4)
+
+    def step():
+        y = x * w
+        torch.nonzero(w)  # the host waits for its size
+        return y
+
+    for _ in range(3):
+        kept = step()
+    native.cuda.flush_calls()
+    native.monitor.calls.clear()
+    kept = step()
+    other = native.cuda.streams.of(0, 7)
+    native.current.handle = 7
+    x.add_(1)
+    kept.add_(1)
+    assert native.report().findings == ()
+    accesses = [call[3] for call in native.monitor.named("launch") if call[2] == "aten::mul"]
+    assert [list(of_one) for of_one in accesses] == [[]] * len(accesses)
+    assert other
 
 
 def test_an_ignored_block_is_for_the_mode(native, monkeypatch):
