@@ -238,11 +238,12 @@ class Memory:
         if entry is None:
             return
         self._forget(address)
-        self.freed_shared |= self.homes.pop(entry.ident, None) is None
+        is_shared = self.homes.pop(entry.ident, None) is None
         reporter = self._reporter
         if reporter.is_checking:
             site = reporter.site() if self._streams.saw_side_stream else 0
             reporter.call_buffer.add(("free", entry.ident, site))
+            self.freed_shared |= is_shared  # from here on
 
     def _forget(self, address: int) -> None:
         """Forget what else is known of a block at an address."""

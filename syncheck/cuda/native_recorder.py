@@ -25,7 +25,7 @@ from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import NOT_SOLE, Streams
 from syncheck.cuda.thread_contexts import ThreadContexts
 from syncheck.filters import ignore_block
-from syncheck.hb.ids import SiteId, ViewId
+from syncheck.hb.ids import SiteId, StreamId, ViewId
 from syncheck.instrument.sites import SiteTable
 from syncheck.instrument.torch_internals import schema_of, storage_key
 
@@ -190,9 +190,9 @@ class NativeRecorder:
             is_condensed = self._streams.sole_stream >= 0 or not self._may_reuse()
             self._calls.extend(self._extension.take_calls(is_condensed))
 
-    def complete(self) -> None:
-        """The host is about to wait for a stream: for all work, if it is the only one."""
-        if self._streams.sole_stream > 0:
+    def complete(self, stream: StreamId) -> None:
+        """The host has waited for a stream: for all that was recorded, if it is the only one."""
+        if self._streams.sole_stream == stream:
             self._extension.complete()
 
     def _may_reuse(self) -> bool:

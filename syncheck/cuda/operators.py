@@ -117,9 +117,11 @@ class Operators:
         """Log an operator that has just run in the calling frame."""
         reporter, streams, memory = self._reporter, self._streams, self._memory
         live, buffers = memory.live, self._host.buffers
+        plan = dispatch.plan
+        if plan.synchronizes and reporter.before_wait:
+            self._host_waits(plan, args, kwargs or {})
         if memory.dead:
             memory.release_dead()
-        plan = dispatch.plan
         frame = frame_at(1)
         kept = self._kept.by_frame.pop(id(frame), None) if self._kept.by_frame else None
         if plan.synchronizes and not (kept or buffers or getattr(args[0], "is_cuda", False)):
@@ -142,7 +144,7 @@ class Operators:
                 for tensor in value if is_list else (value,):
                     try:
                         entry = live.get(data_ptr(tensor))
-                    except TypeError:
+                    except (TypeError, SystemError):  # the latter where cProfile is on, in Python 3.12
                         if type(tensor) in _NUMBERS:  # as in `x + 1`
                             continue
                         raise
@@ -269,7 +271,6 @@ class Operators:
         if device < 0:
             self._launches.replay_callbacks(callbacks)
             return
-        wait = self._wait_of(plan, args, kwargs)
         stream = streams.current(device)
         if callbacks:
             stream = working_stream(callbacks, stream, waits_first=dispatch.func.namespace in NAMESPACES)
@@ -277,6 +278,7 @@ class Operators:
         if dispatch.has_rows and accesses and parts[0][0] is tensors[0][0]:  # of a sparse one all parts are touched
             accesses[0] = self._memory.rows_of(tensors[0][0], accesses[0])
         made_accesses = self._begin_made(plan, made)
+        wait = host_wait(plan.base, args, kwargs, _FACTS)
         self._submit(plan, wait, stream, device, accesses, made_accesses, callbacks, [t for t, _ in tensors] + made)
         if dispatch.func.namespace in NAMESPACES:
             self._collectives.launched(dispatch, args, kwargs, stream, device, accesses, callbacks)
@@ -296,13 +298,12 @@ class Operators:
             device = tensors[0].get_device()
             self._launches.launch(operator, self._streams.current(device), device, accesses, tensors)
 
-    def _wait_of(self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> HostWait:
-        """Return when the host waits in an operator that has just run, and is about to be reported."""
-        wait = host_wait(plan.base, args, kwargs, _FACTS)
-        if wait is not HostWait.NEVER:
+    def _host_waits(self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Say for which stream the host has waited in an operator, if it has."""
+        if getattr(args[0], "is_cuda", False) and host_wait(plan.base, args, kwargs, _FACTS) is not HostWait.NEVER:
+            stream = self._streams.current(args[0].get_device())
             for act in self._reporter.before_wait:
-                act()
-        return wait
+                act(stream)
 
     def _touch_host(self, plan: Plan, parts: list[tuple[torch.Tensor, bool]]) -> None:
         host = self._host

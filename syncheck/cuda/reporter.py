@@ -8,7 +8,7 @@ from types import FrameType
 from typing import Any
 
 from syncheck.cuda.call_buffer import CallBuffer
-from syncheck.hb.ids import EventId, GraphId, NamedKind, ReadingId, SiteId
+from syncheck.hb.ids import EventId, GraphId, NamedKind, ReadingId, SiteId, StreamId
 from syncheck.instrument.failures import stopped_by
 from syncheck.instrument.findings import NewFindings
 from syncheck.instrument.sites import SiteTable
@@ -46,7 +46,7 @@ class Reporter:
         findings: those that are new.
         on_checking: called when one of these two has changed.
         before_flush: called before the monitor gets any call, so that frees come first.
-        before_wait: called before the monitor gets the work of an operator that makes the host wait for its stream.
+        before_wait: called with a stream before the monitor gets the operator in which the host has waited for it.
         before_call: called with the monitor before a call that is not buffered.
         on_findings: called after a call that completed findings, with tensors that they may be about.
         name_new: gives a new object the name that the program binds it to.
@@ -70,7 +70,7 @@ class Reporter:
         self.backward_site = SiteId(0)
         self.on_checking: list[Callable[[], None]] = []
         self.before_flush: list[Callable[[], None]] = []
-        self.before_wait: list[Callable[[], None]] = []
+        self.before_wait: list[Callable[[StreamId], None]] = []
         self.before_call: list[Callable[[Monitor], None]] = []
         self.on_findings: Callable[[Sequence[Any]], None] = lambda _: None
         self.name_new: Callable[[NamedKind, int, SiteId], None] = lambda *_: None

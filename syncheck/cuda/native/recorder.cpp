@@ -890,7 +890,7 @@ void stop() {
   is_active = false;
 }
 
-// The host is about to wait for all that was recorded: nothing can follow from its accesses.
+// The host has waited for all that was recorded: nothing can follow from its accesses.
 void complete() {
   state->accesses.clear();
   for (Item& item : state->items) {

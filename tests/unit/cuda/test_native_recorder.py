@@ -392,9 +392,18 @@ def test_what_the_host_waits_for_needs_no_accesses(native):
     x.add_(1)
     kept.add_(1)
     assert native.report().findings == ()
-    accesses = [call[3] for call in native.monitor.named("launch") if call[2] == "aten::mul"]
-    assert [list(of_one) for of_one in accesses] == [[]] * len(accesses)
+    assert not any(call[3] for call in native.monitor.named("launch") if call[2] == "aten::mul")
     assert other
+
+
+def test_a_wait_for_another_stream_completes_nothing(native):
+    x = torch.ones(4)
+    native.monitor.calls.clear()
+    x.mul_(x)
+    for act in native.cuda.reporter.before_wait:
+        act(99)
+    native.cuda.flush_calls()
+    assert len(native.monitor.named("launch")[-1][3]) == 2
 
 
 def test_an_ignored_block_is_for_the_mode(native, monkeypatch):
