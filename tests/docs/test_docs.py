@@ -26,6 +26,7 @@ LIBRARIES = {
     "nvidia-resiliency-ext",
     "torch 2.13",
     "torch-geometric",
+    "torchao",
     "torchft",
     "torchtnt",
     "transformers",
