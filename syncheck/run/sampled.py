@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from syncheck.filters.policy import is_distributed, rank
-from syncheck.findings import Report, Summary, counted, merge_equal
+from syncheck.findings import Report, counted, joined
 from syncheck.instrument.agreement import StoreAgreement, is_safe
 from syncheck.instrument.failures import stopped_by
 from syncheck.instrument.steps import TrainingSteps
@@ -141,19 +141,6 @@ _NO_WINDOW = (
     "the program made {}, and the first window of a budget begins after two: check a short program without --budget, "
     "and mark what is no training with `with syncheck.watch().request():`"
 )
-
-
-def joined(one: Report, other: Report) -> Report:
-    """Return the report of two windows."""
-    a, b = one.summary, other.summary
-    streams, devices = max(a.streams, b.streams), max(a.devices, b.devices)
-    summary = Summary(b.backend or a.backend, a.operators + b.operators, streams, devices)
-    return Report(
-        findings=merge_equal((*one.findings, *other.findings)),
-        incomplete=tuple(dict.fromkeys((*one.incomplete, *other.incomplete))),
-        notes=tuple(dict.fromkeys((*one.notes, *other.notes))),
-        summary=summary,
-    )
 
 
 def in_words(share: Share, budget: float, unit: str) -> str:

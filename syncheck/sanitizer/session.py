@@ -354,6 +354,11 @@ class Session:
         for event in records:
             self._events.record(event, stream, site, LookedUp.BY_NAME, HOST)
 
+    @property
+    def warm_operators(self) -> frozenset[str]:
+        """The operators that have run, of those that must have before a capture."""
+        return frozenset(self._graphs.warm)
+
     # -- the end
 
     def reset(self) -> None:
