@@ -309,6 +309,19 @@ def merge_equal(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(merged.values(), key=in_order))
 
 
+def joined(one: Report, other: Report) -> Report:
+    """Return the report of two parts of a run, such as windows, which were checked each by itself."""
+    a, b = one.summary, other.summary
+    streams, devices = max(a.streams, b.streams), max(a.devices, b.devices)
+    summary = Summary(b.backend or a.backend, a.operators + b.operators, streams, devices)
+    return Report(
+        findings=merge_equal((*one.findings, *other.findings)),
+        incomplete=tuple(dict.fromkeys((*one.incomplete, *other.incomplete))),
+        notes=tuple(dict.fromkeys((*one.notes, *other.notes))),
+        summary=summary,
+    )
+
+
 def in_order(finding: Finding) -> tuple[str, int, int, str]:
     """Return what findings are sorted by: path, line, column, code."""
     frame = finding.place.frame

@@ -27,7 +27,9 @@ _REPLAY_EXAMPLES = """Examples:
 
 `syncheck run --trace run.trace train.py` records a run.
 
-`syncheck replay run.trace --output-format json` checks it again."""
+`syncheck replay run.trace --output-format json` checks it again.
+
+`syncheck replay run.0007.trace run.0008.trace` checks two files of a long one."""
 _MERGE_EXAMPLES = """Examples:
 
 `syncheck merge .syncheck/job-20260101-120000-1a2b3c4d` merges one job.
@@ -98,8 +100,13 @@ def _own(path: Path) -> Path:
 
 @with_settings("replay")
 def replay(
-    trace: Annotated[
-        Path, typer.Argument(metavar="TRACE", help="A file that `syncheck run --trace` wrote.", show_default=False)
+    traces: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="TRACE...",
+            help="Files that `syncheck run --trace` wrote; the first alone, or the folder, stands for all.",
+            show_default=False,
+        ),
     ],
     *,
     layer: Layer,
@@ -109,7 +116,7 @@ def replay(
 
     options = options_in("", layer, command="replay")
     streams = OutputStreams(is_for_data=True)
-    raise typer.Exit(deliver(commands.replay(trace, options), options, streams))
+    raise typer.Exit(deliver(commands.replay(traces, options), options, streams))
 
 
 @with_settings("overlap")

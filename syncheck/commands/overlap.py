@@ -1,10 +1,10 @@
 """Say why the work of a program does not overlap, from a run or a trace."""
 
 import gzip
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from syncheck.commands.details import of_program, of_run
 from syncheck.commands.timeline import draw, picture_of
@@ -16,7 +16,8 @@ from syncheck.overlap.recorder import Recorder
 from syncheck.overlap.report import OverlapReport
 from syncheck.run import launcher
 from syncheck.run.process import make_run, new_session
-from syncheck.run.trace import codec
+from syncheck.run.trace import replaying
+from syncheck.run.trace.codec import StoredSites
 
 if TYPE_CHECKING:
     from syncheck.run.run import Run
@@ -82,29 +83,53 @@ def replay(path: Path, options: Options, show: Show) -> None:
         TraceError: the trace cannot be used.
         BackendError: it has no operator.
     """
-    recorder, sites, report = recorded(path, options)
-    report = Policy(options).filter(report)
-    if not report.completed().summary.operators:
+    trace = recorded([path], options)
+    report = Policy(options).filter(trace.report)
+    if trace.recorder is None or not report.completed().summary.operators:
         cut = [reason for reason in report.incomplete if reason != NOTHING_SEEN]
         raise BackendError(NOTHING_SEEN, cut[0] if cut else "record a program that uses a GPU")
-    _explain(recorder, sites, report, options, show)
+    _explain(trace.recorder, trace.sites, report, options, show)
 
 
-def recorded(path: Path, options: Options) -> tuple[Recorder, codec.StoredSites, Report]:
+class Recorded(NamedTuple):
+    """What a trace has.
+
+    Attributes:
+        recorder: what was done in the first files that go on from each other; None if all are damaged.
+        sites: the call sites.
+        report: what was found in the same files; of all, why it may say too little.
+        others: what was found in the other files.
+    """
+
+    recorder: Recorder | None
+    sites: StoredSites
+    report: Report
+    others: tuple[Report, ...]
+
+
+def recorded(paths: Sequence[Path], options: Options) -> Recorded:
     """Replay a trace; return what it did, its places and its findings.
 
     Raises:
         TraceError: the trace cannot be used.
     """
     made: list[Recorder] = []
-    sites = codec.StoredSites()
+    sites = StoredSites()
 
     def make_session(backend: str) -> Any:
         made.append(Recorder(new_session(options, backend)))
-        return made[0]
+        return made[-1]
 
-    report = codec.replay(path, make_session, sites)
-    return made[0], sites, report
+    recorder, shown, others = None, Report(), list[Report]()
+    for stretch in replaying.stretches(paths, make_session, sites):
+        if recorder is None and stretch.names:
+            recorder, shown = made[-1], stretch.report
+        else:
+            others.append(stretch.report)
+    if others:
+        reasons = (reason for report in (shown, *others) for reason in report.incomplete)
+        shown = replace(shown, incomplete=tuple(dict.fromkeys(reasons)))
+    return Recorded(recorder, sites, shown, tuple(others))
 
 
 def _explain(recorder: Recorder, sites: Any, report: Report, options: Options, show: Show) -> None:

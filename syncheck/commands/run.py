@@ -1,7 +1,7 @@
 """Run a program, replay a trace, merge what the ranks of a job have written."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from syncheck.ranks import rendezvous
 from syncheck.run import launcher
 from syncheck.run.process import make_run, new_session, run_ranks, shown
 from syncheck.run.spawned import sender
-from syncheck.run.trace import codec
+from syncheck.run.trace import replaying
 from syncheck.system import files
 
 if TYPE_CHECKING:
@@ -105,8 +105,12 @@ def merge(folders: tuple[Path, ...], options: Options) -> Report:
     return shown(merging.merge(folders), Policy(options))
 
 
-def replay(path: Path, options: Options) -> Report:
+def replay(paths: Sequence[Path], options: Options) -> Report:
     """Replay a trace and return its findings.
+
+    Args:
+        paths: its files, the first of them for all, or their folder.
+        options: how.
 
     Raises:
         TraceError: the trace cannot be used.
@@ -114,9 +118,11 @@ def replay(path: Path, options: Options) -> Report:
     """
     policy = Policy(options)
     if not options.is_drawn:
-        return policy.finalize(policy.filter(codec.replay(path, lambda backend: new_session(options, backend))))
+        return policy.finalize(policy.filter(replaying.replay(paths, lambda backend: new_session(options, backend))))
     from syncheck.commands.overlap import recorded
     from syncheck.commands.timeline import draw_run
 
-    recorder, sites, report = recorded(path, options)
-    return policy.finalize(draw_run(recorder, sites, policy.filter(report), options))
+    trace = recorded(paths, options)
+    drawn = draw_run(trace.recorder, trace.sites, policy.filter(trace.report), options)
+    found = policy.filter(replaying.whole([trace.report, *trace.others]))
+    return policy.finalize(found.noted(*(note for note in drawn.notes if note not in found.notes)))

@@ -179,6 +179,31 @@ def _budget_of_toml(value: object) -> float:
     return _budget_of_word(value if isinstance(value, str) else repr(value))
 
 
+class Size(int):
+    """A number of bytes, written with a unit."""
+
+    def __str__(self) -> str:
+        unit = next((unit for unit in ("GiB", "MiB", "KiB") if self and self % _UNITS[unit] == 0), "")
+        return f"{self // _UNITS[unit]}{unit}" if unit else f"{int(self)}B"
+
+
+_UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+
+def _size_of_word(word: str) -> Size:
+    """Read "64MiB"."""
+    found = re.fullmatch(r"(\d{1,9})\s*([KMG]iB|B)", word.strip())
+    if not found or not int(found[1]):
+        raise ConfigError(f"invalid value {word!r}", "write a number with B, KiB, MiB or GiB: 64MiB")
+    return Size(int(found[1]) * _UNITS[found[2]])
+
+
+def _size_of_toml(value: object) -> Size:
+    if not isinstance(value, str):
+        raise TypeError
+    return _size_of_word(value)
+
+
 def _no_toml(value: object) -> object:
     raise TypeError(value)
 
@@ -195,6 +220,7 @@ WORDS = Kind(str, _words, lambda word: (word,), is_list=True)
 RULES = Kind(str, _rules, _rules_of_word, is_list=True, metavar="RULES")
 RULES_BY_PATTERN = Kind(str, _rules_by_pattern, _no_word, is_word=False)
 STEPS = Kind(str, _no_toml, _steps, metavar="FIRST:LAST")
+SIZE = Kind(str, _size_of_toml, _size_of_word, metavar="SIZE")
 BUDGET = Kind(str, _budget_of_toml, _budget_of_word, metavar="SHARE")
 
 

@@ -184,8 +184,13 @@ class Options:
         example="true", panel="Run",
     )  # fmt: skip
     trace: Path | None = _setting(
-        None, kinds.PATH, "Record the run in this file, for `syncheck replay`.", commands=("run", "overlap"),
+        None, kinds.PATH, "Record the run in this file, and others beside it if it is long, for `syncheck replay`.",
+        commands=("run", "overlap"),
         panel="Run",
+    )  # fmt: skip
+    trace_size: kinds.Size = _setting(
+        kinds.Size(64 << 20), kinds.SIZE, "Go on in another file when a file of the trace has this size.",
+        commands=("run", "overlap"), example='"16MiB"', panel="Run",
     )  # fmt: skip
     times: bool = _setting(
         False, kinds.FLAG, "Measure how long each operator takes, for `syncheck overlap` of the trace.",

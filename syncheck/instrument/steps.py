@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 import torch
-from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 from torch.utils.data import DataLoader
 
 from syncheck.findings import NO_STEPS
@@ -144,12 +144,16 @@ class Units(Protocol):
         """Something begins of which the first units matter most."""
         ...
 
+    def expect_steps(self) -> None:
+        """There is something that makes steps."""
+        ...
+
 
 class TrainingSteps:
     """Counts training steps on the first optimizer that makes one, and sees epochs by the loaders that begin.
 
-    What this replaces is called once in a step or in an epoch: an optimizer's step, `DataLoader.__iter__`, the start of
-    processes and of process groups.
+    What this replaces is called once in a step or in an epoch, or less often: an optimizer's step,
+    `DataLoader.__iter__`, the making of an optimizer, the start of processes and of process groups.
 
     Args:
         units: what they are counted for.
@@ -171,6 +175,7 @@ class TrainingSteps:
         hook = register_optimizer_step_post_hook(self._stepped)
         try:
             patches.set(DataLoader, "__iter__", self._beginning(DataLoader.__iter__))
+            patches.set(Optimizer, "__init__", self._making(Optimizer.__init__))
             install_children(patches, self._incomplete, lambda: None)
             if c10d is not None:
                 install_joining(patches)
@@ -189,6 +194,14 @@ class TrainingSteps:
         if self._latest is not None:
             self._latest.is_training = True
         self._units.ended(_caller())
+
+    def _making(self, original: Any) -> Any:
+        @wraps(original)
+        def make(optimizer: Any, *args: Any, **kwargs: Any) -> None:
+            self._units.expect_steps()
+            original(optimizer, *args, **kwargs)
+
+        return make
 
     def _beginning(self, original: Any) -> Any:
         @wraps(original)

@@ -73,26 +73,33 @@ class Controller:
 
     Attributes:
         number: units done.
+        is_all_cost: see there.
 
     Args:
         budget: the share: 0.05 is 5 %.
         is_all_cost: all the time of a window counts as its cost: where nothing says what it would take unchecked, and
             where that is no less.
+        before: what units of another kind have earned and spent: seconds that they would have taken, and their cost.
     """
 
-    def __init__(self, budget: float, *, is_all_cost: bool = False) -> None:
+    def __init__(self, budget: float, *, is_all_cost: bool = False, before: tuple[float, float] = (0.0, 0.0)) -> None:
         self.number = 0
         self._budget = budget
-        self._is_all_cost = is_all_cost
+        self.is_all_cost = is_all_cost
         self._decision = Decision(0, FIRST_UNIT, FIRST_UNIT)
         self._recent: deque[float] = deque(maxlen=_REMEMBERED)  # seconds of the latest units outside of windows
-        self._bare = 0.0  # seconds that the program would have taken so far
-        self._cost = 0.0  # of the windows that are settled
+        self._bare, self._cost = before  # seconds that the program would have taken so far; cost of settled windows
+        self._cost_before = self._cost
         self._window: _Window | None = None  # the latest, as long as it is not settled
         self._expected: tuple[float, float] | None = None  # of a window: seconds to begin and end it; extra for a unit
         self._is_open = False
         self._n_windows = self._n_checked = 0
         self._seconds = self._checked_seconds = 0.0
+
+    def follow(self, *, is_all_cost: bool) -> "Controller":
+        """Return a controller for other units of the same program, with what this one has earned and spent."""
+        self._settle()
+        return Controller(self._budget, is_all_cost=is_all_cost, before=(self._bare, self._cost))
 
     # -- what happened
 
@@ -176,11 +183,20 @@ class Controller:
         self._decision = decision
         return decision
 
+    def units_left(self) -> int:
+        """Return how many units there are until it is time to decide, where all that comes is new."""
+        return max(0, min(self._decision.next_at, self._decision.early_at) - self.number)
+
     def share(self) -> Share:
         """Return what was checked so far, and what that cost."""
         self._settle()
         return Share(
-            self._n_windows, self.number, self._n_checked, self._seconds, self._checked_seconds, max(0.0, self._cost)
+            self._n_windows,
+            self.number,
+            self._n_checked,
+            self._seconds,
+            self._checked_seconds,
+            max(0.0, self._cost - self._cost_before),
         )
 
     # -- what it costs
@@ -191,7 +207,7 @@ class Controller:
         if window is None or self._is_open:
             return
         self._window = None
-        usual = 0.0 if self._is_all_cost or not self._recent else median(self._recent)
+        usual = 0.0 if self.is_all_cost or not self._recent else median(self._recent)
         extra = max(0.0, window.seconds - window.units * usual)
         self._cost += window.switching + extra
         self._bare += min(window.seconds, window.units * usual)

@@ -21,7 +21,7 @@ from syncheck.instrument.sites import SiteTable
 from syncheck.overlap.recorder import Recorder
 from syncheck.run import title
 from syncheck.run.launcher import PreparedProgram, execute
-from syncheck.run.trace.codec import TraceWriter
+from syncheck.run.trace.writer import TraceWriter
 from syncheck.sanitizer.collector import Checkpoint, OnFinding
 from syncheck.sanitizer.monitor import Monitor
 from syncheck.sanitizer.session import Session
@@ -130,7 +130,7 @@ class Run:
         checked: Any = self.recorder or self.session
         if options.trace is not None:
             try:
-                self._trace = TraceWriter(checked, options.trace, self.sites, self._backend_name)
+                self._trace = TraceWriter(checked, options.trace, self.sites, self._backend_name, options.trace_size)
             except OSError as error:
                 raise BackendError(f"cannot write the trace {options.trace}: {error.strerror}") from error
         self._monitor: Monitor = self._trace or checked

@@ -7,14 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 from syncheck.filters.policy import is_distributed, rank
-from syncheck.findings import Report, Summary, counted, merge_equal
+from syncheck.findings import Report, counted, joined
 from syncheck.instrument.agreement import StoreAgreement, is_safe
 from syncheck.instrument.failures import stopped_by
+from syncheck.instrument.main_thread import call_in_main_thread, is_between_calls
 from syncheck.instrument.steps import TrainingSteps
 from syncheck.ranks import writer
 from syncheck.run.budget import Controller, Share
 from syncheck.run.run import Run
-from syncheck.run.sampler import Sampler
+from syncheck.run.sampler import SECOND, Sampler
+from syncheck.run.ticker import Ticker
 from syncheck.sanitizer.collector import Checkpoint
 
 
@@ -26,14 +28,23 @@ class SampledRun(Run):
 
     Attributes:
         sampler: opens and closes the windows.
-        on_window: called when a window has ended.
+        on_window: called when a window has ended; where windows are of seconds, in another thread than the program's.
+        first_tick: seconds after which they are, if there has been neither a step nor a request.
     """
 
     is_sampled = True
 
-    def __init__(self, options: Any, *args: Any, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(
+        self,
+        options: Any,
+        *args: Any,
+        clock: Callable[[], float] = time.perf_counter,
+        busy_clock: Callable[[], float] = time.process_time,
+    ) -> None:
         super().__init__(options, *args)
         self.on_window: Callable[[], None] = lambda: None
+        self.first_tick = FIRST_TICK
+        self._is_window_unsaid = False
         self._opened: AbstractContextManager[None] | None = None
         self._at_open: Checkpoint = {}
         self._operators_before = 0
@@ -42,7 +53,7 @@ class SampledRun(Run):
         self._began = clock()
         controller = Controller(options.budget, is_all_cost=self.backend.must_see_all)
         agreement = StoreAgreement(self.note_incomplete, is_expected=is_distributed())
-        self.sampler = Sampler(controller, self, clock, is_safe, agreement)
+        self.sampler = Sampler(controller, self, clock, is_safe, agreement, busy_clock)
 
     @property
     def _is_whole(self) -> bool:
@@ -55,11 +66,17 @@ class SampledRun(Run):
 
     @contextmanager
     def _sampling(self) -> Iterator[None]:
-        with self.backend.prepared(), TrainingSteps(self.sampler, self.note_incomplete).watching():
+        ticker = Ticker(self.sampler.tick, is_between_calls, self._say_window, call_in_main_thread)
+        with (
+            ticker.running(self.first_tick),  # first, so that the backend does not take its thread for the program's
+            self.backend.prepared(),
+            TrainingSteps(self.sampler, self.note_incomplete).watching(),
+        ):
             try:
                 yield
             finally:
                 self.sampler.end()
+                self._say_window()
 
     def open(self) -> None:
         """See `Windows`."""
@@ -86,8 +103,16 @@ class SampledRun(Run):
             self._found = joined(self._found, self._window_report())
         finally:
             opened.__exit__(None, None, None)
-        self.on_window()
+        self._is_window_unsaid = True
+        if self.sampler.unit != SECOND:
+            self._say_window()
         super()._after_finding()  # one that was there before the window was not new in it
+
+    def _say_window(self) -> None:
+        """Call `on_window`, once a window: not where the main thread was interrupted, as it may hold locks there."""
+        if self._is_window_unsaid:
+            self._is_window_unsaid = False
+            self.sampler.guarded(self.on_window)
 
     def failed(self, error: Exception) -> None:
         """See `Windows`."""
@@ -109,15 +134,17 @@ class SampledRun(Run):
         """Return the findings of all windows so far; with a mark, those of the open window since then."""
         if since is not None:
             return super().report(since)
-        share = self.sampler.controller.share()
+        shares = [*self.sampler.earlier, (self.sampler.unit, self.sampler.controller.share())]
         found = joined(self._found, self._window_report()) if self._opened is not None else self._found
         seconds = self._clock() - self._began
         summary = replace(found.summary, backend=self._backend_name, seconds=seconds)
         has_children = writer.current() is not None and _rank() < 0
-        if not found.summary.operators and not share.checked and not has_children:
-            found = joined(found, Report(incomplete=(_NO_WINDOW.format(counted(share.units, self.sampler.unit)),)))
-        if share.units and _rank() < 1:  # the windows of all ranks are the same: one line is enough
-            found = found.noted(in_words(share, self._options.budget or 0.0, self.sampler.unit))
+        if not (found.summary.operators or has_children or any(share.checked for _, share in shares)):
+            unit, share = shares[-1]
+            found = joined(found, Report(incomplete=(_NO_WINDOW.format(_counted(share.units, unit)),)))
+        if _rank() < 1:  # the windows of all ranks are the same: one line is enough
+            budget = self._options.budget or 0.0
+            found = found.noted(*(in_words(share, budget, unit) for unit, share in shares if share.units))
         return replace(found, summary=summary)
 
     def _after_finding(self) -> None:
@@ -137,35 +164,35 @@ def _rank() -> int:
     return recorder.process.rank if recorder is not None else rank()
 
 
+FIRST_TICK = 10.0
+"""Seconds that a program has for its first step or request, before seconds count in their place."""
 _NO_WINDOW = (
-    "the program made {}, and the first window of a budget begins after two: check a short program without --budget, "
-    "and mark what is no training with `with syncheck.watch().request():`"
+    "the program made {}, and the first window of a budget begins after two; where there are no steps it begins after "
+    f"some {FIRST_TICK:.0f} seconds: check a short program without --budget, and mark what is no training with "
+    "`with syncheck.watch().request():`"
 )
-
-
-def joined(one: Report, other: Report) -> Report:
-    """Return the report of two windows."""
-    a, b = one.summary, other.summary
-    streams, devices = max(a.streams, b.streams), max(a.devices, b.devices)
-    summary = Summary(b.backend or a.backend, a.operators + b.operators, streams, devices)
-    return Report(
-        findings=merge_equal((*one.findings, *other.findings)),
-        incomplete=tuple(dict.fromkeys((*one.incomplete, *other.incomplete))),
-        notes=tuple(dict.fromkeys((*one.notes, *other.notes))),
-        summary=summary,
-    )
 
 
 def in_words(share: Share, budget: float, unit: str) -> str:
     """Return what a budget let be checked, and what that cost."""
     bare = share.seconds - share.cost
     cost = f"{_time(share.cost)}{_percent(share.cost, bare)}"
+    if unit == SECOND:  # what it would take unchecked is not known: some of it, at least
+        return (
+            f"budget {_share(budget)}: {_time(share.checked_seconds)} of {_time(share.seconds)} of processor time were "
+            f"checked{_percent(share.checked_seconds, share.seconds)} in {counted(share.windows, 'window')}, as there "
+            "are no steps and no requests; checking cost less than that"
+        )
     return (
         f"budget {_share(budget)}: {share.checked:,} of {counted(share.units, unit)} were checked"
         f"{_percent(share.checked, share.units)} in {counted(share.windows, 'window')}, "
         f"{_time(share.checked_seconds)} of {_time(share.seconds)}"
         f"{_percent(share.checked_seconds, share.seconds)}; checking cost about {cost}"
     )
+
+
+def _counted(number: int, unit: str) -> str:
+    return f"{number} seconds of processor time" if unit == SECOND else counted(number, unit)
 
 
 def _share(part: float) -> str:

@@ -1,14 +1,19 @@
 """Opens and closes the windows of a budget, where the program's units end."""
 
+import math
 import os
 import threading
+import time
 from collections.abc import Callable, Hashable
 from typing import Protocol
 
-from syncheck.run.budget import Controller, Decision
+from syncheck.run.budget import Controller, Decision, Share
 
 _MOST_KEYS = 4096
 """Kinds of units that are remembered; what comes after them counts as known."""
+SECOND = "second of processor time"
+_OFTEN = 0.25
+"""Seconds after which to look whether a window of seconds has to end: several threads may use them up at once."""
 
 
 class Windows(Protocol):
@@ -54,9 +59,13 @@ class Alone:
 class Sampler:
     """Counts the units of one thread, and opens and closes windows between them.
 
+    A program that neither makes steps nor marks requests has seconds in their place, once `tick` is called: seconds of
+    processor time, so that waiting for requests earns and costs nothing.
+
     Attributes:
         is_open: a window is open.
-        unit: a unit in words: a training step, or a request once the program marks those.
+        unit: a unit in words: a training step, a request once the program marks those, or SECOND.
+        earlier: units that were counted before these, and what was checked of them.
 
     Args:
         controller: decides.
@@ -64,6 +73,7 @@ class Sampler:
         clock: returns seconds.
         is_safe: returns whether a window can be opened and closed here.
         agreement: of the ranks of a job.
+        busy_clock: returns seconds of processor time.
     """
 
     def __init__(
@@ -73,12 +83,18 @@ class Sampler:
         clock: Callable[[], float],
         is_safe: Callable[[], bool],
         agreement: Agreement | None = None,
+        busy_clock: Callable[[], float] = time.process_time,
     ) -> None:
         self.is_open = False
         self.unit = "step"
+        self.earlier: list[tuple[str, Share]] = []
+        self._busy_clock = busy_clock
+        self._is_all_cost = controller.is_all_cost
+        self._other = ""  # while seconds are counted: the unit that the program has turned out to have
+        self._makes_steps = False
         self._controller = controller
         self._windows = windows
-        self._clock = clock
+        self._clock = self._own_clock = clock
         self._is_safe = is_safe
         self._agreement: Agreement = agreement or Alone()
         self._pid = os.getpid()
@@ -101,6 +117,8 @@ class Sampler:
         """
         if self.unit == "step":
             self._ended(key)
+        elif self.unit == SECOND:
+            self._other = self._other or "step"
 
     def request_ended(self, key: Hashable = None) -> None:
         """A request has ended in the calling thread; see `ended`."""
@@ -125,6 +143,9 @@ class Sampler:
         Args:
             key: what kind of request it is, as for `ended`.
         """
+        if self.unit == SECOND:
+            self._other = "request"
+            return
         self.unit = "request"
         if not self._is_mine() or self._last is None:
             return
@@ -158,6 +179,57 @@ class Sampler:
             self._switch(is_new=True)
             self._was_early = self.is_open
             self._last = self._clock()
+
+    def expect_steps(self) -> None:
+        """The program is going to make training steps: there is no need of seconds."""
+        self._makes_steps = True
+        if self.unit == SECOND:
+            self._other = self._other or "step"
+
+    # -- seconds
+
+    def tick(self) -> float | None:
+        """Time has passed: count it where there are no units, and open or close a window; in the main thread.
+
+        Returns:
+            In how many seconds to call this again; None: never.
+        """
+        if self._is_over or self._pid != os.getpid():
+            return None
+        if self.unit != SECOND:
+            if self._thread or self._makes_steps or self.unit == "request" or not self._agreement.is_alone():
+                return None
+            self._count_in(SECOND, self._controller.follow(is_all_cost=True), self._busy_clock)
+            self._thread, self._last = threading.get_ident(), self._clock()
+        elif self._other or not self._agreement.is_alone():
+            return self._leave_seconds()
+        self._count_seconds()
+        if self._controller.is_due(is_new=True) and self._is_safe():
+            self._switch(is_new=True)
+        left = max(1, self._controller.units_left())
+        return min(left, _OFTEN) if self.is_open else left
+
+    def _count_seconds(self) -> None:
+        """Count the whole seconds that have passed since the latest one."""
+        assert self._last is not None
+        for _ in range(math.floor(self._clock() - self._last)):
+            self._count(self._last + 1)
+            self._last += 1
+
+    def _leave_seconds(self) -> float | None:
+        """The program has units of its own after all: count those; return as `tick` does."""
+        if self.is_open:
+            if not self._is_safe():
+                return _OFTEN
+            self._pass()
+            self._close()
+        self.earlier.append((self.unit, self._controller.share()))
+        self._count_in(self._other or "step", self._controller.follow(is_all_cost=self._is_all_cost), self._own_clock)
+        self._thread, self._last = 0, None
+        return None
+
+    def _count_in(self, unit: str, controller: Controller, clock: Callable[[], float]) -> None:
+        self.unit, self._controller, self._clock = unit, controller, clock
 
     def end(self) -> None:
         """The program has ended."""
@@ -195,7 +267,7 @@ class Sampler:
 
     def _open(self) -> None:
         began = self._clock()
-        if not self._guarded(self._windows.open):
+        if not self.guarded(self._windows.open):
             return
         self.is_open = True
         self._controller.opened(self._clock() - began)
@@ -203,11 +275,11 @@ class Sampler:
     def _close(self) -> None:
         began = self._clock()
         self.is_open = False
-        self._guarded(self._windows.close)
+        self.guarded(self._windows.close)
         self._controller.closed(self._clock() - began)
 
-    def _guarded(self, act: Callable[[], None]) -> bool:
-        """Do something; return whether it worked."""
+    def guarded(self, act: Callable[[], None]) -> bool:
+        """Do something that the program must not see fail; return whether it worked."""
         try:
             act()
         except Exception as error:  # noqa: BLE001  the border to the user's program

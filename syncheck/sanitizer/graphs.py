@@ -57,6 +57,7 @@ class Graphs:
     Attributes:
         exist: any graph was captured, or is being captured.
         capture: the capture in progress, if any.
+        warm: operators that need to run before a capture, and have done so.
     """
 
     def __init__(self, collector: Collector) -> None:
@@ -64,7 +65,7 @@ class Graphs:
         self._graphs: dict[GraphId, Graph] = {}
         self.exist = False
         self.capture: Capture | None = None
-        self._warm: set[str] = set()
+        self.warm: set[str] = set()
         self._pooled: set[AllocationId] = set()  # live allocations in the pools of graphs
 
     def begin(self, graph: GraphId, stream: StreamId, site: SiteId, engine: Engine) -> None:
@@ -138,8 +139,8 @@ class Graphs:
         return stream in capture.streams
 
     def _check_warm(self, operator: str, graph: Graph) -> None:
-        if is_lazy(operator) and operator not in self._warm:
-            self._warm.add(operator)
+        if is_lazy(operator) and operator not in self.warm:
+            self.warm.add(operator)
             facts: dict[str, Text] = {"operator": (operator.removeprefix("aten::"),)}
             advice: Text = (
                 "run it a few times on a side stream before {line}: `side.wait_stream(torch.cuda.current_stream())`, "
@@ -150,7 +151,7 @@ class Graphs:
     def ran(self, operator: str) -> None:
         """An operator ran outside of a capture: that warms it up."""
         if is_lazy(operator):
-            self._warm.add(operator)
+            self.warm.add(operator)
 
     def allocated(self, allocation: AllocationId) -> None:
         """Memory was allocated during the capture."""

@@ -36,7 +36,7 @@ from syncheck.sanitizer import (
     races,
     timing,
 )
-from syncheck.sanitizer.collector import MOST_FINDINGS, Checkpoint, Collector, OnFinding
+from syncheck.sanitizer.collector import Checkpoint, Collector, OnFinding
 from syncheck.sanitizer.created_in_loop import CreatedInLoop
 from syncheck.sanitizer.labels import Labels
 from syncheck.sanitizer.lifetimes import Lifetimes
@@ -358,6 +358,11 @@ class Session:
         for event in records:
             self._events.record(event, stream, site, LookedUp.BY_NAME, HOST)
 
+    @property
+    def warm_operators(self) -> frozenset[str]:
+        """The operators that have run, of those that must have before a capture."""
+        return frozenset(self._graphs.warm)
+
     # -- the end
 
     def reset(self) -> None:
@@ -386,13 +391,9 @@ class Session:
         busy = [stream for stream in self.collector.names.streams if stream in self._last_site]
         devices = {self.collector.names.streams[stream].device for stream in busy}
         seconds = time.perf_counter() - self._started
-        dropped = self.collector.n_dropped
         return Report(
             findings=self.collector.findings(sites, since),
-            incomplete=(*self._incomplete, *([_TOO_MANY.format(dropped)] if dropped else [])),
+            incomplete=(*self._incomplete, *self.collector.left_out),
             notes=tuple(self._notes),
             summary=Summary(self._backend, self.n_operators, len(busy), len(devices), seconds),
         )
-
-
-_TOO_MANY = f"there are more than {MOST_FINDINGS:,} findings: of {{:,}} more, only the first of each rule is shown"

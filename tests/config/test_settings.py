@@ -42,6 +42,7 @@ SAMPLES = {
     "device_type": ('"xpu"', "xpu", "xpu"),
     "fail_fast": ("true", True, True),
     "trace": (None, "run.trace", Path.cwd() / "run.trace"),
+    "trace_size": ('"16MiB"', "16MiB", 16 << 20),
     "times": ("true", True, True),
     "timed_operators": ("2000", "2000", 2000),
     "perfetto": (None, "timeline.json", Path.cwd() / "timeline.json"),

@@ -22,7 +22,7 @@ from syncheck.lint.engine import lint_data
 from syncheck.lint.fixes.codemods import apply
 from syncheck.ranks import merging
 from syncheck.report.render import render
-from syncheck.run.trace import codec
+from syncheck.run.trace.replaying import replay
 from syncheck.sanitizer.session import Session
 from tests.fuzz.mutations import damaged_bytes, damaged_json, damaged_source
 from tests.ranks.test_damaged_records import job  # noqa: F401  a fixture
@@ -78,7 +78,7 @@ def result_of(action: Callable[[], Any], error: type[SyncheckError], name: str =
 
 
 def replays(path: Path) -> None:
-    report = result_of(lambda: codec.replay(path, _session), TraceError, path.name)
+    report = result_of(lambda: replay([path], _session), TraceError, path.name)
     assert report is None or rendered(report)
 
 

@@ -16,7 +16,7 @@ class Answer:
     """What `syncheck overlap` finds in a run of a seed."""
 
     def __init__(self, trace):
-        recorder, self.sites, _ = recorded(trace, Options())
+        recorder, self.sites, *_ = recorded([trace], Options())
         self.graph = recorder.graph()
         self.analysis = analyze(self.graph)
         self.words = wording.report(self.analysis, recorder.names, self.sites, "")

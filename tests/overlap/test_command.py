@@ -8,7 +8,7 @@ import pytest
 from syncheck.commands.overlap import is_trace, recorded
 from syncheck.config.options import Options
 from syncheck.overlap.recorder import Recorder
-from syncheck.run.trace.codec import TraceWriter
+from syncheck.run.trace.writer import TraceWriter
 from syncheck.sanitizer.session import Session
 from tests import warm
 from tests.unit.sanitizer.program import Program as Sites
@@ -159,7 +159,7 @@ def test_measured_times_travel_in_a_trace(tmp_path):
         writer.timed(interval, 1, "aten::mul_")
     writer.times(((1, 1000, 70_000), (2, 90_000, 80_000)))
     writer.close()
-    graph = recorded(path, Options())[0].graph()
+    graph = recorded([path], Options()).recorder.graph()
     assert [(op.began, op.nanoseconds) for op in graph.ops] == [(1000, 70_000), (90_000, 80_000)]
     assert graph.measured == 2
 

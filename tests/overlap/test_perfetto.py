@@ -57,7 +57,7 @@ def trace(tmp_path_factory):
 
 
 def timeline_of(trace):
-    recorder, sites, report = recorded(trace, Options())
+    recorder, sites, report, _ = recorded([trace], Options())
     analysis = analyze(recorder.graph())
     words = wording.report(analysis, recorder.names, sites, "two GPUs")
     return timeline.make(analysis, words, wording.Wording(analysis.graph, recorder.names, sites), report)

@@ -142,3 +142,44 @@ def test_a_wrong_budget_in_pyproject_says_what_to_write(run, value):
     assert (done.returncode, report) == (2, None)
     assert "5%" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+SERVICE = """
+import time
+import torch
+
+side = torch.cuda.Stream()
+model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU()).cuda()
+{before}
+end = time.process_time() + 6
+while time.process_time() < end:
+    y = model(torch.ones(4, 8, device="cuda"))
+    with torch.cuda.stream(side):
+        z = y * 2
+"""
+EARLY = """
+import sys
+from syncheck.cli.app import main
+from syncheck.run import sampled
+
+sampled.FIRST_TICK = 0.01
+sys.argv = "syncheck run --backend sim --budget 5% --output-format json --output report.json serve.py".split()
+main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("before", ["", "torch.optim.SGD(model.parameters(), lr=0.1)"], ids=["without", "with"])
+def test_a_service_without_steps_is_checked_in_seconds_unless_it_has_an_optimizer(before, tmp_path):
+    (tmp_path / "serve.py").write_text(SERVICE.format(before=before))
+    (tmp_path / "early.py").write_text(EARLY)
+    done = warm.run("early", folder=tmp_path)
+    report = json.loads((tmp_path / "report.json").read_text())
+    rules = {finding["rule"] for finding in report["findings"]}
+    if before:
+        assert (done.returncode, rules) == (3, set())  # nothing was checked
+        assert "mark what is no training" in report["incomplete"][0]
+    else:
+        assert done.returncode == 1, done.stderr
+        assert "SYN101" in rules
+        assert "of processor time were checked" in report["notes"][0]

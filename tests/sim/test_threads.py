@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from syncheck.run.trace import codec
+from syncheck.run.trace.replaying import replay
 from syncheck.sanitizer.session import Session
 from tests import warm
 
@@ -63,7 +63,7 @@ def run_traced(source, folder):
     done = warm.run("syncheck", "run", *options, "program.py", folder=folder, limit=280)
     assert "Traceback" not in done.stdout + done.stderr, done.stdout + done.stderr
     report = json.loads((folder / "report.json").read_text())
-    replayed = codec.replay(folder / "run.trace", lambda backend: Session(lambda _: True, backend))
+    replayed = replay([folder / "run.trace"], lambda backend: Session(lambda _: True, backend))
     return done.returncode, report, replayed
 
 

@@ -22,7 +22,7 @@ def test_there_are_traces_and_each_has_its_findings():
 @pytest.mark.parametrize("path", traces(), ids=lambda path: path.name.removesuffix(".trace.gz"))
 def test_a_recorded_run_gives_its_findings(path):
     expected = path.with_name(path.name.replace(".trace.gz", ".expected")).read_text().split("\n")
-    report = replay(path, Options())
+    report = replay([path], Options())
     found = [f"{f.place.frame.path}:{f.place.frame.line} {f.rule.code}" for f in report.findings]
     assert found == [line for line in expected if line]
     assert report.incomplete == ()

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from syncheck.run.budget import Controller
-from syncheck.run.sampler import Sampler
+from syncheck.run.sampler import SECOND, Sampler
 
 
 class Windows:
@@ -139,3 +139,130 @@ def test_the_end_closes_the_window_and_no_other_opens(program):
     program.sampler.end()
     assert not program.windows.is_open
     assert not any(program.step() for _ in range(5000))
+
+
+# -- seconds, where there are no units
+
+
+@pytest.fixture
+def service(program):
+    """A program without units: `wait` lets it run for some seconds, in which the sampler is called when it wants."""
+    clock, busy, windows = program.clock, Clock(), program.windows
+    sampler = Sampler(Controller(0.05), windows, clock, lambda: program.safe.here, None, busy)
+    checked = []
+
+    def wait(seconds, busy_share=1.0):
+        while seconds > 0:
+            pause = sampler.tick()
+            if pause is None:
+                return False
+            passed = min(pause, seconds)
+            if windows.is_open:
+                checked.append(passed * busy_share)
+            clock.now += passed
+            busy.now += passed * busy_share
+            seconds -= passed
+        return True
+
+    return SimpleNamespace(
+        clock=clock, busy=busy, windows=windows, sampler=sampler, wait=wait, checked=checked, safe=program.safe
+    )
+
+
+def test_a_program_without_steps_is_checked_in_seconds_as_the_budget_allows(service):
+    assert service.wait(20_000)
+    assert 0.03 * 20_000 < sum(service.checked) <= 0.05 * 20_000 + 2
+    share = service.sampler.controller.share()
+    assert share.windows > 100
+    assert share.cost == pytest.approx(sum(service.checked), abs=3)  # all of it, as no one knows what it costs
+    assert service.sampler.unit == SECOND
+
+
+def test_waiting_earns_nothing_and_costs_nothing(service):
+    service.wait(10)
+    before = sum(service.checked)
+    service.wait(100_000, busy_share=0.0)
+    assert sum(service.checked) == before
+    service.wait(300)
+    assert sum(service.checked) > before
+
+
+def test_a_program_that_has_made_a_step_has_no_seconds(program):
+    program.step()
+    assert program.sampler.tick() is None
+    assert program.sampler.unit == "step"
+
+
+def test_a_program_that_has_an_optimizer_will_make_steps(program):
+    program.sampler.expect_steps()
+    assert program.sampler.tick() is None
+
+
+def test_ranks_open_no_windows_of_seconds(program):
+    agreement = SimpleNamespace(is_alone=lambda: False)
+    sampler = Sampler(Controller(0.05), program.windows, program.clock, lambda: True, agreement)
+    assert sampler.tick() is None
+
+
+def first_window(service):
+    while not service.windows.is_open:
+        service.wait(0.5)
+
+
+def test_windows_of_seconds_open_and_close_only_where_it_is_safe(service):
+    service.safe.here = False
+    service.wait(100)
+    assert not service.windows.is_open
+    service.safe.here = True
+    first_window(service)
+    service.safe.here = False
+    service.wait(100)
+    assert service.windows.is_open
+    service.safe.here = True
+    service.wait(1)
+    assert not service.windows.is_open
+
+
+UNITS = {
+    "step": lambda sampler: sampler.ended(),
+    "request": lambda sampler: (sampler.request_starts(), sampler.request_ended()),
+}
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_the_first_unit_of_its_own_ends_the_seconds(service, unit):
+    first_window(service)
+    service.wait(1)
+    UNITS[unit](service.sampler)
+    assert service.windows.is_open  # nothing is closed where the program happens to be
+    assert not service.wait(1)
+    assert not service.windows.is_open
+    assert service.sampler.unit == unit
+    [(earlier, share)] = service.sampler.earlier
+    assert (earlier, share.windows) == (SECOND, 1)
+    for _ in range(5):
+        UNITS[unit](service.sampler)
+        service.clock.now += 0.01
+    assert service.sampler.controller.share().units == 5
+
+
+def test_units_after_seconds_pay_for_what_those_cost(service):
+    first_window(service)
+    service.wait(3)
+    service.sampler.ended()
+    service.wait(1)
+    opened = []
+    for _ in range(3000):
+        service.clock.now += 0.01
+        service.sampler.ended()
+        opened.append(service.windows.is_open)
+    share = service.sampler.controller.share()
+    assert share.windows == 1  # the first is on credit, and 2 seconds at 5 % are earned in 40
+    assert share.cost < 1
+
+
+def test_a_service_that_ends_inside_of_a_window_closes_it(service):
+    first_window(service)
+    service.sampler.end()
+    assert not service.windows.is_open
+    assert service.sampler.tick() is None

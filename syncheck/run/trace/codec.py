@@ -4,8 +4,13 @@ A call is `[name, [argument, ...], {keyword: value}]`; the call sites that it na
 `["site", id, place, bound name]`, with the rules that the program ignores there, if it does, at the end. The last line
 is `["end"]`: without it the program was cut off, and the replay says so.
 
-Formats 1 and 2 are still read: they know no threads. In format 1 some calls have other names, and a launch's context
-is a number.
+The trace of a long run is several files. Each but the last ends with `["goes on"]`, and each but the first begins with
+the calls that declare what exists where it begins (`syncheck.run.trace.state`), up to `["begins"]`. Who replays a file
+after the one before it leaves those calls out, and so makes the very calls of the run; who replays it by itself makes
+them, and then takes all work from before to be complete. The header says of which run a file is, and its number.
+
+Formats 1 to 3 are still read: they have one file, and formats 1 and 2 know no threads. In format 1 some calls have
+other names, and a launch's context is a number.
 A trace of real GPUs may say how long operators took (`timed`, `times`): without these it is a trace without times.
 """
 
@@ -13,30 +18,27 @@ import gzip
 import inspect
 import json
 import linecache
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum, auto
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from syncheck import serialization
 from syncheck.errors import TraceError
-from syncheck.findings import UNKNOWN, Frame, Place, Report
+from syncheck.findings import UNKNOWN, Frame, Place
 from syncheck.hb.ids import Context, SiteId, StreamId
 from syncheck.rules.model import Rule
-from syncheck.run.trace.file import TraceFile
-from syncheck.sanitizer.monitor import Monitor, Sites, SourceLine
+from syncheck.sanitizer.monitor import Monitor, SourceLine
 from syncheck.sanitizer.session import Session
 from syncheck.source.scopes import scopes_of
-from syncheck.version import __version__
 
-FORMAT = 3
-_READABLE = (1, 2, 3)
-_QUESTIONS = frozenset({"holds_used_memory", "is_pending", "capturing", "report"})  # calls that change nothing
+FORMAT = 4
+_READABLE = (1, 2, 3, 4)
+BEGINS, GOES_ON, END = "begins", "goes on", "end"
+"""Lines that are no calls."""
 _STREAMS, _CONTEXT_AT = 4096, 4
-_WITH_SITE = frozenset(
-    name
-    for name, call in inspect.getmembers(Monitor, inspect.isfunction)
-    if "site" in inspect.signature(call).parameters
-)
 _READ_AS = {
     "passed": "launches_elided",
     "shown": "describe_allocation",
@@ -46,67 +48,6 @@ _READ_AS = {
 """The names that some calls have in format 1."""
 
 
-class TraceWriter:
-    """A monitor that writes each call down and passes it on.
-
-    Args:
-        session: the monitor that checks.
-        path: the file to write.
-        sites: converts call sites to places, which are stored with the trace.
-        backend: how the GPUs were provided, in words.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
-
-    def __init__(self, session: Session, path: Path, sites: Sites, backend: str) -> None:
-        self._session = session
-        self._sites = sites
-        self._known: set[SiteId] = set()
-        self._file = TraceFile(path)
-        self._write({"syncheck-trace": FORMAT, "version": __version__, "backend": backend})
-        self._file.flush()
-
-    def _write(self, record: object) -> None:
-        self._file.write(json.dumps(record, separators=(",", ":")))
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = getattr(self._session, name)
-        recorded = method if name in _QUESTIONS else self._recorded(name, method)
-        setattr(self, name, recorded)
-        return recorded
-
-    def _recorded(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-        site_at = list(inspect.signature(method).parameters).index("site") if name in _WITH_SITE else -1
-
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if site_at >= 0:
-                self._store_site(args[site_at])
-            for argument in args:
-                if isinstance(argument, Context):
-                    self._store_site(argument.entered)
-            self._write([name, args, kwargs] if kwargs else [name, args])
-            return method(*args, **kwargs)
-
-        return call
-
-    def _store_site(self, site: SiteId) -> None:
-        if site and site not in self._known:
-            self._known.add(site)
-            place = serialization.of_place(self._sites.place(site))
-            ignored = self._sites.ignored_codes(site)
-            self._write(["site", site, place, self._sites.bound(site), *([ignored] if ignored else [])])
-
-    def close(self) -> None:
-        """Finish the file.
-
-        Raises:
-            OSError: something could not be written.
-        """
-        self._write(["end"])
-        self._file.close()
-
-
 class StoredSites:
     """The places that a trace brings along; where the files themselves are as they were, their names too."""
 
@@ -114,6 +55,14 @@ class StoredSites:
         self.places: dict[int, Place] = {}
         self.names: dict[int, str] = {}
         self.codes: dict[int, list[str]] = {}
+
+    def add(self, record: Any) -> None:
+        """Add a call site, as the trace has it; a file of it has each of its own, known or not."""
+        site = int(record[1])
+        if site not in self.places:
+            self.places[site] = serialization.to_place(record[2])
+            self.names[site] = str(record[3])
+            self.codes[site] = [str(code) for code in record[4]] if len(record) > 4 else []
 
     def place(self, site: SiteId) -> Place:
         """Return the place of a call site."""
@@ -144,48 +93,108 @@ def _line_of(frame: Frame) -> SourceLine:
     return SourceLine(frame.path, frame.line, frame.column, frame.function, scopes)
 
 
-def replay(path: Path, make_session: Callable[[str], Session], sites: StoredSites | None = None) -> Report:
-    """Make the calls of a trace on a new session, which `make_session` makes from the backend's description.
+class Ending(Enum):
+    """How a file of a trace ends."""
+
+    END = auto()
+    GOES_ON = auto()
+    """The next file goes on."""
+    CUT_OFF = auto()
+
+
+class Reader:
+    """Makes the calls of one file of a trace on a session.
+
+    Attributes:
+        number: of the line that was read last, from 1.
+        graphs: those that were captured; one file adds to those of the files before it.
+        has_unknown_graph: a graph was replayed that is not one of these.
 
     Args:
-        path: the trace.
-        make_session: makes it; it may pass the calls on to one.
+        path: the file.
+        session: gets the calls.
         sites: gets the call sites.
-
-    Raises:
-        TraceError: the file cannot be read, is no trace, is damaged, or is of a newer format.
-        ConfigError: from `make_session`.
     """
-    lines = _lines(path)
-    try:
-        header = _header(path, next(lines, None))
-    except _CutOffError as error:
-        raise _UnreadableError(f"{path}: the trace is cut off before its first line", _HINT) from error
-    session = make_session(f"a trace of {header.get('backend', 'unknown GPUs')}")
-    sites = sites if sites is not None else StoredSites()
-    is_whole = False
-    number = 1  # of the line that was read last
-    try:
-        for record in lines:
-            number += 1
-            is_whole = _apply(record, session, sites)
-    except _CutOffError:
-        is_whole = False
-    except _UnreadableError:
-        raise
-    except Exception as error:  # damaged calls can break anything
-        raise _damaged(path, number, error) from error
-    if not is_whole:
-        session.incomplete(f"the trace ends early, after record {number}: the program was cut off while recording")
-    try:
-        return session.report(sites)
-    except Exception as error:  # as above: names and places are put together here
-        raise _damaged(path, number, error) from error
 
+    def __init__(self, path: Path, session: Session, sites: StoredSites, graphs: set[int]) -> None:
+        self.number = 1
+        self.graphs = graphs
+        self.has_unknown_graph = False
+        self._is_cut_off = False
+        self._path = path
+        self._session = session
+        self._sites = sites
+        self._lines = islice(_lines(path), 1, None)  # without the header
 
-def _damaged(path: Path, number: int, error: Exception) -> TraceError:
-    reason = f"{type(error).__name__}: {error}".partition("\n")[0]
-    return TraceError(f"{path}: the trace is damaged, seen at record {number} ({reason})", "record the trace again")
+    def declare(self, *, is_known: bool) -> None:
+        """Make the calls that declare what exists where the file begins; `is_known`: leave them out.
+
+        Raises:
+            TraceError: the file is cut off here, or damaged.
+        """
+        with self._damage_named():
+            for record in self._records():
+                if record[0] == BEGINS:
+                    return
+                if not is_known:
+                    self._make(record)
+        raise _UnreadableError(f"{self._path}: the trace is cut off before its first call", HINT)
+
+    def play(self) -> Ending:
+        """Make all calls that are left.
+
+        Raises:
+            TraceError: the file is damaged.
+        """
+        ending = None
+        with self._damage_named():
+            for record in self._records():
+                ending = _ENDINGS.get(record[0])
+                if ending is None:
+                    self._make(record)
+        return ending if ending is not None and not self._is_cut_off else Ending.CUT_OFF
+
+    def damaged(self, error: Exception) -> TraceError:
+        """Return the error for calls that broke something."""
+        reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+        text = f"{self._path}: the trace is damaged, seen at record {self.number} ({reason})"
+        return TraceError(text, "record the trace again")
+
+    @contextmanager
+    def _damage_named(self) -> Iterator[None]:
+        try:
+            yield
+        except _UnreadableError:
+            raise
+        except Exception as error:  # damaged calls can break anything
+            raise self.damaged(error) from error
+
+    def _records(self) -> Iterator[Any]:
+        """Return the lines that are left, up to where the file is cut off."""
+        try:
+            for record in self._lines:
+                self.number += 1
+                yield record
+        except _CutOffError:
+            self._is_cut_off = True
+
+    def _make(self, record: Any) -> None:
+        """Make one call."""
+        kind = _READ_AS.get(record[0], record[0])
+        if kind == "site":
+            self._sites.add(record)
+            return
+        if kind not in _CALLS:
+            raise ValueError(f"there is no call {kind!r}")
+        keywords = record[2] if len(record) > 2 else {}
+        arguments = [_frozen(argument) for argument in record[1]]
+        if kind == "launch" and len(arguments) > _CONTEXT_AT:
+            arguments[_CONTEXT_AT] = _context(arguments[_CONTEXT_AT])
+        elif kind == "capture_begin":
+            self.graphs.add(arguments[0])
+        elif kind == "replay":
+            self.has_unknown_graph |= arguments[0] not in self.graphs
+        getattr(self._session, kind)(*arguments, **keywords)
 
 
 class _UnreadableError(TraceError):
@@ -194,26 +203,6 @@ class _UnreadableError(TraceError):
 
 class _CutOffError(Exception):
     """The compressed data ends in the middle."""
-
-
-def _apply(record: Any, session: Session, sites: StoredSites) -> bool:
-    """Make one call; return whether it was the end mark."""
-    kind = _READ_AS.get(record[0], record[0])
-    if kind == "end":
-        return True
-    if kind == "site":
-        sites.places[int(record[1])] = serialization.to_place(record[2])
-        sites.names[int(record[1])] = str(record[3])
-        sites.codes[int(record[1])] = [str(code) for code in record[4]] if len(record) > 4 else []
-        return False
-    if kind not in _CALLS:
-        raise ValueError(f"there is no call {kind!r}")
-    keywords = record[2] if len(record) > 2 else {}
-    arguments = [_frozen(argument) for argument in record[1]]
-    if kind == "launch" and len(arguments) > _CONTEXT_AT:
-        arguments[_CONTEXT_AT] = _context(arguments[_CONTEXT_AT])
-    getattr(session, kind)(*arguments, **keywords)
-    return False
 
 
 def _context(written: int | tuple[int, int] | None) -> Context | None:
@@ -226,6 +215,7 @@ def _context(written: int | tuple[int, int] | None) -> Context | None:
     return Context(StreamId(stream), SiteId(entered))
 
 
+_ENDINGS = {END: Ending.END, GOES_ON: Ending.GOES_ON}
 _CALLS = {name for name, _ in inspect.getmembers(Monitor, inspect.isfunction) if not name.startswith("_")} | {"note"}
 
 
@@ -242,21 +232,30 @@ def _lines(path: Path) -> Iterator[Any]:
     except EOFError as error:
         raise _CutOffError from error
     except (gzip.BadGzipFile, UnicodeDecodeError, json.JSONDecodeError, RecursionError, ValueError) as error:
-        raise _UnreadableError(f"{path}: this is not a syncheck trace, or it is damaged: {error}", _HINT) from error
+        raise _UnreadableError(f"{path}: this is not a syncheck trace, or it is damaged: {error}", HINT) from error
     except OSError as error:
-        raise _UnreadableError(f"{path}: cannot be read: {error.strerror or error}", _HINT) from error
+        raise _UnreadableError(f"{path}: cannot be read: {error.strerror or error}", HINT) from error
     except Exception as error:
         if type(error).__module__ == "zlib":
-            raise _UnreadableError(f"{path}: the trace is damaged: {error}", _HINT) from error
+            raise _UnreadableError(f"{path}: the trace is damaged: {error}", HINT) from error
         raise
 
 
-_HINT = "traces are written by `syncheck run --trace FILE`"
+HINT = "traces are written by `syncheck run --trace FILE`"
 
 
-def _header(path: Path, header: Any) -> dict[str, Any]:
+def read_header(path: Path) -> dict[str, Any]:
+    """Return the header of a trace.
+
+    Raises:
+        TraceError: the file cannot be read, is no trace, or is of a newer format.
+    """
+    try:
+        header = next(_lines(path), None)
+    except _CutOffError as error:
+        raise _UnreadableError(f"{path}: the trace is cut off before its first line", HINT) from error
     if not isinstance(header, dict) or "syncheck-trace" not in header:
-        raise TraceError(f"{path}: this is not a syncheck trace", _HINT)
+        raise TraceError(f"{path}: this is not a syncheck trace", HINT)
     if header["syncheck-trace"] not in _READABLE:
         found = header["syncheck-trace"]
         by = header.get("version", "another version")

@@ -14,7 +14,10 @@ _MOST_LINES, _MOST_SECONDS = 256, 0.5
 
 
 class TraceFile:
-    """A file of lines, for this process alone: a forked child shares it, and must not touch it.
+    """A file of lines, and those that follow it, for this process alone: a forked child must not touch it.
+
+    Attributes:
+        n_bytes: of the lines so far in the current file, compressed, also where they could not be written.
 
     Args:
         path: the file, which is made anew.
@@ -24,16 +27,21 @@ class TraceFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self._file: Descriptor | None = Descriptor.of_file(path, truncate=True)
-        self._compressor = zlib.compressobj(wbits=_GZIP)
         self._failure: OSError | None = None
         self._pid = os.getpid()
+        self._file: Descriptor | None = None
+        self._begin(path)
+
+    def _begin(self, path: Path) -> None:
+        self.n_bytes = 0
         self._lines = 0
         self._flushed = monotonic()
+        self._compressor = zlib.compressobj(wbits=_GZIP)
+        self._file = Descriptor.of_file(path, truncate=True)
 
     def write(self, line: str) -> None:
         """Add a line. The program under test must not see that this fails: `close` says it."""
-        if self._file is None or os.getpid() != self._pid:
+        if os.getpid() != self._pid:
             return
         self._put(self._compressor.compress(line.encode() + b"\n"))
         self._lines += 1
@@ -45,6 +53,16 @@ class TraceFile:
         self._put(self._compressor.flush(zlib.Z_SYNC_FLUSH))
         self._lines, self._flushed = 0, monotonic()
 
+    def follow(self, path: Path) -> None:
+        """Finish the file, and begin another one: also where the one before could not be written."""
+        if os.getpid() != self._pid:
+            return
+        self._finish()
+        try:
+            self._begin(path)
+        except OSError as error:
+            self._failure = self._failure or error
+
     def close(self) -> None:
         """Finish the file.
 
@@ -53,17 +71,24 @@ class TraceFile:
         """
         if os.getpid() != self._pid:
             return
-        self._put(self._compressor.flush())
-        file, self._file = self._file, None
-        if file is not None:
-            file.close()
+        self._finish()
         if self._failure is not None:
             raise self._failure
 
+    def _finish(self) -> None:
+        self._put(self._compressor.flush())
+        file, self._file = self._file, None
+        if file is not None:
+            try:
+                file.close()
+            except OSError as error:
+                self._failure = self._failure or error
+
     def _put(self, data: bytes) -> None:
+        self.n_bytes += len(data)
         if self._file is None:
             return
         try:
             self._file.write(data)
         except OSError as error:
-            self._failure, self._file = error, None
+            self._failure, self._file = self._failure or error, None

@@ -1,6 +1,7 @@
 """Windows of a budget on the stand-in for a GPU: what stays between them, and what their edges hide."""
 
 import gc
+import threading
 import time
 import weakref
 from functools import partial
@@ -35,7 +36,9 @@ def run(on_cpu, monkeypatch):
         "a stand-in",
         partial(Cuda, recorder="python"),
         clock=lambda: now[0],
+        busy_clock=lambda: now[0],
     )
+    made.now = now
     made.current = on_cpu
     weight = torch.nn.Parameter(torch.ones(1))
     weight.grad = torch.ones(1)
@@ -200,3 +203,93 @@ def test_a_block_that_is_checked_inside_says_that_only_windows_are(run):
             run.step()
     assert "a budget has windows of the block checked" in report.incomplete
     assert "SYN101" in {finding.rule.code for finding in run.report().findings}
+
+
+# -- a program without steps
+
+
+def wait(run, seconds):
+    """Let the program run without a step; return whether a window is open then."""
+    run.now[0] += seconds
+    run.sampler.tick()
+    return run.sampler.is_open
+
+
+def test_a_race_in_a_program_without_steps_is_found(run):
+    with run.watching():
+        seen = {wait(run, 0.5)}
+        while run.sampler.controller.share().windows < 3:
+            racing(run)
+            seen.add(wait(run, 0.5))
+    assert seen == {True, False}
+    assert "SYN101" in {finding.rule.code for finding in run.report().findings}
+    (note,) = [note for note in run.report().notes if note.startswith("budget")]
+    assert "of processor time were checked" in note
+    assert "no steps and no requests" in note
+
+
+def test_between_windows_of_seconds_nothing_is_replaced(run):
+    outside = hot_path()
+    with run.watching():
+        before = hot_path()
+        modes = set()
+        for _ in range(40):
+            is_open = wait(run, 1.0)
+            modes.add((is_open, len(current_dispatch_modes())))
+            if not is_open:
+                after = hot_path()
+                assert {key for key in before if before[key] is not after.get(key) != before[key]} == set()
+    assert modes == {(True, 1), (False, 0)}
+    assert hot_path() == outside
+
+
+def test_a_window_of_seconds_neither_begins_nor_ends_in_a_backward_pass(run):
+    seen = []
+
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            before = run.sampler.is_open
+            wait(run, 3.0)
+            seen.append((before, run.sampler.is_open))
+            return gradient * 2
+
+    def backward():
+        Double.apply(torch.ones(2, requires_grad=True)).sum().backward()
+
+    with run.watching():
+        wait(run, 1.0)
+        backward()
+        while not wait(run, 1.0):
+            pass
+        backward()
+    assert seen == [(False, False), (True, True)]
+
+
+def test_both_kinds_of_units_are_in_the_report(run):
+    with run.watching():
+        while not wait(run, 1.0):
+            pass
+        for _ in range(40):
+            racing(run)
+            run.step()
+            run.sampler.tick()
+    notes = [note for note in run.report().notes if note.startswith("budget")]
+    assert len(notes) == 2
+    assert "processor time" in notes[0]
+    assert "steps were checked" in notes[1]
+
+
+def test_findings_of_a_window_of_seconds_are_said_by_another_thread(run):
+    said = []
+    run.on_window = lambda: said.append(threading.current_thread().name)
+    run.first_tick = 0.01
+    with run.watching():
+        while not said:
+            run.now[0] += 0.001
+            racing(run)
+    assert said[0] == "syncheck-budget"

@@ -92,6 +92,9 @@ class Units:
     def begins(self):
         self.calls.append("epoch")
 
+    def expect_steps(self):
+        self.calls.append("optimizer")
+
 
 def loader(length):
     return torch.utils.data.DataLoader(torch.arange(length))
@@ -157,11 +160,14 @@ def test_when_the_first_optimizer_is_gone_another_one_counts():
         del first
         second = optimizer()
         second.step()
-    assert units.calls == ["step", "step"]
+    assert units.calls == ["step", "optimizer", "step"]
 
 
-def test_nothing_of_the_loaders_stays_replaced():
-    before = torch.utils.data.DataLoader.__iter__
+@pytest.mark.parametrize(
+    ("kind", "name"), [(torch.utils.data.DataLoader, "__iter__"), (torch.optim.Optimizer, "__init__")]
+)
+def test_nothing_of_the_loaders_and_optimizers_stays_replaced(kind, name):
+    before = getattr(kind, name)
     with TrainingSteps(Units(), lambda _: None).watching():
-        assert torch.utils.data.DataLoader.__iter__ is not before
-    assert torch.utils.data.DataLoader.__iter__ is before
+        assert getattr(kind, name) is not before
+    assert getattr(kind, name) is before

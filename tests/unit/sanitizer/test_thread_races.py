@@ -5,7 +5,9 @@ import json
 
 import pytest
 
-from syncheck.run.trace import codec
+from syncheck.run.trace.codec import FORMAT
+from syncheck.run.trace.replaying import replay
+from syncheck.run.trace.writer import TraceWriter
 from syncheck.sanitizer.session import Session
 from tests.unit.sanitizer.program import Program
 
@@ -250,7 +252,7 @@ def test_thousands_of_threads_are_taken_to_know_everything_when_they_are_too_man
 
 def test_a_trace_keeps_the_threads(tmp_path):
     program = Threads()
-    session = program.session = codec.TraceWriter(Session(lambda _: True, "no GPU"), tmp_path / "t.gz", program, "x")
+    session = program.session = TraceWriter(Session(lambda _: True, "no GPU"), tmp_path / "t.gz", program, "x")
     session.stream(1, 0, 0, 0, legacy=True, blocking=False)
     session.stream(2, 0, 1, 0, legacy=False, blocking=False)
     program.view = session.view(0, (1024,), (1,), 4, "float32")
@@ -262,8 +264,8 @@ def test_a_trace_keeps_the_threads(tmp_path):
     program.host(buffer, 30)
     session.close()
     lines = gzip.decompress((tmp_path / "t.gz").read_bytes()).splitlines()
-    assert json.loads(lines[0])["syncheck-trace"] == 3
-    replayed = codec.replay(tmp_path / "t.gz", lambda backend: Session(lambda _: True, backend))
+    assert json.loads(lines[0])["syncheck-trace"] == FORMAT
+    replayed = replay([tmp_path / "t.gz"], lambda backend: Session(lambda _: True, backend))
     assert [(f.rule.code, f.message) for f in replayed.findings] == [
         (f.rule.code, f.message) for f in session.report(program).findings
     ]

@@ -1,0 +1,78 @@
+"""Lets time pass for a budget: a thread that sleeps, and has the main thread act where that is safe."""
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+_SOON, _LESS_SOON = 0.001, 0.25
+"""Seconds until the main thread is asked again, where it could not act: they double from the first to the second."""
+
+_LEAVE = 1.0
+"""Seconds to wait for the thread at the end: what it calls may wait for a lock of the program."""
+
+
+class Ticker:
+    """Has the main thread call something from time to time, for as long as that wants it.
+
+    Args:
+        tick: called in the main thread; returns the seconds until it is to be called again, or None: never.
+        is_safe: returns whether `tick` may be called in the main thread where that is in some frame.
+        after: called in the ticker's own thread after each call of `tick`.
+        ask: has the main thread call something between two bytecodes; returns whether it will.
+    """
+
+    def __init__(
+        self,
+        tick: Callable[[], float | None],
+        is_safe: Callable[[FrameType], bool],
+        after: Callable[[], None],
+        ask: Callable[[Callable[[FrameType], None]], bool],
+    ) -> None:
+        self._tick = tick
+        self._is_safe = is_safe
+        self._after = after
+        self._ask = ask
+        self._wake = threading.Event()
+        self._is_over = False
+        self._retry = _SOON
+        self._pause: float | None = None
+
+    @contextmanager
+    def running(self, first: float) -> Iterator[None]:
+        """Let time pass for the time of a block; the main thread is asked after `first` seconds."""
+        self._pause = first
+        process = os.getpid()
+        thread = threading.Thread(target=self._run, name="syncheck-budget", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            self._is_over = True
+            self._wake.set()
+            if os.getpid() == process:  # a forked child has no such thread
+                thread.join(_LEAVE)
+
+    def _run(self) -> None:
+        while self._pause is not None and not self._wake.wait(self._pause):
+            if not self._ask(self._in_main_thread):
+                continue
+            self._wake.wait()  # as long as the main thread is in a call that is not Python's
+            if self._is_over:
+                return
+            self._wake.clear()
+            self._after()
+
+    def _in_main_thread(self, frame: FrameType) -> None:
+        if self._is_over:
+            return
+        try:
+            if self._is_safe(frame):
+                self._retry = _SOON
+                self._pause = self._tick()
+            else:
+                self._pause = self._retry
+                self._retry = min(2 * self._retry, _LESS_SOON)
+        finally:
+            self._wake.set()

@@ -1,0 +1,96 @@
+"""The files of a trace: the first has the name that was asked for, the others are numbered and stand beside it."""
+
+import contextlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from syncheck.errors import TraceError
+from syncheck.run.trace import codec
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A file of a trace.
+
+    Attributes:
+        path: the file.
+        backend: how the GPUs were provided, in words.
+        recording: which run it is of; "" in a trace of an earlier version, which has one file.
+        number: which of its files it is, from 1.
+    """
+
+    path: Path
+    backend: str
+    recording: str = ""
+    number: int = 1
+
+
+def path_of(first: Path, number: int) -> Path:
+    """Return the name of a file of a trace: run.trace, run.0002.trace, run.0003.trace."""
+    return first if number == 1 else first.with_name(f"{first.stem}.{number:04}{first.suffix}")
+
+
+def read(path: Path) -> Part:
+    """Read the header of a file.
+
+    Raises:
+        TraceError: it is no trace, or of a newer format.
+    """
+    header = codec.read_header(path)
+    trace = header.get("part", {})
+    backend = str(header.get("backend", "unknown GPUs"))
+    if not isinstance(trace, dict) or not isinstance(trace.get("number", 1), int):
+        raise TraceError(f"{path}: the trace is damaged, seen at record 1 (it does not say which part it is)")
+    return Part(path, backend, str(trace.get("recording", "")), trace.get("number", 1))
+
+
+def named(paths: Sequence[Path]) -> list[Part]:
+    """Return the files of the one trace that some names stand for, in order.
+
+    A folder stands for all traces in it, the first file of a trace, alone, also for those that follow it.
+
+    Raises:
+        TraceError: there is none, one is no trace, or they are of several runs.
+    """
+    found = [part for path in paths for part in (_in_folder(path) if path.is_dir() else [read(path)])]
+    if len(paths) == 1 and not paths[0].is_dir():
+        found += _behind(found[0])
+    runs = {part.recording or str(part.path): part for part in found}
+    if len(runs) > 1:
+        names = " and ".join(sorted(part.path.name for part in runs.values())[:2])
+        raise TraceError(f"{names} are traces of different runs", "replay them one after the other")
+    return sorted({part.number: part for part in found}.values(), key=lambda part: part.number)
+
+
+def remove_others(first: Path) -> None:
+    """Remove the files that follow the first of a trace, which is going to be written anew."""
+    with contextlib.suppress(TraceError, OSError):
+        for part in _behind(read(first)):
+            part.path.unlink()
+
+
+def _behind(first: Part) -> list[Part]:
+    """Return the files beside the first of a trace that are of the same run."""
+    if first.number != 1 or not first.recording:
+        return []
+    name = re.compile(re.escape(first.path.stem) + r"\.\d{4,}" + re.escape(first.path.suffix))
+    beside = [path for path in first.path.parent.iterdir() if name.fullmatch(path.name)]
+    return [part for part in _readable(beside) if part.recording == first.recording]
+
+
+def _in_folder(folder: Path) -> list[Part]:
+    found = _readable([path for path in folder.iterdir() if path.is_file()])
+    if not found:
+        raise TraceError(f"{folder}: there is no trace in this folder", codec.HINT)
+    return found
+
+
+def _readable(paths: Sequence[Path]) -> list[Part]:
+    """Return those of some files that are traces, and have at least a header."""
+    found = []
+    for path in paths:
+        with contextlib.suppress(TraceError):
+            found.append(read(path))
+    return found

@@ -1,0 +1,176 @@
+"""Replays a trace: the files that go on from each other on one session, as if they were one.
+
+Where a file is missing or cut off, the next one begins on a session of its own: what was pending there is unknown.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from syncheck.errors import TraceError
+from syncheck.findings import Report, joined
+from syncheck.run.trace import parts
+from syncheck.run.trace.codec import Ending, Reader, StoredSites
+from syncheck.run.trace.parts import Part
+from syncheck.sanitizer.collector import Checkpoint
+from syncheck.sanitizer.session import Session
+
+MakeSession = Callable[[str], Session]
+"""Makes a new session of the backend's description; it may pass the calls on to one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Files that were replayed on one session.
+
+    Attributes:
+        names: of the files.
+        report: what was found in them.
+    """
+
+    names: tuple[str, ...]
+    report: Report
+
+
+def replay(paths: Sequence[Path], make_session: MakeSession, sites: StoredSites | None = None) -> Report:
+    """Make the calls of a trace on new sessions, and return what these find.
+
+    Args:
+        paths: as for `parts.named`.
+        make_session: makes a session, most often the only one.
+        sites: gets the call sites.
+
+    Raises:
+        TraceError: a file cannot be read, is no trace, or is of a newer format; the only one is damaged.
+        ConfigError: from `make_session`.
+    """
+    return whole([stretch.report for stretch in stretches(paths, make_session, sites)])
+
+
+def whole(reports: Sequence[Report]) -> Report:
+    """Return the report of a trace, of those of its stretches."""
+    found = reports[0]
+    for report in reports[1:]:
+        found = joined(found, report)
+    return found
+
+
+def stretches(paths: Sequence[Path], make_session: MakeSession, sites: StoredSites | None = None) -> Iterator[Stretch]:
+    """Replay a trace, and yield what was found in each stretch of files that go on from each other: see `replay`."""
+    rest = parts.named(paths)
+    sites = sites if sites is not None else StoredSites()
+    is_only = len(rest) == 1
+    while rest:
+        try:
+            stretch = _Stretch(rest, make_session, sites).replayed()
+            n_used = len(stretch.names)
+        except _DamagedError as error:
+            if is_only:
+                raise error.cause from error
+            n_used, lost = error.n_whole + 1, f"{error.cause}: what it recorded is lost"
+            found = _replayed_again(rest[: error.n_whole], make_session, sites)
+            stretch = replace(found, report=replace(found.report, incomplete=(*found.report.incomplete, lost)))
+        yield stretch
+        rest = rest[n_used:]
+
+
+def _replayed_again(files: Sequence[Part], make_session: MakeSession, sites: StoredSites) -> Stretch:
+    """Replay the files before a damaged one once more, without what may have been half a call."""
+    if not files:
+        return Stretch((), Report())
+    try:
+        return _Stretch(files, make_session, sites).replayed()
+    except _DamagedError as error:
+        raise error.cause from error
+
+
+class _DamagedError(Exception):
+    """A file is damaged.
+
+    Args:
+        n_whole: how many of the files before it are not.
+        cause: what is wrong.
+    """
+
+    def __init__(self, n_whole: int, cause: TraceError) -> None:
+        super().__init__(str(cause))
+        self.n_whole = n_whole
+        self.cause = cause
+
+
+class _Stretch:
+    """Replays files from the first on, as far as they go on from each other."""
+
+    def __init__(self, files: Sequence[Part], make_session: MakeSession, sites: StoredSites) -> None:
+        self._files = files
+        self._sites = sites
+        self._session = make_session(f"a trace of {files[0].backend}")
+        self._graphs: set[int] = set()
+        self._since: Checkpoint | None = None
+        self._n_before = 0  # operators that only stand for what was before
+
+    def replayed(self) -> Stretch:
+        """Replay them and return what was found.
+
+        Raises:
+            _DamagedError: one cannot be replayed.
+        """
+        used: list[str] = []
+        for at, part in enumerate(self._files):
+            if at and part.number != self._files[at - 1].number + 1:
+                break
+            try:
+                ending, number = self._play(part, is_first=not at)
+            except TraceError as error:
+                raise _DamagedError(at, error) from error
+            used.append(part.path.name)
+            if ending is not Ending.GOES_ON:
+                break
+        self._note_end(used, ending, number)
+        return Stretch(tuple(used), self._report(len(used) - 1))
+
+    def _play(self, part: Part, *, is_first: bool) -> tuple[Ending, int]:
+        """Replay a file; return how it ends, and the number of its last record."""
+        reader = Reader(part.path, self._session, self._sites, self._graphs)
+        if part.number > 1:
+            reader.declare(is_known=not is_first)
+            if is_first:
+                self._begin_in_the_middle(part)
+        ending = reader.play()
+        if reader.has_unknown_graph and self._since is not None:
+            self._session.incomplete(_UNKNOWN_GRAPH.format(self._files[0].path.name))
+        return ending, reader.number
+
+    def _begin_in_the_middle(self, part: Part) -> None:
+        """What was declared is there, and all work from before is taken to be complete."""
+        self._session.reset()
+        self._session.incomplete(_BEGINS_IN_THE_MIDDLE.format(part.path.name))
+        self._since = self._session.collector.checkpoint()
+        self._n_before = self._session.n_operators
+
+    def _note_end(self, used: Sequence[str], ending: Ending, number: int) -> None:
+        """Note what is missing behind the last file that was replayed."""
+        is_last = len(used) == len(self._files)
+        if ending is Ending.CUT_OFF:
+            self._session.incomplete(_CUT_OFF.format(number) if is_last else _CUT_OFF_BETWEEN.format(used[-1], number))
+        elif ending is Ending.GOES_ON:
+            self._session.incomplete(_GOES_ON.format(used[-1]))
+
+    def _report(self, last: int) -> Report:
+        try:
+            report = self._session.report(self._sites, self._since)
+        except Exception as error:  # damaged calls can break what is put together here, too
+            path = self._files[last].path
+            raise _DamagedError(last, Reader(path, self._session, self._sites, self._graphs).damaged(error)) from error
+        operators = report.summary.operators - self._n_before
+        return replace(report, summary=replace(report.summary, operators=operators))
+
+
+_BEGINS_IN_THE_MIDDLE = (
+    "{} was replayed without the files before it: what was pending where it begins is unknown, and so is what only a "
+    "whole run shows"
+)
+_UNKNOWN_GRAPH = "a graph was replayed that was captured before {}: what is in it is unknown"
+_CUT_OFF = "the trace ends early, after record {}: the program was cut off while recording"
+_CUT_OFF_BETWEEN = "{} ends early, after record {}: what it recorded after that is lost"
+_GOES_ON = "the trace goes on behind {}, in a file that was not replayed"

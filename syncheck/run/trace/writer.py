@@ -1,0 +1,134 @@
+"""Writes the calls of a run down, in files that can each be replayed by itself: see `syncheck.run.trace.codec`."""
+
+import inspect
+import json
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from syncheck import serialization
+from syncheck.hb.ids import Context, SiteId
+from syncheck.run.trace import parts
+from syncheck.run.trace.codec import BEGINS, END, FORMAT, GOES_ON
+from syncheck.run.trace.file import TraceFile
+from syncheck.run.trace.state import LiveState
+from syncheck.sanitizer.monitor import Monitor, Sites
+from syncheck.sanitizer.session import Session
+from syncheck.version import __version__
+
+_QUESTIONS = frozenset(
+    {"holds_used_memory", "is_pending", "capturing", "report", "collector", "n_operators", "warm_operators"}
+)  # what changes nothing
+_FIRST_OF_SEVERAL = frozenset("launch launches_elided allocate free event record host_access sync_stream".split())
+"""Calls that no call before them needs behind it in the same file; every program that goes on makes some of them."""
+_WITH_SITE = frozenset(
+    name
+    for name, call in inspect.getmembers(Monitor, inspect.isfunction)
+    if "site" in inspect.signature(call).parameters
+)
+
+
+_LIMIT = 64 << 20
+
+
+class TraceWriter:
+    """A monitor that writes each call down and passes it on.
+
+    Args:
+        session: the monitor that checks.
+        path: the first file to write; the next ones are beside it. Those of a trace that was there before are removed.
+        sites: converts call sites to places, which are stored with the trace.
+        backend: how the GPUs were provided, in words.
+        limit: bytes of a file when the next one begins.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+
+    def __init__(self, session: Session, path: Path, sites: Sites, backend: str, limit: int = _LIMIT) -> None:
+        self._session = session
+        self._path = path
+        self._sites = sites
+        self._backend = backend
+        self._known: set[SiteId] = set()  # those in the current file
+        self._state = LiveState(session)
+        self._recording = secrets.token_hex(8)
+        self._number = 1
+        parts.remove_others(path)
+        self._file = TraceFile(path)
+        self._limit = self._full_at = limit
+        self._write_header()
+        self._file.flush()
+
+    def _write(self, record: object) -> None:
+        self._file.write(json.dumps(record, separators=(",", ":")))
+
+    def _write_header(self) -> None:
+        trace = {"recording": self._recording, "number": self._number}
+        self._write({"syncheck-trace": FORMAT, "version": __version__, "backend": self._backend, "part": trace})
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._session, name)
+        recorded = method if name in _QUESTIONS else self._recorded(name, method)
+        setattr(self, name, recorded)
+        return recorded
+
+    def _recorded(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        site_at = list(inspect.signature(method).parameters).index("site") if name in _WITH_SITE else -1
+        file, state, follow = self._file, self._state, self._state.follower(name)
+        is_first = name in _FIRST_OF_SEVERAL
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if is_first and file.n_bytes >= self._full_at and not state.is_capturing:
+                self._begin_next()
+            self._write_call(name, args, kwargs, site_at)
+            result = method(*args, **kwargs)
+            if follow is not None:
+                follow((name, args, kwargs), result)
+            return result
+
+        return call
+
+    def _write_call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], site_at: int) -> None:
+        if site_at >= 0:
+            self._store_site(args[site_at])
+        for argument in args:
+            if isinstance(argument, Context):
+                self._store_site(argument.entered)
+        self._write([name, args, kwargs] if kwargs else [name, args])
+
+    def _store_site(self, site: SiteId) -> None:
+        if site and site not in self._known:
+            self._known.add(site)
+            place = serialization.of_place(self._sites.place(site))
+            ignored = self._sites.ignored_codes(site)
+            self._write(["site", site, place, self._sites.bound(site), *([ignored] if ignored else [])])
+
+    def _begin_next(self) -> None:
+        """End the file, and begin the next one with what exists now."""
+        self._write([GOES_ON])
+        self._number += 1
+        self._known.clear()
+        self._file.follow(parts.path_of(self._path, self._number))
+        self._write_header()
+        for call in self._state.calls():
+            self._write_call(*call, _site_at(call[0]))
+        self._write([BEGINS])
+        self._file.flush()
+        self._full_at = max(self._limit, 2 * self._file.n_bytes)  # else a file would hold next to nothing of its own
+
+    def close(self) -> None:
+        """Finish the file.
+
+        Raises:
+            OSError: something could not be written.
+        """
+        self._write([END])
+        self._file.close()
+
+
+def _site_at(name: str) -> int:
+    """Return which argument of a call is its site; -1 if none."""
+    parameters = list(inspect.signature(getattr(Monitor, name)).parameters)
+    return parameters.index("site") - 1 if "site" in parameters else -1

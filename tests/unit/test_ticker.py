@@ -1,0 +1,87 @@
+"""Time passes in a thread of its own, and acts in the main thread only where that is safe."""
+
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from syncheck.run.ticker import Ticker
+
+
+@pytest.fixture
+def main_thread():
+    """A main thread that does what it is asked for at once, in the asking thread, and counts."""
+    state = SimpleNamespace(asked=0, ticks=0, after=0, safe=True, frames=[], pauses=[], done=threading.Event())
+
+    def ask(act):
+        state.asked += 1
+        act(SimpleNamespace(number=state.asked))
+        return True
+
+    def is_safe(frame):
+        state.frames.append(frame.number)
+        return state.safe if isinstance(state.safe, bool) else state.safe(frame)
+
+    def tick():
+        state.ticks += 1
+        if not state.pauses:
+            state.done.set()
+            return None
+        return state.pauses.pop(0)
+
+    def after():
+        state.after += 1
+        assert threading.current_thread().name == "syncheck-budget"
+
+    state.ticker = Ticker(tick, is_safe, after, ask)
+    return state
+
+
+def test_it_acts_until_it_is_not_wanted_any_more(main_thread):
+    main_thread.pauses = [0.0, 0.001, 0.0]
+    with main_thread.ticker.running(0.0):
+        assert main_thread.done.wait(10)
+    assert main_thread.ticks == 4
+    assert main_thread.after >= 3
+
+
+def test_where_it_is_not_safe_it_asks_again(main_thread):
+    main_thread.safe = lambda frame: frame.number > 5
+    with main_thread.ticker.running(0.0):
+        assert main_thread.done.wait(10)
+    assert main_thread.asked == 6
+    assert main_thread.ticks == 1
+
+
+def test_where_too_much_is_pending_it_asks_again(main_thread):
+    answers = [False, False, True]
+    asked = []
+
+    def ask(act):
+        asked.append(answers[0])
+        if answers.pop(0):
+            act(None)
+            return True
+        return False
+
+    ticker = Ticker(main_thread.ticker._tick, lambda _: True, lambda: None, ask)
+    with ticker.running(0.0):
+        assert main_thread.done.wait(10)
+    assert asked == [False, False, True]
+
+
+def test_a_main_thread_that_never_answers_is_left(main_thread):
+    pending = []
+    ticker = Ticker(main_thread.ticker._tick, lambda _: True, lambda: None, lambda act: not pending.append(act))
+    with ticker.running(0.0):
+        while not pending:
+            time.sleep(0.001)
+    pending[0](None)  # it answers after all
+    assert main_thread.ticks == 0
+
+
+def test_a_short_run_asks_for_nothing(main_thread):
+    with main_thread.ticker.running(1000.0):
+        pass
+    assert main_thread.asked == 0

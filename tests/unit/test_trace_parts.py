@@ -1,0 +1,410 @@
+"""Traces of several files: joined they say what one file would, alone each says what it can and what it cannot."""
+
+import gzip
+import json
+import resource
+import signal
+from pathlib import Path
+
+import pytest
+
+from syncheck.commands.overlap import recorded
+from syncheck.commands.run import replay
+from syncheck.config.options import Options
+from syncheck.errors import TraceError
+from syncheck.hb.ids import NamedKind
+from syncheck.overlap.recorder import Recorder
+from syncheck.run.trace import parts, replaying
+from syncheck.run.trace.codec import StoredSites
+from syncheck.run.trace.writer import TraceWriter
+from syncheck.sanitizer.session import Session
+from tests.unit.test_cli import RACE, started
+
+RECORDINGS = sorted((Path(__file__).parents[2] / "fixtures" / "traces").glob("*.trace.gz"))
+LOOP = f"""{RACE}
+for step in range(1500):
+    with torch.cuda.stream(side):
+        z = y + step
+    torch.cuda.synchronize()
+"""
+MIDDLE = "what was pending where it begins is unknown"
+
+
+def new_session(backend):
+    return Session(lambda _: True, backend)
+
+
+def recorded_again(path, folder, limit):
+    """Replay a trace, and write what is replayed into files of at least a size; return the first and the report."""
+    sites, writers = StoredSites(), []
+
+    def make(backend):
+        writers.append(TraceWriter(new_session(backend), folder / "run.trace", sites, backend, limit))
+        return writers[-1]
+
+    report = replaying.replay([path], make, sites)
+    writers[0].close()
+    return folder / "run.trace", report
+
+
+def says(report):
+    return [(f.rule.code, f.place.frame.path, f.place.frame.line, f.message, f.help, f.count) for f in report.findings]
+
+
+@pytest.fixture(scope="module")
+def in_parts(tmp_path_factory):
+    """A program with a race before its loop, and more than four files of its trace."""
+    folder = tmp_path_factory.mktemp("parts")
+    (folder / "train.py").write_text(LOOP)
+    done = started(
+        *"run --backend sim --trace run.trace --trace-size 1KiB --output-format json train.py".split(), cwd=folder
+    )
+    assert len(parts.named([folder / "run.trace"])) > 4, done.stderr
+    return folder, json.loads(done.stdout)
+
+
+def copied(in_parts, folder):
+    """Return copies of the files of the trace, in order."""
+    paths = []
+    for part in parts.named([in_parts[0] / "run.trace"]):
+        paths.append(folder / part.path.name)
+        paths[-1].write_bytes(part.path.read_bytes())
+    return paths
+
+
+# -- joined
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name.removesuffix(".trace.gz"))
+@pytest.mark.parametrize("limit", [1, 2000])
+def test_the_files_of_a_run_on_real_gpus_say_together_what_one_file_says(path, limit, tmp_path):
+    first, report = recorded_again(path, tmp_path, limit)
+    joined = replaying.replay([first], new_session)
+    assert says(joined) == says(report)
+    assert joined.incomplete == report.incomplete == ()
+    assert joined.summary.operators == report.summary.operators
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name.removesuffix(".trace.gz"))
+def test_no_file_alone_reports_what_the_run_does_not(path, tmp_path):
+    first, report = recorded_again(path, tmp_path, 1)
+    whole = {finding[:3] for finding in says(report)}
+    for part in parts.named([first])[1:]:
+        alone = replaying.replay([part.path], new_session)
+        assert {finding[:3] for finding in says(alone)} <= whole
+        assert any(MIDDLE in reason for reason in alone.incomplete)
+
+
+def test_a_replay_of_the_first_file_finds_what_the_run_found(in_parts):
+    folder, live = in_parts
+    done = started("replay", "run.trace", "--output-format", "json", cwd=folder)
+    found = json.loads(done.stdout)
+    assert found["findings"] == live["findings"] != []
+    assert found["incomplete"] == []
+    assert found["summary"]["operators"] == live["summary"]["operators"]
+
+
+@pytest.mark.parametrize("named", ["folder", "all", "in another order"])
+def test_files_can_be_named_in_several_ways(in_parts, named, tmp_path):
+    paths = copied(in_parts, tmp_path)
+    given = {"folder": [tmp_path], "all": paths, "in another order": paths[::-1]}[named]
+    report = replay(given, Options())
+    assert [finding.rule.code for finding in report.findings] == [entry["rule"] for entry in in_parts[1]["findings"]]
+    assert report.incomplete == ()
+
+
+def test_files_of_several_runs_are_refused(in_parts, tmp_path):
+    paths = copied(in_parts, tmp_path)
+    other, _ = recorded_again(RECORDINGS[0], tmp_path / "..", 1 << 20)
+    with pytest.raises(TraceError, match="different runs"):
+        replay([paths[0], other], Options())
+
+
+def test_a_folder_without_a_trace_is_refused(tmp_path):
+    (tmp_path / "train.py").write_text("import torch\n")
+    with pytest.raises(TraceError, match="no trace"):
+        replay([tmp_path], Options())
+
+
+# -- alone
+
+
+class Calls:
+    """Makes the calls of a small program on a writer: two streams, an allocation, and what the test makes."""
+
+    def __init__(self, folder, limit=1):
+        self.path = folder / "run.trace"
+        self.writer = TraceWriter(new_session("a GPU"), self.path, StoredSites(), "a GPU", limit)
+        self.writer.stream(1, 0, 0, 0, legacy=False, blocking=False)
+        self.writer.stream(2, 0, 77, 0, legacy=False, blocking=False)
+        self.view = self.writer.view(0, (4,), (1,), 4, "float32")
+        self.writer.allocate(1, 1, 64, 0, 0)
+
+    def launch(self, stream, allocation=1, *, is_write=False):
+        self.writer.launch(stream, "aten::mul_", [(allocation, self.view, is_write)], 0)
+
+    def border(self):
+        """Make calls that say nothing until another file begins; return its path."""
+        n_files = len(self.files())
+        for number in range(100_000):
+            self.writer.host_access(f"read {number * 7919}", [], 0)
+            if len(self.files()) > n_files:
+                return self.files()[-1]
+        raise AssertionError("no other file begins")
+
+    def files(self):
+        return sorted(self.path.parent.glob("run.*trace"), key=lambda path: (path != self.path, path))
+
+    def alone(self, path):
+        """End the trace, and replay one file."""
+        self.writer.close()
+        return replaying.replay([path], new_session)
+
+
+@pytest.fixture
+def calls(tmp_path):
+    return Calls(tmp_path)
+
+
+def codes(report):
+    return [finding.rule.code for finding in report.findings]
+
+
+def test_a_race_inside_of_a_file_is_found_in_that_alone(calls):
+    second = calls.border()
+    calls.launch(1, is_write=True)
+    calls.launch(2)
+    calls.border()
+    report = calls.alone(second)
+    assert codes(report) == ["SYN101"]
+    assert any(MIDDLE in reason for reason in report.incomplete)
+    assert any("goes on behind" in reason for reason in report.incomplete)
+
+
+def test_a_race_across_a_border_needs_both_files(calls):
+    calls.launch(1, is_write=True)
+    second = calls.border()
+    calls.launch(2)
+    assert codes(calls.alone(second)) == []
+    assert codes(replaying.replay([calls.path], new_session)) == ["SYN101"]
+
+
+def test_an_event_that_was_recorded_before_the_file_is_no_wait_for_nothing(calls):
+    calls.writer.event(1, 0, timing=False)
+    calls.writer.record(1, 1, 0)
+    second = calls.border()
+    calls.writer.wait(1, 2, 0, "event")
+    calls.launch(2)
+    assert codes(calls.alone(second)) == []
+
+
+def test_an_event_that_was_not_recorded_before_the_file_is_one(calls):
+    calls.writer.event(1, 0, timing=False)
+    second = calls.border()
+    calls.writer.wait(1, 2, 0, "event")
+    assert codes(calls.alone(second)) == ["SYN401"]
+
+
+def test_work_before_the_file_is_not_taken_for_none_between_two_timing_events(calls):
+    calls.writer.event(1, 0, timing=True)
+    calls.writer.event(2, 0, timing=True)
+    calls.writer.record(1, 1, 0)
+    calls.launch(1, is_write=True)
+    second = calls.border()
+    calls.launch(2, calls_other(calls))
+    calls.writer.record(2, 1, 0)
+    calls.writer.sync_event(2, 0)
+    calls.writer.elapsed(1, 2, 0)
+    assert codes(calls.alone(second)) == codes(replaying.replay([calls.path], new_session)) == []
+
+
+def calls_other(calls):
+    """Return an allocation of the second stream."""
+    calls.writer.allocate(2, 2, 64, 0, 0)
+    return 2
+
+
+def test_memory_that_record_stream_has_protected_before_the_file_stays_so(calls):
+    calls.writer.record_stream(1, calls.view, 2, 0)
+    second = calls.border()
+    calls.writer.wait_stream(2, 1, 0)
+    calls.launch(2)
+    calls.writer.free(1, 0)
+    calls.writer.allocate(2, 1, 64, 0, 0)
+    calls.launch(1, 2, is_write=True)
+    assert codes(calls.alone(second)) == []
+
+
+def test_memory_that_nothing_protects_is_reported_although_it_is_older_than_the_file(calls):
+    second = calls.border()
+    calls.writer.wait_stream(2, 1, 0)
+    calls.launch(2)
+    calls.writer.free(1, 0)
+    calls.writer.allocate(2, 1, 64, 0, 0)
+    calls.launch(1, 2, is_write=True)
+    assert codes(calls.alone(second)) == ["SYN201"]
+
+
+def test_what_is_gone_is_not_declared(calls):
+    calls.writer.event(1, 0, timing=False)
+    for allocation in range(2, 2000):
+        calls.writer.allocate(allocation, 1, 64, 0, 0)
+        calls.writer.free(allocation, 0)
+    calls.writer.drop_event(1)
+    second = calls.border()
+    calls.writer.close()
+    names = [record[0] for record in records(second)]
+    assert (names.count("allocate"), names.count("event")) == (1, 0)
+
+
+def test_names_go_with_the_things(calls):
+    calls.writer.name(NamedKind.STREAM, 2, "side")
+    calls.writer.name(NamedKind.ALLOCATION, 1, "batch")
+    second = calls.border()
+    calls.launch(1, is_write=True)
+    calls.launch(2)
+    [finding] = calls.alone(second).findings
+    assert "`side`" in finding.message
+    assert "`batch`" in finding.message
+
+
+def test_a_thread_that_is_older_than_the_file_knows_what_was_before(calls):
+    calls.writer.launch(1, "aten::mul_", [(1, calls.view, True)], 0)
+    calls.writer.host(2, "worker")
+    calls.writer.host(1, "MainThread")
+    second = calls.border()
+    calls.writer.host(2, "worker")
+    calls.launch(2, is_write=True)
+    assert codes(calls.alone(second)) == []
+
+
+def test_no_file_ends_inside_of_a_capture(calls):
+    calls.writer.capture_begin(1, 2, 0)
+    n_files = len(calls.files())
+    for _ in range(2000):
+        calls.launch(2, is_write=True)
+    assert len(calls.files()) == n_files
+    calls.writer.capture_end(1)
+    calls.border()
+
+
+def test_a_graph_that_was_captured_before_the_file_is_called_unknown(calls):
+    calls.writer.capture_begin(1, 2, 0)
+    calls.launch(2, is_write=True)
+    calls.writer.capture_end(1)
+    second = calls.border()
+    calls.writer.replay(1, 2, 0)
+    assert any("captured before run.000" in reason for reason in calls.alone(second).incomplete)
+    assert replaying.replay([calls.path], new_session).incomplete == ()
+
+
+# -- what is lost
+
+
+def test_a_file_that_is_missing_loses_only_itself(in_parts, tmp_path):
+    paths = copied(in_parts, tmp_path)
+    paths[2].unlink()
+    report = replay([tmp_path], Options())
+    assert codes(report) == [entry["rule"] for entry in in_parts[1]["findings"]]
+    assert any(f"goes on behind {paths[1].name}" in reason for reason in report.incomplete)
+    assert any(reason.startswith(paths[3].name) and MIDDLE in reason for reason in report.incomplete)
+
+
+@pytest.mark.parametrize("left", [0, 12, -30], ids=["nothing", "a piece of the header", "all but the end"])
+def test_a_file_that_is_cut_off_loses_only_itself(in_parts, left, tmp_path):
+    paths = copied(in_parts, tmp_path)
+    whole = replay([tmp_path], Options())
+    paths[2].write_bytes(paths[2].read_bytes()[:left])
+    report = replay([paths[0]], Options())
+    assert codes(report) == codes(whole)
+    assert any(reason.startswith(paths[3].name) and MIDDLE in reason for reason in report.incomplete)
+    n_lost = whole.summary.operators - report.summary.operators
+    assert 0 <= n_lost <= replay([in_parts[0] / paths[2].name], Options()).summary.operators
+
+
+def test_a_file_that_is_damaged_loses_only_itself(in_parts, tmp_path):
+    paths = copied(in_parts, tmp_path)
+    lines = gzip.decompress(paths[2].read_bytes()).splitlines()
+    paths[2].write_bytes(gzip.compress(b"\n".join([*lines[:-20], b'["free",[99999999,0]]', *lines[-20:]])))
+    report = replay([tmp_path], Options())
+    assert codes(report) == [entry["rule"] for entry in in_parts[1]["findings"]]
+    assert any("damaged" in reason and paths[2].name in reason for reason in report.incomplete)
+    with pytest.raises(TraceError, match="damaged"):
+        replay([paths[2]], Options())
+
+
+def test_the_last_file_may_be_cut_off_by_a_kill(tmp_path):
+    (tmp_path / "train.py").write_text(f"import os, signal\n{LOOP}os.kill(os.getpid(), signal.SIGKILL)\n")
+    started("run", "--backend", "sim", "--trace", "run.trace", "--trace-size", "1KiB", "train.py", cwd=tmp_path)
+    assert len(parts.named([tmp_path / "run.trace"])) > 1
+    report = replay([tmp_path / "run.trace"], Options())
+    assert "SYN101" in codes(report)
+    assert any("ends early" in reason for reason in report.incomplete)
+
+
+def test_a_disk_that_is_full_for_a_while_loses_one_file(calls):
+    """The limit of a file's size stands for the disk: writing fails as it does there."""
+    calls.launch(1, is_write=True)
+    failing = calls.border()
+    old = signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (failing.stat().st_size, old[1][1]))
+    try:
+        n_files = len(calls.files())
+        for number in range(20_000):
+            calls.writer.host_access(f"read {number * 7919}", [], 0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old[1])
+        signal.signal(signal.SIGXFSZ, old[0])
+    assert len(calls.files()) > n_files
+    last = calls.border()
+    calls.launch(1, is_write=True)
+    calls.launch(2)
+    with pytest.raises(OSError, match="File too large"):
+        calls.writer.close()
+    report = replaying.replay([calls.path], new_session)
+    assert codes(report) == ["SYN101"]
+    assert any(reason.startswith(f"{failing.name} ends early") for reason in report.incomplete)
+    assert any(reason.startswith(last.name) for reason in report.incomplete)
+
+
+def records(path):
+    """Return the lines of a file behind its header."""
+    return [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()[1:]]
+
+
+# -- files
+
+
+def test_files_are_as_large_as_was_asked_for(tmp_path):
+    calls = Calls(tmp_path, limit=20_000)
+    for _ in range(3):
+        calls.border()
+    calls.writer.close()
+    assert all(20_000 <= path.stat().st_size < 30_000 for path in calls.files()[:-1])
+
+
+def test_a_short_run_has_one_file(tmp_path):
+    calls = Calls(tmp_path, limit=1 << 20)
+    calls.launch(1)
+    calls.writer.close()
+    assert calls.files() == [calls.path]
+
+
+def test_a_trace_that_is_written_anew_leaves_no_file_of_the_old_one(tmp_path):
+    old = Calls(tmp_path)
+    old.border()
+    old.border()
+    old.writer.close()
+    (tmp_path / "run.0999.trace").write_text("of somebody else")
+    new = Calls(tmp_path, limit=1 << 20)
+    new.writer.close()
+    assert [path.name for path in new.files()] == ["run.trace", "run.0999.trace"]
+    assert replaying.replay([new.path], new_session).incomplete == ()
+
+
+def test_a_timeline_is_drawn_of_files_that_go_on_from_each_other(tmp_path):
+    first, _ = recorded_again(RECORDINGS[0], tmp_path, 1)
+    files = [part.path for part in parts.named([first])]
+    whole = recorded([RECORDINGS[0]], Options())
+    assert len(recorded([first], Options()).recorder.graph().ops) == len(whole.recorder.graph().ops)
+    assert isinstance(recorded([files[-1]], Options()).recorder, Recorder)
