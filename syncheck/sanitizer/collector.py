@@ -85,6 +85,7 @@ class Collector:
 
     Attributes:
         names: what the program calls its things.
+        n_dropped: how often a finding was left out as too many had come before, since the last checkpoint if any.
 
     Args:
         selected: which rules to report.
@@ -99,7 +100,7 @@ class Collector:
         self._sites: set[SiteId] = set()
         self._kinds: set[tuple[str, Severity | None]] = set()
         self._room = MOST_FINDINGS
-        self._n_dropped = 0
+        self.n_dropped = 0
 
     def add(self, pending: PendingFinding, *cause: object) -> PendingFinding:
         """Add a finding, or count one more of the same rule, sites and cause; return the one that is counted.
@@ -113,7 +114,7 @@ class Collector:
             known.mention(pending.related)
             return known
         if self._selected(pending.rule) and not self._has_room(pending):
-            self._n_dropped += 1
+            self.n_dropped += 1
             return pending
         self._pending_findings[key] = pending
         self._sites.add(pending.site)
@@ -126,7 +127,7 @@ class Collector:
     def left_out(self) -> tuple[str, ...]:
         """What is not shown, of the findings since the last checkpoint, as too many had come before."""
         text = f"there are more than {MOST_FINDINGS:,} findings: of {{:,}} more, only the first of each rule is shown"
-        return (text.format(self._n_dropped),) if self._n_dropped else ()
+        return (text.format(self.n_dropped),) if self.n_dropped else ()
 
     def _has_room(self, pending: PendingFinding) -> bool:
         kind = (pending.rule.code, pending.level)
@@ -141,7 +142,7 @@ class Collector:
 
     def checkpoint(self) -> Checkpoint:
         """Return how often each finding was seen so far; there is room for as many again."""
-        self._room, self._n_dropped = MOST_FINDINGS, 0
+        self._room, self.n_dropped = MOST_FINDINGS, 0
         self._kinds.clear()
         return {key: pending.count for key, pending in self._pending_findings.items()}
 
