@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-_SOON, _LESS_SOON = 0.001, 0.25
+_SOON, _LESS_SOON = 0.001, 0.03
 """Seconds until the main thread is asked again, where it could not act: they double from the first to the second."""
 
 _LEAVE = 1.0
