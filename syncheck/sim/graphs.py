@@ -26,6 +26,7 @@ class CUDAGraph:
         del keep_graph
         self._runtime = active()
         self._tape: Tape | None = None
+        self._device = 0
         self._pool = (0, self._runtime.gpus.next_pool())
         self._generators: list[DeviceGenerator] = []
 
@@ -48,7 +49,8 @@ class CUDAGraph:
         runtime = self._runtime
         runtime.enter()
         gpus = runtime.gpus
-        stream = gpus.current_stream(gpus.thread.device)
+        self._device = gpus.thread.device
+        stream = gpus.current_stream(self._device)
         if gpus.handle_of(stream) == 0:
             raise RuntimeError(
                 "CUDA graphs must be captured on a non-default stream. (However, after capture, it's ok to replay them "
@@ -85,13 +87,17 @@ class CUDAGraph:
         self._tape = tape
 
     def replay(self) -> None:
-        """Run the graph once, on the current stream."""
+        """Run the graph once, on the current stream of the device that it was captured on.
+
+        Source:
+            aten/src/ATen/cuda/CUDAGraph.cpp, `replay`: a device guard.
+        """
         runtime = self._runtime
         runtime.enter()
         if self._tape is None:
             raise RuntimeError("Called CUDAGraph::replay without a preceding successful capture.")
         gpus = runtime.gpus
-        stream = gpus.current_stream(gpus.thread.device)
+        stream = gpus.current_stream(self._device)
         with runtime.unmonitored():
             if runtime.deferral is not None:
                 runtime.deferral.replay(

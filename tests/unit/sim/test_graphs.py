@@ -16,6 +16,14 @@ def test_the_context_captures_and_a_replay_is_one_call(gpu):
     assert gpu.calls_of(graph.replay) == ["replay on cuda:0"]
 
 
+def test_a_replay_runs_on_the_device_of_the_capture(gpus):
+    x, graph = torch.ones(3, device="cuda"), torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        x.add_(1)
+    with torch.cuda.device(1):
+        assert gpus.calls_of(graph.replay) == ["replay on cuda:0"]
+
+
 def test_a_default_stream_cannot_be_captured(gpu):
     with pytest.raises(RuntimeError, match="must be captured on a non-default stream"):
         torch.cuda.CUDAGraph().capture_begin()
