@@ -77,3 +77,9 @@ timer = threading.Timer(0.01, lambda: results.update(timer=torch.cuda.device_cou
 timer.start()
 timer.join()
 assert results["timer"] == 4
+
+# beside threads, parameters are swapped with what replaces them
+torch.__future__.set_swap_module_params_on_conversion(True)
+model.half()
+torch.__future__.set_swap_module_params_on_conversion(False)
+assert model.weight.dtype == torch.float16
