@@ -8,6 +8,7 @@ from syncheck.sanitizer.messages import Names, Text
 from syncheck.sanitizer.turns import HOT, Turns
 
 _COPIES = frozenset({"aten::copy_", "aten::_to_copy"})
+_READS = frozenset({*_COPIES, "aten::_local_scalar_dense"})
 _CALLS = {"aten::_local_scalar_dense": "`.item()`", "aten::copy_": "a copy to the host", "": "`synchronize()`"}
 
 
@@ -38,7 +39,7 @@ class HotSyncs:
         """
         if operator in _COPIES and is_write:
             return  # SYN303 and the page of SYN801 speak of copies from the host
-        if self._turns.count(site) >= HOT:
+        if self._turns.count(site, is_read=operator in _READS) >= HOT:
             call: Text = (_CALLS.get(operator, f"`{operator.removeprefix('aten::')}`"),)
             advice: Text = (
                 "keep the value on the GPU and read it once, after the loop or every few iterations; where the wait is "

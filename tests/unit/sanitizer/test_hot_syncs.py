@@ -71,6 +71,15 @@ def test_the_message_names_the_call(loop, operator, words):
     assert words in loop.finding().message
 
 
+@pytest.mark.parametrize(("operator", "codes"), [("aten::copy_", []), (ITEM, []), ("aten::nonzero", [("SYN801", 50)])])
+def test_a_loop_that_only_brings_values_to_the_host_has_nothing_to_launch_ahead(loop, operator, codes):
+    for _ in range(2 * HOT):  # torch.save: one copy after the other, all at the line of the call
+        loop.turns.launches[50] = loop.turns.launches.get(50, 0) + 1
+        loop.engine.launch(1, (), 50)
+        loop.syncs.host_waits(50, operator, is_write=False)
+    assert loop.codes() == codes
+
+
 @pytest.mark.parametrize("operator", ["aten::copy_", "aten::_to_copy"])
 def test_a_copy_to_the_gpu_brings_nothing_to_the_host(loop, operator):
     read(loop, 2 * HOT, operator, is_write=True)

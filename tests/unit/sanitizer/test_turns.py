@@ -50,6 +50,15 @@ def test_a_call_without_a_launch_since_the_last_one_changes_nothing(turns):
     assert loop(turns, 1, 10) == [4]
 
 
+def test_the_copy_that_a_read_waits_for_is_no_work_of_an_iteration(turns):
+    for _ in range(4):
+        launch(turns, 50)
+        count = turns.count(50, is_read=True)
+    assert count == 0
+    launch(turns, 10, 50)
+    assert turns.count(50, is_read=True) == 1
+
+
 @pytest.mark.parametrize(("inner", "count"), [((11, 12, 13), 1), ((11, 12, 13, 14), 0)])
 def test_a_quarter_of_the_places_that_ran_once_is_enough_beside_inner_loops(turns, inner, count):
     launch(turns, 10, *inner, *inner)
