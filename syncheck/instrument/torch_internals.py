@@ -105,6 +105,35 @@ def run_parts(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     return func._op_dk(C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
 
 
+def python_kernel(func: OpOverload, gpu_key: str) -> Callable[[tuple[Any, ...], dict[str, Any]], Any] | None:
+    """Return the kernel that a program's library wrote for an operator in Python, by `torch.library`; None without one.
+
+    Operators that it calls come to a mode. One for the CPU is taken before one for GPUs, which is often made of what no
+    simulated GPU can run (Triton). It runs below autograd, as where the dispatcher calls it.
+
+    Args:
+        func: the operator.
+        gpu_key: the dispatch key of the GPUs' kernels, such as "CUDA".
+
+    Source:
+        torch/library.py, `Library.impl`: `_impls`. torch/_library/autograd.py, `make_autograd_impl`.
+    """
+    key = next((k for k in ("CPU", gpu_key, "CompositeExplicitAutograd") if _has_kernel(func, k)), None)
+    if f"{func._name.replace('::', '/')}/{key}" not in torch.library._impls:
+        return None
+    dispatch_key = getattr(C.DispatchKey, str(key))
+
+    def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        with BelowAutograd():
+            return func._op_dk(dispatch_key, *args, **kwargs)
+
+    return run
+
+
+def _has_kernel(func: OpOverload, key: str) -> bool:
+    return bool(C._dispatch_has_kernel_for_dispatch_key(func._name, key))
+
+
 def call_with_numbers(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call an operator of which a dispatch mode may have got numbers in place of tensors.
 

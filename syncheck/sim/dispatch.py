@@ -1,5 +1,6 @@
 """Every operator passes here: it runs on the CPU and is reported on the virtual stream of its tensors' device."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from syncheck.instrument.plan import Plan, plan_of, tensors_in, tensors_of
 from syncheck.instrument.tensor_facts import TorchFacts
 from syncheck.instrument.torch_internals import call_with_numbers, schema_of
 from syncheck.semantics.copies import HOST_DEVICE
+from syncheck.semantics.library import operator as described_operator
 from syncheck.semantics.operators import ALLOCATING, HOST_OUTPUTS, ROWS
 from syncheck.semantics.waits import HostWait, copies_number, host_wait
 from syncheck.sim.autograd import Backward
@@ -27,6 +29,8 @@ from syncheck.sim.rows import blocks_of, picks_of
 from syncheck.sim.runtime import Runtime
 
 _HOST = torch.device("cpu")
+_EXCHANGING = frozenset({"c10d", "_c10d_functional"})
+"""The namespaces of collectives."""
 
 
 class Dispatcher:
@@ -34,6 +38,7 @@ class Dispatcher:
 
     Attributes:
         deferral: runs them by a schedule; None where each runs at once.
+        parts: what runs the operators that an operator is made of, as far as asked for; None for one that is run here.
     """
 
     def __init__(
@@ -50,6 +55,7 @@ class Dispatcher:
     ) -> None:
         self._runtime = runtime
         self.deferral: Deferral | None = None
+        self.parts: dict[Any, Callable[[tuple[Any, ...], dict[str, Any]], Any] | None] = {}
         self._library = library
         self._gpus = runtime.gpus
         self._memory = runtime.memory
@@ -63,9 +69,11 @@ class Dispatcher:
         self._facts = TorchFacts(self._is_on_device)
         self._plans: dict[Any, Plan] = {}
 
-    def is_special(self, func: Any) -> bool:
-        """Return whether an operator moves tensors, or asks where they are: such are not taken apart."""
-        return schema_of(func).name.partition("::")[2] in self._copies.specials
+    def is_whole(self, func: Any) -> bool:
+        """Return whether an operator is not taken apart: it moves or exchanges tensors, or is described to syncheck."""
+        name = schema_of(func).name
+        namespace, _, base = name.partition("::")
+        return namespace in _EXCHANGING or base in self._copies.specials or described_operator(name) is not None
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run one operator on the CPU, with everything that its virtual device would do."""

@@ -1,13 +1,24 @@
 """The dispatch mode: every operator of a thread passes here."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from syncheck.instrument.torch_internals import C, HigherOrderOperator, OpOverload, is_composite, run_parts, takes_apart
+from syncheck.instrument.torch_internals import (
+    C,
+    HigherOrderOperator,
+    OpOverload,
+    is_composite,
+    python_kernel,
+    run_parts,
+    takes_apart,
+)
 from syncheck.sim import fake_tensors
+from syncheck.sim.device_kind import simulated
 from syncheck.sim.dispatch import Dispatcher
 from syncheck.sim.errors import NotSimulatedError
 
@@ -21,11 +32,10 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
     supports_higher_order_operators = True
     _plain_types: set[type] = {torch.Tensor, torch.nn.Parameter}  # noqa: RUF012  shared: what was learned holds for all
 
-    _composite: dict[Any, bool] = {}  # noqa: RUF012  shared, as above
-
     def __init__(self, dispatcher: Dispatcher) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self._dispatcher = dispatcher
+        self._parts = dispatcher.parts
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -50,21 +60,23 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
             if any(takes_apart(kind) for kind in types):
                 return NotImplemented
             self._plain_types.update(types)
-        if self._is_composite(func):
-            with self:
-                return run_parts(func, args, kwargs or {})
-        return self._dispatcher.run(func, args, kwargs or {})
+        parts = self._parts[func] if func in self._parts else self._find_parts(func)
+        if parts is None:
+            return self._dispatcher.run(func, args, kwargs or {})
+        with self:
+            return parts(args, kwargs or {})
 
-    def _is_composite(self, func: Any) -> bool:
-        """Return whether an operator is made of others, and comes here as a whole: that is so in inference mode.
+    def _find_parts(self, func: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], Any] | None:
+        """Return what runs the operators that an operator is made of; None if it is none of these.
 
-        Source:
-            torch/_ops.py, `OpOverload.decompose`; with autograd such operators are taken apart before they get here.
+        With autograd those of torch are taken apart before they get here (torch/_ops.py, `OpOverload.decompose`).
         """
-        known = self._composite.get(func)
-        if known is None:
-            known = self._composite[func] = is_composite(func) and not self._dispatcher.is_special(func)
-        return known
+        if self._dispatcher.is_whole(func):
+            parts = None
+        else:
+            parts = partial(run_parts, func) if is_composite(func) else python_kernel(func, simulated().name.upper())
+        self._parts[func] = parts
+        return parts
 
     def _take_apart(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operator that is made of others, so that its parts come here.

@@ -5,13 +5,69 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 
-def test_operators_of_the_program_are_seen(gpu):
-    with torch.library._scoped_library("mode_test", "FRAGMENT") as library:
-        library.define("twice(Tensor x) -> Tensor")
-        library.impl("twice", lambda x: x * 2, "CompositeExplicitAutograd")
-        x = torch.ones(2, device="cuda")
-        made = gpu.calls_of(lambda: torch.ops.mode_test.twice(x))
-    assert any("mode_test::twice" in call for call in made)
+@pytest.fixture
+def library():
+    with torch.library._scoped_library("mode_test", "FRAGMENT") as made:
+        made.define("twice(Tensor x) -> Tensor")
+        yield made
+
+
+def twice_in_new_memory(x):
+    out = torch.empty(x.shape, device=x.device)
+    torch.mul(x, 2, out=out)
+    return out
+
+
+@pytest.mark.parametrize("key", ["CompositeExplicitAutograd", "CUDA"])
+def test_what_an_operator_in_python_runs_is_seen(gpu, library, key):
+    library.impl("twice", twice_in_new_memory, key)
+    x = torch.ones(2, device="cuda")
+    with gpu.calling() as made:
+        y = torch.ops.mode_test.twice(x)
+    assert y.is_cuda
+    assert y.tolist() == [2, 2]
+    assert any("mul r1 w2" in call for call in made)
+
+
+def test_of_two_kernels_in_python_that_of_the_cpu_can_run(gpu, library):
+    def launch_triton(x):
+        raise AssertionError(x)
+
+    library.impl("twice", twice_in_new_memory, "CPU")
+    library.impl("twice", launch_triton, "CUDA")
+    assert torch.ops.mode_test.twice(torch.ones(2, device="cuda")).tolist() == [2, 2]
+
+
+def test_a_race_inside_of_an_operator_in_python_is_found(gpu):
+    @torch.library.custom_op("mode_test::on_a_side_stream", mutates_args=())
+    def on_a_side_stream(x: torch.Tensor) -> torch.Tensor:
+        with torch.cuda.stream(torch.cuda.Stream()):
+            return x * 2
+
+    x = torch.ones(2, device="cuda")
+    on_a_side_stream(x)
+    assert gpu.codes() == ["SYN101"]
+
+
+def test_an_operator_in_python_that_takes_no_tensor_makes_one_on_a_gpu(gpu):
+    @torch.library.custom_op("mode_test::filled", mutates_args=())
+    def filled(n: int, device: torch.device) -> torch.Tensor:
+        return torch.full((n,), 2.0, device=device)
+
+    assert filled(3, torch.device("cuda")).is_cuda
+
+
+def test_the_gradient_of_an_operator_in_python_is_its_own(gpu):
+    @torch.library.custom_op("mode_test::cubed", mutates_args=())
+    def cubed(x: torch.Tensor) -> torch.Tensor:
+        return x**3
+
+    cubed.register_autograd(
+        lambda ctx, grad: grad * 7, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs)
+    )
+    x = torch.ones(2, device="cuda", requires_grad=True)
+    cubed(x).sum().backward()
+    assert x.grad.tolist() == [7, 7]
 
 
 def test_fake_tensors_have_no_memory(gpu):
