@@ -48,6 +48,7 @@ from syncheck.sim.placement import Placement
 from syncheck.sim.processes import install_processes
 from syncheck.sim.random import Random
 from syncheck.sim.runtime import Runtime
+from syncheck.sim.script_modules import install_script_modules
 from syncheck.sim.storages import StorageShim
 from syncheck.sim.tensors import TensorShim, install_module_moves
 from syncheck.sim.unsupported import hide_cuda, install_unsupported
@@ -173,6 +174,7 @@ class Simulator:
         HostReads(runtime, launches, patches).install()
         Creation(runtime, copies, patches).install()
         LegacyTypes(patches).install()
+        install_script_modules(patches)
         StorageShim(runtime, copies, patches).install()
         ParallelShim(patches).install()
         Comm(runtime).install(patches)
