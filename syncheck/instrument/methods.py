@@ -1,4 +1,4 @@
-"""Replace methods of torch.Tensor."""
+"""Replace methods of torch.Tensor, and functions of torch that subclasses override."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -22,7 +22,36 @@ def replace_method(patches: Patches, name: str, make: Callable[[Any], Any]) -> N
     @wraps(original)
     def method(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         if has_torch_function_unary(tensor):
-            return handle_torch_function(method, (tensor,), tensor, *args, **kwargs)
+            return ask_overrides(method, original, tensor, (tensor, *args), kwargs)
         return function(tensor, *args, **kwargs)
 
     patches.set(torch.Tensor, name, method)
+
+
+def ask_overrides(replacement: Any, original: Any, tensor: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a replaced function of a tensor's class, or of a mode: `__torch_function__`.
+
+    Args:
+        replacement: the function as the program sees it, by which libraries that it imports look theirs up.
+        original: the function as libraries know it that were imported before.
+        tensor: what has_torch_function is true of.
+        args: of the call.
+        kwargs: of the call.
+
+    Raises:
+        TypeError: none takes it.
+
+    Source:
+        torch/overrides.py, `handle_torch_function`.
+    """
+    try:
+        return handle_torch_function(replacement, (tensor,), *args, **kwargs)
+    except TypeError as error:
+        if not str(error).startswith("no implementation found"):
+            raise
+        try:
+            return handle_torch_function(original, (tensor,), *args, **kwargs)
+        except AttributeError as missing:  # torch's message wants the module of a function, which methods of C have not
+            if missing.obj is not original:
+                raise
+        raise

@@ -5,9 +5,10 @@ from functools import wraps
 from typing import Any
 
 import torch
-from torch.overrides import _get_current_function_mode_stack
+from torch.overrides import _get_current_function_mode_stack, has_torch_function_unary
 from torch.utils._device import DeviceContext, _device_constructors
 
+from syncheck.instrument.methods import ask_overrides
 from syncheck.instrument.patching import Patches
 from syncheck.sim.copies import Copies
 from syncheck.sim.device_kind import gpu, is_on_gpu
@@ -117,6 +118,9 @@ class Creation:
 
         @wraps(original)
         def like(*args: Any, **kwargs: Any) -> Any:
+            given = args[0] if args else kwargs.get("input")
+            if has_torch_function_unary(given):
+                return ask_overrides(like, original, given, args, kwargs)
             device = as_device(kwargs.get("device"))
             if device is None:
                 return original(*args, **kwargs)

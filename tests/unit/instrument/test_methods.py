@@ -49,3 +49,30 @@ def test_a_mode_is_asked_first(seen):
     x = torch.ones(2)
     with Mode():
         assert x.tolist() == "mode"
+
+
+def test_what_was_imported_before_is_asked_by_the_original():
+    handled = {torch.Tensor.tolist: "in a table"}
+
+    class Table(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return handled.get(func, NotImplemented)
+
+    x = torch.ones(2).as_subclass(Table)
+    patches = Patches()
+    replace_method(patches, "tolist", lambda original: original)
+    try:
+        assert x.tolist() == "in a table"
+    finally:
+        patches.undo()
+
+
+def test_what_nothing_takes_is_an_error(seen):
+    class Table(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return NotImplemented
+
+    with pytest.raises(TypeError, match="no implementation found"):
+        torch.ones(2).as_subclass(Table).tolist()

@@ -68,3 +68,38 @@ def test_a_generator_must_be_of_the_same_kind(gpu):
 
 def test_scripts_still_know_the_functions(gpu):
     assert torch.jit._builtins._find_builtin(torch.zeros) == "aten::zeros"
+
+
+@pytest.mark.parametrize("is_imported_before", [False, True])
+@pytest.mark.parametrize("name", ["zeros_like", "empty_like", "full_like"])
+def test_what_is_no_tensor_overrides_functions_that_are_replaced(request, name, is_imported_before):
+    handled = {}
+
+    class Table:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return handled[func](*args, **(kwargs or {})) if func in handled else NotImplemented
+
+    if is_imported_before:
+        handled[getattr(torch, name)] = lambda table, *args: "of a table"
+    request.getfixturevalue("gpu")
+    if not is_imported_before:
+        handled[getattr(torch, name)] = lambda table, *args: "of a table"
+    assert getattr(torch, name)(Table(), *([2] if name == "full_like" else [])) == "of a table"
+
+
+def test_a_subclass_overrides_what_makes_tensors_like_it(gpu):
+    seen = []
+
+    class Named(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    x = torch.ones(2, device="cuda").as_subclass(Named)
+    made = torch.zeros_like(x, device="cpu"), x.new_ones(2)
+    assert [type(one) for one in made] == [Named, Named]
+    assert [one.device.type for one in made] == ["cpu", "cuda"]
+    assert torch.zeros_like in seen
+    assert torch.Tensor.new_ones in seen
