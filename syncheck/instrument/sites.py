@@ -16,6 +16,8 @@ from syncheck.source.lines import PACKAGE, column_of, excerpt, is_user_file, pos
 from syncheck.source.scopes import scopes_of
 
 _MAX_FRAMES = 48
+_GENERATED = "<string>"
+"""The file of code that was a string, such as what the program runs with `exec`."""
 _LAUNCHER_FOLDER = os.path.join(PACKAGE, "run", "launcher")
 _PROGRAM, _SYNCHECK, _LAUNCHER = 1, 2, 3
 """Whose a code object is; none is 0."""
@@ -123,7 +125,7 @@ class SiteTable:
 
     def _learn(self, code: CodeType) -> bool:
         self._codes.append(code)
-        kind = self._kinds[id(code)] = self._is_user(code.co_filename)
+        kind = self._kinds[id(code)] = self._is_user(code)
         return kind
 
     def _add(self, key: tuple[int, ...], stack: list[tuple[CodeType, int]]) -> SiteId:
@@ -151,7 +153,7 @@ class SiteTable:
 
     def lines_of(self, ident: SiteId) -> tuple[SourceLine, ...]:
         """See `Sites`."""
-        codes = [(code, lasti) for code, lasti in self._stacks[ident] if self._is_user(code.co_filename)]
+        codes = [(code, lasti) for code, lasti in self._stacks[ident] if self._is_user(code)]
         return tuple(_source_line(code, lasti) for code, lasti in codes) or (
             SourceLine.of_library(self.place(ident).frame),
         )
@@ -164,16 +166,19 @@ class SiteTable:
         """Return the name that is bound at a call site if the program itself makes the call, and no library for it."""
         stack = self._stacks[ident]
         code = next((code for code, _ in stack if not code.co_filename.startswith(PACKAGE)), None)
-        return self.bound(ident) if code is not None and self._is_user(code.co_filename) else ""
+        return self.bound(ident) if code is not None and self._is_user(code) else ""
 
     def user_code(self, ident: SiteId) -> tuple[CodeType, int] | None:
         """Return code object and instruction offset of a site's innermost user frame."""
         for code, lasti in self._stacks[ident]:
-            if self._is_user(code.co_filename):
+            if self._is_user(code):
                 return code, lasti
         return None
 
-    def _is_user(self, filename: str) -> bool:
+    def _is_user(self, code: CodeType) -> bool:
+        filename = code.co_filename
+        if filename == _GENERATED and code.co_qualname.startswith("__create_fn__"):
+            return False  # a method of a dataclass, which has no line (dataclasses.py)
         return is_user_file(filename) or (bool(self._roots) and os.path.realpath(filename).startswith(self._roots))
 
     def _frame(self, code: CodeType, lasti: int) -> Frame:
@@ -187,7 +192,7 @@ class SiteTable:
             end_column=column_of(source_line(code.co_filename, end_line), end_column),
             function=code.co_qualname,
             source=source,
-            is_user=self._is_user(code.co_filename),
+            is_user=self._is_user(code),
         )
 
 

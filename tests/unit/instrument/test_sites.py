@@ -4,6 +4,7 @@ import os
 import sys
 import sysconfig
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,26 @@ def test_a_call_inside_of_a_library_is_the_programs(sites):
     made = namespace["call"](lambda: capture(sites))
     assert sites.place(made).frame.is_user
     assert not sites.place(made).stack[1].is_user
+
+
+def test_the_generated_method_of_a_dataclass_is_not_the_programs(sites):
+    @dataclass
+    class Made:
+        sites: SiteTable
+
+        def __post_init__(self):
+            self.frames = sites.place(capture(self.sites)).stack
+
+    frames = Made(sites).frames
+    generated = next(frame for frame in frames if frame.path == "<string>")
+    assert (generated.function, generated.is_user) == ("__create_fn__.<locals>.__init__", False)
+
+
+def test_code_that_the_program_runs_from_a_string_is_its_own(sites):
+    names = {"look": lambda: capture(sites)}
+    exec("made = look()", names)
+    frames = sites.place(names["made"]).stack
+    assert next(frame for frame in frames if frame.path == "<string>").is_user
 
 
 def test_where_rules_are_ignored_the_same_place_has_another_number(sites):
