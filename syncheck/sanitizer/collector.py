@@ -67,6 +67,8 @@ class PendingFinding:
         self.related += [entry for entry in related if entry[0] not in known][:room]
 
 
+_STREAMS = frozenset({"torch/cuda/streams.py", "torch/xpu/streams.py"})
+"""Torch's files with the methods of streams and events that are made of others."""
 _MOST_RELATED = 5
 MOST_FINDINGS = 5000
 """GitHub shows as many results of a run: "SARIF results exceed one or more limits", GitHub documentation."""
@@ -261,8 +263,9 @@ def _line(site: SiteId, sites: Sites) -> tuple[str, int]:
 
 
 def _is_torchs(place: Place) -> bool:
-    """Return whether torch's own code made a call, for whomever."""
-    return bool(place.stack) and place.stack[0].package == "torch"
+    """Return whether torch's own code made a call, for whomever; `wait_stream` is made of other calls."""
+    caller = next((frame for frame in place.stack if frame.path not in _STREAMS), None)
+    return caller is not None and caller.package == "torch"
 
 
 def _with_message(place: Place, message: str) -> Place:

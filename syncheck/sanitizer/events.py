@@ -312,7 +312,9 @@ class Events:
                 earlier = self._ordered_by.get(site, UNKNOWN_SITE)
                 facts: dict[str, Text] = {"reason": (_already_ordered(sites, site, earlier),)}
                 self._collector.add(
-                    PendingFinding(redundant_wait.RULE, site, facts, [], ("remove the wait at {line}",))
+                    PendingFinding(
+                        redundant_wait.RULE, site, facts, [], ("remove the wait at {line}",), is_about_call=True
+                    )
                 )
 
 

@@ -79,6 +79,16 @@ def test_a_call_that_torch_makes_is_not_the_users_to_change():
     assert found(collector, sites) == [("SYN802", 5, 1), ("SYN202", 6, 1)]
 
 
+def test_a_call_that_a_method_of_streams_is_made_of_is_the_users():
+    collector, sites = new_collector(), Text()
+    wait_stream = Frame("torch/cuda/streams.py", 1, is_user=False)
+    sites.stacks[5] = (wait_stream, Frame("program.py", 5))
+    sites.stacks[6] = (wait_stream, Frame("torch/distributed/fsdp.py", 1, is_user=False), Frame("program.py", 6))
+    for site in (5, 6):
+        collector.add(useless(site, is_about_call=True))
+    assert found(collector, sites) == [("SYN202", 5, 1)]
+
+
 def test_since_a_checkpoint_only_what_came_after_it_counts():
     collector = new_collector()
     collector.add(redundant(5))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from syncheck.findings import Frame
 from syncheck.hb.ids import LookedUp, NamedKind, WaitCall
 from syncheck.sanitizer.events import Events
 from syncheck.sanitizer.sync_history import SyncHistory
@@ -94,6 +95,15 @@ def test_a_wait_that_never_adds_order_is_redundant(watched):
     watched.wait(7, 3, 30)
     watched.wait(7, 3, 31)
     assert watched.found() == [("SYN802", 31)]
+
+
+def test_a_wait_that_torch_makes_is_not_the_users_to_remove(watched):
+    watched.text.stacks[31] = (Frame("torch/distributed/fsdp.py", 1, is_user=False), Frame("program.py", 31))
+    watched.work(2)
+    watched.record(7, 2)
+    for site in (30, 31, 32):
+        watched.wait(7, 3, site)
+    assert watched.found() == [("SYN802", 32)]
 
 
 def test_one_iteration_that_needs_the_wait_is_enough(watched):
