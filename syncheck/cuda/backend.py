@@ -58,6 +58,7 @@ from syncheck.instrument.modes import enter_mode, leave_mode
 from syncheck.instrument.namer import Namer
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.sites import SiteTable
+from syncheck.instrument.subclasses import install_subclasses
 from syncheck.instrument.threads import install_threads
 from syncheck.instrument.values import begin_alike
 from syncheck.sanitizer.monitor import Monitor
@@ -248,6 +249,7 @@ class Cuda:
         self.threads.on_first_thread.append(hooks.watch_defaults)
         Graphs(reporter, streams, captures).install(patches)
         self.host.install(patches)
+        install_subclasses(patches)
         install_backward(reporter, streams, self.memory, self.host, self.launches, self.gpu_trace, patches)
         hosts = Hosts(LockedMonitor(reporter.call_buffer.monitor, reporter.lock))
         hosts.on_several = lambda: reporter.follow_threads(hosts.monitor)

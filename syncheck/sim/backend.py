@@ -17,6 +17,7 @@ from syncheck.instrument.findings import NewFindings
 from syncheck.instrument.hosts import Hosts
 from syncheck.instrument.library import Library
 from syncheck.instrument.patching import Patches
+from syncheck.instrument.subclasses import install_subclasses
 from syncheck.instrument.threads import install_threads
 from syncheck.instrument.torch_internals import engine
 from syncheck.instrument.values import begin_alike
@@ -170,6 +171,7 @@ class Simulator:
         hide_cuda(patches)
         install_device_type(patches)
         TensorShim(runtime, copies, patches).install()
+        install_subclasses(patches)
         install_module_moves(patches)
         HostReads(runtime, launches, patches).install()
         Creation(runtime, copies, patches).install()

@@ -1,0 +1,29 @@
+"""Subclasses of torch.Tensor that are made by a call: `MyTensor([1.0, 2.0])`."""
+
+from typing import Any
+
+import torch
+
+from syncheck.instrument.patching import Patches
+from syncheck.instrument.torch_internals import DisableTorchFunction
+
+
+def install_subclasses(patches: Patches) -> None:
+    """Let a subclass be made from what a dispatch mode returns, which is a plain tensor by then.
+
+    Source:
+        torch/csrc/autograd/python_variable.cpp, `THPVariable_pynew` and `THPVariable_NewWithVar`: a tensor that Python
+        knows already is refused.
+    """
+    original: Any = torch.Tensor.__new__
+
+    # torch/_dynamo/polyfills/tensor.py compares signatures when it is imported: this one agrees with any
+    def new(*args: Any, **kwargs: Any) -> Any:
+        cls, *values = args
+        made = original(torch.Tensor, *values, **kwargs)
+        if cls is torch.Tensor or type(made) is cls:
+            return made
+        with DisableTorchFunction():
+            return made.as_subclass(cls)
+
+    patches.set(torch.Tensor, "__new__", staticmethod(new))
