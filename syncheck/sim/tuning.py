@@ -60,6 +60,7 @@ def install_tuning(patches: Patches) -> None:
     patches.set(torch.backends.cuda, "cufft_plan_cache", _PlanCache())
     for library in ("linalg", "blas"):
         _install_choice(library, patches)
+    _install_attention(patches)
 
 
 def _answering(answer: Any) -> Callable[..., Any]:
@@ -73,6 +74,33 @@ def _install_choice(library: str, patches: Patches) -> None:
         chosen = SimpleNamespace(value=getattr(C, getter)())
         patches.set(C, setter, lambda backend: setattr(chosen, "value", backend))
         patches.set(C, getter, lambda: chosen.value)
+
+
+def _install_attention(patches: Patches) -> None:
+    """Let the plain kernel stand for those attention kernels that only GPUs have.
+
+    Source:
+        aten/src/ATen/native/transformers/sdp_utils_cpp.cpp, `select_sdp_backend_cpp`: flash and math alone.
+    """
+    chosen = {name: bool(getattr(C, f"_get_{name}_sdp_enabled")()) for name in ("math", "flash", *_OF_GPUS)}
+    enable_math = C._set_sdp_use_math
+
+    def setter(name: str, original: Callable[[bool], None]) -> Callable[[bool], None]:
+        def use(enabled: bool) -> None:
+            chosen[name] = enabled
+            original(enabled)
+            enable_math(chosen["math"] or any(chosen[kernel] for kernel in _OF_GPUS))
+
+        return use
+
+    for name in chosen:
+        patches.set(C, f"_set_sdp_use_{name}", setter(name, getattr(C, f"_set_sdp_use_{name}")))
+    patches.set(C, "_get_math_sdp_enabled", lambda: chosen["math"])
+    patches.finally_do(lambda: enable_math(chosen["math"]))
+
+
+_OF_GPUS = ("mem_efficient", "cudnn")
+"""Kernels of `scaled_dot_product_attention` that a CPU has not."""
 
 
 class _PlanCache:

@@ -199,3 +199,6 @@ def _install_nvtx(patches: Patches) -> None:
         for name in ("rangePushA", "rangePop", "rangeStartA", "rangeEnd", "markA", "deviceRangeStart", "deviceRangeEnd")
     }
     patches.set(torch.cuda.nvtx, "_nvtx", SimpleNamespace(**silent))
+    emit: Any = torch.autograd.profiler.emit_nvtx
+    patches.set(emit, "__enter__", lambda emitting: emitting if emitting.enabled else None)
+    patches.set(emit, "__exit__", lambda emitting, *error: None)

@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
 
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import C
@@ -86,3 +88,32 @@ def test_functions_without_an_effect_are_those_that_a_build_without_cuda_lacks()
 
 def test_a_program_may_call_each_of_them(gpu):
     assert {name: getattr(C, name)() for name in WITHOUT_EFFECT} == WITHOUT_EFFECT
+
+
+Q = torch.arange(32.0).reshape(1, 1, 4, 8) / 32
+
+
+@pytest.mark.parametrize("kernel", ["EFFICIENT_ATTENTION", "CUDNN_ATTENTION", "FLASH_ATTENTION", "MATH"])
+def test_each_kernel_of_attention_can_be_asked_for(kernel):
+    expected = scaled_dot_product_attention(Q, Q, Q)
+    with sdpa_kernel(getattr(SDPBackend, kernel)):
+        assert torch.backends.cuda.math_sdp_enabled() == (kernel == "MATH")
+        torch.testing.assert_close(scaled_dot_product_attention(Q, Q, Q), expected)
+    assert torch.backends.cuda.math_sdp_enabled()
+
+
+def test_without_any_kernel_attention_is_torchs_error():
+    with sdpa_kernel([]), pytest.raises(RuntimeError, match="No viable backend"):
+        scaled_dot_product_attention(Q, Q, Q)
+    assert scaled_dot_product_attention(Q, Q, Q).shape == Q.shape
+
+
+def test_what_was_chosen_for_attention_holds_afterwards():
+    patches = Patches()
+    install_tuning(patches)
+    torch.backends.cuda.enable_math_sdp(False)
+    patches.undo()
+    try:
+        assert not torch.backends.cuda.math_sdp_enabled()
+    finally:
+        torch.backends.cuda.enable_math_sdp(True)

@@ -46,6 +46,9 @@ def test_ranges_have_no_effect(gpu):
     torch.cuda.nvtx.range_pop()
     with torch.cuda.nvtx.range("b"):
         assert gpu.calls_of(lambda: torch.cuda.nvtx.mark("c")) == []
+    with torch.autograd.profiler.emit_nvtx(record_shapes=True) as emitting:
+        assert torch.ones(2, device="cuda").sum() == 2
+    assert emitting.enabled
 
 
 def test_classes_are_counted_by_the_host_only_where_their_number_is_not_given(gpu):
