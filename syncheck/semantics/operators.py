@@ -80,6 +80,14 @@ TAKE_ANY_DEVICE = frozenset(
 )
 """Operators on tensors of any devices. Source: native/ForeachUtils.h sends a mixed list to the slow path."""
 
+TAKE_NO_NUMBERS = frozenset(
+    """stack embedding index_select gather scatter scatter_ scatter_add scatter_add_ nll_loss_forward""".split()
+)
+"""Operators that want also a tensor without dimensions on the device of the others, where most take it for a number.
+
+Source: aten/src/ATen/native/native_functions.yaml has no `device_check: NoCheck` for them, or for `cat`.
+"""
+
 INDEXING = frozenset("index index_put index_put_ _index_put_impl_ _unsafe_index _unsafe_index_put".split())
 
 # -- the order of work

@@ -9,7 +9,7 @@ import torch
 from syncheck.instrument.plan import Plan, tensors_in
 from syncheck.instrument.torch_internals import C, current_node, storage_key
 from syncheck.semantics.copies import HOST_DEVICE
-from syncheck.semantics.operators import INDEXING, TAKE_ANY_DEVICE, TAKE_HOST_TENSORS
+from syncheck.semantics.operators import INDEXING, TAKE_ANY_DEVICE, TAKE_HOST_TENSORS, TAKE_NO_NUMBERS
 from syncheck.sim.autograd import Backward
 from syncheck.sim.device_kind import gpu, is_gpu
 from syncheck.sim.errors import misplaced_index, mixed_devices
@@ -52,7 +52,7 @@ class Placement:
         for tensor, _ in tensors:
             device = self._memory.device(tensor)
             if device == HOST_DEVICE:
-                host = host or _is_sized(tensor)
+                host = host or _counts(plan, tensor)
             elif found == HOST_DEVICE:
                 found = device
             elif device != found:
@@ -119,7 +119,7 @@ class Placement:
                 raise misplaced_index("cpu")
             return found
         made = [tensor for tensor, _ in tensors if self._is_made(tensor)]
-        sure = {self._memory.device(t) for t, _ in tensors if not self._is_made(t) and self._decides(t)}
+        sure = {self._memory.device(t) for t, _ in tensors if not self._is_made(t) and self._decides(plan, t)}
         if not made or len(sure) != 1:
             raise self._mixed(plan, tensors, found)
         device = sure.pop()
@@ -127,17 +127,17 @@ class Placement:
             self._memory.place(tensor, device, self._gpus.site())
         return device
 
-    def _decides(self, tensor: torch.Tensor) -> bool:
-        return self._memory.device(tensor) != HOST_DEVICE or _is_sized(tensor)
+    def _decides(self, plan: Plan, tensor: torch.Tensor) -> bool:
+        return self._memory.device(tensor) != HOST_DEVICE or _counts(plan, tensor)
 
     def _mixed(self, plan: Plan, tensors: TensorArguments, found: int) -> RuntimeError:
-        devices = [self._memory.device(t) for t, _ in tensors if self._decides(t)]
+        devices = [self._memory.device(t) for t, _ in tensors if self._decides(plan, t)]
         other = next(device for device in devices if device != found)
         if plan.base in INDEXING:
             return misplaced_index(str(gpu(found)))
         return mixed_devices(str(gpu(found)), "cpu" if other == HOST_DEVICE else str(gpu(other)))
 
 
-def _is_sized(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor in host memory is more than a scalar, which may go with tensors of any device."""
-    return bool(tensor.dim()) and raw_device(tensor).type == "cpu"
+def _counts(plan: Plan, tensor: torch.Tensor) -> bool:
+    """Return whether a tensor in host memory is more than a number, which may go with tensors of any device."""
+    return (bool(tensor.dim()) or plan.base in TAKE_NO_NUMBERS) and raw_device(tensor).type == "cpu"

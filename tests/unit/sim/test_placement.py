@@ -24,6 +24,24 @@ def test_tensors_of_several_devices_raise_torchs_error(gpus, work, message):
         work()
 
 
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda x, index: torch.stack([x[0], torch.tensor(1.0)]),
+        lambda x, index: torch.nn.functional.embedding(index, x[:, None]),
+        lambda x, index: x.index_select(0, index),
+        lambda x, index: x.gather(0, index),
+        lambda x, index: x.scatter(0, index, 2.0),
+        torch.nn.functional.cross_entropy,
+    ],
+    ids="stack embedding index_select gather scatter cross_entropy".split(),
+)
+def test_some_operators_take_no_number_from_the_host(gpu, work):
+    x = torch.ones(3, device="cuda")
+    with pytest.raises(RuntimeError, match="cuda:0 and cpu!"):
+        work(x, torch.tensor(1))
+
+
 def test_indices_may_lie_on_the_cpu(gpu):
     assert torch.arange(3.0, device="cuda")[torch.tensor([2, 0])].tolist() == [2, 0]
 
