@@ -14,7 +14,7 @@ from syncheck.instrument.torch_internals import C
 from syncheck.sim.cuda_memory import CudaMemory, MemPool
 from syncheck.sim.cudart import install_cudart
 from syncheck.sim.device_kind import CUDA, gpu, module, simulated
-from syncheck.sim.device_properties import NAME, device_capability, device_properties
+from syncheck.sim.device_properties import device_capability, device_properties
 from syncheck.sim.errors import refuse
 from syncheck.sim.events import CudaEvent, SimulatedEvent
 from syncheck.sim.graphs import AcceleratorGraph, CUDAGraph
@@ -77,7 +77,7 @@ class CudaApi:
     def _properties(self) -> dict[str, Callable[..., Any]]:
         gpus, runtime = self._gpus, self._runtime
         return {
-            "get_device_name": lambda device=None: NAME,
+            "get_device_name": lambda device=None: device_properties(runtime.index_of(device)).name,
             "get_device_capability": lambda device=None: device_capability(runtime.index_of(device)),
             "get_device_properties": lambda device=None: device_properties(runtime.index_of(device)),
             "can_device_access_peer": self._peers,
@@ -312,7 +312,7 @@ _REFUSED_MODULES: dict[Any, list[str]] = {
 }
 _NCCL = (2, 27, 5)
 """The version of NCCL that simulated GPUs say they have."""
-_REFUSED_MEMORY = "_snapshot _dump_snapshot _allocation_traceback".split()
+_REFUSED_MEMORY = ["_allocation_traceback"]
 _GENERAL_CLASSES = {torch.Stream: SimulatedStream, torch.Event: SimulatedEvent}
 _CLASSES = {
     "Stream": CudaStream,

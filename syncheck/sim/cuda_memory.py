@@ -6,8 +6,11 @@ from typing import Any
 
 import torch
 
+from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim.errors import NotSimulatedError
 from syncheck.sim.gpu_trace import storage_address
+from syncheck.sim.memory import Allocation
+from syncheck.sim.memory_counters import block_of
 from syncheck.sim.runtime import Runtime, active
 from syncheck.sim.virtual_gpus import TOTAL_MEMORY, VirtualDevice
 
@@ -25,8 +28,9 @@ class MemPool:
         return 1
 
     def snapshot(self, *_: Any, **__: Any) -> list[Any]:
-        """Return the pool's segments: none are kept."""
-        return []
+        """Return the pool's segments."""
+        segments: list[Any] = torch.cuda.memory_snapshot(self.id)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        return segments
 
 
 class CudaMemory:
@@ -45,6 +49,7 @@ class CudaMemory:
             "_cuda_memoryStats": lambda device: self._virtual(device).memory.nested(),
             "_cuda_resetPeakMemoryStats": lambda device: self._virtual(device).memory.reset_peak(),
             "_cuda_resetAccumulatedMemoryStats": lambda device: self._virtual(device).memory.reset_accumulated(),
+            "_cuda_memorySnapshot": self._snapshot,
             "_cuda_cudaCachingAllocator_raw_alloc": self._allocate,
             "_cuda_cudaCachingAllocator_raw_delete": self._release,
         }
@@ -79,7 +84,6 @@ class CudaMemory:
             "memory_stats_as_nested_dict": lambda device=None: self._virtual(device).memory.nested(),
             "host_memory_stats": dict,
             "host_memory_stats_as_nested_dict": dict,
-            "memory_snapshot": lambda *_, **__: [],
             "reset_peak_memory_stats": reset_peak,
             "reset_max_memory_allocated": reset_peak,
             "reset_max_memory_cached": reset_peak,
@@ -122,6 +126,30 @@ class CudaMemory:
         for device in self._gpus.devices:
             device.memory.n_emptied += 1
 
+    def _snapshot(self, wanted: tuple[Any, ...] | None = None) -> dict[str, Any]:
+        """Return what there is on all GPUs: a segment for each block, and no history.
+
+        Args:
+            wanted: begins with the number of a pool; (0, 0) or None for all memory.
+
+        Source:
+            torch/csrc/cuda/Module.cpp, `THCPModule_memorySnapshot`; torch/cuda/_memory_viz.py reads it.
+        """
+        memory = self._runtime.memory
+        memory.flush()
+        pool = 0 if wanted is None else wanted[1]
+        live = [(tag, storage) for tag, storage in memory.live() if tag.device != HOST_DEVICE and tag.n_bytes]
+        return {
+            "segments": [
+                segment(tag, storage_address(storage), self._gpus.handle_of(tag.home))
+                for tag, storage in live
+                if pool in {0, tag.pool}
+            ],
+            "device_traces": [[] for _ in self._gpus.devices],
+            "external_annotations": [],
+            "allocator_settings": {},
+        }
+
     def _allocate(self, size: int, stream: int) -> int:
         """Allocate memory that no tensor has; return its address."""
         gpus, runtime = self._gpus, self._runtime
@@ -147,6 +175,24 @@ class CudaMemory:
             yield
         finally:
             pools[index] = before
+
+
+def segment(tag: Allocation, address: int, stream: int) -> dict[str, Any]:
+    """Return a segment with the one block that a tensor has, in torch's terms."""
+    block = block_of(tag.n_bytes)
+    sizes = {"requested_size": block.requested, "address": address}
+    return sizes | {
+        "device": tag.device,
+        "total_size": block.n_bytes,
+        "allocated_size": block.n_bytes,
+        "active_size": block.n_bytes,
+        "stream": stream,
+        "segment_type": block.pool.removesuffix("_pool"),
+        "segment_pool_id": (0, tag.pool),
+        "is_expandable": False,
+        "frames": [],
+        "blocks": [sizes | {"size": block.n_bytes, "state": "active_allocated", "frames": []}],
+    }
 
 
 def _keep_caching(value: bool = True) -> None:

@@ -1,7 +1,10 @@
 """The memory functions of `torch.cuda`."""
 
+import pickle
+
 import pytest
 import torch
+from torch.cuda import _memory_viz
 
 from syncheck.sim.errors import NotSimulatedError
 from syncheck.sim.virtual_gpus import TOTAL_MEMORY
@@ -18,6 +21,32 @@ def test_memory_is_what_tensors_take(gpus):
     assert torch.cuda.max_memory_allocated(1) == 4096
     assert torch.cuda.mem_get_info(1) == (TOTAL_MEMORY - 4096, TOTAL_MEMORY)
     del y
+
+
+def test_a_snapshot_has_what_is_allocated(gpus, tmp_path):
+    x = torch.empty(100, device="cuda:1")
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool), torch.cuda.stream(side := torch.cuda.Stream()):
+        y = torch.empty(1 << 20, device="cuda:0")
+    torch.empty(5)
+    first, second = torch.cuda.memory_snapshot()
+    assert (first["device"], first["address"], first["stream"]) == (1, x.data_ptr(), 0)
+    assert (first["total_size"], first["requested_size"], first["segment_type"]) == (512, 400, "small")
+    assert [(block["size"], block["state"]) for block in first["blocks"]] == [(512, "active_allocated")]
+    assert (second["device"], second["stream"], second["segment_pool_id"]) == (0, side.cuda_stream, pool.id)
+    assert pool.snapshot() == [second]
+    torch.cuda.memory._dump_snapshot(str(tmp_path / "memory.pickle"))
+    dumped = pickle.loads((tmp_path / "memory.pickle").read_bytes())
+    assert dumped["segments"] == [first, second]
+    assert dumped["device_traces"] == [[], []]
+    del x, y
+    assert torch.cuda.memory_snapshot() == []
+
+
+def test_torchs_own_viewer_reads_a_snapshot(gpu):
+    x = torch.empty(1 << 20, device="cuda")
+    assert "4.0MiB" in _memory_viz.segsum(torch.cuda.memory._snapshot())
+    del x
 
 
 def test_statistics_are_nested_or_flat(gpu):

@@ -1,5 +1,6 @@
 """What `torch.cuda` says of a virtual device."""
 
+import pytest
 import torch
 
 from syncheck.sim.device_properties import NAME, DeviceProperties
@@ -20,3 +21,5 @@ def test_programs_get_it_from_torch(gpus):
     assert properties is torch.cuda.get_device_properties("cuda:1")
     assert (properties.major, properties.minor) == torch.cuda.get_device_capability()
     assert torch.cuda.get_device_name() == NAME
+    with pytest.raises(RuntimeError, match="invalid device ordinal"):
+        torch.cuda.get_device_name(7)
