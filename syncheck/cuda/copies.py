@@ -15,6 +15,7 @@ from syncheck.cuda.streams import Streams
 from syncheck.hb.ids import BY_TORCH, Access, NamedKind, StreamId
 from syncheck.instrument.naming import name_of_tensor
 from syncheck.instrument.tensor_facts import is_staged_copy
+from syncheck.instrument.torch_internals import tensor_of
 from syncheck.semantics.copies import HOST_DEVICE, CopyEnd, CopyPlan, copy_plan
 from syncheck.source.frames import frame_at
 
@@ -70,7 +71,7 @@ class Copies:
     def _copy(self, dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = self._run_aside(dispatch, args, kwargs)
         with self._reporter.guard():
-            self._log(args[0], args[1], non_blocking=_non_blocking(args, kwargs))
+            self._log(args[0], tensor_of(args[1]), non_blocking=_non_blocking(args, kwargs))
         return result
 
     def _foreach_copy(self, dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -204,7 +205,7 @@ def _moves(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 def _crosses(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:  # noqa: ARG001  as the others
     """Return whether `copy_` goes to another device."""
-    return bool(args[0].get_device() != args[1].get_device())
+    return bool(args[0].get_device() != tensor_of(args[1]).get_device())
 
 
 def _any_crosses(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:  # noqa: ARG001  as the others

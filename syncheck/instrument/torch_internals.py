@@ -134,6 +134,12 @@ def _has_kernel(func: OpOverload, key: str) -> bool:
     return bool(C._dispatch_has_kernel_for_dispatch_key(func._name, key))
 
 
+def tensor_of(value: Any) -> Any:
+    """Return the tensor in host memory that stands for a number, as an operator takes it; a tensor as it is."""
+    dtype = _NUMBERS.get(type(value))
+    return value if dtype is None else torch.scalar_tensor(value, dtype=dtype, device="cpu")
+
+
 def call_with_numbers(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call an operator of which a dispatch mode may have got numbers in place of tensors.
 
@@ -152,7 +158,7 @@ def call_with_numbers(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     except RuntimeError:
         values = list(args)
         for index in places:
-            values[index] = torch.scalar_tensor(args[index], dtype=_NUMBERS[type(args[index])])
+            values[index] = tensor_of(args[index])
         return func(*values, **kwargs)
 
 

@@ -10,7 +10,7 @@ from syncheck.hb.ids import BY_TORCH, Access, NamedKind, StreamId
 from syncheck.instrument.naming import name_of_tensor
 from syncheck.instrument.plan import Plan
 from syncheck.instrument.tensor_facts import is_staged_copy
-from syncheck.instrument.torch_internals import takes_apart
+from syncheck.instrument.torch_internals import takes_apart, tensor_of
 from syncheck.semantics.copies import HOST_DEVICE, CopyEnd, CopyPlan, copy_plan
 from syncheck.sim.autograd import Backward
 from syncheck.sim.deferral import Deferral
@@ -97,7 +97,7 @@ class Copies:
 
     def _run_copy(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         del plan
-        target, source = args[0], args[1]
+        target, source = args[0], tensor_of(args[1])
         here, there = self._memory.device(target), self._memory.device(source)
         adopted = here == HOST_DEVICE and self._placement.adopt_target(target, there)
         if here == there or adopted:

@@ -26,6 +26,8 @@ def test_only_what_goes_to_another_device_is_a_copy_between_devices():
     y, h = SimpleNamespace(get_device=lambda: 1), SimpleNamespace(get_device=lambda: -1)
     assert not module._crosses((x, x), {})
     assert module._crosses((x, h), {})
+    assert module._crosses((x, 5), {})
+    assert not module._crosses((h, 2.5), {})
     assert module._any_crosses(([x, x], [x, y]), {})
     assert not module._any_crosses(([x, x], [x, x]), {})
 

@@ -15,6 +15,10 @@ import torch
             ["allocate 2 on cuda:0", "pageable_copy", "launch cuda:0 copy_ w2"],
         ),
         (
+            lambda h, p: torch.empty(4, device="cuda").copy_(5),
+            ["allocate 2 on cuda:0", "launch cuda:0 copy_ w2", "sync cuda:0"],
+        ),
+        (
             lambda h, p: torch.empty(4, device="cuda").copy_(h),
             ["allocate 2 on cuda:0", "launch cuda:0 copy_ r1 w2", "sync cuda:0"],
         ),
@@ -24,6 +28,14 @@ def test_copies_to_a_device(gpu, copy, expected):
     h, p = torch.ones(4).pin_memory(), torch.ones(4)
     made = gpu.calls_of(lambda: copy(h, p))
     assert made[: len(expected)] == expected
+
+
+@pytest.mark.parametrize("number", [5, 2.5, True])
+def test_a_number_is_copied_everywhere(gpu, number):
+    x = torch.empty(2, 2, device="cuda")
+    assert x.copy_(number) is x
+    assert x.tolist() == [[number, number]] * 2
+    assert torch.empty(2).copy_(number).tolist() == [number] * 2
 
 
 def test_copies_to_the_host(gpu):
