@@ -1,6 +1,7 @@
 """Every operator passes here: it runs on the CPU and is reported on the virtual stream of its tensors' device."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -156,6 +157,7 @@ class Dispatcher:
         else:
             waits = wait is not HostWait.NEVER
             result = self.deferral.run(func, plan, tensors, args, kwargs, device, host_waits=waits)
+        self._note_resized(tensors, kwargs)
         accesses = self._rows(plan, args, kwargs, device, capturing=capturing) if plan.base in ROWS else None
         accesses = self._accesses(plan, tensors, accesses)
         if wait is HostWait.BEFORE:  # the host learns a size or a number, then the kernel is launched
@@ -248,6 +250,13 @@ class Dispatcher:
             elif tag.n_bytes != storage.nbytes():
                 self._memory.resized(storage, self._gpus.site())
         return accesses
+
+    def _note_resized(self, tensors: TensorArguments, kwargs: dict[str, Any]) -> None:
+        """Give new memory to a result that was resized, as `out=torch.empty(0)` is, before it is written there."""
+        for tensor, argument in tensors if kwargs else ():
+            if argument.is_write and argument.name in kwargs:
+                with suppress(NotImplementedError, RuntimeError):  # a sparse tensor has no storage
+                    self._memory.resized(tensor.untyped_storage(), self._gpus.site())
 
     def _report(self, plan: Plan, accesses: list[Access], device: int, stream: StreamId) -> None:
         if plan.touches and accesses:

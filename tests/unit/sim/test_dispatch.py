@@ -16,6 +16,17 @@ def test_it_runs_on_the_stream_that_is_current(gpu):
         assert gpu.calls_of(lambda: x.add_(1)) == ["launch s1 add_ w1"]
 
 
+def test_a_result_that_is_resized_is_written_in_its_new_memory(gpu):
+    x, out = torch.ones(4, device="cuda"), torch.empty(0, device="cuda")
+    assert gpu.calls_of(lambda: torch.add(x, 1, out=out)) == [
+        "free 2",
+        "allocate 3 on cuda:0",
+        "launch cuda:0 add r1 w3",
+    ]
+    assert out.tolist() == [2] * 4
+    assert gpu.calls_of(lambda: torch.add(x, 1, out=out)) == ["launch cuda:0 add r1 w3"]
+
+
 def test_views_and_sizes_launch_nothing(gpu):
     x = torch.ones(4, 4, device="cuda")
     assert gpu.calls_of(lambda: (x.t()[1:].detach().shape, x.view(16))) == []
