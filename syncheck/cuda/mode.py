@@ -13,7 +13,7 @@ from syncheck.cuda.operator_errors import OperatorErrors
 from syncheck.cuda.operators import Operators
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.thread_contexts import ThreadContexts
-from syncheck.instrument.torch_internals import run_parts, takes_apart
+from syncheck.instrument.torch_internals import is_of_nested, run_parts, takes_apart
 from syncheck.source.frames import frame_at
 
 _NOT_HANDLED = object()
@@ -52,7 +52,7 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
         if any(takes_apart(kind) for kind in types):
             return NotImplemented
         self._takes.update(types)
-        if dispatch.is_composite:
+        if dispatch.is_composite and not is_of_nested(args):
             super().__enter__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
             try:
                 return run_parts(dispatch.func, args, kwargs)

@@ -31,6 +31,8 @@ has_storage: Callable[[torch.Tensor], bool] = C._has_storage
 group_by_device_and_dtype = C._group_tensors_by_device_and_dtype
 functorch = C._functorch
 """What `torch.func` wraps."""
+nested_functions = C._nested
+"""What `torch.nested` calls to make tensors of the strided layout."""
 nn_module = C._nn
 """The part of the extension module that `nn.Module.to` calls."""
 BelowAutograd = C._AutoDispatchBelowAutograd
@@ -103,6 +105,15 @@ def run_parts(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         torch/_decomp/decompositions.py, `dropout_decomposition`.
     """
     return func._op_dk(C.DispatchKey.CompositeImplicitAutograd, *args, **kwargs)
+
+
+def is_of_nested(args: tuple[Any, ...]) -> bool:
+    """Return whether an operator is called with a nested tensor of the strided layout, for which it is one of its own.
+
+    Source:
+        aten/src/ATen/native/native_functions.yaml, `linear`: the keys NestedTensorCPU and NestedTensorCUDA.
+    """
+    return any(isinstance(value, torch.Tensor) and value.is_nested for value in args)
 
 
 def python_kernel(func: OpOverload, gpu_key: str) -> Callable[[tuple[Any, ...], dict[str, Any]], Any] | None:

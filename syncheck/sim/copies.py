@@ -17,7 +17,7 @@ from syncheck.sim.deferral import Deferral
 from syncheck.sim.device_kind import simulated
 from syncheck.sim.graph_recorder import GraphRecorder
 from syncheck.sim.launches import Launches
-from syncheck.sim.memory import Allocation
+from syncheck.sim.memory import Allocation, layout_of
 from syncheck.sim.placement import Placement
 from syncheck.sim.runtime import Runtime
 from syncheck.source.frames import frame_at
@@ -209,7 +209,7 @@ class Copies:
         if target != HOST_DEVICE:
             self._backward.enter_node(target)
             tag = self._memory.tag(storage, target, self._gpus.site())
-            tag.layout = (result.dtype, tuple(result.shape), result.stride())
+            tag.layout = layout_of(result)
         elif non_blocking:
             self._memory.tag_pinned(storage)
         if recorder is not None:

@@ -10,6 +10,7 @@ from torch.utils._device import DeviceContext, _device_constructors
 
 from syncheck.instrument.methods import ask_overrides
 from syncheck.instrument.patching import Patches
+from syncheck.instrument.torch_internals import nested_functions
 from syncheck.sim.copies import Copies
 from syncheck.sim.device_kind import gpu, is_on_gpu
 from syncheck.sim.runtime import Runtime
@@ -48,6 +49,7 @@ class Creation:
             self._set(name, self._like(getattr(torch, name)))
         for name in _NEW:
             self._patches.set(torch.Tensor, name, self._like(getattr(torch.Tensor, name)))
+        self._patches.set(nested_functions, "nested_tensor", self._nested(nested_functions.nested_tensor))
         self._patches.set(torch.Tensor, "new_tensor", self._new_tensor(torch.Tensor.new_tensor))
         self._patches.set(torch.Tensor, "new", self._new(torch.Tensor.new))
 
@@ -74,6 +76,19 @@ class Creation:
             return made.requires_grad_() if requires_grad else made
 
         return tensor
+
+    def _nested(self, original: Any) -> Any:
+        """Make a nested tensor of the strided layout, on the device of its first part unless another is named."""
+        make = self._tensor(original)
+
+        @wraps(original)
+        def nested_tensor(data: Any, *, device: Any = None, **kwargs: Any) -> torch.Tensor:
+            first = data[0] if isinstance(data, list | tuple) and data else None
+            if device is None and isinstance(first, torch.Tensor):
+                device = first.device
+            return make(data, device=device, **kwargs)  # type: ignore[no-any-return]  # as above
+
+        return nested_tensor
 
     def _put(self, made: torch.Tensor, target: torch.device, *, pinned: bool = False) -> torch.Tensor:
         if target.type == "cpu":

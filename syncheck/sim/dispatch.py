@@ -24,7 +24,7 @@ from syncheck.sim.device_kind import is_gpu
 from syncheck.sim.distributed import Distributed
 from syncheck.sim.graph_recorder import GraphRecorder
 from syncheck.sim.launches import Launches, TensorArguments
-from syncheck.sim.memory import parts_of_sparse
+from syncheck.sim.memory import layout_of, parts_of_sparse
 from syncheck.sim.placement import Placement
 from syncheck.sim.rows import blocks_of, picks_of
 from syncheck.sim.runtime import Runtime
@@ -126,7 +126,7 @@ class Dispatcher:
     def _note_pinned(self, deferral: Deferral, plan: Plan, tensor: torch.Tensor) -> None:
         tag = self._memory.of(tensor)
         if tag is not None:
-            tag.layout = (tensor.dtype, tuple(tensor.shape), tensor.stride())
+            tag.layout = layout_of(tensor)
         if plan.base in ALLOCATING:
             deferral.fill(tensor)
 
@@ -244,7 +244,7 @@ class Dispatcher:
             if tag is None:
                 tag = self._memory.tag(storage, device, self._gpus.site())
                 if self.deferral is not None:
-                    tag.layout = (tensor.dtype, tuple(tensor.shape), tensor.stride())
+                    tag.layout = layout_of(tensor)
                 if plan.writes_outputs and tensor.numel():
                     accesses.append((tag.ident, self._memory.view(tensor), True))
             elif tag.n_bytes != storage.nbytes():

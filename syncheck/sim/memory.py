@@ -19,6 +19,9 @@ from syncheck.sim.gpu_trace import GpuTrace, storage_address
 from syncheck.sim.rows import Block
 from syncheck.sim.virtual_gpus import TOTAL_MEMORY, VirtualGpus
 
+Layout = tuple[torch.dtype, tuple[int, ...], tuple[int, ...]]
+"""Type, sizes and strides of a tensor."""
+
 
 @dataclass(slots=True)
 class Allocation:
@@ -47,7 +50,7 @@ class Allocation:
     home: StreamId = HOST
     pool: int = 0
     site: SiteId = UNKNOWN_SITE
-    layout: tuple[torch.dtype, tuple[int, ...], tuple[int, ...]] | None = None
+    layout: Layout | None = None
 
 
 class _StorageRef(weakref.ref[torch.UntypedStorage]):
@@ -310,6 +313,11 @@ class Memory:
             self._exported = set(tags)
         pairs = [(tag, reference()) for tag, reference in tags.values()]
         return [(tag, storage) for tag, storage in pairs if storage is not None]
+
+
+def layout_of(tensor: torch.Tensor) -> Layout | None:
+    """Return type, sizes and strides of a tensor; None for a nested one, which has no sizes."""
+    return None if tensor.is_nested else (tensor.dtype, tuple(tensor.shape), tensor.stride())
 
 
 def parts_of_sparse(tensor: torch.Tensor) -> list[torch.Tensor]:

@@ -13,6 +13,7 @@ from syncheck.instrument.torch_internals import (
     HigherOrderOperator,
     OpOverload,
     is_composite,
+    is_of_nested,
     python_kernel,
     run_parts,
     takes_apart,
@@ -61,7 +62,7 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
                 return NotImplemented
             self._plain_types.update(types)
         parts = self._parts[func] if func in self._parts else self._find_parts(func)
-        if parts is None:
+        if parts is None or is_of_nested(args):
             return self._dispatcher.run(func, args, kwargs or {})
         with self:
             return parts(args, kwargs or {})
@@ -92,7 +93,7 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
             decide, *others = (self._entering(value) if callable(value) else value for value in args)
             return func(self._decided(decide), *others, **kwargs)
         parts = next((func.py_kernels[key] for key in _KEYS if key in func.py_kernels), None)
-        if parts is None:
+        if parts is None or is_of_nested(args):
             raise NotSimulatedError(f"the higher-order operator {func.name()}")
         with self:
             return parts(*args, **kwargs)

@@ -522,3 +522,10 @@ def test_torchs_own_fills_of_seed_and_offset_of_a_graph_are_not_looked_at(gpu, m
     assert len(gpu.monitor.named("replay")) == 1
     assert gpu.report().findings == ()
     del y
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_an_operator_that_nested_tensors_have_of_their_own_is_not_taken_apart(gpu):
+    rows = torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(3, 4)])
+    layer = torch.nn.Linear(4, 2)
+    assert layer(rows).unbind()[1].shape == (3, 2)

@@ -103,3 +103,20 @@ def test_a_subclass_overrides_what_makes_tensors_like_it(gpu):
     assert [one.device.type for one in made] == ["cpu", "cuda"]
     assert torch.zeros_like in seen
     assert torch.Tensor.new_ones in seen
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_nested_tensors_of_the_strided_layout_are_made_and_moved(gpus):
+    rows = [torch.ones(2, 4), torch.ones(3, 4)]
+    made = {
+        "named": torch.nested.nested_tensor(rows, device="cuda:1"),
+        "moved": torch.nested.nested_tensor(rows).to("cuda:1"),
+        "of its parts": torch.nested.nested_tensor([row.to("cuda:1") for row in rows]),
+        "as they are": torch.nested.as_nested_tensor([row.to("cuda:1") for row in rows]),
+    }
+    assert {name: str(one.device) for name, one in made.items()} == dict.fromkeys(made, "cuda:1")
+    for one in made.values():
+        assert one.cpu().to_padded_tensor(0.0).sum() == 20
+        assert (one * 2).to_padded_tensor(0.0).sum().item() == 40
+    with torch.device("cuda:0"):
+        assert torch.nested.nested_tensor([[1.0], [2.0, 3.0]], requires_grad=True).is_cuda

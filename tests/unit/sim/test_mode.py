@@ -128,3 +128,12 @@ def test_kernels_in_python_are_not_run_in_place_of_those_of_c(gpu):
     x = torch.randn(1, 2, 3, 3, device="cuda")
     made = gpu.calls_of(lambda: torch.nn.functional.interpolate(x, scale_factor=2))
     assert [call for call in made if call.startswith("launch")] == ["launch cuda:0 upsample_nearest2d r1 w2"]
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_an_operator_that_nested_tensors_have_of_their_own_is_not_taken_apart(gpu):
+    rows = torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(3, 4)], device="cuda")
+    layer = torch.nn.Linear(4, 2, device="cuda")
+    made = gpu.calls_of(lambda: layer(rows))
+    assert any("linear" in call for call in made)
+    assert layer(rows).unbind()[1].shape == (3, 2)
