@@ -285,15 +285,15 @@ def test_both_kinds_of_units_are_in_the_report(run):
     assert "steps were checked" in notes[1]
 
 
-def test_findings_of_a_window_of_seconds_are_said_by_another_thread(run):
-    said = []
-    run.on_window = lambda: said.append(threading.current_thread().name)
+def test_findings_of_a_window_of_seconds_are_reported_by_another_thread(run):
+    reporters = []
+    run.on_window = lambda: reporters.append(threading.current_thread().name)
     run.first_tick = 0.01
     with run.watching():
-        while not said:
+        while not reporters:
             run.now[0] += 0.001
             racing(run)
-    assert said[0] == "syncheck-budget"
+    assert reporters[0] == "syncheck-budget"
 
 
 def test_a_race_that_only_a_rare_shape_has_is_found_at_its_first_step(run):
