@@ -1,7 +1,7 @@
 """The steps of a training job, and windows between them: from the end of one optimizer step to that of a later one."""
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import wraps
@@ -17,6 +17,8 @@ from syncheck.instrument.c10d import c10d
 from syncheck.instrument.children import install_children
 from syncheck.instrument.collectives import install_joining
 from syncheck.instrument.patching import Patches
+from syncheck.instrument.shapes import shapes_of
+from syncheck.instrument.torch_internals import loader_iterator
 from syncheck.source.frames import frame_at
 from syncheck.source.lines import is_user_file
 
@@ -148,12 +150,16 @@ class Units(Protocol):
         """There is something that makes steps."""
         ...
 
+    def arrives(self, shapes: Hashable) -> None:
+        """What the next unit works on has come, in these shapes."""
+        ...
+
 
 class TrainingSteps:
     """Counts training steps on the first optimizer that makes one, and sees epochs by the loaders that begin.
 
-    What this replaces is called once in a step or in an epoch, or less often: an optimizer's step,
-    `DataLoader.__iter__`, the making of an optimizer, the start of processes and of process groups.
+    What this replaces is called once in a step or in an epoch, or less often: an optimizer's step, the next batch and
+    the beginning of a loader, the making of an optimizer, the start of processes and of process groups.
 
     Args:
         units: what they are counted for.
@@ -166,6 +172,8 @@ class TrainingSteps:
         self._counted: weakref.ref[Any] | None = None
         self._loaders: dict[int, _Loader] = {}  # by identity: a program's own class may have no hash
         self._latest: _Loader | None = None
+        self._iterator = 0  # identity of what made the latest batch
+        self._training = 0  # identity of what made the batch before the latest step
         self._done = 0
 
     @contextmanager
@@ -175,6 +183,8 @@ class TrainingSteps:
         hook = register_optimizer_step_post_hook(self._stepped)
         try:
             patches.set(DataLoader, "__iter__", self._beginning(DataLoader.__iter__))
+            iterator = loader_iterator()
+            patches.set(iterator, "__next__", self._batching(iterator.__next__))
             patches.set(Optimizer, "__init__", self._making(Optimizer.__init__))
             install_children(patches, self._incomplete, lambda: None)
             if c10d is not None:
@@ -191,6 +201,7 @@ class TrainingSteps:
         if self._counted() is not optimizer:
             return
         self._done += 1
+        self._training = self._iterator
         if self._latest is not None:
             self._latest.is_training = True
         self._units.ended(_caller())
@@ -215,6 +226,17 @@ class TrainingSteps:
             return original(loader)
 
         return begin
+
+    def _batching(self, original: Any) -> Any:
+        @wraps(original)
+        def make_batch(iterator: Any) -> Any:
+            batch = original(iterator)
+            self._iterator = id(iterator)
+            if self._iterator == self._training:  # else it may be an evaluation, or the first batch of an epoch
+                self._units.arrives(shapes_of(batch))
+            return batch
+
+        return make_batch
 
     def _known(self, loader: Any) -> "_Loader":
         key = id(loader)

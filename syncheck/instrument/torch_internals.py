@@ -8,6 +8,7 @@ from typing import Any
 import torch
 import torch.autograd.graph
 import torch.utils.data._utils.worker
+import torch.utils.data.dataloader
 from torch.utils._python_dispatch import _disable_current_modes as disable_dispatch_modes
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack as current_dispatch_modes
 from torch.utils._python_dispatch import _pop_mode as pop_dispatch_mode
@@ -214,6 +215,11 @@ def default_store() -> Any:
 def process_group_ranks(group: Any) -> Any:
     """Return rank -> rank in the group of a process group's members; None if it is not known."""
     return c10d._world.pg_group_ranks.get(group)
+
+
+def loader_iterator() -> Any:
+    """Return the class of what iterates over a DataLoader, in this process or with workers."""
+    return torch.utils.data.dataloader._BaseDataLoaderIter
 
 
 def loader_worker() -> Any:

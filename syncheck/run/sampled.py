@@ -44,7 +44,7 @@ class SampledRun(Run):
         super().__init__(options, *args)
         self.on_window: Callable[[], None] = lambda: None
         self.first_tick = FIRST_TICK
-        self._is_window_unsaid = False
+        self._is_unreported = False
         self._opened: AbstractContextManager[None] | None = None
         self._at_open: Checkpoint = {}
         self._operators_before = 0
@@ -66,7 +66,7 @@ class SampledRun(Run):
 
     @contextmanager
     def _sampling(self) -> Iterator[None]:
-        ticker = Ticker(self.sampler.tick, is_between_calls, self._say_window, call_in_main_thread)
+        ticker = Ticker(self.sampler.tick, is_between_calls, self._call_on_window, call_in_main_thread)
         with (
             ticker.running(self.first_tick),  # first, so that the backend does not take its thread for the program's
             self.backend.prepared(),
@@ -76,7 +76,7 @@ class SampledRun(Run):
                 yield
             finally:
                 self.sampler.end()
-                self._say_window()
+                self._call_on_window()
 
     def open(self) -> None:
         """See `Windows`."""
@@ -103,15 +103,15 @@ class SampledRun(Run):
             self._found = joined(self._found, self._window_report())
         finally:
             opened.__exit__(None, None, None)
-        self._is_window_unsaid = True
+        self._is_unreported = True
         if self.sampler.unit != SECOND:
-            self._say_window()
+            self._call_on_window()
         super()._after_finding()  # one that was there before the window was not new in it
 
-    def _say_window(self) -> None:
+    def _call_on_window(self) -> None:
         """Call `on_window`, once a window: not where the main thread was interrupted, as it may hold locks there."""
-        if self._is_window_unsaid:
-            self._is_window_unsaid = False
+        if self._is_unreported:
+            self._is_unreported = False
             self.sampler.guarded(self.on_window)
 
     def failed(self, error: Exception) -> None:

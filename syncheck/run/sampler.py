@@ -11,6 +11,8 @@ from syncheck.run.budget import Controller, Decision, Share
 
 _MOST_KEYS = 4096
 """Kinds of units that are remembered; what comes after them counts as known."""
+_MOST_SHAPES = 64
+"""Shapes that are told apart: a program with more has others in nearly each step."""
 SECOND = "second of processor time"
 _OFTEN = 0.25
 """Seconds after which to look whether a window of seconds has to end: several threads may use them up at once."""
@@ -101,6 +103,7 @@ class Sampler:
         self._thread = 0  # whose units are counted; 0 before the first
         self._last: float | None = None  # when the latest unit ended
         self._seen: set[Hashable] = set()
+        self._shapes: dict[Hashable, bool] = {}  # of what steps worked on -> it was in a window
         self._is_over = False
         self._was_early = False  # the latest window was opened at the beginning of something
 
@@ -230,6 +233,22 @@ class Sampler:
 
     def _count_in(self, unit: str, controller: Controller, clock: Callable[[], float]) -> None:
         self.unit, self._controller, self._clock = unit, controller, clock
+
+    def arrives(self, shapes: Hashable) -> None:
+        """What the next step works on has come: open a window if it has shapes that were not checked, and can be paid.
+
+        Where there are many shapes none of them means anything.
+        """
+        if self.unit != "step" or not self._is_mine() or len(self._shapes) > _MOST_SHAPES:
+            return
+        is_checked = self._shapes[shapes] = self._shapes.get(shapes, False) or self.is_open
+        if is_checked or not self._agreement.is_alone():
+            return
+        if self._controller.is_due(is_new=True) and self._is_safe():
+            self._pass()
+            self._switch(is_new=True)
+            self._shapes[shapes] = self.is_open
+            self._last = self._clock()
 
     def end(self) -> None:
         """The program has ended."""

@@ -1,4 +1,4 @@
-"""Lets time pass for a budget: a thread that sleeps, and has the main thread act where that is safe."""
+"""Calls something in the main thread from time to time, where that is safe: a thread that sleeps in between."""
 
 import os
 import threading
@@ -7,20 +7,19 @@ from contextlib import contextmanager
 from types import FrameType
 
 _SOON, _LESS_SOON = 0.001, 0.03
-"""Seconds until the main thread is asked again, where it could not act: they double from the first to the second."""
-
+"""Seconds until the next attempt, where this one met no safe place: they double from the first to the second."""
 _LEAVE = 1.0
 """Seconds to wait for the thread at the end: what it calls may wait for a lock of the program."""
 
 
 class Ticker:
-    """Has the main thread call something from time to time, for as long as that wants it.
+    """Calls a function in the main thread, again and again, when it wants to be called.
 
     Args:
         tick: called in the main thread; returns the seconds until it is to be called again, or None: never.
         is_safe: returns whether `tick` may be called in the main thread where that is in some frame.
         after: called in the ticker's own thread after each call of `tick`.
-        ask: has the main thread call something between two bytecodes; returns whether it will.
+        schedule: lets the main thread call something between two of its bytecodes; returns whether it will.
     """
 
     def __init__(
@@ -28,12 +27,12 @@ class Ticker:
         tick: Callable[[], float | None],
         is_safe: Callable[[FrameType], bool],
         after: Callable[[], None],
-        ask: Callable[[Callable[[FrameType], None]], bool],
+        schedule: Callable[[Callable[[FrameType], None]], bool],
     ) -> None:
         self._tick = tick
         self._is_safe = is_safe
         self._after = after
-        self._ask = ask
+        self._schedule = schedule
         self._wake = threading.Event()
         self._is_over = False
         self._retry = _SOON
@@ -41,7 +40,7 @@ class Ticker:
 
     @contextmanager
     def running(self, first: float) -> Iterator[None]:
-        """Let time pass for the time of a block; the main thread is asked after `first` seconds."""
+        """Make the calls for the time of a block, the first one after some seconds."""
         self._pause = first
         process = os.getpid()
         thread = threading.Thread(target=self._run, name="syncheck-budget", daemon=True)
@@ -56,7 +55,7 @@ class Ticker:
 
     def _run(self) -> None:
         while self._pause is not None and not self._wake.wait(self._pause):
-            if not self._ask(self._in_main_thread):
+            if not self._schedule(self._in_main_thread):
                 continue
             self._wake.wait()  # as long as the main thread is in a call that is not Python's
             if self._is_over:

@@ -266,3 +266,94 @@ def test_a_service_that_ends_inside_of_a_window_closes_it(service):
     service.sampler.end()
     assert not service.windows.is_open
     assert service.sampler.tick() is None
+
+
+# -- shapes
+
+
+def usual_steps(program, n=2000):
+    for _ in range(n):
+        program.sampler.arrives("usual")
+        program.step()
+    while program.windows.is_open:
+        program.sampler.arrives("usual")
+        program.step()
+
+
+def until_open(program, shapes, most=5000):
+    """Return after how many steps with some shapes a window is open when they begin."""
+    for number in range(most):
+        program.sampler.arrives(shapes)
+        if program.windows.is_open:
+            return number
+        program.step()
+    raise AssertionError("no window was opened")
+
+
+def test_a_shape_that_was_not_seen_before_comes_first(program):
+    usual_steps(program)
+    until_open(program, "usual")
+    while program.windows.is_open:
+        program.step()
+    new = until_open(program, "new")
+    while program.windows.is_open:
+        program.step()
+    assert new < until_open(program, "new")  # by now it is known
+
+
+def test_a_rare_shape_is_checked_at_its_first_step_where_that_can_be_paid(program):
+    usual_steps(program)
+    while program.windows.is_open or program.sampler.controller.units_left():
+        program.step()
+    program.sampler.arrives("rare")
+    assert program.windows.is_open
+
+
+def test_a_shape_that_could_not_be_paid_for_stays_new(program):
+    usual_steps(program, 50)
+    program.sampler.arrives("rare")
+    assert not program.windows.is_open
+    while program.sampler.controller.units_left():
+        program.step()
+    program.sampler.arrives("rare")
+    assert program.windows.is_open
+
+
+def test_where_each_step_has_another_shape_shapes_say_nothing(program):
+    for number in range(2000):
+        program.sampler.arrives(number)
+        program.step()
+    before = program.sampler.controller.share().windows
+    while program.windows.is_open or program.sampler.controller.units_left():
+        program.step()
+    program.sampler.arrives("another one")
+    assert not program.windows.is_open
+    assert before > 2
+
+
+def test_new_shapes_cost_no_more_than_the_budget(program):
+    for number in range(20_000):
+        program.sampler.arrives(number // 400)
+        program.step()
+    assert program.clock.now <= 20_000 * 0.01 * 1.05
+
+
+def test_a_new_shape_opens_no_window_in_one_of_several_ranks(program):
+    agreement = SimpleNamespace(is_alone=lambda: False, decide=lambda controller, **_: controller.decide())
+    sampler = Sampler(Controller(0.05), program.windows, program.clock, lambda: True, agreement)
+    for number in range(200):
+        was_open = program.windows.is_open
+        sampler.arrives(number // 5)
+        assert program.windows.is_open == was_open
+        program.clock.now += 0.01
+        sampler.ended()
+    assert sampler.controller.share().windows > 1
+
+
+def test_a_new_shape_opens_no_window_where_it_is_not_safe(program):
+    usual_steps(program)
+    while program.sampler.controller.units_left():
+        program.step()
+    program.safe.here = False
+    program.sampler.arrives("new")
+    assert not program.windows.is_open

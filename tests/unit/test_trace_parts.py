@@ -322,6 +322,19 @@ def test_a_file_that_is_cut_off_loses_only_itself(in_parts, left, tmp_path):
     assert 0 <= n_lost <= replay([in_parts[0] / paths[2].name], Options()).summary.operators
 
 
+@pytest.mark.parametrize("left", [0, 12])
+def test_files_without_a_first_line_are_left_out_among_others(in_parts, left, tmp_path):
+    paths = copied(in_parts, tmp_path)
+    paths[-1].write_bytes(paths[-1].read_bytes()[:left])
+    report = replay(paths, Options())
+    assert codes(report) == [entry["rule"] for entry in in_parts[1]["findings"]]
+    assert any(f"goes on behind {paths[-2].name}" in reason for reason in report.incomplete)
+    with pytest.raises(TraceError, match=paths[-1].name):
+        replay([paths[-1]], Options())
+    with pytest.raises(TraceError, match="nothing was recorded"):
+        replay([paths[-1], paths[-1]], Options())
+
+
 def test_a_file_that_is_damaged_loses_only_itself(in_parts, tmp_path):
     paths = copied(in_parts, tmp_path)
     lines = gzip.decompress(paths[2].read_bytes()).splitlines()

@@ -201,6 +201,10 @@ class _UnreadableError(TraceError):
     """The file is no trace, or its lines are none."""
 
 
+class NothingRecordedError(_UnreadableError):
+    """The file is empty, or cut off in its first line: that of a trace which was just begun."""
+
+
 class _CutOffError(Exception):
     """The compressed data ends in the middle."""
 
@@ -253,7 +257,9 @@ def read_header(path: Path) -> dict[str, Any]:
     try:
         header = next(_lines(path), None)
     except _CutOffError as error:
-        raise _UnreadableError(f"{path}: the trace is cut off before its first line", HINT) from error
+        raise NothingRecordedError(f"{path}: the trace is cut off before its first line", HINT) from error
+    if header is None:
+        raise NothingRecordedError(f"{path}: this is not a syncheck trace: it is empty", HINT)
     if not isinstance(header, dict) or "syncheck-trace" not in header:
         raise TraceError(f"{path}: this is not a syncheck trace", HINT)
     if header["syncheck-trace"] not in _READABLE:

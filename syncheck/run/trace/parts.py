@@ -54,14 +54,26 @@ def named(paths: Sequence[Path]) -> list[Part]:
     Raises:
         TraceError: there is none, one is no trace, or they are of several runs.
     """
-    found = [part for path in paths for part in (_in_folder(path) if path.is_dir() else [read(path)])]
+    found = [part for path in paths for part in (_in_folder(path) if path.is_dir() else _read(path, len(paths)))]
     if len(paths) == 1 and not paths[0].is_dir():
         found += _behind(found[0])
+    if not found:
+        raise TraceError(f"{paths[0]}: nothing was recorded in any of the files", codec.HINT)
     runs = {part.recording or str(part.path): part for part in found}
     if len(runs) > 1:
         names = " and ".join(sorted(part.path.name for part in runs.values())[:2])
         raise TraceError(f"{names} are traces of different runs", "replay them one after the other")
     return sorted({part.number: part for part in found}.values(), key=lambda part: part.number)
+
+
+def _read(path: Path, n_paths: int) -> list[Part]:
+    """Return a file; nothing, of several, for one that has none of the run: what is missing shows in the others."""
+    try:
+        return [read(path)]
+    except codec.NothingRecordedError:
+        if n_paths == 1:
+            raise
+        return []
 
 
 def remove_others(first: Path) -> None:

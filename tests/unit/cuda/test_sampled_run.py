@@ -16,6 +16,7 @@ from syncheck.cuda import devices
 from syncheck.cuda.backend import Cuda
 from syncheck.filters.policy import Policy
 from syncheck.instrument.torch_internals import current_dispatch_modes, engine
+from syncheck.run.budget import Controller
 from syncheck.run.process import new_session
 from syncheck.run.sampled import SampledRun
 
@@ -284,12 +285,32 @@ def test_both_kinds_of_units_are_in_the_report(run):
     assert "steps were checked" in notes[1]
 
 
-def test_findings_of_a_window_of_seconds_are_said_by_another_thread(run):
-    said = []
-    run.on_window = lambda: said.append(threading.current_thread().name)
+def test_findings_of_a_window_of_seconds_are_reported_by_another_thread(run):
+    reporters = []
+    run.on_window = lambda: reporters.append(threading.current_thread().name)
     run.first_tick = 0.01
     with run.watching():
-        while not said:
+        while not reporters:
             run.now[0] += 0.001
             racing(run)
-    assert said[0] == "syncheck-budget"
+    assert reporters[0] == "syncheck-budget"
+
+
+def test_a_race_that_only_a_rare_shape_has_is_found_at_its_first_step(run):
+    class Rows(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            for number in range(1000):
+                if number > 500 and not run.sampler.is_open and not run.sampler.controller.units_left():
+                    break  # only something new opens a window
+                yield torch.zeros(4)
+            yield torch.zeros(5)
+            yield from (torch.zeros(4) for _ in range(8))
+
+    run.sampler._controller = Controller(0.011)
+    with run.watching():
+        for batch in torch.utils.data.DataLoader(Rows(), batch_size=None):
+            if batch.shape == (5,):
+                assert run.sampler.is_open
+                racing(run)
+            run.step()
+    assert "SYN101" in {finding.rule.code for finding in run.report().findings}

@@ -8,6 +8,7 @@ import torch
 
 from syncheck.findings import NO_STEPS
 from syncheck.instrument.steps import TrainingSteps, Window
+from syncheck.instrument.torch_internals import loader_iterator
 
 
 class Watched:
@@ -95,6 +96,9 @@ class Units:
     def expect_steps(self):
         self.calls.append("optimizer")
 
+    def arrives(self, shapes):
+        """Shapes have tests of their own."""
+
 
 def loader(length):
     return torch.utils.data.DataLoader(torch.arange(length))
@@ -171,3 +175,50 @@ def test_nothing_of_the_loaders_and_optimizers_stays_replaced(kind, name):
     with TrainingSteps(Units(), lambda _: None).watching():
         assert getattr(kind, name) is not before
     assert getattr(kind, name) is before
+
+
+class Shapes(Units):
+    """Keeps the shapes that arrive, too."""
+
+    def arrives(self, shapes):
+        self.calls.append(tuple(shape for shape, _ in shapes))
+
+
+def batches(n_rows, size=4, **options):
+    return torch.utils.data.DataLoader(torch.zeros(n_rows, 2), batch_size=size, **options)
+
+
+@pytest.mark.parametrize("n_workers", [0, 1])
+def test_shapes_of_the_batches_that_steps_are_made_with_arrive(n_workers):
+    units, first = Shapes(), optimizer()
+    with TrainingSteps(units, lambda _: None).watching():
+        for _ in batches(10, num_workers=n_workers):
+            first.step()
+    assert units.calls == ["pause", "step", ((4, 2),), "step", ((2, 2),), "step"]
+
+
+def test_shapes_of_an_evaluation_do_not_arrive():
+    units, first = Shapes(), optimizer()
+    with TrainingSteps(units, lambda _: None).watching():
+        for number, _ in enumerate(batches(12)):
+            first.step()
+            if number == 0:
+                list(batches(7, size=3))
+    assert units.calls == ["pause", "step", "pause", ((4, 2),), "step", ((4, 2),), "step"]
+
+
+def test_with_several_batches_a_step_the_shapes_of_all_arrive():
+    units, first = Shapes(), optimizer()
+    with TrainingSteps(units, lambda _: None).watching():
+        for number, _ in enumerate(batches(15)):
+            if number % 2:
+                first.step()
+    assert units.calls == ["pause", "step", ((4, 2),), ((3, 2),), "step"]
+
+
+def test_nothing_of_the_iterators_stays_replaced():
+    kind = loader_iterator()
+    before = kind.__next__
+    with TrainingSteps(Units(), lambda _: None).watching():
+        assert kind.__next__ is not before
+    assert kind.__next__ is before

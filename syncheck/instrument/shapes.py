@@ -1,0 +1,50 @@
+"""The shapes of the tensors in what a program hands on, such as a batch."""
+
+from collections import deque
+from collections.abc import Hashable, Iterable
+from itertools import islice
+from typing import Any
+
+import torch
+
+from syncheck.instrument.torch_internals import DisableTorchFunction
+
+_MOST = 64
+"""Tensors whose shapes are taken, and parts of a container that are looked at."""
+_MOST_VALUES = 256
+"""Values that are looked at: a batch may hold more than data."""
+
+
+def shapes_of(value: Any) -> Hashable:
+    """Return shapes and types of the tensors in a value: in tuples, lists, dictionaries and attributes of objects.
+
+    No code of the program runs: neither of its classes nor of its modes.
+    """
+    found: list[Hashable] = []
+    pending = deque([value])
+    with DisableTorchFunction():
+        for _ in range(_MOST_VALUES):
+            if not pending or len(found) >= _MOST:
+                break
+            value = pending.popleft()
+            if isinstance(value, torch.Tensor):
+                found.append((value.shape, value.dtype))
+            else:
+                pending.extend(_parts(value))
+    return tuple(found)
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    """Return what an object holds, of a list of numbers or of text nothing."""
+    if isinstance(value, dict):
+        return islice(dict.values(value), _MOST)
+    if isinstance(value, list | tuple):
+        kind: Any = list if isinstance(value, list) else tuple
+        parts = kind.__getitem__(value, slice(_MOST))
+        return () if parts and isinstance(parts[0], int | float | str | bytes) else parts
+    if isinstance(value, type) or not getattr(type(value), "__dictoffset__", 0):
+        return ()
+    try:
+        return islice(object.__getattribute__(value, "__dict__").values(), _MOST)
+    except AttributeError:
+        return ()
