@@ -127,6 +127,7 @@ class Cuda:
         self.host = host = HostMemory(reporter, memory)
         self.kept = kept = KeptCallbacks()
         self.captures = captures = Captures(reporter)
+        captures.on_change.append(self._captures_changed)
         self.events = Events(reporter, streams, kept, captures)
         identities = _Identities(streams, memory, self.events)
         namer = Namer(lambda: reporter.monitor, sites, identities, after_finding)
@@ -159,10 +160,14 @@ class Cuda:
             return
         recorder = NativeRecorder(extension, self.reporter, self.streams, self.threads, self.memory, self.launches)
         callbacks = Callbacks(self.reporter, self.streams, self.memory)
+        self.captures.on_change.append(recorder.update)
         recorder.attach(WatchMode, callbacks, self.gpu_trace, self.host, device_type)
         self._on_mode = recorder.watch
         self.operators.on_plan = partial(recorder.plan, copies=self.copies)
         self.operators.on_parts = recorder.give_up
+
+    def _captures_changed(self) -> None:
+        self.memory.shares_all = bool(self.captures)
 
     def _make_delays(self, delay: Delay, counts: LaunchCounts) -> Delays:
         begin_alike()

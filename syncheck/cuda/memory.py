@@ -63,6 +63,8 @@ class Memory:
         adopt: enters memory that was seen elsewhere first, and returns whether it was; called with the storage of a
             tensor that is not at a known address.
         on_shared: called with memory that a second stream is about to use.
+        on_freed: called with memory that is gone.
+        shares_all: a graph is captured: what is used meanwhile is used by whatever stream replays it.
     """
 
     def __init__(self, reporter: Reporter, streams: Streams, threads: ThreadContexts) -> None:
@@ -82,10 +84,12 @@ class Memory:
         self.freed_shared = False
         self.adopt: Callable[[torch.UntypedStorage], bool] = lambda _: False
         self.on_shared: Callable[[AllocationId], None] = lambda _: None
+        self.on_freed: Callable[[AllocationId], None] = lambda _: None
+        self.shares_all = False
         self._on_death: Callable[[Any], None] = self.dead.append  # no code of ours runs where the program frees
 
         reporter.before_flush.append(self._release_if_any)
-        streams.on_side_stream.append(self.watch_frees)
+        streams.on_several.append(self.watch_frees)
 
     def next_ident(self) -> AllocationId:
         """Return the id of a new allocation."""
@@ -128,7 +132,7 @@ class Memory:
         Args:
             storage: what owns it.
             ident: the allocation.
-            home: the only stream that has used it.
+            home: the only stream that has used it; below 0 where there are several.
         """
         address = storage.data_ptr()
         if not address:  # it was given back meanwhile
@@ -138,14 +142,15 @@ class Memory:
             self.freed(address)
         entry = self.live[address] = Entry(storage, self._on_death)
         entry.address, entry.ident, entry.offset, entry.views = address, ident, 0, self._first_views
-        self.homes[entry.ident] = home
+        if home > 0:
+            self.homes[ident] = home
 
     def used(self, stream: StreamId, accesses: Accesses) -> None:
         """Note which stream is about to use memory."""
         homes = self.homes
         for allocation, _, _ in accesses:
             home = homes.get(allocation)
-            if home is not None and home != stream:
+            if home is not None and (home != stream or self.shares_all):
                 del homes[allocation]
                 self.on_shared(allocation)
 
@@ -211,9 +216,11 @@ class Memory:
             if there is entry:
                 if address in in_lists or address in inside:
                     self._forget(address)
-                self.homes.pop(entry.ident, None)
+                is_shared = self.homes.pop(entry.ident, None) is None
+                self.on_freed(entry.ident)
                 if reporter.is_checking:
                     add(("free", entry.ident, 0))  # the place of such a free is never shown
+                    self.freed_shared |= is_shared
             elif there is not None:  # another thread got the address since
                 live.setdefault(address, there)
 
@@ -239,6 +246,7 @@ class Memory:
             return
         self._forget(address)
         is_shared = self.homes.pop(entry.ident, None) is None
+        self.on_freed(entry.ident)
         reporter = self._reporter
         if reporter.is_checking:
             site = reporter.site() if self._streams.saw_side_stream else 0

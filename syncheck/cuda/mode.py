@@ -60,10 +60,12 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
                 super().__exit__(None, None, None)  # type: ignore[no-untyped-call]  # torch leaves it untyped
         return _NOT_HANDLED
 
-    def late(self, operator: str, given: list[tuple[torch.Tensor, bool]], made: list[torch.Tensor]) -> None:
-        """Log an operator that the native recorder ran, and cannot record any more."""
+    def late(
+        self, operator: str, given: list[tuple[torch.Tensor, bool]], made: list[torch.Tensor], *, fills: bool
+    ) -> None:
+        """Log an operator that the native recorder ran, and cannot record any more; see `Operators.log_late`."""
         if self._reporter.is_checking:
-            self._operators.log_late(operator, given, made)
+            self._operators.log_late(operator, given, made, fills=fills)
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:

@@ -86,6 +86,12 @@ class Callbacks:
         """Return the view of a tensor that is not contiguous."""
         return self._memory.exact_view(tensor)
 
+    def gone(self, address: int) -> None:
+        """What was known at an address is gone: new memory is there."""
+        entry = self._memory.live.get(address)
+        if entry is not None:
+            self._memory.freed(address - entry.offset)
+
     def flush(self) -> None:
         """Give the session what was recorded."""
         self._reporter.flush_calls()
@@ -134,6 +140,7 @@ class NativeRecorder:
             ignore_block.running,
             gpu_trace.inside,
             host.buffers,
+            self._memory.live,
             mode,
             device_type,
         )
@@ -147,6 +154,7 @@ class NativeRecorder:
         self._threads.on_special.append(self.update)
         self._memory.adopt = self.adopt
         self._memory.on_shared = self._extension.share
+        self._memory.on_freed = self._extension.forget
 
     def plan(self, dispatch: DispatchPlan, copies: Copies) -> None:
         """Let the extension record an operator, if it can."""
@@ -167,7 +175,8 @@ class NativeRecorder:
         """Record from now on, or do not, as the state of the program allows."""
         reporter, threads, sole = self._reporter, self._threads, self._streams.sole_stream
         is_for_good = not (self._is_simple and reporter.is_checking and (sole >= 0 or not reporter.follows))
-        if is_for_good or sole == 0 or threads.n_special or threads.pools_in_use:
+        is_captured = self._memory.shares_all
+        if is_for_good or sole == 0 or threads.n_special or threads.pools_in_use or is_captured:
             self._extension.stop()
             self.take_calls()
         elif sole > 0:
@@ -188,7 +197,7 @@ class NativeRecorder:
         """Put what was recorded into the buffer of calls."""
         if self._extension.has_calls():
             is_condensed = self._streams.sole_stream >= 0 or not self._may_reuse()
-            self._calls.extend(self._extension.take_calls(is_condensed))
+            self._extension.take_calls(is_condensed, self._calls)
 
     def complete(self, stream: StreamId) -> None:
         """The host has waited for a stream: for all that was recorded, if it is the only one."""
@@ -205,11 +214,11 @@ class NativeRecorder:
 
     def adopt(self, storage: torch.UntypedStorage) -> bool:
         """Enter memory that the extension saw first into the table of addresses; return whether it did."""
-        block = self._extension.take_block(storage_key(storage))
+        block = self._extension.take_block(storage_key(storage), storage.data_ptr())
         if block is None:
             return False
-        allocation, home, node = block
-        self._memory.enter(storage, allocation, home)
+        owner, allocation, home, node = block
+        self._memory.enter(owner, allocation, home)
         if node is not None:
             self._launches.gradients.made(allocation, node, home)
         return True

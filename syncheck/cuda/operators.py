@@ -283,16 +283,20 @@ class Operators:
         if dispatch.func.namespace in NAMESPACES:
             self._collectives.launched(dispatch, args, kwargs, stream, device, accesses, callbacks)
 
-    def log_late(self, operator: str, given: list[tuple[torch.Tensor, bool]], made: list[torch.Tensor]) -> None:
+    def log_late(
+        self, operator: str, given: list[tuple[torch.Tensor, bool]], made: list[torch.Tensor], *, fills: bool
+    ) -> None:
         """Log an operator that has run on the current stream.
 
         Args:
             operator: its name.
             given: the tensors on GPUs that it was given, and whether it wrote them.
             made: its new results.
+            fills: it writes them.
         """
         accesses = [a for tensor, is_write in given if (a := self._memory.access(tensor, is_write=is_write))]
-        accesses += self._memory.begin_results(made)
+        writes = self._memory.begin_results(made)
+        accesses += writes if fills else []
         tensors = [tensor for tensor, _ in given] + [tensor for tensor in made if tensor.is_cuda]
         if tensors:
             device = tensors[0].get_device()

@@ -201,7 +201,7 @@ class Engine(Order):
 
     def holds_used_memory(self) -> bool:
         """Return whether memory was freed that a stream other than its own may still be using."""
-        return any(pool.pending for pool in self._pools.values())
+        return any(pool.pending for pool in list(self._pools.values()))  # also in finalizers
 
     def is_live(self, allocation: AllocationId) -> bool:
         """Return whether the allocation exists."""

@@ -86,15 +86,17 @@ def schema_of(func: Any) -> Any:
 def is_composite(func: Any) -> bool:
     """Return whether an operator is made of others, which a mode sees only if it takes it apart: in inference mode.
 
-    Kernels in Python, which torch has for tracing, do not count: no program runs them.
+    Kernels in Python, which torch has for tracing, do not count: no program runs them. Nor do those of an operator that
+    has one of a device's own, such as `silu_backward`: that one is run.
 
     Source:
         torch/_ops.py, `OpOverload.decompose`; with autograd such operators are taken apart before they get to a mode.
     """
     if not isinstance(func, OpOverload):
         return False
+    has_kernel = C._dispatch_has_kernel_for_dispatch_key
     key = C.DispatchKey.CompositeImplicitAutograd
-    return bool(C._dispatch_has_kernel_for_dispatch_key(func._name, key))
+    return bool(has_kernel(func._name, key)) and not any(has_kernel(func._name, own) for own in ("CPU", "CUDA"))
 
 
 def run_parts(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -180,6 +180,7 @@ struct State {
   py::object running;    // blocks of `syncheck.ignore`: a list
   py::object inside;     // calls that torch's callbacks are listened to in: a list
   py::object buffers;    // pinned buffers, by the address of their storage: a dict
+  py::object live;       // the memory that Python knows, by its address: a dict
   std::unordered_set<PyObject*> modes;  // those of this check
   PyTypeObject* mode = nullptr;         // their class
   c10::DeviceType kind = c10::DeviceType::CUDA;
@@ -235,6 +236,22 @@ class Locked {
   PyGILState_STATE held_;
 };
 
+// Keeps the collector of garbage from running, whose finalizers may call in again.
+class Uncollected {
+ public:
+  Uncollected() : was_on_(PyGC_Disable() != 0) {}
+  ~Uncollected() {
+    if (was_on_) {
+      PyGC_Enable();
+    }
+  }
+  Uncollected(const Uncollected&) = delete;
+  Uncollected& operator=(const Uncollected&) = delete;
+
+ private:
+  bool was_on_;
+};
+
 // ---------------------------------------------------------------------------------------------- call sites
 
 // Return where the program called the `backward()` that runs now; 0 if none does.
@@ -242,7 +259,11 @@ int64_t backward_site() {
   static PyObject* const name = PyUnicode_InternFromString("backward_site");
   py::object reporter = state->reporter();
   py::object site = py::reinterpret_steal<py::object>(PyObject_GetAttr(reporter.ptr(), name));
-  return site ? PyLong_AsLongLong(site.ptr()) : 0;
+  if (!site) {
+    PyErr_Clear();  // the check is over
+    return 0;
+  }
+  return PyLong_AsLongLong(site.ptr());
 }
 
 // Return the call site: that of the innermost frame of the user's in this thread.
@@ -282,8 +303,15 @@ int64_t next_allocation() {
 }
 
 // Forget that a block is known; its memory is gone.
-void retire(const Block& block) {
-  state->storages.erase(block.allocation);
+void retire(const c10::StorageImpl* storage, const Block& block) {
+  auto there = state->ours.find(block.address);
+  if (there != state->ours.end() && there->second == storage) {
+    state->ours.erase(there);
+  }
+  auto known = state->storages.find(block.allocation);
+  if (known != state->storages.end() && known->second == storage) {
+    state->storages.erase(known);
+  }
   if (block.is_ours) {
     state->freed.push_back(block.allocation);
     state->n_new--;
@@ -298,7 +326,7 @@ Block* find(const c10::StorageImpl* storage) {
   if (found->second.address == storage->data()) {
     return &found->second;
   }
-  retire(found->second);  // the storage was resized
+  retire(storage, found->second);  // the storage was resized
   state->blocks.erase(found);
   return nullptr;
 }
@@ -311,6 +339,10 @@ std::optional<uint64_t> current_node() {
 
 Block* keep(const c10::Storage& storage, int64_t allocation, int64_t home, bool is_ours) {
   const c10::StorageImpl* key = storage.unsafeGetStorageImpl();
+  auto before = state->blocks.find(key);
+  if (before != state->blocks.end()) {
+    retire(key, before->second);
+  }
   auto node = is_ours ? current_node() : std::nullopt;
   auto kept = state->blocks.insert_or_assign(
       key, Block{storage.getWeakStorageImpl(), storage.data(), allocation, home, node, is_ours});
@@ -321,16 +353,21 @@ Block* keep(const c10::Storage& storage, int64_t allocation, int64_t home, bool 
 
 // Keep a block that was allocated just now: what was at its address is gone.
 void keep_new(const c10::Storage& storage, int64_t allocation, int64_t home) {
-  auto& there = state->ours[storage.data()];
-  if (there != nullptr && there != storage.unsafeGetStorageImpl()) {
-    auto found = state->blocks.find(there);
+  py::object address = py::reinterpret_steal<py::object>(PyLong_FromVoidPtr(storage.mutable_data()));
+  if (PyDict_Contains(state->live.ptr(), address.ptr()) == 1) {
+    state->callbacks.attr("gone")(address);
+  }
+  auto there = state->ours.find(storage.data());
+  if (there != state->ours.end() && there->second != storage.unsafeGetStorageImpl()) {
+    const c10::StorageImpl* there_before = there->second;
+    auto found = state->blocks.find(there_before);
     if (found != state->blocks.end() && found->second.address == storage.data()) {
-      retire(found->second);
+      retire(there_before, found->second);
       state->blocks.erase(found);
     }
   }
-  there = storage.unsafeGetStorageImpl();
   keep(storage, allocation, home, true);
+  state->ours[storage.data()] = storage.unsafeGetStorageImpl();
 }
 
 // Return the block that a tensor lies in; null if it has no memory.
@@ -456,10 +493,11 @@ bool is_kinds_case(const Plan& plan, const Stack& stack, size_t begin) {
 
 // Return the session's id of the current stream of a device, which is the default stream while that is the only one;
 // 0 for another then. The interpreter lock is held where there are several.
-int64_t stream_of(c10::DeviceIndex device) {
+constexpr c10::StreamId PER_THREAD = 2;  // the handle of each thread's own default stream
+int64_t stream_of(c10::DeviceIndex device, bool are_several) {
   c10::impl::VirtualGuardImpl guard(state->kind);
   const c10::Stream stream = guard.getStream(c10::Device(state->kind, device));
-  if (!state->are_several) {
+  if (!are_several) {
     return stream.id() == 0 ? state->stream : 0;
   }
   auto known = state->streams.find(stream);
@@ -467,7 +505,8 @@ int64_t stream_of(c10::DeviceIndex device) {
     return known->second;
   }
   int64_t ident = state->callbacks.attr("current_stream")(static_cast<int64_t>(device)).cast<int64_t>();
-  if (state->kind != c10::DeviceType::CPU) {  // which stands in for a GPU in tests, and has no streams
+  // the CPU stands in for a GPU in tests, and has no streams
+  if (state->kind != c10::DeviceType::CPU && stream.id() != PER_THREAD) {
     state->streams.emplace(stream, ident);
   }
   return ident;
@@ -480,8 +519,9 @@ c10::DeviceIndex index_of(const at::Tensor& tensor) {
 
 // Find the memory that an operator is given, and its device; return whether all of it is on one, and, while all work
 // is on one stream, on that stream's.
-bool take_inputs(const Plan& plan, const Stack& stack, size_t begin, Inputs& inputs, c10::DeviceIndex& device) {
-  device = state->are_several ? -1 : state->device;
+bool take_inputs(
+    const Plan& plan, const Stack& stack, size_t begin, bool are_several, Inputs& inputs, c10::DeviceIndex& device) {
+  device = are_several ? -1 : state->device;
   for (const Argument& argument : plan.arguments) {
     bool is_here = each_tensor(stack[begin + argument.position], [&](const at::Tensor& tensor) {
       if (tensor.device().type() != state->kind || tensor.numel() == 0) {
@@ -644,7 +684,9 @@ class Kernel : public c10::OperatorKernel {
     const Plan& plan = is_evaluating ? *given.evaluating : given;
     Inputs inputs;
     c10::DeviceIndex device = -1;
-    if (!take_inputs(plan, *stack, begin, inputs, device) || !is_for_us(plan, inputs, device)) {
+    const bool are_several = state->are_several;  // which another thread may change
+    if (!take_inputs(plan, *stack, begin, are_several, inputs, device) ||
+        !is_for_us(plan, inputs, device, are_several)) {
       return false;
     }
     run_below(level_, op, keys, stack);
@@ -660,16 +702,16 @@ class Kernel : public c10::OperatorKernel {
   }
 
   // Return whether an operator is on the only stream, or on the only one that has used its memory.
-  static bool is_for_us(const Plan& plan, const Inputs& inputs, c10::DeviceIndex device) {
-    if (!state->are_several) {
-      return stream_of(device) != 0;
+  static bool is_for_us(const Plan& plan, const Inputs& inputs, c10::DeviceIndex device, bool are_several) {
+    if (!are_several) {
+      return stream_of(device, are_several) != 0;
     }
     if (inputs.empty()) {
       return true;  // its results show where it is
     }
     Locked lock;
     try {
-      return is_private(inputs, stream_of(device));
+      return is_private(inputs, stream_of(device, are_several));
     } catch (const std::exception& error) {
       report(plan, error.what());
       return false;
@@ -701,7 +743,7 @@ class Kernel : public c10::OperatorKernel {
     if (inputs.empty() && made == -1) {
       return;  // no GPU has any part in it
     }
-    const int64_t stream = made == MIXED ? 0 : stream_of(device < 0 ? made : device);
+    const int64_t stream = made == MIXED ? 0 : stream_of(device < 0 ? made : device, state->are_several);
     if (!is_active || state->modes.count(top_mode()) == 0 || stream == 0 || (made >= 0 && device >= 0 && made != device) ||
         (state->are_several && !is_private(inputs, stream))) {
       give_up(plan, stack, n_results, inputs);
@@ -733,7 +775,7 @@ class Kernel : public c10::OperatorKernel {
       });
     }
     py::object mode = py::reinterpret_borrow<py::object>(top_mode());
-    mode.attr("late")(py::reinterpret_borrow<py::object>(plan.name), given, made);
+    mode.attr("late")(py::reinterpret_borrow<py::object>(plan.name), given, made, py::arg("fills") = plan.touches);
   }
 
   c10::SafeKernelFunction original_;
@@ -838,6 +880,7 @@ void attach(
     py::list running,
     py::list inside,
     py::dict buffers,
+    py::dict live,
     py::type mode,
     const std::string& kind) {
   install();
@@ -850,6 +893,7 @@ void attach(
   state->running = std::move(running);
   state->inside = std::move(inside);
   state->buffers = std::move(buffers);
+  state->live = std::move(live);
   state->mode = reinterpret_cast<PyTypeObject*>(mode.ptr());
   state->kind = c10::Device(kind).type();
   before->clear();
@@ -878,11 +922,28 @@ void start_several() {
   is_active = true;
 }
 
+Block* block_with(int64_t allocation) {
+  auto found = state->storages.find(allocation);
+  auto block = found == state->storages.end() ? state->blocks.end() : state->blocks.find(found->second);
+  return block == state->blocks.end() ? nullptr : &block->second;
+}
+
 // From now on several streams use an allocation.
 void share(int64_t allocation) {
+  if (Block* block = block_with(allocation)) {
+    block->home = SHARED;
+  }
+}
+
+// An allocation that Python knows is gone; its storage may live on, without memory or with other memory.
+void forget(int64_t allocation) {
   auto found = state->storages.find(allocation);
   if (found != state->storages.end()) {
-    state->blocks.at(found->second).home = SHARED;
+    auto block = state->blocks.find(found->second);
+    if (block != state->blocks.end()) {
+      retire(block->first, block->second);
+      state->blocks.erase(block);
+    }
   }
 }
 
@@ -902,7 +963,7 @@ void complete() {
 void purge() {
   for (auto it = state->blocks.begin(); it != state->blocks.end();) {
     if (it->second.storage.expired()) {
-      retire(it->second);
+      retire(it->first, it->second);
       it = state->blocks.erase(it);
     } else {
       ++it;
@@ -914,12 +975,15 @@ void purge() {
 //
 // Memory that was allocated and freed meanwhile is left out, and so are accesses to bytes that were accessed again:
 // if `is_condensed`, which is wrong where a mere allocation may be a finding.
-py::list take_calls(bool is_condensed) {
+//
+// They are put into a deque, before anything else can be: no collection of garbage, which may free memory, runs here.
+void take_calls(bool is_condensed, const py::object& deque) {
   state->n_since_purge += state->items.size();
   if (4 * state->n_since_purge >= state->blocks.size()) {  // so that it costs no more than what was recorded
     state->n_since_purge = 0;
     purge();
   }
+  Uncollected uncollected;
   std::vector<Item> items;
   std::vector<Access> accesses;
   std::vector<int64_t> freed;
@@ -983,21 +1047,31 @@ py::list take_calls(bool is_condensed) {
       made.append(py::make_tuple("free", allocation, 0));
     }
   }
-  return made;
+  deque.attr("extend")(made);
 }
 
-// Return (allocation, home, node or None) of a storage's block that Python does not know, and does from now on.
-py::object take_block(int64_t storage) {
-  auto found = state->blocks.find(reinterpret_cast<const c10::StorageImpl*>(storage));
-  if (found == state->blocks.end() || !found->second.is_ours ||
-      found->second.address != found->first->data()) {
+// Return (its owner, allocation, home, node or None) of the block at an address if Python does not know it; from now on
+// it does. Where the storage is not its owner, but an alias, several may use it.
+py::object take_block(int64_t storage, int64_t address) {
+  auto there = state->ours.find(reinterpret_cast<const void*>(address));
+  auto found = there == state->ours.end() ? state->blocks.end() : state->blocks.find(there->second);
+  if (found == state->blocks.end() || !found->second.is_ours) {
     return py::none();
   }
-  found->second.is_ours = false;
+  Block& block = found->second;
+  auto owner = block.storage.lock();
+  if (!owner || owner->data() != block.address) {
+    return py::none();
+  }
+  block.is_ours = false;
   state->n_new--;
-  const auto node = found->second.node;
-  return py::make_tuple(
-      found->second.allocation, found->second.home, node ? py::object(py::int_(*node)) : py::object(py::none()));
+  if (owner.get() != reinterpret_cast<const c10::StorageImpl*>(storage)) {
+    block.home = SHARED;
+  }
+  const int64_t allocation = block.allocation, home = block.home;
+  py::object node = block.node ? py::object(py::int_(*block.node)) : py::object(py::none());
+  py::object wrapped = py::reinterpret_steal<py::object>(THPStorage_Wrap(c10::Storage(std::move(owner))));
+  return py::make_tuple(wrapped, allocation, home, node);
 }
 
 // Return the storages whose blocks Python does not know.
@@ -1006,13 +1080,15 @@ py::list unknown_storages() {
   if (state->n_new == 0) {
     return made;
   }
+  std::vector<c10::Storage> storages;  // no code of Python's runs while the blocks are looked at
   for (auto& entry : state->blocks) {
-    if (!entry.second.is_ours) {
-      continue;
+    auto storage = entry.second.is_ours ? entry.second.storage.lock() : nullptr;
+    if (storage) {
+      storages.emplace_back(std::move(storage));
     }
-    if (auto storage = entry.second.storage.lock()) {
-      made.append(py::reinterpret_steal<py::object>(THPStorage_Wrap(c10::Storage(std::move(storage)))));
-    }
+  }
+  for (c10::Storage& storage : storages) {
+    made.append(py::reinterpret_steal<py::object>(THPStorage_Wrap(std::move(storage))));
   }
   return made;
 }
@@ -1041,6 +1117,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("start_several", &start_several);
   module.def("share", &share);
   module.def("complete", &complete);
+  module.def("forget", &forget);
   module.def("stop", &stop);
   module.def("take_calls", &take_calls);
   module.def("take_block", &take_block);

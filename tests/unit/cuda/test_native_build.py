@@ -53,6 +53,11 @@ def test_without_a_compiler_one_line_says_what_is_used(monkeypatch):
     assert text.endswith("; the recorder in Python is used")
 
 
+def test_an_older_torch_has_none(monkeypatch):
+    monkeypatch.setattr(native_build, "_OLDEST", "99.0")
+    assert "it needs torch 99.0" in reason(monkeypatch)
+
+
 def test_without_ninja_the_line_says_how_to_get_it(monkeypatch):
     monkeypatch.setattr(native_build.shutil, "which", lambda name: None if name == "ninja" else name)
     assert "pip install ninja" in reason(monkeypatch)

@@ -1,0 +1,188 @@
+"""Memory that comes and goes in unusual ways: either recorder finds the same.
+
+CPU tensors stand in for tensors of `cuda:0`, as in the tests of the mode.
+"""
+
+import gc
+
+import pytest
+import torch
+
+from tests.unit.conftest import watched_gpu
+from tests.unit.cuda.test_native_recorder import recorder
+
+__all__ = ["recorder"]  # the fixture
+
+
+@pytest.fixture(params=["python", "native"])
+def gpu(request, on_cpu, recorder):
+    with watched_gpu(on_cpu, extension=recorder if request.param == "native" else None) as watched:
+        make_plans()
+        yield watched
+
+
+def make_plans():
+    """Run each operator once: the first time it is the mode's."""
+    x = torch.zeros(4)
+    x.neg_().relu_().fill_(1)
+    torch.nonzero(torch.ones(4))
+
+
+def codes(gpu):
+    report = gpu.report()
+    assert report.incomplete == ()
+    return sorted(finding.rule.code for finding in report.findings if finding.rule.code != "SYN801")
+
+
+def call(gpu, name, *args):
+    with gpu.cuda.reporter.locked_monitor() as monitor:
+        getattr(monitor, name)(*args)
+
+
+class Cycle:
+    def __init__(self, held):
+        self.held, self.me = held, self
+
+
+def test_tensors_that_the_collector_frees_are_freed_in_order(gpu):
+    gpu.cuda.streams.of(0, 7)
+    w = torch.ones(4)
+    gc.collect()
+    for _ in range(60):
+        x = torch.ones(4)
+        assert gpu.cuda.memory.allocation_of(x)
+        gpu.cuda.flush_calls()
+        kept = [torch.ones(4).neg_() for _ in range(400)]
+        x.relu_()
+        Cycle(x)
+        del x
+        torch.nonzero(w)
+    assert kept
+    assert gpu.cuda.reporter.is_checking
+    assert codes(gpu) == []
+
+
+def test_a_storage_that_is_resized_to_the_same_address_is_another_block(gpu):
+    gpu.cuda.streams.of(0, 7)
+    a = torch.ones(1 << 20)
+    assert gpu.cuda.memory.allocation_of(a)
+    storage, is_same = a.untyped_storage(), False
+    for _ in range(20):
+        a.neg_()
+        address, n_bytes = storage.data_ptr(), storage.nbytes()
+        storage.resize_(0)
+        gpu.cuda.memory.freed(address)  # as the hook of resize_ does for a storage on a GPU
+        storage.resize_(n_bytes)
+        is_same |= storage.data_ptr() == address
+    a.neg_()
+    assert is_same
+    assert codes(gpu) == []
+
+
+def test_two_storages_over_one_address_are_one_block(gpu):
+    gpu.cuda.streams.of(0, 7)
+    a = torch.zeros(4)
+    a.neg_()
+    b = torch.from_dlpack(a)
+    gpu.current.handle = 7
+    b.relu_()
+    assert codes(gpu) == ["SYN103"]
+
+
+def test_new_memory_at_an_address_that_a_resized_tensor_has_left(gpu):
+    gpu.cuda.streams.of(0, 7)
+    olds = [torch.zeros(1000) for _ in range(200)]
+    assert all(gpu.cuda.memory.allocation_of(old) for old in olds)
+    call(gpu, "sync_device", 0, 0)
+    left = {old.data_ptr() for old in olds}
+    for old in olds:
+        old.resize_(100_000)
+    news = [torch.zeros(1000) for _ in range(400)]
+    moved_in = next(new for new in news if new.data_ptr() in left)
+    gpu.current.handle = 7
+    moved_in.neg_()
+    assert codes(gpu) == ["SYN103"]
+
+
+def captured(gpu):
+    """Capture a graph on a side stream; return the tensor that it writes."""
+    side = gpu.cuda.streams.of(0, 7)
+    gpu.current.handle = 7
+    x = torch.zeros(64)
+    gpu.cuda.captures.begin()
+    call(gpu, "capture_begin", 1, side, gpu.cuda.reporter.site())
+    x.neg_()
+    gpu.cuda.captures.end()
+    call(gpu, "capture_end", 1)
+    return x
+
+
+def test_memory_of_a_graph_that_another_stream_replays_is_reused(gpu):
+    x = captured(gpu)
+    call(gpu, "sync_device", 0, 0)
+    call(gpu, "replay", 1, gpu.cuda.streams.of(0, 0), gpu.cuda.reporter.site())
+    del x
+    for _ in range(30):
+        torch.zeros(64).neg_()
+    assert codes(gpu) == ["SYN201"]
+
+
+def test_memory_of_a_graph_is_written_while_another_stream_replays_it(gpu):
+    x = captured(gpu)
+    call(gpu, "sync_device", 0, 0)
+    call(gpu, "replay", 1, gpu.cuda.streams.of(0, 0), gpu.cuda.reporter.site())
+    x.relu_()
+    del x
+    for _ in range(30):
+        torch.zeros(128)
+    assert codes(gpu) == ["SYN903"]
+
+
+def test_memory_of_a_graph_is_freed_before_a_replay(gpu):
+    x = captured(gpu)
+    kept = [torch.zeros(4) for _ in range(50)]
+    gpu.cuda.flush_calls()
+    del x
+    call(gpu, "replay", 1, gpu.cuda.streams.of(0, 7), gpu.cuda.reporter.site())
+    assert codes(gpu) == ["SYN904"]
+    assert kept
+
+
+def test_a_capture_leaves_no_work_on_its_stream(gpu):
+    side = gpu.cuda.streams.of(0, 7)
+    gpu.current.handle = 7
+    gpu.cuda.captures.begin()
+    call(gpu, "capture_begin", 1, side, gpu.cuda.reporter.site())
+    for _ in range(9):
+        torch.zeros(32)
+    gpu.cuda.captures.end()
+    call(gpu, "capture_end", 1)
+    assert side not in gpu.monitor.session._engine.unfinished()
+
+
+def test_memory_is_reused_beside_the_default_stream_of_another_gpu(gpu):
+    other = gpu.cuda.streams.of(1, 0)
+    gpu.cuda.streams.used(other)
+    a = torch.zeros(64)
+    with gpu.cuda.reporter.locked_monitor():
+        access = gpu.cuda.memory.access(a, is_write=True)
+    gpu.cuda.launches.launch("p2p", other, 1, [access], [a])
+    del a
+    for _ in range(10):
+        torch.zeros(64)
+    assert codes(gpu) == ["SYN103", "SYN201"]
+
+
+@pytest.mark.parametrize("function", [torch.nn.functional.silu, torch.nn.functional.mish])
+@pytest.mark.parametrize("is_native", [False, True], ids=["python", "native"])
+def test_gradients_are_those_of_the_devices_own_kernel(function, is_native, on_cpu, recorder):
+    def gradient():
+        torch.manual_seed(0)
+        x = torch.randn(1000).bfloat16().requires_grad_()
+        function(x).backward(torch.ones_like(x))
+        return x.grad.detach()
+
+    plain = gradient()
+    with watched_gpu(on_cpu, extension=recorder if is_native else None):
+        gradient()
+        assert torch.equal(gradient(), plain)
