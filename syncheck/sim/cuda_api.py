@@ -229,6 +229,8 @@ def _install_cuda_alone(runtime: Runtime, patches: Patches) -> None:
     if torch.version.cuda is None:  # else it is the build's own: torchvision compares it with what it was built for
         patches.set(torch.version, "cuda", CUDA_VERSION)
     patches.set(torch.backends.cuda, "is_built", lambda: True)
+    patches.set(torch.backends.cudnn, "is_available", lambda: True)
+    patches.set(torch.backends.cudnn, "version", lambda: _CUDNN)
     patches.set(torch.cuda.graph, "default_capture_stream", None)
 
 
@@ -310,6 +312,8 @@ _REFUSED_MODULES: dict[Any, list[str]] = {
     torch.cuda.nccl: "unique_id init_rank all_reduce reduce broadcast all_gather reduce_scatter".split(),
     torch.cuda.gds: "gds_register_buffer gds_deregister_buffer GdsFile".split(),
 }
+_CUDNN = 91002
+"""The version of cuDNN that simulated GPUs say they have; no kernel of it runs."""
 _NCCL = (2, 27, 5)
 """The version of NCCL that simulated GPUs say they have."""
 _REFUSED_MEMORY = ["_allocation_traceback"]

@@ -5,9 +5,11 @@ from functools import partial
 from typing import Any
 
 import torch
+import torch.utils.dlpack
 
 from syncheck.instrument.methods import replace_method
 from syncheck.instrument.patching import Patches
+from syncheck.instrument.torch_internals import C
 from syncheck.sim.device_kind import is_on_gpu
 from syncheck.sim.errors import NotSimulatedError
 from syncheck.sim.launches import Launches
@@ -35,6 +37,9 @@ class HostReads:
         }
         for name, function in methods.items():
             replace_method(self._patches, name, partial(partial, function))
+        export = partial(self._dlpack, C._to_dlpack)
+        for module in (torch, torch.utils.dlpack):
+            self._patches.set(module, "to_dlpack", export)
 
     def _escape(self, tensor: torch.Tensor, call: str) -> None:
         tag = self._memory.mark_exported(tensor)
@@ -80,8 +85,8 @@ class HostReads:
         self._memory.mark_exported(tensor)
         return original(tensor)
 
-    def _dlpack(self, original: Any, tensor: torch.Tensor, **kwargs: Any) -> Any:
+    def _dlpack(self, original: Any, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         if is_on_gpu(tensor):
             raise NotSimulatedError("DLPack export of a GPU tensor", "its memory is the CPU's")
         self._escape(tensor, "Tensor.__dlpack__()")
-        return original(tensor, **kwargs)
+        return original(tensor, *args, **kwargs)

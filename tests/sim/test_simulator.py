@@ -290,7 +290,8 @@ def test_a_cuda_build_of_torch_takes_the_ways_of_one_for_the_cpu(monkeypatch, re
     request.getfixturevalue("simulator")
     with pytest.raises(NotSimulatedError, match="_cuda_ofARealGpu"):
         functions._cuda_ofARealGpu()
-    assert not torch.backends.cudnn.is_available()
+    assert not functions._has_cudnn
+    assert not torch.backends.cudnn.is_acceptable(torch.ones(1, device="cuda"))
     assert not torch.cuda.nccl.is_available([torch.ones(1, device="cuda")])
     torch.nn.LSTM(2, 2).to("cuda:1")
 

@@ -61,6 +61,8 @@ def test_programs_that_ask_get_answers(gpus):
     assert not torch.cuda.can_device_access_peer(1, 1)
     assert not torch.cuda.is_current_stream_capturing()
     assert torch.backends.cuda.is_built()
+    assert torch.backends.cudnn.is_available()
+    assert torch.backends.cudnn.version() > 90000
     assert torch.cuda._get_device_index("cuda:1") == 1
     assert torch.cuda._get_device_index(9) == 9  # whoever uses it complains
     with pytest.raises(ValueError, match=r"Expected a torch\.device with a specified index"):

@@ -21,8 +21,9 @@ def pinned(gpu):
         (repr, "host printing r1"),
         (pickle.dumps, "host pickling r1"),
         (lambda h: h.__dlpack__(), "escape Tensor.__dlpack__() r1"),
+        (lambda h: [torch.to_dlpack(one) for one in (h,)], "escape Tensor.__dlpack__() r1"),
     ],
-    ids=["tolist", "numpy", "repr", "pickle", "dlpack"],
+    ids=["tolist", "numpy", "repr", "pickle", "dlpack", "to_dlpack"],
 )
 def test_memory_that_a_stream_may_be_using_is_read(gpu, pinned, read, call):
     assert call in gpu.calls_of(lambda: read(pinned))
@@ -41,6 +42,9 @@ def test_values_of_a_gpu_are_copied_first(gpu):
         x.numpy()
     with pytest.raises(NotSimulatedError, match="DLPack"):
         x.__dlpack__()
+    for module in (torch, torch.utils.dlpack):
+        with pytest.raises(NotSimulatedError, match="DLPack"):
+            module.to_dlpack(x)
 
 
 def test_an_address_that_was_handed_out_is_remembered(gpu, pinned):
