@@ -130,7 +130,8 @@ class Calls:
         has_tensor = any(map(is_on_gpu, given))
         if not ((has_tensor or not name) and self._only_uses(name, given, call.node)):
             for value in given:
-                self.escape(value)
+                if value.__class__ is not Value:  # of most nothing is known
+                    self.escape(value)
             if has_tensor or not name or may_wait(name) or takes_code(given, call.node):
                 self._machine.assume_synchronized()
         if not has_tensor:
@@ -205,7 +206,10 @@ class Calls:
         try:
             self._evaluator.run(node.body, scope)
         except Returned as returned:
-            if isinstance(returned.value, Function):  # it has what it uses of this one, which is gone
+            is_function = isinstance(returned.value, Function)
+            if (
+                is_function and self._evaluator.collectives.have_started
+            ):  # it has what it uses of this one, which is gone
                 for work in works_in(returned.value):
                     self._evaluator.collectives.escape(work)
             return returned.value

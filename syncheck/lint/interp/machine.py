@@ -177,8 +177,7 @@ class Machine:
 
     def assume_synchronized(self) -> None:
         """Take it that all work so far is complete: unknown code may have waited for it."""
-        for number in range(1, len(self._streams)):
-            self.session.sync_stream(StreamId(number), UNKNOWN_SITE, explicit=False)
+        self.session.complete_all()
 
     def wait_stream(self, waiter: Stream, awaited: Stream, node: ast.AST) -> None:
         """Make a stream wait for another."""
