@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
+from weakref import ref
 
 from syncheck.lint import deferred
 from syncheck.lint.interp.binding import Binding
@@ -60,6 +61,7 @@ class Interpreter:
         decisions: the branches taken where conditions are not known.
         calls: the functions followed.
         steps_left: statements that may still be followed.
+        modules: the scopes that it was begun with, as long as anything else holds them.
 
     Args:
         machine: streams, events and memory.
@@ -83,6 +85,7 @@ class Interpreter:
         self.collectives = Collectives(machine)
         self.decisions = Decisions(flipped)
         self.steps_left = steps
+        self.modules: list[ref[Scope]] = []
         self.decide, self.forget_decisions = self.decisions.decide, self.decisions.forget
         self.decide_as_usual = self.decisions.usual
         expressions, binding = expressions_of(self), Binding(self)
@@ -96,6 +99,15 @@ class Interpreter:
         iteration = Iteration(self)
         self.items, self.iterations, self.listed = iteration.items, iteration.iterations, iteration.listed
         self.context = Contexts(self).context
+
+    def forget(self) -> None:
+        """Let go of all that was followed, of which nothing is asked any more: cycles would keep it."""
+        self.calls.forget()
+        for module in self.modules:
+            scope = module()
+            if scope is not None:
+                scope.names.clear()
+        self.__dict__.clear()
 
     def run(self, body: list[ast.stmt], scope: Scope) -> None:
         """Run statements that yield nothing."""

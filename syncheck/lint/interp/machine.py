@@ -39,6 +39,7 @@ from syncheck.lint.interp.values import (
     Stream,
     Tensor,
 )
+from syncheck.lint.lifetimes import weakly
 from syncheck.sanitizer.collector import PendingFinding
 from syncheck.sanitizer.session import Session
 from syncheck.semantics.threads import ThreadState, context_of, take_lost_stream
@@ -79,7 +80,8 @@ class Machine:
         self.calls: list[tuple[ast.AST, str]] = []
         self.imported = ImportedCalls()
         self.loops = ActiveLoops()
-        self.session = Session(lambda rule: rule.code in selected, "the source", self._note_finding, is_run=False)
+        note = weakly(self._note_finding)  # a cycle would keep both alive
+        self.session = Session(lambda rule: rule.code in selected, "the source", note, is_run=False)
         self.places = places
         self.stream_names: dict[StreamId, str] = {}
         self.ordering_only = 0
