@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
+from weakref import ref
 
 from syncheck.findings import Finding, merge_equal
 from syncheck.lint import models, side_streams, strict
@@ -247,12 +248,14 @@ class Analysis:
         copies = {places.place(site).frame for site in machine.assumed_copies}
         ends = {places.place(site).frame for site in machine.recent.ends}
         has_chosen = interpreter.decisions.are_open
+        interpreter.forget()
         return list(judged(found, guesses, copies, self._tree, ends=ends, has_chosen=has_chosen)), others
 
     # -- what is followed
 
     def _run_script(self, interpreter: Interpreter) -> None:
         scope = Scope()
+        interpreter.modules.append(ref(scope))
         scope.names["__name__"] = Constant("__main__")
         interpreter.run(self._tree.body, scope)
 
@@ -263,7 +266,9 @@ class Analysis:
             interpreter.run([statement], inside)
             inside.names = {name: _forget(value) for name, value in inside.names.items()}
 
-        return LazyScope(self._definitions.get, define)
+        scope = LazyScope(self._definitions.get, define)
+        interpreter.modules.append(ref(scope))
+        return scope
 
     def _run_function(
         self, function: ast.FunctionDef | ast.AsyncFunctionDef, kind: ast.ClassDef | None, interpreter: Interpreter

@@ -6,8 +6,12 @@ only lints runs it between files.
 """
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
+from weakref import WeakMethod
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -22,6 +26,18 @@ def by_reference_count() -> Iterator[None]:
             gc.enable()
 
 
+def weakly(method: Callable[[T], None]) -> Callable[[T], None]:
+    """Return a function that calls a method as long as its object lives, and does not keep that alive."""
+    found = WeakMethod(method)
+
+    def call(argument: T) -> None:
+        alive = found()
+        if alive is not None:
+            alive(argument)
+
+    return call
+
+
 class Collector:
     """Collects cycles between files, in a process that only lints.
 
@@ -29,7 +45,7 @@ class Collector:
         most: bytes of source after which it collects.
     """
 
-    def __init__(self, most: int = 2_500_000) -> None:
+    def __init__(self, most: int = 10_000_000) -> None:
         self._most = most
         self._n_bytes = 0
         self._is_begun = False

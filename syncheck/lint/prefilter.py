@@ -5,6 +5,7 @@ begins with a word that stands in the file.
 """
 
 import ast
+import re
 from collections.abc import Iterable
 
 from syncheck.lint import deferred, rule_registry
@@ -28,6 +29,7 @@ _CLOCK_ANCHORS = frozenset(
 )
 _DEVICE_ANCHORS = frozenset("cuda xpu npu hpu musa accelerator get_accelerator synchronize".split())
 _of_libraries: set[str] = set()
+_WORD = re.compile(r"\w+")
 
 
 def add_words(names: Iterable[str]) -> None:
@@ -83,7 +85,7 @@ def lines_with(source: str, words: Iterable[str]) -> list[int]:
 def has_anchor(node: ast.AST) -> bool:
     """Return whether any rule can report anything in a function that is followed by itself."""
     text = deferred.text_of(node)
-    if text is not None and not any(word in text for word in (*_SEARCHED, "stream", "time", *_of_libraries)):
+    if text is not None and (_ANCHORS | _CLOCK_ANCHORS | _of_libraries | {"stream"}).isdisjoint(_WORD.findall(text)):
         return False
     found = _all_words(node)
     if found & _ANCHORS or found & _of_libraries or "a stream block" in found:

@@ -74,6 +74,7 @@ class Session:
         self._engine = engine = Engine()
         self.release, self.acquire, self.acquire_all = engine.release, engine.acquire, engine.acquire_all
         self.forget_sync = engine.forget_sync
+        self.complete_all = engine.complete_all
         self._sync_history = SyncHistory(self._engine.host_follows)
         self._graphs = graphs.Graphs(self.collector)
         self._events = events.Events(self._engine, self._sync_history, self.collector)

@@ -2,8 +2,9 @@
 
 import ast
 import re
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections import abc
+from collections.abc import Iterator
+from weakref import WeakSet
 
 from syncheck.lint import nodes
 from syncheck.lint.interp import registry
@@ -78,15 +79,14 @@ class Calls:
         self._imported = ImportedFunctions(evaluator, find_imported)
         self._depth = 0
         self._running: list[ast.AST] = []
+        self._generators: WeakSet[abc.Generator[Value, None, None]] = WeakSet()
         self.followed: set[ast.AST] = set()
-        self._by_kind: dict[type[Value], Callable[[Any, Call], Value]] = {
-            Function: self.call_function,
-            Native: self._call_native,
-            Attribute: self._call_attribute,
-            Class: self._construct,
-            Module: self._call_layer,
-            Instance: self._call_instance,
-        }
+
+    def forget(self) -> None:
+        """End the generators that the program has left, and let go of other files."""
+        for generator in list(self._generators):
+            generator.close()
+        self._imported.forget()
 
     def call(self, function: Value, call: Call, scope: Scope | None = None) -> Value:
         """See `Evaluator`."""
@@ -94,8 +94,8 @@ class Calls:
             return self._call_partial(function, call, scope)
         if isinstance(function, Symbol):
             return self._call_name(function.path, call, scope)
-        by_kind = self._by_kind.get(type(function))
-        return self.call_unknown("", call) if by_kind is None else by_kind(function, call)
+        by_kind = _BY_KIND.get(function.__class__)
+        return self.call_unknown("", call) if by_kind is None else getattr(self, by_kind)(function, call)
 
     def _call_native(self, function: Native, call: Call) -> Value:
         result = function.function(call)
@@ -130,7 +130,8 @@ class Calls:
         has_tensor = any(map(is_on_gpu, given))
         if not ((has_tensor or not name) and self._only_uses(name, given, call.node)):
             for value in given:
-                self.escape(value)
+                if value.__class__ is not Value:  # of most nothing is known
+                    self.escape(value)
             if has_tensor or not name or may_wait(name) or takes_code(given, call.node):
                 self._machine.assume_synchronized()
         if not has_tensor:
@@ -192,7 +193,9 @@ class Calls:
             return self._evaluator.evaluate(node.body, scope)
         call.args.clear()
         if is_generator(node):
-            return Generator(self._generate(node, scope))
+            generator = self._generate(node, scope)
+            self._generators.add(generator)
+            return Generator(generator)
         return self._follow(node, scope)
 
     def _follow(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> Value:
@@ -205,7 +208,10 @@ class Calls:
         try:
             self._evaluator.run(node.body, scope)
         except Returned as returned:
-            if isinstance(returned.value, Function):  # it has what it uses of this one, which is gone
+            is_function = isinstance(returned.value, Function)
+            if (
+                is_function and self._evaluator.collectives.have_started
+            ):  # it has what it uses of this one, which is gone
                 for work in works_in(returned.value):
                     self._evaluator.collectives.escape(work)
             return returned.value
@@ -217,7 +223,7 @@ class Calls:
             machine.current_node, machine.function = caller, function
         return NONE
 
-    def _generate(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> Iterator[Value]:
+    def _generate(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> abc.Generator[Value, None, None]:
         steps = self._evaluator.block(node.body, scope)
         try:
             while True:
@@ -308,6 +314,17 @@ class Calls:
             return self.call(target, call)
         finally:
             machine.thread = before
+
+
+_BY_KIND: dict[type[Value], str] = {
+    Function: "call_function",
+    Native: "_call_native",
+    Attribute: "_call_attribute",
+    Class: "_construct",
+    Module: "_call_layer",
+    Instance: "_call_instance",
+}
+"""Kind of value -> the method that calls it."""
 
 
 def _super(scope: Scope) -> Value:

@@ -18,10 +18,15 @@ _FEWEST_WITH_GROUP = 3
 
 
 class Collectives:
-    """Runs collectives on a machine."""
+    """Runs collectives on a machine.
+
+    Attributes:
+        have_started: any has given a handle.
+    """
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
+        self.have_started = False
         self._streams: dict[tuple[Group | None, int], StreamId] = {}
         self._kept: dict[EventId, list[Tensor]] = {}
         self._coalescing = 0
@@ -73,6 +78,7 @@ class Collectives:
         """Start a collective on the stream of its group."""
         machine = self._machine
         machine.n_relevant += 1
+        self.have_started = True
         if machine.ordering_only or self._coalescing:
             return Work(None)
         device = _device_of(used)

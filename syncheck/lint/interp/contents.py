@@ -11,12 +11,14 @@ from syncheck.lint.interp.values import (
 )
 from syncheck.lint.nodes import names
 
+_CONTAINERS = (Sequence, Mapping)
+
 
 def tensors_in(value: Value | None, depth: int = 3) -> list[Tensor]:
     """Return the tensors in a value, those in lists and dictionaries too."""
     if isinstance(value, Tensor):
         return [value]
-    if not depth or not isinstance(value, Sequence | Mapping):
+    if value.__class__ is Value or not depth or not isinstance(value, _CONTAINERS):
         return []
     inside = value.items.values() if isinstance(value, Mapping) else value.items
     return [tensor for item in inside for tensor in tensors_in(item, depth - 1)]

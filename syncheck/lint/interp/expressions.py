@@ -42,6 +42,7 @@ from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY, REORDERING
 
 _LIKE: dict[type[ast.expr], type[ast.expr]] = {ast.List: ast.Tuple, ast.Set: ast.Tuple, ast.SetComp: ast.ListComp}
 """Expressions that are evaluated as another one is."""
+_OF_MEMBERSHIP = frozenset({ast.In, ast.NotIn})
 _MOST_MADE = 8
 
 
@@ -51,15 +52,13 @@ class Expressions:
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
         self._operators = evaluator.operators
-        self._methods: dict[type[ast.expr], Callable[[Any, Scope], Value]] = {
-            kind: getattr(self, name) for kind, name in _METHODS.items()
-        }
 
     def evaluate(self, node: ast.expr | None, scope: Scope) -> Value:
         """See `Evaluator`."""
-        if node is None:
-            return NONE
-        return self._methods[type(node)](node, scope)
+        if isinstance(node, ast.Name):  # nearly half of all
+            found = scope.find(node.id)
+            return found if found is not None else Symbol(f"builtins.{node.id}")
+        return _METHODS[node.__class__](self, node, scope) if node is not None else NONE
 
     def _of_other(self, node: ast.expr, scope: Scope) -> Value:
         """Evaluate the parts of an expression of which nothing is known."""
@@ -87,12 +86,6 @@ class Expressions:
             elif isinstance(value, ast.Constant):
                 parts.append(str(value.value))
         return Constant("".join(parts)) if is_known else UNKNOWN
-
-    def _of_Name(self, node: ast.Name, scope: Scope) -> Value:
-        found = scope.find(node.id)
-        if found is not None:
-            return found
-        return Symbol(f"builtins.{node.id}")
 
     def _of_NamedExpr(self, node: ast.NamedExpr, scope: Scope) -> Value:
         value = self.evaluate(node.value, scope)
@@ -190,7 +183,9 @@ class Expressions:
             self._evaluator.assign(first.target, item, inside)
             if all(truth(self.evaluate(test, inside)) is not False for test in first.ifs):
                 yield from self._made_by(element, others, inside)
-        if waits([element]):  # for all of them, of which only the first are followed
+        if self._evaluator.collectives.have_started and waits(
+            [element]
+        ):  # for all of them, of which only the first are followed
             for work in works_in(source):
                 self._evaluator.collectives.escape(work)
 
@@ -259,15 +254,16 @@ class Expressions:
         if len(values) != 2:
             return UNKNOWN
         left, right = values
-        if isinstance(node.ops[0], ast.Is | ast.IsNot):
+        kind = node.ops[0].__class__
+        if kind is ast.Is or kind is ast.IsNot:
             known = is_same(left, right)
-            return UNKNOWN if known is None else Constant(known == isinstance(node.ops[0], ast.Is))
+            return UNKNOWN if known is None else Constant(known == (kind is ast.Is))
         inputs = [value for value in values if isinstance(value, Tensor)]
-        if inputs and not isinstance(node.ops[0], ast.In | ast.NotIn):
-            return self._operators.run(f"aten::{type(node.ops[0]).__name__.lower()}", inputs, Call(node, []))
+        if inputs and kind not in _OF_MEMBERSHIP:
+            return self._operators.run(f"aten::{kind.__name__.lower()}", inputs, Call(node, []))
         if isinstance(left, Constant) and isinstance(right, Constant):
             return compared(node.ops[0], left.value, right.value)
-        is_tensor = not isinstance(node.ops[0], ast.In | ast.NotIn) and (may_be_tensor(left) or may_be_tensor(right))
+        is_tensor = kind not in _OF_MEMBERSHIP and (may_be_tensor(left) or may_be_tensor(right))
         return DERIVED if is_tensor else UNKNOWN
 
     def _of_BoolOp(self, node: ast.BoolOp, scope: Scope) -> Value:
@@ -325,6 +321,8 @@ class Expressions:
 
     def attribute(self, owner: Value, name: str, node: ast.AST) -> Value:
         """See `Evaluator`."""
+        if owner.__class__ is Value:
+            return _attribute_of_unknown(owner, name)
         match owner:
             case Symbol(path=path):
                 found: Value = Symbol(f"{path}.{name}")
@@ -391,7 +389,9 @@ def _name_of_method(kind: type[ast.expr]) -> str:
     return name if hasattr(Expressions, name) else "_of_other"
 
 
-_METHODS = {kind: _name_of_method(kind) for kind in ast.expr.__subclasses__()}
+_METHODS: dict[type[ast.expr], Callable[[Expressions, Any, Scope], Value]] = {
+    kind: getattr(Expressions, _name_of_method(kind)) for kind in ast.expr.__subclasses__()
+}
 """Kind of expression -> the method that evaluates it."""
 
 

@@ -17,6 +17,8 @@ def defaults_of(
 ) -> dict[str, Value]:
     """Return the default arguments of a function by name, evaluated where it is defined."""
     arguments = node.args
+    if not arguments.defaults and not any(arguments.kw_defaults):
+        return {}
     positional = [*arguments.posonlyargs, *arguments.args]
     found = {
         argument.arg: evaluate(default)
@@ -31,24 +33,34 @@ def defaults_of(
 def bind(function: Function, call: Call) -> dict[str, Value]:
     """Return the names that a call gives to a function's parameters; UNKNOWN where the value is not known."""
     arguments = function.node.args
-    positional = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
+    positional, names = _parameters(function.node)
     bound: dict[str, Value] = dict(zip(positional, call.args, strict=False))
-    keyword_names = {*positional, *(argument.arg for argument in arguments.kwonlyargs)}
-    bound |= {name: value for name, value in call.kwargs.items() if name in keyword_names}
-    for name in (*positional, *(argument.arg for argument in arguments.kwonlyargs)):
+    bound |= {name: value for name, value in call.kwargs.items() if name in names}
+    for name in names:
         if name not in bound:
             bound[name] = function.defaults.get(name, UNKNOWN) if call.is_complete else UNKNOWN
     if arguments.vararg is not None:
         bound[arguments.vararg.arg] = Sequence(list(call.args[len(positional) :]), is_open=not call.is_complete)
     if arguments.kwarg is not None:
-        extra = {name: value for name, value in call.kwargs.items() if name not in keyword_names}
+        extra = {name: value for name, value in call.kwargs.items() if name not in names}
         bound[arguments.kwarg.arg] = Mapping(dict(extra), is_open=not call.is_complete)
     return bound
 
 
 @once
+def _parameters(node: ast.AST) -> tuple[list[str], list[str]]:
+    """Return the names of a function's parameters that can be given by position, and of all of them."""
+    arguments: ast.arguments = node.args  # type: ignore[attr-defined]  # it is a function
+    positional = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
+    return positional, [*positional, *(argument.arg for argument in arguments.kwonlyargs)]
+
+
+@once
 def is_generator(node: ast.AST) -> bool:
     """Return whether a function yields."""
+    text = deferred.text_of(node)
+    if text is not None and "yield" not in text:
+        return False
     return any(inner.__class__ in _YIELDING for inner in own_nodes(node))
 
 

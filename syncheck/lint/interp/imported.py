@@ -62,6 +62,12 @@ class ImportedFunctions:
         self._scopes: dict[int, LazyScope] = {}  # of each file
         self._n_steps = _STEPS_OF_ALL
 
+    def forget(self) -> None:
+        """Let go of the files."""
+        for scope in self._scopes.values():
+            scope.names.clear()
+        self._scopes.clear()
+
     def call(self, path: str, call: Call) -> Value | None:
         """Call a function by its full name; None where it cannot be followed."""
         if self._machine.imported.running is not None:

@@ -1,9 +1,9 @@
 """Follows statements of a program in the order in which they would run."""
 
 import ast
-import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
+from weakref import ref
 
 from syncheck.lint import deferred
 from syncheck.lint.interp.binding import Binding
@@ -61,6 +61,7 @@ class Interpreter:
         decisions: the branches taken where conditions are not known.
         calls: the functions followed.
         steps_left: statements that may still be followed.
+        modules: the scopes that it was begun with, as long as anything else holds them.
 
     Args:
         machine: streams, events and memory.
@@ -84,9 +85,7 @@ class Interpreter:
         self.collectives = Collectives(machine)
         self.decisions = Decisions(flipped)
         self.steps_left = steps
-        self._methods: dict[type[ast.stmt], Callable[[Any, Scope], _Steps]] = {
-            kind: getattr(self, name) for kind, name in _METHODS.items()
-        }
+        self.modules: list[ref[Scope]] = []
         self.decide, self.forget_decisions = self.decisions.decide, self.decisions.forget
         self.decide_as_usual = self.decisions.usual
         expressions, binding = expressions_of(self), Binding(self)
@@ -100,6 +99,15 @@ class Interpreter:
         iteration = Iteration(self)
         self.items, self.iterations, self.listed = iteration.items, iteration.iterations, iteration.listed
         self.context = Contexts(self).context
+
+    def forget(self) -> None:
+        """Let go of all that was followed, of which nothing is asked any more: cycles would keep it."""
+        self.calls.forget()
+        for module in self.modules:
+            scope = module()
+            if scope is not None:
+                scope.names.clear()
+        self.__dict__.clear()
 
     def run(self, body: list[ast.stmt], scope: Scope) -> None:
         """Run statements that yield nothing."""
@@ -115,8 +123,8 @@ class Interpreter:
                 raise TooLongError
             machine.current_node = statement
             n_findings = len(machine.findings)
-            method = self._methods.get(type(statement))
-            steps = method(statement, scope) if method is not None else None
+            method = _METHODS.get(statement.__class__)
+            steps = method(self, statement, scope) if method is not None else None
             if steps is not None:
                 yield from steps
             if len(machine.findings) > n_findings and machine.imported.running is None:
@@ -242,7 +250,8 @@ class Interpreter:
         if not is_over(body, in_callee=len(self.machine.calls) > 1) and not (body and self._has_not_run(body, node)):
             self.run_for_ordering(body, scope)
             return
-        self._keep_works(scope, used_in(body))
+        if self.collectives.have_started:
+            self._keep_works(scope, used_in(body))
 
     def _has_not_run(self, body: list[ast.stmt], node: ast.If) -> bool:
         """Return whether a branch that waits is taken not to have run."""
@@ -268,8 +277,9 @@ class Interpreter:
         before = (dict(thread.streams), list(thread.contexts), thread.device)
         machine.ordering_only += 1
         try:
-            with contextlib.suppress(Jump):
-                self.run(body, inside)
+            self.run(body, inside)
+        except Jump:
+            pass
         finally:
             machine.ordering_only -= 1
             thread.streams, thread.contexts, thread.device = before
@@ -307,7 +317,9 @@ class Interpreter:
                         yield from self.block(node.body, scope)
                 except ContinueSignal:
                     continue
-            if is_cut and waits(node.body):  # each iteration waits for what the one before has started
+            if (
+                is_cut and self.collectives.have_started and waits(node.body)
+            ):  # each iteration waits for what the one before has started
                 self._keep_works(scope, list(scope.names))
             yield from self.block(node.orelse, scope)
         except BreakSignal:
@@ -378,8 +390,8 @@ def _is_all(source: Value) -> bool:
     return isinstance(source, Sequence) and not source.is_open
 
 
-_METHODS = {
-    kind: name
+_METHODS: dict[type, Callable[[Interpreter, Any, Scope], _Steps]] = {
+    kind: getattr(Interpreter, name)
     for kind in (*ast.stmt.__subclasses__(), *deferred.KINDS.values())
     if hasattr(Interpreter, name := f"_run_{_LIKE.get(kind.__name__, kind.__name__)}")
 }

@@ -39,6 +39,7 @@ from syncheck.lint.interp.values import (
     Stream,
     Tensor,
 )
+from syncheck.lint.lifetimes import weakly
 from syncheck.sanitizer.collector import PendingFinding
 from syncheck.sanitizer.session import Session
 from syncheck.semantics.threads import ThreadState, context_of, take_lost_stream
@@ -79,7 +80,8 @@ class Machine:
         self.calls: list[tuple[ast.AST, str]] = []
         self.imported = ImportedCalls()
         self.loops = ActiveLoops()
-        self.session = Session(lambda rule: rule.code in selected, "the source", self._note_finding, is_run=False)
+        note = weakly(self._note_finding)  # a cycle would keep both alive
+        self.session = Session(lambda rule: rule.code in selected, "the source", note, is_run=False)
         self.places = places
         self.stream_names: dict[StreamId, str] = {}
         self.ordering_only = 0
@@ -177,8 +179,7 @@ class Machine:
 
     def assume_synchronized(self) -> None:
         """Take it that all work so far is complete: unknown code may have waited for it."""
-        for number in range(1, len(self._streams)):
-            self.session.sync_stream(StreamId(number), UNKNOWN_SITE, explicit=False)
+        self.session.complete_all()
 
     def wait_stream(self, waiter: Stream, awaited: Stream, node: ast.AST) -> None:
         """Make a stream wait for another."""

@@ -35,6 +35,7 @@ def models(*names: str) -> Callable[[F], F]:
 
     def register(model: F) -> F:
         _functions.update(dict.fromkeys(names, model))
+        _models_of.cache_clear()
         return model
 
     return register
@@ -45,7 +46,7 @@ def models_in(*modules: str) -> Callable[[P], P]:
 
     def register(model: P) -> P:
         _modules.update(dict.fromkeys(modules, model))
-        _model_below.cache_clear()
+        _models_of.cache_clear()
         return model
 
     return register
@@ -56,7 +57,7 @@ def models_below(*packages: str) -> Callable[[P], P]:
 
     def register(model: P) -> P:
         _packages.update(dict.fromkeys(packages, model))
-        _model_below.cache_clear()
+        _models_of.cache_clear()
         return model
 
     return register
@@ -74,16 +75,20 @@ def models_methods(*kinds: type[Value]) -> Callable[[M], M]:
 
 def call_by_name(evaluator: Evaluator, path: str, call: Call) -> Value | None:
     """Call a function by its full name; None if it is not known what it does."""
-    path = canonical(path)
-    head, _, name = path.rpartition(".")
-    model = _functions.get(path) or _functions.get(f"*.{name}")
+    path, model, below = _models_of(path)
     if model is not None:
         return model(evaluator, call)
-    below = _model_below(head)
     return below(evaluator, path, call) if below is not None else None
 
 
 @lru_cache(maxsize=4096)
+def _models_of(path: str) -> tuple[str, FunctionModel | None, ModuleModel | None]:
+    """Return torch's name for a function, its own model, and that of the functions in its module."""
+    path = canonical(path)
+    head, _, name = path.rpartition(".")
+    return path, _functions.get(path) or _functions.get(f"*.{name}"), _model_below(head)
+
+
 def _model_below(module: str) -> ModuleModel | None:
     """Return the model of the functions in a module that have none of their own."""
     below = _modules.get(module)

@@ -36,13 +36,15 @@ class Scope:
 
     def find(self, name: str) -> Value | None:
         """Return what a name stands for; None if it is not known."""
-        scope: Scope | None = self.shared.get(name, self)
+        scope: Scope | None = self.shared.get(name, self) if self.shared else self
         while scope is not None:
             found = scope.names.get(name)
-            if found is None and scope.is_lazy:
-                found = scope.define(name)
             if found is not None:
                 return found
+            if scope.is_lazy:
+                found = scope.define(name)
+                if found is not None:
+                    return found
             scope = scope.parent
         return None
 

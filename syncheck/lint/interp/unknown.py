@@ -24,6 +24,7 @@ _HOST_ONLY = frozenset(
     """print info debug warning error log append add update write extend insert format isinstance len save dump put push
     remove register len shape size numel dim item tolist numpy cpu""".split()
 )
+_CODE = (Function, Partial, Native)
 _FLAGS = frozenset("barrier barriers flag flags signal signals semaphore semaphores lock locks".split())
 """Words of tensors that kernels wait for."""
 _KEEPING = frozenset(
@@ -61,7 +62,7 @@ def _names_wait(statement: ast.AST) -> bool:
 
 def takes_code(values: list[Value], node: ast.AST) -> bool:
     """Return whether a function is given one that it may call, and wait for: `do_bench(lambda: f(x))`."""
-    has_code = any(isinstance(value, Function | Partial | Native) for value in values)
+    has_code = any(isinstance(value, _CODE) for value in values)
     return has_code and not words_of(called_name(node)) & _KEEPING
 
 
@@ -85,6 +86,8 @@ def may_be_tensor(value: Value | None) -> bool:
 
 def is_on_gpu(value: Value) -> bool:
     """Return whether a value is, or may be, a tensor on a GPU, or holds one."""
+    if value.__class__ is Value:
+        return value is DERIVED
     return may_be_tensor(value) or any(tensor.block.device is not None for tensor in tensors_in(value))
 
 

@@ -1,10 +1,14 @@
 """Finds what is wrong in one file: as a script, then function by function."""
 
+import gc
 import textwrap
+import weakref
 
 import pytest
 
 from syncheck.lint.analysis import RULES, Analysis
+from syncheck.lint.interp.interpreter import Interpreter
+from syncheck.lint.lifetimes import by_reference_count
 from syncheck.lint.source_file import SourceFile
 
 
@@ -121,3 +125,38 @@ def test_the_rules_are_those_of_the_session_and_of_the_source():
     codes = {rule.code for rule in RULES}
     assert {"SYN101", "SYN406", "SYN804"} <= codes
     assert not {"SYN802", "SYN904"} & codes
+
+
+CYCLES = """
+    import torch
+    class Kept:
+        def __init__(self):
+            self.me = self
+            self.stream = torch.cuda.Stream()
+    def batches():
+        try:
+            yield torch.ones(4, device="cuda")
+        finally:
+            torch.cuda.synchronize()
+    kept = Kept()
+    left = batches()
+    next(left)
+"""
+
+
+def test_what_was_followed_goes_without_the_collector():
+    machines, errors = [], []
+
+    def interpreter_of(machine, *args):
+        machines.append(weakref.ref(machine))
+        return Interpreter(machine, *args)
+
+    gc.collect()
+    source = SourceFile("program.py", textwrap.dedent(CYCLES) + FUNCTION)
+    with by_reference_count(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.unraisablehook", errors.append)
+        Analysis(source, interpreter_of).findings()
+        left = [machine for machine in machines if machine() is not None]
+    assert machines
+    assert not left
+    assert not errors

@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from syncheck.lint.lifetimes import Collector, by_reference_count
+from syncheck.lint.lifetimes import Collector, by_reference_count, weakly
 
 
 def test_the_collector_of_cycles_is_off_inside():
@@ -74,3 +74,20 @@ def test_what_is_left_after_a_collection_is_not_looked_at_again(collector):
     del kept
     collector.file_ended(100)
     assert not ended
+
+
+class Log:
+    def __init__(self):
+        self.lines = []
+
+    def note(self, line):
+        self.lines.append(line)
+
+
+def test_a_weak_method_is_called_as_long_as_its_object_lives():
+    log = Log()
+    note, lines = weakly(log.note), log.lines
+    note("first")
+    del log
+    note("second")
+    assert lines == ["first"]
