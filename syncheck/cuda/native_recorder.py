@@ -198,6 +198,9 @@ class NativeRecorder:
         if self._extension.has_calls():
             is_condensed = self._streams.sole_stream >= 0 or not self._may_reuse()
             self._extension.take_calls(is_condensed, self._calls)
+            if not is_condensed:  # whether new memory was used until it is freed depends on when that is
+                for storage in self._extension.unknown_storages():
+                    self.adopt(storage)
 
     def complete(self, stream: StreamId) -> None:
         """The host has waited for a stream: for all that was recorded, if it is the only one."""

@@ -979,7 +979,8 @@ void purge() {
 // They are put into a deque, before anything else can be: no collection of garbage, which may free memory, runs here.
 void take_calls(bool is_condensed, const py::object& deque) {
   state->n_since_purge += state->items.size();
-  if (4 * state->n_since_purge >= state->blocks.size()) {  // so that it costs no more than what was recorded
+  // Where it is often called, that costs no more than what was recorded, unless the moment of a free matters.
+  if (!state->are_several || !is_condensed || 4 * state->n_since_purge >= state->blocks.size()) {
     state->n_since_purge = 0;
     purge();
   }

@@ -4,10 +4,12 @@ CPU tensors stand in for tensors of `cuda:0`, as in the tests of the mode.
 """
 
 import gc
+import random
 
 import pytest
 import torch
 
+from syncheck.hb.ids import WaitCall
 from tests.unit.conftest import watched_gpu
 from tests.unit.cuda.test_native_recorder import recorder
 
@@ -34,9 +36,9 @@ def codes(gpu):
     return sorted(finding.rule.code for finding in report.findings if finding.rule.code != "SYN801")
 
 
-def call(gpu, name, *args):
+def call(gpu, name, *args, **kwargs):
     with gpu.cuda.reporter.locked_monitor() as monitor:
-        getattr(monitor, name)(*args)
+        getattr(monitor, name)(*args, **kwargs)
 
 
 class Cycle:
@@ -186,3 +188,93 @@ def test_gradients_are_those_of_the_devices_own_kernel(function, is_native, on_c
     with watched_gpu(on_cpu, extension=recorder if is_native else None):
         gradient()
         assert torch.equal(gradient(), plain)
+
+
+# -- random programs
+
+STREAMS = (0, 7, 8)
+
+
+STATEMENTS = """t[{a}].mul_(2)
+t[{a}][4:].add_(t[{b}][:4])
+t[{a}].copy_(t[{b}])
+t[{a}] = torch.empty(8)
+t[{a}] = torch.full((8,), 3.0)
+t[{a}] = t[{b}] * 2 + 1
+t[{a}] = torch.cat([t[{a}][:4], t[{b}][4:]])
+w = torch.ones(8, requires_grad=True); (w * t[{a}]).sum().backward(); t[{b}] = w.grad; w = None
+torch.nonzero(t[{a}])
+look_at(t[{a}])
+record({event}, {stream})
+wait({event}, {stream})
+record_stream(t[{a}], {stream})""".splitlines()
+
+
+def random_program(rng):
+    """Return the text of a program: tensors are made, used, bound anew, copied and freed on three streams."""
+    lines = ["t = [torch.full((8,), value) for value in (5.0, 6.0, 7.0)]"]
+    for _ in range(rng.randrange(6, 16)):
+        values = {"a": rng.randrange(3), "b": rng.randrange(3), "event": rng.randrange(2)}
+        statement = rng.choice(STATEMENTS).format(stream=rng.choice(STREAMS), **values)
+        lines.append(f"on({rng.choice(STREAMS)}); {statement}")
+    return "\n".join([*lines, "on(0); out = sum(x.sum() for x in t)"])
+
+
+def findings_of(text, current, extension):
+    """Run a program twice, so that its operators have plans; return what is found in it."""
+    with watched_gpu(current, extension=extension) as gpu:
+        gpu.cuda.reporter.call_buffer.condenses = True
+        reporter, memory = gpu.cuda.reporter, gpu.cuda.memory
+        idents = {stream: gpu.cuda.streams.of(0, stream) for stream in STREAMS}
+        events = [reporter.next_event() for _ in range(2)]
+        for event in events:
+            call(gpu, "event", event, 0, timing=False)
+
+        def on(stream):
+            current.handle = stream
+
+        def record(event, stream):
+            call(gpu, "record", events[event], idents[stream], reporter.site())
+
+        def wait(event, stream):
+            call(gpu, "wait", events[event], idents[stream], reporter.site(), WaitCall.TORCH)
+
+        def record_stream(tensor, stream):
+            call(gpu, "record_stream", *memory.access(tensor, is_write=False)[:2], idents[stream], reporter.site())
+
+        code = compile(text, "/random_program.py", "exec")
+        functions = {"on": on, "record": record, "wait": wait, "record_stream": record_stream}
+        for _ in range(2):
+            on(0)
+            exec(code, {"torch": torch, "look_at": memory.allocation_of, **functions})
+        on(0)
+        report = gpu.report()
+        return {(f.rule.code, f.place.frame.line) for f in report.findings if f.rule.code < "SYN7"}, report.incomplete
+
+
+@pytest.mark.parametrize("first", range(0, 60, 10))
+def test_random_programs_have_the_same_findings_with_either_recorder(first, on_cpu, recorder):
+    n_findings = 0
+    for seed in range(first, first + 10):
+        text = random_program(random.Random(seed))
+        expected = findings_of(text, on_cpu, None)
+        assert findings_of(text, on_cpu, recorder) == expected, f"seed {seed}:\n{text}"
+        n_findings += len(expected[0])
+    assert n_findings > 10
+
+
+def test_memory_that_was_never_used_is_freed_at_its_moment(on_cpu, recorder):
+    """Its reuse is a finding as of then: later the stream may have waited."""
+    text = """t = torch.full((8,), 1.0)
+on(7); t.neg_()
+on(0); t = None
+x = torch.empty(8)
+record(1, 0)
+x = torch.full((8,), 1.0)
+record(0, 7)
+wait(0, 0)
+on(0); x.neg_()
+"""
+    expected = findings_of(text, on_cpu, None)
+    assert ("SYN201", 2) in expected[0]
+    assert findings_of(text, on_cpu, recorder) == expected
