@@ -220,8 +220,8 @@ def random_program(rng):
     return "\n".join([*lines, "on(0); out = sum(x.sum() for x in t)"])
 
 
-def findings_of(text, current, extension):
-    """Run a program twice, so that its operators have plans; return what is found in it."""
+def findings_of(text, current, extension, times=2):
+    """Run a program, the first time to make plans of its operators; return what is found in it."""
     with watched_gpu(current, extension=extension) as gpu:
         gpu.cuda.reporter.call_buffer.condenses = True
         reporter, memory = gpu.cuda.reporter, gpu.cuda.memory
@@ -244,7 +244,7 @@ def findings_of(text, current, extension):
 
         code = compile(text, "/random_program.py", "exec")
         functions = {"on": on, "record": record, "wait": wait, "record_stream": record_stream}
-        for _ in range(2):
+        for _ in range(times):
             on(0)
             exec(code, {"torch": torch, "look_at": memory.allocation_of, **functions})
         on(0)
@@ -265,7 +265,9 @@ def test_random_programs_have_the_same_findings_with_either_recorder(first, on_c
 
 def test_memory_that_was_never_used_is_freed_at_its_moment(on_cpu, recorder):
     """Its reuse is a finding as of then: later the stream may have waited."""
-    text = """t = torch.full((8,), 1.0)
+    text = """t = torch.full((8,), 1.0).neg_(); torch.empty(8)
+kept = [torch.full((8,), 1.0) for _ in range(64)]
+t = torch.full((8,), 1.0)
 on(7); t.neg_()
 on(0); t = None
 x = torch.empty(8)
@@ -275,6 +277,6 @@ record(0, 7)
 wait(0, 0)
 on(0); x.neg_()
 """
-    expected = findings_of(text, on_cpu, None)
-    assert ("SYN201", 2) in expected[0]
-    assert findings_of(text, on_cpu, recorder) == expected
+    expected = findings_of(text, on_cpu, None, times=1)
+    assert ("SYN201", 4) in expected[0]
+    assert findings_of(text, on_cpu, recorder, times=1) == expected
