@@ -353,16 +353,16 @@ Block* keep(const c10::Storage& storage, int64_t allocation, int64_t home, bool 
 
 // Keep a block that was allocated just now: what was at its address is gone.
 void keep_new(const c10::Storage& storage, int64_t allocation, int64_t home) {
-  py::object address = py::reinterpret_steal<py::object>(PyLong_FromVoidPtr(storage.mutable_data()));
+  py::object address = py::reinterpret_steal<py::object>(PyLong_FromVoidPtr(const_cast<void*>(storage.data())));
   if (PyDict_Contains(state->live.ptr(), address.ptr()) == 1) {
     state->callbacks.attr("gone")(address);
   }
   auto there = state->ours.find(storage.data());
   if (there != state->ours.end() && there->second != storage.unsafeGetStorageImpl()) {
-    const c10::StorageImpl* there_before = there->second;
-    auto found = state->blocks.find(there_before);
+    const c10::StorageImpl* before = there->second;
+    auto found = state->blocks.find(before);
     if (found != state->blocks.end() && found->second.address == storage.data()) {
-      retire(there_before, found->second);
+      retire(before, found->second);
       state->blocks.erase(found);
     }
   }
