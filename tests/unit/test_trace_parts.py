@@ -143,6 +143,14 @@ class Calls:
     def launch(self, stream, allocation=1, *, is_write=False):
         self.writer.launch(stream, "aten::mul_", [(allocation, self.view, is_write)], 0)
 
+    def reuse(self):
+        """Let the second stream use the first one's memory, free that, and let the first stream fill new memory."""
+        self.writer.wait_stream(2, 1, 0)
+        self.launch(2)
+        self.writer.free(1, 0)
+        self.writer.allocate(2, 1, 64, 0, 0)
+        self.launch(1, 2, is_write=True)
+
     def border(self):
         """Make calls that say nothing until another file begins; return its path."""
         n_files = len(self.files())
@@ -227,21 +235,13 @@ def calls_other(calls):
 def test_memory_that_record_stream_has_protected_before_the_file_stays_so(calls):
     calls.writer.record_stream(1, calls.view, 2, 0)
     second = calls.border()
-    calls.writer.wait_stream(2, 1, 0)
-    calls.launch(2)
-    calls.writer.free(1, 0)
-    calls.writer.allocate(2, 1, 64, 0, 0)
-    calls.launch(1, 2, is_write=True)
+    calls.reuse()
     assert codes(calls.alone(second)) == []
 
 
 def test_memory_that_nothing_protects_is_reported_although_it_is_older_than_the_file(calls):
     second = calls.border()
-    calls.writer.wait_stream(2, 1, 0)
-    calls.launch(2)
-    calls.writer.free(1, 0)
-    calls.writer.allocate(2, 1, 64, 0, 0)
-    calls.launch(1, 2, is_write=True)
+    calls.reuse()
     assert codes(calls.alone(second)) == ["SYN201"]
 
 

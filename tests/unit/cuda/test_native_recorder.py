@@ -3,7 +3,6 @@
 CPU tensors stand in for tensors of `cuda:0`, as in the tests of the mode.
 """
 
-import fcntl
 import threading
 import weakref
 from types import SimpleNamespace
@@ -15,7 +14,6 @@ from torch import nn
 import syncheck
 from syncheck.cuda.dispatch_plan import DispatchPlan
 from syncheck.cuda.mode import WatchMode
-from syncheck.cuda.native_build import extension
 from syncheck.cuda.native_recorder import description
 from syncheck.findings import Frame
 from syncheck.instrument.plan import plan_of
@@ -122,17 +120,6 @@ def inference():
         q, k, v = layers(torch.randn(2, 5, 8)).chunk(3, dim=-1)
         mixed = nn.functional.scaled_dot_product_attention(q, k, v)
         return layers, mixed.reshape(-1).contiguous(), torch.matmul(mixed[0], mixed[1].T)
-
-
-@pytest.fixture(scope="session")
-def recorder(tmp_path_factory):
-    """The extension, built once by all workers of a run."""
-    folder = tmp_path_factory.getbasetemp().parent / "native"
-    folder.mkdir(exist_ok=True)
-    with pytest.MonkeyPatch.context() as patch, (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        patch.setenv("SYNCHECK_CACHE_DIR", str(folder))
-        return extension("native", print)
 
 
 @pytest.fixture

@@ -11,9 +11,6 @@ import torch
 
 from syncheck.hb.ids import WaitCall
 from tests.unit.conftest import watched_gpu
-from tests.unit.cuda.test_native_recorder import recorder
-
-__all__ = ["recorder"]  # the fixture
 
 
 @pytest.fixture(params=["python", "native"])
