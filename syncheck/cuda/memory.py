@@ -204,8 +204,7 @@ class Memory:
 
     def release_dead(self) -> None:
         """Free what is gone. Called before any address is looked up, and before the monitor is notified."""
-        dead, live, reporter = self.dead, self.live, self._reporter
-        inside, in_lists, add = self._inside, self._in_lists, reporter.call_buffer.add
+        dead, live, inside, in_lists = self.dead, self.live, self._inside, self._in_lists
         while dead:
             try:
                 entry = dead.popleft()
@@ -216,11 +215,7 @@ class Memory:
             if there is entry:
                 if address in in_lists or address in inside:
                     self._forget(address)
-                is_shared = self.homes.pop(entry.ident, None) is None
-                self.on_freed(entry.ident)
-                if reporter.is_checking:
-                    add(("free", entry.ident, 0))  # the place of such a free is never shown
-                    self.freed_shared |= is_shared
+                self._ended(entry.ident, SiteId(0))  # the place of such a free is never shown
             elif there is not None:  # another thread got the address since
                 live.setdefault(address, there)
 
@@ -245,12 +240,17 @@ class Memory:
         if entry is None:
             return
         self._forget(address)
-        is_shared = self.homes.pop(entry.ident, None) is None
-        self.on_freed(entry.ident)
         reporter = self._reporter
-        if reporter.is_checking:
-            site = reporter.site() if self._streams.saw_side_stream else 0
-            reporter.call_buffer.add(("free", entry.ident, site))
+        self._ended(
+            entry.ident, reporter.site() if reporter.is_checking and self._streams.saw_side_stream else SiteId(0)
+        )
+
+    def _ended(self, ident: AllocationId, site: SiteId) -> None:
+        """Say that an allocation's life has ended."""
+        is_shared = self.homes.pop(ident, None) is None
+        self.on_freed(ident)
+        if self._reporter.is_checking:
+            self._reporter.call_buffer.add(("free", ident, site))
             self.freed_shared |= is_shared  # from here on
 
     def _forget(self, address: int) -> None:

@@ -185,8 +185,7 @@ class NativeRecorder:
             reporter.call_buffer.condenses = False  # what comes from here is condensed
             self._extension.start_several()
         if is_for_good and reporter.is_checking:
-            for storage in self._extension.unknown_storages():
-                self.adopt(storage)
+            self._adopt_all()
 
     def _add(self, call: tuple[Any, ...]) -> None:
         if self._extension.has_calls():
@@ -199,8 +198,7 @@ class NativeRecorder:
             is_condensed = self._streams.sole_stream >= 0 or not self._may_reuse()
             self._extension.take_calls(is_condensed, self._calls)
             if not is_condensed:  # whether new memory was used until it is freed depends on when that is
-                for storage in self._extension.unknown_storages():
-                    self.adopt(storage)
+                self._adopt_all()
 
     def complete(self, stream: StreamId) -> None:
         """The host has waited for a stream: for all that was recorded, if it is the only one."""
@@ -214,6 +212,10 @@ class NativeRecorder:
     def _before_flush(self) -> None:
         self.take_calls()
         self._memory.freed_shared = False  # the monitor is about to know
+
+    def _adopt_all(self) -> None:
+        for storage in self._extension.unknown_storages():
+            self.adopt(storage)
 
     def adopt(self, storage: torch.UntypedStorage) -> bool:
         """Enter memory that the extension saw first into the table of addresses; return whether it did."""

@@ -94,9 +94,7 @@ def is_composite(func: Any) -> bool:
     """
     if not isinstance(func, OpOverload):
         return False
-    has_kernel = C._dispatch_has_kernel_for_dispatch_key
-    key = C.DispatchKey.CompositeImplicitAutograd
-    return bool(has_kernel(func._name, key)) and not any(has_kernel(func._name, own) for own in ("CPU", "CUDA"))
+    return _has_kernel(func, "CompositeImplicitAutograd") and not any(_has_kernel(func, key) for key in ("CPU", "CUDA"))
 
 
 def run_parts(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -318,6 +318,14 @@ void retire(const c10::StorageImpl* storage, const Block& block) {
   }
 }
 
+using Blocks = decltype(State::blocks);
+
+// Forget a block; return the next one.
+Blocks::iterator drop(Blocks::iterator block) {
+  retire(block->first, block->second);
+  return state->blocks.erase(block);
+}
+
 Block* find(const c10::StorageImpl* storage) {
   auto found = state->blocks.find(storage);
   if (found == state->blocks.end()) {
@@ -326,8 +334,7 @@ Block* find(const c10::StorageImpl* storage) {
   if (found->second.address == storage->data()) {
     return &found->second;
   }
-  retire(storage, found->second);  // the storage was resized
-  state->blocks.erase(found);
+  drop(found);  // the storage was resized
   return nullptr;
 }
 
@@ -359,11 +366,9 @@ void keep_new(const c10::Storage& storage, int64_t allocation, int64_t home) {
   }
   auto there = state->ours.find(storage.data());
   if (there != state->ours.end() && there->second != storage.unsafeGetStorageImpl()) {
-    const c10::StorageImpl* before = there->second;
-    auto found = state->blocks.find(before);
+    auto found = state->blocks.find(there->second);
     if (found != state->blocks.end() && found->second.address == storage.data()) {
-      retire(before, found->second);
-      state->blocks.erase(found);
+      drop(found);
     }
   }
   keep(storage, allocation, home, true);
@@ -922,28 +927,24 @@ void start_several() {
   is_active = true;
 }
 
-Block* block_with(int64_t allocation) {
+Blocks::iterator block_with(int64_t allocation) {
   auto found = state->storages.find(allocation);
-  auto block = found == state->storages.end() ? state->blocks.end() : state->blocks.find(found->second);
-  return block == state->blocks.end() ? nullptr : &block->second;
+  return found == state->storages.end() ? state->blocks.end() : state->blocks.find(found->second);
 }
 
 // From now on several streams use an allocation.
 void share(int64_t allocation) {
-  if (Block* block = block_with(allocation)) {
-    block->home = SHARED;
+  auto block = block_with(allocation);
+  if (block != state->blocks.end()) {
+    block->second.home = SHARED;
   }
 }
 
 // An allocation that Python knows is gone; its storage may live on, without memory or with other memory.
 void forget(int64_t allocation) {
-  auto found = state->storages.find(allocation);
-  if (found != state->storages.end()) {
-    auto block = state->blocks.find(found->second);
-    if (block != state->blocks.end()) {
-      retire(block->first, block->second);
-      state->blocks.erase(block);
-    }
+  auto block = block_with(allocation);
+  if (block != state->blocks.end()) {
+    drop(block);
   }
 }
 
@@ -963,8 +964,7 @@ void complete() {
 void purge() {
   for (auto it = state->blocks.begin(); it != state->blocks.end();) {
     if (it->second.storage.expired()) {
-      retire(it->first, it->second);
-      it = state->blocks.erase(it);
+      it = drop(it);
     } else {
       ++it;
     }
