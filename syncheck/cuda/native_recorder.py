@@ -25,7 +25,7 @@ from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import NOT_SOLE, Streams
 from syncheck.cuda.thread_contexts import ThreadContexts
 from syncheck.filters import ignore_block
-from syncheck.hb.ids import SiteId, StreamId, ViewId
+from syncheck.hb.ids import AllocationId, SiteId, StreamId, ViewId
 from syncheck.instrument.sites import SiteTable
 from syncheck.instrument.torch_internals import schema_of, storage_key
 
@@ -101,6 +101,10 @@ class Callbacks:
         self._reporter.report_failure(operator, RuntimeError(text))
 
 
+_attached: "weakref.ref[NativeRecorder] | None" = None
+"""The recorder that the extension works for: a process has one extension, and each check a recorder."""
+
+
 class NativeRecorder:
     """Keeps the extension in step with the parts of the backend.
 
@@ -129,7 +133,12 @@ class NativeRecorder:
     def attach(
         self, mode: type, callbacks: Callbacks, gpu_trace: GpuTrace, host: HostMemory, device_type: str = "cuda"
     ) -> None:
-        """Begin to follow what the program does."""
+        """Begin to follow what the program does; the recorder of an earlier check does so no longer."""
+        global _attached  # noqa: PLW0603  as the extension has a single state
+        earlier = None if _attached is None else _attached()
+        if earlier is not None:
+            earlier.detach()
+        _attached = weakref.ref(self)
         reporter, streams = self._reporter, self._streams
         first = self._memory.next_ident()
         self._callbacks = callbacks  # the extension, which outlives the check, does not keep them
@@ -155,6 +164,10 @@ class NativeRecorder:
         self._memory.adopt = self.adopt
         self._memory.on_shared = self._extension.share
         self._memory.on_freed = self._extension.forget
+
+    def detach(self) -> None:
+        """Say no more to the extension: memory of this check may live on, and another check gives out the same ids."""
+        self._memory.adopt, self._memory.on_shared, self._memory.on_freed = (lambda _: False), _ignore, _ignore
 
     def plan(self, dispatch: DispatchPlan, copies: Copies) -> None:
         """Let the extension record an operator, if it can."""
@@ -227,6 +240,10 @@ class NativeRecorder:
         if node is not None:
             self._launches.gradients.made(allocation, node, home)
         return True
+
+
+def _ignore(allocation: AllocationId) -> None:
+    del allocation
 
 
 def description(dispatch: DispatchPlan, copies: Copies) -> dict[str, Any] | None:

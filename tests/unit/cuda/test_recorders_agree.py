@@ -9,6 +9,7 @@ import random
 import pytest
 import torch
 
+from syncheck.cuda.memory import UNKNOWN_POOL
 from syncheck.hb.ids import WaitCall
 from tests.unit.conftest import watched_gpu
 
@@ -185,6 +186,26 @@ def test_gradients_are_those_of_the_devices_own_kernel(function, is_native, on_c
     with watched_gpu(on_cpu, extension=recorder if is_native else None):
         gradient()
         assert torch.equal(gradient(), plain)
+
+
+@pytest.mark.parametrize("is_native", [False, True], ids=["python", "native"])
+def test_memory_of_an_earlier_check_is_freed(is_native, on_cpu, recorder):
+    extension = recorder if is_native else None
+    with watched_gpu(on_cpu, extension=extension) as gpu:
+        gpu.cuda.streams.of(0, 7)
+        olds = [torch.zeros(4) for _ in range(50)]
+        assert all(gpu.cuda.memory.allocation_of(old) for old in olds)
+    with watched_gpu(on_cpu, extension=extension) as gpu:
+        make_plans()
+        gpu.cuda.streams.of(0, 7)
+        news = [torch.zeros(4) for _ in range(50)]
+        olds.clear()
+        call(gpu, "sync_device", 0, 0)
+        gpu.current.handle = 7
+        for new in news:
+            new.neg_()
+        unknown = [call for call in gpu.monitor.named("allocate") if call[4] == UNKNOWN_POOL]
+        assert unknown == []
 
 
 # -- random programs
