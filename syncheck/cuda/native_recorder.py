@@ -9,6 +9,7 @@ when such memory is freed, and need not be: it goes back to the only stream that
 """
 
 import weakref
+from collections.abc import Callable
 from enum import IntEnum
 from types import CodeType, FrameType
 from typing import Any
@@ -25,7 +26,7 @@ from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import NOT_SOLE, Streams
 from syncheck.cuda.thread_contexts import ThreadContexts
 from syncheck.filters import ignore_block
-from syncheck.hb.ids import AllocationId, SiteId, StreamId, ViewId
+from syncheck.hb.ids import SiteId, StreamId, ViewId
 from syncheck.instrument.sites import SiteTable
 from syncheck.instrument.torch_internals import schema_of, storage_key
 
@@ -101,6 +102,23 @@ class Callbacks:
         self._reporter.report_failure(operator, RuntimeError(text))
 
 
+class _NoExtension:
+    """In place of the extension while it works for another check: nothing was recorded."""
+
+    def has_calls(self) -> bool:
+        return False
+
+    def unknown_storages(self) -> list[torch.UntypedStorage]:
+        return []
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return _ignore
+
+
+def _ignore(*arguments: object) -> None:
+    del arguments
+
+
 _attached: "weakref.ref[NativeRecorder] | None" = None
 """The recorder that the extension works for: a process has one extension, and each check a recorder."""
 
@@ -162,12 +180,16 @@ class NativeRecorder:
         streams.on_several.insert(0, self.update)
         self._threads.on_special.append(self.update)
         self._memory.adopt = self.adopt
-        self._memory.on_shared = self._extension.share
-        self._memory.on_freed = self._extension.forget
+        self._follow_memory()
 
     def detach(self) -> None:
-        """Say no more to the extension: memory of this check may live on, and another check gives out the same ids."""
-        self._memory.adopt, self._memory.on_shared, self._memory.on_freed = (lambda _: False), _ignore, _ignore
+        """Say no more to the extension: memory and threads of this check may live on, and another has the same ids."""
+        self._extension = _NoExtension()
+        self._follow_memory()
+
+    def _follow_memory(self) -> None:
+        self._memory.on_shared = self._extension.share
+        self._memory.on_freed = self._extension.forget
 
     def plan(self, dispatch: DispatchPlan, copies: Copies) -> None:
         """Let the extension record an operator, if it can."""
@@ -240,10 +262,6 @@ class NativeRecorder:
         if node is not None:
             self._launches.gradients.made(allocation, node, home)
         return True
-
-
-def _ignore(allocation: AllocationId) -> None:
-    del allocation
 
 
 def description(dispatch: DispatchPlan, copies: Copies) -> dict[str, Any] | None:

@@ -208,6 +208,20 @@ def test_memory_of_an_earlier_check_is_freed(is_native, on_cpu, recorder):
         assert unknown == []
 
 
+def test_an_earlier_check_that_changes_leaves_the_recorder_to_the_next(on_cpu, recorder):
+    with watched_gpu(on_cpu, extension=recorder) as earlier:
+        make_plans()
+    with watched_gpu(on_cpu, extension=recorder) as gpu:
+        make_plans()
+        n_before = recorder.n_recorded()
+        x = torch.ones(4)
+        earlier.cuda.reporter.set_checking(value=False)
+        earlier.cuda.reporter.flush_calls()
+        x.neg_()
+        assert recorder.n_recorded() == n_before + 2
+        assert [name for name, _ in gpu.monitor.launches()][-2:] == ["aten::ones", "aten::neg_"]
+
+
 # -- random programs
 
 STREAMS = (0, 7, 8)
