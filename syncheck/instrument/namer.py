@@ -87,15 +87,25 @@ class Namer:
     def name_findings(self, findings: list[PendingFinding]) -> None:
         """Name what new findings speak of."""
         frame = frame_at(1)
-        for allocation in {finding.allocation for finding in findings if finding.allocation}:
-            name = name_of_tensor(frame, partial(self._is_tensor, allocation))
-            if name:
-                self._monitor().name(NamedKind.ALLOCATION, allocation, name)
         for finding in findings:
+            if finding.allocation:
+                self._name_tensor(finding, frame)
             self._name_at_lines(finding, frame)
             self._name_freed(finding, frame)
         if any(finding.is_certain for finding in findings):
             self._after_finding()
+
+    def _name_tensor(self, finding: PendingFinding, frame: FrameType | None) -> None:
+        """Name the tensor of a finding: where several lie in its memory, that of the bytes that it is about."""
+        allocation, wanted = finding.allocation, finding.extent
+        name = ""
+        if wanted is not None:
+            name = name_of_tensor(frame, lambda value: self._extent_in(allocation, value) == wanted)
+            name = name or name_of_tensor(frame, lambda value: _overlap(self._extent_in(allocation, value), wanted))
+            self._monitor().name_view(allocation, finding.view, name)
+        name = name or name_of_tensor(frame, partial(self._is_tensor, allocation))
+        if name:
+            self._monitor().name(NamedKind.ALLOCATION, allocation, name)
 
     def _name_at_lines(self, finding: PendingFinding, frame: FrameType | None) -> None:
         """Name what a repair speaks of, in the frames that are at the lines where it may be made."""
@@ -135,6 +145,24 @@ class Namer:
 
     def _is_tensor(self, allocation: AllocationId, value: Any) -> bool:
         return isinstance(value, torch.Tensor) and self._identities.allocation_of(value) == allocation
+
+    def _extent_in(self, allocation: AllocationId, value: Any) -> tuple[int, int] | None:
+        """Return the bytes of a tensor in an allocation, as of `extent`; None if it is no tensor in it."""
+        return _extent(value) if self._is_tensor(allocation, value) else None
+
+
+def _extent(tensor: torch.Tensor) -> tuple[int, int]:
+    """Return the first byte of a tensor in its storage, and the one after the last."""
+    item = tensor.element_size()
+    start = int(tensor.storage_offset()) * item
+    if not tensor.numel():
+        return start, start
+    last = sum((int(size) - 1) * int(stride) for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return start, start + (last + 1) * item
+
+
+def _overlap(one: tuple[int, int] | None, other: tuple[int, int]) -> bool:
+    return one is not None and one[0] < other[1] and other[0] < one[1]
 
 
 def _frames_at(lines: tuple[SourceLine, ...], frame: FrameType | None) -> Iterator[tuple[SourceLine, FrameType]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from syncheck.findings import Finding, Frame, Place, merge_equal
-from syncheck.hb.ids import NO_ALLOCATION, UNKNOWN_SITE, AllocationId, HostId, NamedKind, SiteId
+from syncheck.hb.ids import NO_ALLOCATION, NO_VIEW, UNKNOWN_SITE, AllocationId, HostId, NamedKind, SiteId, ViewId
 from syncheck.rules.model import Rule, Severity
 from syncheck.sanitizer import fixes
 from syncheck.sanitizer.device_names import in_terms_of
@@ -35,6 +35,8 @@ class PendingFinding:
         thread: the thread of the program that completed a race with another thread.
         is_about_call: it wants a call changed: where torch itself makes that call, the user cannot.
         pair: the accesses of the race that it is about, the first of several; None for anything else.
+        view: the bytes of the tensor that it is about; NO_VIEW where it is about all of them.
+        extent: the first of these bytes in the allocation, and the one after the last; None without a view.
     """
 
     rule: Rule
@@ -53,6 +55,8 @@ class PendingFinding:
     thread: HostId | None = None
     is_about_call: bool = False
     pair: Pair | None = None
+    view: ViewId = NO_VIEW
+    extent: tuple[int, int] | None = None
     count: int = 1
 
     @property

@@ -105,6 +105,7 @@ class Names:
 
     Attributes:
         given: ("stream" | "event" | "allocation", id) -> the program's name.
+        parts: (allocation, view) -> what the program calls this part of the memory; "" if it has no name for it.
         kept: what findings speak of, whose names are kept when it is gone.
         gone: what is gone and still has its name, the latest last.
         sites: converts call sites to places, once the program has ended.
@@ -126,6 +127,7 @@ class Names:
     known_at: dict[tuple[NamedKind, int], SiteId] = field(default_factory=dict)
     seen_at: dict[tuple[NamedKind, int], dict[tuple[str, int], str]] = field(default_factory=dict)
     held_until_freed: dict[AllocationId, str] = field(default_factory=dict)
+    parts: dict[tuple[AllocationId, ViewId], str] = field(default_factory=dict)
     kept: set[tuple[NamedKind, int]] = field(default_factory=set)
     gone: deque[tuple[NamedKind, int]] = field(default_factory=deque)
     sites: Sites | None = None
@@ -149,6 +151,10 @@ class Names:
             if oldest not in self.kept:
                 self.given.pop(oldest, None)
                 self.known_at.pop(oldest, None)
+
+    def name_view(self, allocation: AllocationId, view: ViewId, text: str) -> None:
+        """See `Monitor`."""
+        self.parts[allocation, view] = text
 
     def format(self, text: Text) -> str:
         """Put a text with references into words."""
@@ -228,7 +234,9 @@ class Names:
 
     def tensor(self, allocation: AllocationId, view: ViewId) -> str:
         """Return a phrase for a tensor: name, shape, type and size."""
-        name = self.given.get((NamedKind.ALLOCATION, allocation))
+        name = self.parts.get((allocation, view))
+        if name is None:
+            name = self.given.get((NamedKind.ALLOCATION, allocation))
         shown = f"`{name}`" if name else "a tensor"
         view = self.shown.get(allocation, view)
         if not 0 <= view < len(self.views):

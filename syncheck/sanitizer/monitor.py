@@ -121,6 +121,9 @@ class Monitor(Protocol):
     def name_at(self, kind: NamedKind, ident: int, text: str, path: str, line: int) -> None:
         """What a stream, an event or an allocation is called at a line; `path` as in `Frame.path`."""
 
+    def name_view(self, allocation: AllocationId, view: ViewId, text: str) -> None:
+        """The program's own name for a part of an allocation; "" if it has none for that, but for other parts."""
+
     def view(
         self,
         start: int,

@@ -99,6 +99,7 @@ class Races:
         context = self._context(race, view)
         pending = classify.explain(context)
         pending.pair = pair
+        pending.view, pending.extent = view, (race.current.footprint.start, race.current.footprint.stop)
         note_threads(context, pending)
         idle = self._sync_history.idle_wait(race.current.actor, race.prior.epoch)
         if idle is not None:  # one cause: the wait that waited for nothing

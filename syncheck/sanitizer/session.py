@@ -69,12 +69,13 @@ class Session:
         is_run: bool = True,
     ) -> None:
         self.collector = Collector(selected, on_finding)
-        self.device_type = self.collector.names.be_of_type  # see `Monitor`
+        names = self.collector.names
+        self.device_type, self.name_view = names.be_of_type, names.name_view  # see `Monitor`
         self._backend = backend
         self._engine = engine = Engine()
         self.release, self.acquire, self.acquire_all = engine.release, engine.acquire, engine.acquire_all
         self.forget_sync = engine.forget_sync
-        self.complete_all = engine.complete_all
+        self.complete_all, self.holds_used_memory = engine.complete_all, engine.holds_used_memory
         self._sync_history = SyncHistory(self._engine.host_follows)
         self._graphs = graphs.Graphs(self.collector)
         self._events = events.Events(self._engine, self._sync_history, self.collector)
@@ -306,10 +307,6 @@ class Session:
         if kind == NamedKind.EVENT:
             return self._events.is_pending(EventId(ident))
         return ident in self._engine.unfinished()
-
-    def holds_used_memory(self) -> bool:
-        """See `Monitor`."""
-        return self._engine.holds_used_memory()
 
     def clock(self, reading: ReadingId, site: SiteId) -> None:
         """See `Monitor`."""

@@ -5,7 +5,7 @@ was allocated, "r" or "w" before it for a read or a write, which stands for both
 """
 
 UNSHOWN = frozenset(
-    """view describe_allocation name name_at object_created object_destroyed event stream host release acquire
+    """view describe_allocation name name_at name_view object_created object_destroyed event stream host release acquire
     acquire_all""".split()
 )
 """Calls that only announce things, or order threads."""

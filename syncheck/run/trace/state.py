@@ -109,6 +109,7 @@ class LiveState:
                 yield self._records[event]
         yield from self._timed_work()
         yield from self._warmed_up()
+        yield from self._described()
         yield from self._named()
         if self._host is not None and self._newest_host is not None:
             yield self._newest_host  # so that older threads are known to be no new ones, which know nothing
@@ -128,11 +129,17 @@ class LiveState:
             for operator in sorted(self._session.warm_operators):
                 yield "launch", (first, operator, (), UNKNOWN_SITE), {}
 
-    def _named(self) -> Iterator[Call]:
+    def _described(self) -> Iterator[Call]:
         names: Names = self._session.collector.names
         for allocation, view in names.shown.items():
             if allocation in self._memory:
                 yield "describe_allocation", (allocation, view), {}
+        for (allocation, view), text in names.parts.items():
+            if allocation in self._memory:
+                yield "name_view", (allocation, view, text), {}
+
+    def _named(self) -> Iterator[Call]:
+        names: Names = self._session.collector.names
         for (kind, ident), text in names.given.items():
             if self._is_there(kind, ident):
                 yield "name", (kind, ident, text), {}

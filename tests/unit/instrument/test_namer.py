@@ -14,13 +14,16 @@ from syncheck.sanitizer.messages import EventCode, StreamCode, TensorCode
 
 class Monitor:
     def __init__(self):
-        self.names, self.lines = {}, {}
+        self.names, self.lines, self.parts = {}, {}, {}
 
     def name(self, kind, ident, text):
         self.names[str(kind), ident] = text
 
     def name_at(self, kind, ident, text, path, line):
         self.lines[str(kind), ident] = text
+
+    def name_view(self, allocation, view, text):
+        self.parts[allocation, view] = text
 
 
 class Identities:
@@ -74,6 +77,25 @@ def test_the_tensor_of_a_finding_is_named_by_its_variable(parts):
     assert monitor.names == {("allocation", 9): "batch"}
     assert called == [1]
     del batch
+
+
+def test_of_the_tensors_in_one_allocation_that_of_the_bytes_is_named(parts):
+    namer, monitor, sites, _ = parts
+    weight, bias = torch.ones(6).split([4, 2])
+    here = sites.here()
+    namer.name_findings([finding(here, allocation=9, view=1, extent=(16, 24))])
+    assert monitor.parts == {(9, 1): "bias"}
+    namer.name_findings([finding(here, allocation=9, view=2, extent=(0, 8))])
+    assert monitor.parts == {(9, 1): "bias", (9, 2): "weight"}
+    del weight, bias
+
+
+def test_bytes_that_lie_in_no_variable_have_no_name(parts):
+    namer, monitor, sites, _ = parts
+    weight = torch.ones(6)[:4]
+    namer.name_findings([finding(sites.here(), allocation=9, view=1, extent=(16, 24))])
+    assert (monitor.parts, monitor.names) == ({(9, 1): ""}, {("allocation", 9): "weight"})
+    del weight
 
 
 def test_what_a_repair_speaks_of_is_named_at_its_line(parts):

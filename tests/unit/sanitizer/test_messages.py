@@ -76,6 +76,15 @@ def test_a_tensor_is_described_by_the_view_that_the_backend_gave(names):
     assert names.format((TensorRef(8, -1),)) == "a tensor"
 
 
+def test_a_part_of_an_allocation_has_its_own_name(names):
+    names.views += [View((2,), 4, "float32"), View((4,), 4, "float32")]
+    names.given[NamedKind.ALLOCATION, 9] = "weight"
+    names.parts |= {(9, 0): "bias", (9, 1): ""}
+    assert names.format((TensorRef(9, 0),)) == "`bias` (2 float32, 8 bytes)"
+    assert names.format((TensorRef(9, 1),)) == "a tensor (4 float32, 16 bytes)"
+    assert names.format((TensorCode(9),)) == "weight"
+
+
 def test_code_has_the_names_that_were_given(names):
     code = (StreamCode(2), EventCode(4), TensorCode(9), EventRef(4))
     assert [names.format((part,)) for part in code] == ["stream", "event", "tensor", "an event"]
