@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.torch_version import TorchVersion
 
 from syncheck.errors import BackendError
+from syncheck.instrument.torch_version import torch_version
 
 _NAME = "syncheck_recorder"
 _SOURCE = Path(__file__).parent / "native" / "recorder.cpp"
 _BUILDER = "torch.utils.cpp_extension"  # slow to import
-_OLDEST = "2.10"
+_OLDEST = (2, 10)
 """In older ones the object of a storage in Python lives as long as a weak reference in C++ (PyTorch PR 167564)."""
 _AS_ELSE = "the recorder in Python is used"
 
@@ -103,8 +103,8 @@ def _key() -> str:
 def _check_tools() -> None:
     if sys.platform != "linux":
         raise RuntimeError(f"it cannot be built on {sys.platform}")
-    if TorchVersion(torch.__version__) < _OLDEST:
-        raise RuntimeError(f"it needs torch {_OLDEST}")
+    if torch_version() < _OLDEST:
+        raise RuntimeError(f"it needs torch {_OLDEST[0]}.{_OLDEST[1]}")
     compiler = import_module(_BUILDER).get_cxx_compiler()
     if shutil.which(compiler) is None:
         raise RuntimeError(f"the compiler {compiler} was not found")

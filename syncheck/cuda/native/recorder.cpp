@@ -1098,10 +1098,6 @@ bool has_calls() {
   return !state->items.empty() || !state->freed.empty();
 }
 
-bool has_blocks() {
-  return state->n_new != 0;
-}
-
 int64_t n_recorded() {
   return state->n_recorded;
 }
@@ -1124,6 +1120,5 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("take_block", &take_block);
   module.def("unknown_storages", &unknown_storages);
   module.def("has_calls", &has_calls);
-  module.def("has_blocks", &has_blocks);
   module.def("n_recorded", &n_recorded);
 }

@@ -54,7 +54,7 @@ def test_without_a_compiler_one_line_says_what_is_used(monkeypatch):
 
 
 def test_an_older_torch_has_none(monkeypatch):
-    monkeypatch.setattr(native_build, "_OLDEST", "99.0")
+    monkeypatch.setattr(native_build, "_OLDEST", (99, 0))
     assert "it needs torch 99.0" in reason(monkeypatch)
 
 
