@@ -156,7 +156,7 @@ class Collector:
         ]
         kept = [(d, count) for d, count in pending_findings if count and self._selected(d.rule)]
         kept = [(d, count) for d, count in kept if not (d.superseded and d.superseded())]
-        kept = [(d, count) for d, count in kept if not _is_exempt(d, sites)]
+        kept = [(d, count) for d, count in kept if not (d.exempt and is_at_a_line_of(d.site, d.exempt, sites))]
         kept = [(d, count) for d, count in kept if not sites.ignored(d.site, d.rule)]
         kept = [(d, count) for d, count in kept if not (d.is_about_call and _is_torchs(sites.place(d.site)))]
         for pending, _ in kept:
@@ -250,11 +250,9 @@ def _is_call(frame: Frame) -> bool:
         return False
 
 
-def _is_exempt(pending: PendingFinding, sites: Sites) -> bool:
-    """Return whether the same call is right when another function calls the function that it is in."""
-    if not pending.exempt:
-        return False
-    return _line(pending.site, sites) in {_line(site, sites) for site in pending.exempt}
+def is_at_a_line_of(site: SiteId, others: Set[SiteId], sites: Sites) -> bool:
+    """Return whether a call site is at the line of one of some others: the same call, for whatever caller."""
+    return site in others or _line(site, sites) in {_line(other, sites) for other in others}
 
 
 def _line(site: SiteId, sites: Sites) -> tuple[str, int]:
