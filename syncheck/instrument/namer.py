@@ -9,6 +9,7 @@ import torch
 
 from syncheck.findings import EditKind
 from syncheck.hb.ids import AllocationId, EventId, NamedKind, SiteId, StreamId
+from syncheck.instrument.indices import as_spoken
 from syncheck.instrument.naming import counted_name, name_in_frame, name_of_tensor, stored_name
 from syncheck.sanitizer.collector import PendingFinding
 from syncheck.sanitizer.messages import EventCode, Part, StreamCode, TensorCode
@@ -105,7 +106,7 @@ class Namer:
                 continue
             for line, there in _frames_at(self._sites.lines_of(edit.site), frame):
                 for kind, ident, is_wanted in wanted:
-                    name = name_in_frame(there, is_wanted)
+                    name = as_spoken(name_in_frame(there, is_wanted), there)
                     if name:
                         self._monitor().name_at(kind, ident, name, line.path, line.number)
 
