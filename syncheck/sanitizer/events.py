@@ -16,7 +16,7 @@ from syncheck.rules import (
 )
 from syncheck.sanitizer import mistaken_sync
 from syncheck.sanitizer.collector import Collector, PendingFinding, is_at_a_line_of
-from syncheck.sanitizer.fixes import PendingEdit, PendingFix, insertion, replacement
+from syncheck.sanitizer.fixes import PendingEdit, PendingFix, host_wait, replacement
 from syncheck.sanitizer.messages import EventCode, EventRef, StreamCode, StreamRef, Text
 from syncheck.sanitizer.mistaken_sync import believed_wait, wait_instead_of_sync, wrong_device
 from syncheck.sanitizer.monitor import Sites
@@ -275,7 +275,7 @@ class Events:
             consequence = ("elapsed_time() then needs ", EventRef(event), f" of cuda:{device}")
             pending = wrong_device(sync, last.stream, device, consequence, [called, recorded])
         else:
-            fix = PendingFix((insertion(site, EventCode(event), ".synchronize()"),), is_unsafe=True, after=last.site)
+            fix = host_wait(site, [event], last.stream, last.site)
             facts: dict[str, Text] = {"event": (EventRef(event),)}
             pending = PendingFinding(elapsed_time_before_sync.RULE, site, facts, [recorded], fix=fix)
         self._collector.add(pending)

@@ -53,23 +53,23 @@ class Spelling:
 
     # -- targets
 
-    def target(self, kind: EditKind, site: SiteId, code: Text, after: SiteId) -> Target:
+    def target(self, kind: EditKind, site: SiteId, code: Text, other: SiteId) -> Target:
         """Return where an edit is made.
 
         Args:
             kind: what it does.
             site: the call that it is about.
             code: its code, whose names must be bound there.
-            after: a call that has to come before what is inserted; 0 if there is none.
+            other: a call on the other side of what is inserted; 0 if there is none.
         """
         if kind is EditKind.INSERT_BEFORE:
-            return self._insertion_target(site, code, after)
+            return self._insertion_target(site, code, other)
+        if kind is EditKind.INSERT_AFTER:
+            return self._target_behind(site, code, other)
         line = self._sites.lines_of(site)[0]
         scopes = line.scopes
         if scopes is None:
             return Target(line, is_usable=False)
-        if kind is EditKind.INSERT_AFTER:
-            return Target(line, scopes.can_insert_after(line.number))
         if kind is EditKind.APPEND_CALL:
             return Target(line, scopes.is_call_statement(line.number, line.column))
         return Target(line, is_usable=True)
@@ -85,6 +85,19 @@ class Spelling:
             if self.spell(_for_caller(code) if depth else code, line).is_usable:
                 return Target(line, is_usable=True)
         return Target(lines[0], is_usable=False, is_split=site != after and _launches(lines[0], earlier))
+
+    def _target_behind(self, site: SiteId, code: Text, before: SiteId) -> Target:
+        """Return where a statement can be put after a call: at its own line, or at that of a caller."""
+        lines = self._sites.lines_of(site)
+        passed = {(line.path, line.number) for line in (self._sites.lines_of(before) if before else ())}
+        for depth, line in enumerate(lines):
+            if line.scopes is None or (depth and (line.path, line.number) in passed):
+                break  # what has to come later is in the call
+            if not line.scopes.can_insert_after(line.number):
+                continue
+            if not depth or self.spell(_for_caller(code), line).is_usable:
+                return Target(line, is_usable=True)
+        return Target(lines[0], is_usable=False)
 
     def author(self, site: SiteId) -> Frame | None:
         """Return the frame of the code that made a call: see `Place.author`."""

@@ -4,7 +4,7 @@ import pytest
 
 from syncheck.findings import Applicability, EditKind, Frame
 from syncheck.hb.ids import NamedKind
-from syncheck.sanitizer.fixes import PendingEdit, PendingFix, insertion, replacement, wait_at_once, word
+from syncheck.sanitizer.fixes import PendingEdit, PendingFix, host_wait, insertion, replacement, wait_at_once, word
 from syncheck.sanitizer.messages import EventCode, Names, StreamCode, StreamInfo
 from tests.unit.sanitizer.program import Text
 
@@ -110,6 +110,16 @@ def test_a_handle_is_waited_for_where_it_is_made(names):
     kept = worded(wait_at_once(6), names, bound={6: "work"})
     assert kept.text == "add `work.wait()` after line 6"
     assert kept.fix.edits[0].kind is EditKind.INSERT_AFTER
+
+
+def test_the_host_waits_for_the_first_that_has_a_name(names):
+    assert worded(host_wait(4, [9, 3], 2, 0), names).text == "add `done.synchronize()` before line 4"
+    del names.given[NamedKind.EVENT, 3]
+    assert worded(host_wait(4, [9, 3], 2, 0), names).text == "add `side.synchronize()` before line 4"
+    del names.given[NamedKind.STREAM, 2]
+    found = worded(host_wait(4, [9, 3], 2, 0), names)
+    assert found.text == "add `torch.cuda.synchronize()` before line 4"
+    assert found.fix.applicability is Applicability.UNSAFE
 
 
 LAUNCH_AND_USE = """\

@@ -133,8 +133,8 @@ def test_without_the_text_a_name_is_right_in_its_own_function_only(names):
 # -- where an edit is made
 
 
-def target(spelling, kind, site, *code, after=0):
-    found = spelling.target(kind, site, code, after)
+def target(spelling, kind, site, *code, other=0):
+    found = spelling.target(kind, site, code, other)
     return found.line.number, found.is_usable
 
 
@@ -151,9 +151,9 @@ def test_it_is_inserted_at_the_caller_where_the_call_is_no_place_for_it(spelling
 
 
 def test_it_comes_after_the_work_that_it_waits_for(spelling):
-    assert target(spelling, EditKind.INSERT_BEFORE, 10, after=9) == (10, True)
-    assert target(spelling, EditKind.INSERT_BEFORE, 9, after=9) == (9, True)  # that of the iteration before
-    assert target(spelling, EditKind.INSERT_BEFORE, 14, after=6) == (14, False)  # it runs meanwhile
+    assert target(spelling, EditKind.INSERT_BEFORE, 10, other=9) == (10, True)
+    assert target(spelling, EditKind.INSERT_BEFORE, 9, other=9) == (9, True)  # that of the iteration before
+    assert target(spelling, EditKind.INSERT_BEFORE, 14, other=6) == (14, False)  # it runs meanwhile
 
 
 def test_other_edits_are_made_at_the_line_of_the_call(spelling):
@@ -162,6 +162,15 @@ def test_other_edits_are_made_at_the_line_of_the_call(spelling):
     assert target(spelling, EditKind.REPLACE_CALL, 10) == (10, True)
     assert target(spelling, EditKind.ADD_ARGUMENT, 3) == (3, True)
     assert target(spelling, EditKind.APPEND_CALL, 11) == (11, False)
+
+
+def test_what_comes_after_a_call_that_ends_its_function_comes_after_the_callers_statement(spelling, sites):
+    sites.callers[6] = (9,)
+    assert target(spelling, EditKind.INSERT_AFTER, 6, StreamCode(2)) == (9, True)
+    sites.at_line[60], sites.callers[60] = 5, (9,)  # what has to come later is in the call, too
+    assert target(spelling, EditKind.INSERT_AFTER, 6, StreamCode(2), other=60) == (6, False)
+    sites.callers[6] = (1,)  # its name is not bound there
+    assert target(spelling, EditKind.INSERT_AFTER, 6, StreamCode(2)) == (6, False)
 
 
 def test_no_edit_can_be_made_in_a_file_that_cannot_be_read(names):
