@@ -35,6 +35,7 @@ class PendingFinding:
         thread: the thread of the program that completed a race with another thread.
         is_about_call: it wants a call changed: where torch itself makes that call, the user cannot.
         pair: the accesses of the race that it is about, the first of several; None for anything else.
+        again: a tensor that has the part of one that is gone, while the use of that is repeated; 0 at other times.
     """
 
     rule: Rule
@@ -53,6 +54,7 @@ class PendingFinding:
     thread: HostId | None = None
     is_about_call: bool = False
     pair: Pair | None = None
+    again: AllocationId = NO_ALLOCATION
     count: int = 1
 
     @property
@@ -75,7 +77,7 @@ MOST_FINDINGS = 5000
 
 
 OnFinding: TypeAlias = Callable[[PendingFinding], None]
-"""Called with each new finding, while the call that completed it runs."""
+"""Called with each new finding, while the call that completed it runs, and with one that is seen again."""
 Checkpoint: TypeAlias = dict[tuple[object, ...], int]
 """How often each finding had been seen at some time."""
 
@@ -124,6 +126,11 @@ class Collector:
         self.names.keep([pending.advice, *pending.facts.values(), *(edit.code for edit in edits)])
         self._on_finding(pending)
         return pending
+
+    def seen_again(self, pending: PendingFinding, allocation: AllocationId) -> None:
+        """The use of a tensor that was gone when it was found is repeated, with another tensor in its place."""
+        pending.again = allocation
+        self._on_finding(pending)
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -205,6 +212,10 @@ class Collector:
                 line = sites.lines_of(site)[0]
                 self.names.given.setdefault(key, name)
                 self.names.seen_at.setdefault(key, {}).setdefault((line.path, line.number), name)
+        seen = self.names.seen_at.get(key)
+        if seen and key not in self.names.given:
+            at_use = [seen.get((line.path, line.number), "") for line in sites.lines_of(pending.site)]
+            self.names.given.update((key, name) for name in reversed(at_use) if name)  # the innermost line's, last
 
 
 def _one_for_each_cause(

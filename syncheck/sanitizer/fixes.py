@@ -140,7 +140,10 @@ def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
             owner = line.scopes.owner_of_call(line.number, line.column, edit.old)
             is_example |= not owner
             code = f"{owner}.{code}" if owner else code
-        edits.append(Edit(edit.kind, line.path, line.number, line.column, code, edit.old))
+        made = Edit(edit.kind, line.path, line.number, line.column, code, edit.old)
+        if made in edits:
+            continue  # two tensors that have one name there, one after the other
+        edits.append(made)
         where = f"line {line.number}" if line.path == path else f"{line.path}:{line.number}"
         if target.is_split:
             sentences.append(_inside(spelling.author(edit.site), where, code))

@@ -93,7 +93,7 @@ class Session:
         )
         self.lost_context = self._races.lost_context
         self._lives = lives = Lifetimes(self._engine, self.collector, self._graphs, self._labels, self._views)
-        self._reused = lives.reused
+        self._is_run = is_run
         self.allocate, self.free, self.record_stream = lives.allocate, lives.free, lives.record_stream
         self._loops = CreatedInLoop(self.collector)
         self._advice = loops = advice.Advice(self._engine, self.collector, self._sync_history, is_run=is_run)
@@ -171,10 +171,13 @@ class Session:
         self._last_site[stream] = site
         self._advice.launching(stream, operator, accesses, site)
         found = self._engine.launch(stream, accesses, label)
-        if self._reused:
-            self._lives.first_use(stream, accesses)
+        lives = self._lives
+        if lives.reused:
+            lives.first_use(stream, accesses)
         if found:
             self._races.explain(found, accesses)
+        if lives.unnamed and label in lives.unnamed and self._is_run:
+            lives.used_again(accesses, label)
 
     def launches_elided(self, stream: StreamId, count: int, site: SiteId) -> None:
         """See `Monitor`."""

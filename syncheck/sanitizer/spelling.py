@@ -164,8 +164,14 @@ class Spelling:
         self._add_missing(word, f"`{given}`" if given else "", spelled)
 
     def _is_that_tensor(self, allocation: AllocationId, name: str, line: SourceLine) -> bool:
-        """Return whether a name certainly stands for a tensor at a line: it is used there, or it has no other value."""
+        """Return whether a name certainly stands for a tensor at a line.
+
+        It is used there, or it was seen to hold the tensor when that line ran, or it has no other value.
+        """
         if line.scopes is None or line.scopes.is_spoken(name, line.number):
+            return True
+        seen = self._names.seen_at.get((NamedKind.ALLOCATION, allocation), {})
+        if name and seen.get((line.path, line.number)) == name:
             return True
         is_held = self._names.held_until_freed.get(allocation) == name
         return is_held and line.scopes.is_bound_once(name, line.number)

@@ -85,6 +85,15 @@ def test_several_edits_are_one_repair(names):
     assert found.text == "add `done.query()` before line 4, and add `enable_timing=True` to the call at line 3"
 
 
+def test_one_line_for_two_tensors_is_added_once(names):
+    names.given |= {(NamedKind.STREAM, 4): "side"}
+    names.streams[4] = StreamInfo(0, 8, 2)
+    names.known_at[NamedKind.STREAM, 4] = 2
+    found = worded(PendingFix(tuple(insertion(4, StreamCode(stream), ".query()") for stream in (2, 4))), names)
+    assert found.text == "add `side.query()` before line 4"
+    assert len(found.fix.edits) == 1
+
+
 def test_the_first_choice_that_can_be_made_is_made(names):
     nameless = PendingFix((insertion(4, EventCode(9), ".synchronize()"),))
     usable = PendingFix((insertion(4, EventCode(3), ".synchronize()"),))

@@ -105,6 +105,11 @@ def test_a_tensor_is_named_only_where_the_statement_itself_speaks_of_it(spelling
     assert spelled(spelling, 10, TensorCode(9)) == ("<tensor>", False)
 
 
+def test_a_tensor_that_was_seen_in_a_variable_when_the_line_ran_has_that_name(spelling, names):
+    names.seen_at[NamedKind.ALLOCATION, 9] = {("program.py", 10): "x"}
+    assert spelled(spelling, 10, TensorCode(9)) == ("x", True)
+
+
 def test_what_was_seen_at_the_line_goes_before_the_name_that_was_given(spelling, names):
     names.seen_at[NamedKind.STREAM, 2] = {("program.py", 10): "done"}
     assert spelled(spelling, 10, StreamCode(2)) == ("done", True)
