@@ -23,7 +23,7 @@ from syncheck.sanitizer import mistaken_sync
 from syncheck.sanitizer.collector import PendingFinding
 from syncheck.sanitizer.fixes import PendingEdit, PendingFix, host_wait, insertion, wait_at_once
 from syncheck.sanitizer.labels import Label
-from syncheck.sanitizer.messages import BoundCode, EventCode, EventRef, Part, StreamCode, StreamRef, Text
+from syncheck.sanitizer.messages import EventCode, EventRef, Part, StreamCode, StreamRef, Text, WaitCode
 from syncheck.sanitizer.mistaken_sync import believed_wait, wait_instead_of_sync, wrong_device
 from syncheck.sanitizer.race_context import UNSEEN_WRITE, RaceContext
 from syncheck.sanitizer.sync_history import Wait
@@ -85,7 +85,7 @@ def _collective(context: RaceContext) -> PendingFinding | None:
     facts: dict[str, Text] = {"collective": (f"`{name}`",)}
     related: list[tuple[SiteId, Text]] = [(context.prior.site, ("it was started here",))]
     advice: Text = (", where ", StreamRef(race.current.actor), " is current")
-    wait = insertion(context.current.site, BoundCode(context.prior.site), ".wait()")
+    wait = insertion(context.current.site, WaitCode(context.prior.site))
     fix = PendingFix((wait,), after=context.prior.site, otherwise=wait_at_once(context.prior.site))
     if race.current.is_write:
         facts["tensor"] = (context.tensor,)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from syncheck.findings import Applicability, Edit, EditKind, Fix, Frame
 from syncheck.hb.ids import UNKNOWN_SITE, EventId, SiteId, StreamId
-from syncheck.sanitizer.messages import BoundCode, DeviceSyncCode, EventCode, Names, Part, StreamCode, Text
+from syncheck.sanitizer.messages import DeviceSyncCode, EventCode, Names, Part, StreamCode, Text, WaitCode
 from syncheck.sanitizer.monitor import Sites
 from syncheck.sanitizer.spelling import Spelling
 
@@ -90,7 +90,7 @@ def _first_of(choices: Sequence[PendingFix]) -> PendingFix:
 
 def wait_at_once(site: SiteId) -> PendingFix:
     """Return the repair that waits for a collective where it is started."""
-    kept = PendingEdit(EditKind.INSERT_AFTER, site, (BoundCode(site), ".wait()"))
+    kept = PendingEdit(EditKind.INSERT_AFTER, site, (WaitCode(site),))
     thrown_away = PendingEdit(EditKind.APPEND_CALL, site, (".wait()",))
     return PendingFix((thrown_away,), is_unsafe=True, otherwise=PendingFix((kept,), is_unsafe=True))
 

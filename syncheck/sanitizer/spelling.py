@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from syncheck.findings import EditKind, Frame
 from syncheck.hb.ids import AllocationId, NamedKind, SiteId, StreamId
 from syncheck.sanitizer.device_names import WITH_DEFAULT_STREAM
-from syncheck.sanitizer.messages import BoundCode, DeviceSyncCode, EventCode, Names, StreamCode, TensorCode, Text
+from syncheck.sanitizer.messages import DeviceSyncCode, EventCode, Names, StreamCode, TensorCode, Text, WaitCode
 from syncheck.sanitizer.monitor import Sites, SourceLine
+from syncheck.source.handles import wait_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +121,8 @@ class Spelling:
                     self._spell_named(NamedKind.ALLOCATION, allocation, line, spelled)
                 case DeviceSyncCode(stream):
                     self._spell_call("synchronize", stream, line, spelled)
-                case BoundCode(site):
-                    self._spell_bound(site, line, spelled)
+                case WaitCode(site):
+                    self._spell_wait(site, line, spelled)
                 case _:
                     raise TypeError(f"{part!r} is a phrase, not code")
         return spelled
@@ -176,13 +177,16 @@ class Spelling:
         is_held = self._names.held_until_freed.get(allocation) == name
         return is_held and line.scopes.is_bound_once(name, line.number)
 
-    def _spell_bound(self, site: SiteId, line: SourceLine, spelled: Spelled) -> None:
+    def _spell_wait(self, site: SiteId, line: SourceLine, spelled: Spelled) -> None:
         name = self._sites.bound(site)
         made = self._sites.lines_of(site)[0]
-        if name and (made == line or _is_same(name, made, line)):
-            spelled.code += name
+        statement = made.scopes.statement(made.number) if made.scopes is not None else None
+        wait = wait_for(name, statement, made.number, made.column)
+        if wait and (made == line or _is_same(name.removesuffix("[...]"), made, line)):
+            spelled.code += wait
         else:
             self._add_missing("handle", "", spelled)
+            spelled.code += ".wait()"
 
     def _add_missing(self, word: str, what: str, spelled: Spelled) -> None:
         text = f"<{word}>"

@@ -29,10 +29,11 @@ def names():
 
 
 class Columns(Text):
-    """Calls begin their lines."""
+    """Calls begin their lines, but that of `start`."""
 
     def line(self, number):
-        return super().line(number)._replace(column=1)
+        column = self.lines[number - 1].find("start(") + 1
+        return super().line(number)._replace(column=max(column, 1))
 
 
 def worded(pending, names, path="program.py", text=SOURCE, **kwargs):

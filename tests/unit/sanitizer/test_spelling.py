@@ -7,7 +7,6 @@ import pytest
 from syncheck.findings import EditKind, Frame
 from syncheck.hb.ids import NamedKind
 from syncheck.sanitizer.messages import (
-    BoundCode,
     DeviceSyncCode,
     EventCode,
     Names,
@@ -15,6 +14,7 @@ from syncheck.sanitizer.messages import (
     StreamInfo,
     StreamRef,
     TensorCode,
+    WaitCode,
 )
 from syncheck.sanitizer.monitor import SourceLine
 from syncheck.sanitizer.spelling import Spelling
@@ -119,9 +119,17 @@ def test_what_was_seen_at_the_line_goes_before_the_name_that_was_given(spelling,
 
 
 def test_a_handle_is_called_as_what_its_call_is_bound_to(spelling):
-    assert spelled(spelling, 12, BoundCode(11), ".wait()") == ("work.wait()", True)
-    assert spelled(spelling, 9, BoundCode(11), ".wait()") == ("<handle>.wait()", False)
-    assert spelled(spelling, 13, BoundCode(13), ".wait()") == ("<handle>.wait()", False)
+    assert spelled(spelling, 12, WaitCode(11)) == ("work.wait()", True)
+    assert spelled(spelling, 9, WaitCode(11)) == ("<handle>.wait()", False)
+    assert spelled(spelling, 13, WaitCode(13)) == ("<handle>.wait()", False)
+
+
+def test_handles_of_a_comprehension_are_all_waited_for(names):
+    text = "works = [start(i) for i in range(2)]\nprint(works)\n"
+    sites = Text(text, bound={1: "works[...]"})
+    sites.columns[1] = 10
+    spelling = Spelling(names, sites)
+    assert spelled(spelling, 2, WaitCode(1)) == ("[handle.wait() for handle in works]", True)
 
 
 def test_a_phrase_is_no_code(spelling):
