@@ -5,7 +5,7 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from syncheck.findings import Finding, Frame, Place, merge_equal
+from syncheck.findings import Applicability, Finding, Frame, Place, merge_equal
 from syncheck.hb.ids import NO_ALLOCATION, UNKNOWN_SITE, AllocationId, HostId, NamedKind, SiteId
 from syncheck.rules.model import Rule, Severity
 from syncheck.sanitizer import fixes
@@ -168,9 +168,8 @@ class Collector:
         kept = [(d, count) for d, count in kept if not (d.is_about_call and _is_torchs(sites.place(d.site)))]
         for pending, _ in kept:
             self._name(pending, sites)
-        return merge_equal(
-            self._word(pending, sites).counted(count) for pending, count in _one_for_each_cause(kept, sites, self.names)
-        )
+        causes = _one_for_each_cause(kept, sites, self.names)
+        return _one_for_each_repair(merge_equal(self._word(pending, sites).counted(count) for pending, count in causes))
 
     def _word(self, pending: PendingFinding, sites: Sites) -> Finding:
         word = self.names.format
@@ -250,6 +249,25 @@ def _joined(group: list[tuple[PendingFinding, int]], sites: Sites, names: Names)
     for pending, _ in others:
         joined.mention([(pending.site, (*pending.facts["tensor"], " may be reused, too"))])
     return joined, count
+
+
+def _one_for_each_repair(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Return findings with those joined that one line cures, as a hook that races with the work of each layer does."""
+    merged: dict[object, Finding] = {}
+    for finding in findings:
+        frame, fix = finding.place.frame, finding.fix
+        is_sure = fix is not None and fix.applicability is not Applicability.EXAMPLE
+        key = (finding.rule.code, finding.level, frame.path, frame.line, frame.column, fix) if is_sure else id(finding)
+        known = merged.get(key)
+        merged[key] = finding if known is None else _with_places_of(known, finding)
+    return tuple(merged.values())
+
+
+def _with_places_of(one: Finding, other: Finding) -> Finding:
+    known = {(place.frame, place.message) for place in one.related}
+    room = max(0, _MOST_RELATED - len(one.related))
+    more = [place for place in other.related if (place.frame, place.message) not in known][:room]
+    return replace(one, count=one.count + other.count, related=(*one.related, *more))
 
 
 def _is_call(frame: Frame) -> bool:

@@ -95,7 +95,7 @@ class Lifetimes:
         sites = (labels[freed.allocation_label].site, labels[freed.free_label].site, site)
         view = self._views.of(freed.use.footprint)
         user = self._collector.names.streams[freed.use.actor]
-        pending = misuse.reuse(freed, view, labels[freed.use.label].site, sites, user)
+        pending = misuse.reuse(freed, view, labels[freed.use.label], sites, user)
         use = LaunchId(freed.use.actor, freed.use.epoch // TICK)
         pending.pair = Pair(use, later)
         is_new = self._collector.add(pending, sites[0]) is pending
