@@ -203,6 +203,10 @@ class Engine(Order):
         """Return whether memory was freed that a stream other than its own may still be using."""
         return any(pool.pending for pool in list(self._pools.values()))  # also in finalizers
 
+    def home_of(self, allocation: AllocationId) -> StreamId:
+        """Return the stream that a live allocation was made on."""
+        return self._blocks[allocation].home
+
     def is_live(self, allocation: AllocationId) -> bool:
         """Return whether the allocation exists."""
         return allocation in self._blocks

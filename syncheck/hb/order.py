@@ -240,6 +240,13 @@ class Order:
         learned = [self._host_learns(self._ahead(stream)) for stream in self._devices.get(device, ())]
         return any(learned)
 
+    def has_work_of_its_own(self, device: int) -> bool:
+        """Return whether a device has unfinished work that no stream of another device comes after."""
+        streams = self._devices.get(device, ())
+        others = [clock for stream, clock in enumerate(self._clocks) if stream != HOST and stream not in streams]
+        unfinished = [epoch for stream, epoch in self.unfinished().items() if stream in streams]
+        return any(not any(covers(clock, epoch) for clock in others) for epoch in unfinished)
+
     def complete_all(self) -> None:
         """All work so far is complete, and every thread knows it."""
         several, host = self._hosts.are_several, self._hosts.ident

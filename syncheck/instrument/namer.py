@@ -8,7 +8,8 @@ from typing import Any, Protocol
 import torch
 
 from syncheck.findings import EditKind
-from syncheck.hb.ids import AllocationId, EventId, NamedKind, SiteId, StreamId
+from syncheck.hb.ids import NO_ALLOCATION, AllocationId, EventId, NamedKind, SiteId, StreamId
+from syncheck.instrument.indices import as_spoken
 from syncheck.instrument.naming import counted_name, name_in_frame, name_of_tensor, stored_name
 from syncheck.sanitizer.collector import PendingFinding
 from syncheck.sanitizer.messages import EventCode, Part, StreamCode, TensorCode
@@ -87,6 +88,10 @@ class Namer:
     def name_findings(self, findings: list[PendingFinding]) -> None:
         """Name what new findings speak of."""
         frame = frame_at(1)
+        repeated = [finding for finding in findings if finding.again]
+        findings = [finding for finding in findings if not finding.again]
+        for finding in repeated:
+            self._name_again(finding, frame)
         for finding in findings:
             if finding.allocation:
                 self._name_tensor(finding, frame)
@@ -115,9 +120,19 @@ class Namer:
                 continue
             for line, there in _frames_at(self._sites.lines_of(edit.site), frame):
                 for kind, ident, is_wanted in wanted:
-                    name = name_in_frame(there, is_wanted)
+                    name = as_spoken(name_in_frame(there, is_wanted), there)
                     if name:
                         self._monitor().name_at(kind, ident, name, line.path, line.number)
+
+    def _name_again(self, finding: PendingFinding, frame: FrameType | None) -> None:
+        """Name a tensor that is gone by what holds the one that has its part in the same call now."""
+        is_wanted = partial(self._is_tensor, finding.again)
+        finding.again = NO_ALLOCATION
+        for edit in finding.fix.all_edits() if finding.fix is not None else ():
+            for line, there in _frames_at(self._sites.lines_of(edit.site), frame):
+                name = as_spoken(name_in_frame(there, is_wanted), there)
+                if name:
+                    self._monitor().name_at(NamedKind.ALLOCATION, finding.allocation, name, line.path, line.number)
 
     def _name_freed(self, finding: PendingFinding, frame: FrameType | None) -> None:
         """Name a tensor by the variable that was bound anew where it went, if that holds a tensor now, too."""

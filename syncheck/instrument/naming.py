@@ -6,6 +6,7 @@ import linecache
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
+from itertools import islice
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
@@ -43,7 +44,7 @@ def stored_name(code: CodeType, lasti: int) -> str:
 @lru_cache(maxsize=4096)
 def _stored(filename: str, line: int, column: int) -> str:
     """Return the variable that is bound at a position: of `a, b = pair`, "b"."""
-    tree = _tree(filename)
+    tree = tree_of(filename)
     nodes = () if tree is None else ast.walk(tree)
     stored = (node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
     return next((node.id for node in stored if (node.lineno, node.col_offset) == (line, column)), "")
@@ -61,7 +62,8 @@ def counted_name(name: str, iteration: int) -> str:
 
 
 @lru_cache(maxsize=256)
-def _tree(filename: str) -> ast.Module | None:
+def tree_of(filename: str) -> ast.Module | None:
+    """Return the syntax tree of a file; None if it cannot be read."""
     try:
         return ast.parse("".join(linecache.getlines(filename)))
     except (SyntaxError, ValueError):
@@ -70,7 +72,7 @@ def _tree(filename: str) -> ast.Module | None:
 
 @lru_cache(maxsize=4096)
 def _target(filename: str, line: int, column: int) -> str:
-    tree = _tree(filename)
+    tree = tree_of(filename)
     return "" if tree is None else target_in(ast.walk(tree), line, column)
 
 
@@ -116,16 +118,21 @@ def _holds(node: ast.stmt | ast.expr, line: int, column: int) -> bool:
 
 
 def name_of_tensor(frame: FrameType | None, is_wanted: Callable[[Any], bool]) -> str:
-    """Return the variable that holds a tensor in the innermost user frames: "x", "self.weight", "batch['image']"."""
-    looked_at = 0
-    while frame is not None and looked_at < 3:
-        if is_user_file(frame.f_code.co_filename):
-            looked_at += 1
-            names = [name for name, value in _variables(frame) if is_wanted(value)]
+    """Return what holds a tensor in the innermost user frames: "x", "self.weight", "batch['image']", "batch.image"."""
+    frames = list(islice(_user_frames(frame), 3))
+    for values_of in (_variables, _attributes):
+        for there in frames:
+            names = [name for name, value in values_of(there) if is_wanted(value)]
             if names:
-                return _best_name(names, frame)
-        frame = frame.f_back
+                return _best_name(names, there)
     return ""
+
+
+def _user_frames(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        if is_user_file(frame.f_code.co_filename):
+            yield frame
+        frame = frame.f_back
 
 
 def name_in_frame(frame: FrameType, is_wanted: Callable[[Any], bool]) -> str:
@@ -147,8 +154,7 @@ def _attributes(frame: FrameType) -> Iterator[tuple[str, Any]]:
             continue
         for key, item in list(held.items())[:_MAX_ITEMS]:
             yield f"{name}.{key}", item
-            if isinstance(item, list | tuple):
-                yield from ((f"{name}.{key}[{index}]", inner) for index, inner in enumerate(item[:_MAX_ITEMS]))
+            yield from ((f"{name}.{key}{part}", inner) for part, inner in _items(item))
 
 
 def _best_name(names: list[str], frame: FrameType) -> str:
@@ -168,10 +174,16 @@ def _variables(frame: FrameType) -> Iterator[tuple[str, Any]]:
         if name == "self" or hasattr(type(value), "named_parameters"):
             yield from ((f"{name}.{key}", item) for key, item in list(getattr(value, "__dict__", {}).items()))
             yield from _parameters(name, value)
-        elif issubclass(type(value), list | tuple):  # `isinstance` may run code of the program
-            yield from ((f"{name}[{index}]", item) for index, item in enumerate(value[:_MAX_ITEMS]))
-        elif issubclass(type(value), dict):
-            yield from ((f"{name}[{key!r}]", item) for key, item in list(value.items())[:_MAX_ITEMS])
+        else:
+            yield from ((f"{name}{part}", item) for part, item in _items(value))
+
+
+def _items(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the items of a container, each with the index that it has: "[0]", "['image']"."""
+    if issubclass(type(value), list | tuple):  # `isinstance` may run code of the program
+        yield from ((f"[{index}]", item) for index, item in enumerate(value[:_MAX_ITEMS]))
+    elif issubclass(type(value), dict):
+        yield from ((f"[{key!r}]", item) for key, item in list(value.items())[:_MAX_ITEMS])
 
 
 def _is_programs(name: str) -> bool:

@@ -21,9 +21,9 @@ from syncheck.rules import (
 from syncheck.rules.model import Severity
 from syncheck.sanitizer import mistaken_sync
 from syncheck.sanitizer.collector import PendingFinding
-from syncheck.sanitizer.fixes import PendingEdit, PendingFix, insertion, wait_at_once
+from syncheck.sanitizer.fixes import PendingEdit, PendingFix, host_wait, insertion, wait_at_once
 from syncheck.sanitizer.labels import Label
-from syncheck.sanitizer.messages import BoundCode, EventCode, EventRef, Part, StreamCode, StreamRef, Text
+from syncheck.sanitizer.messages import EventCode, EventRef, Part, StreamCode, StreamRef, Text, WaitCode
 from syncheck.sanitizer.mistaken_sync import believed_wait, wait_instead_of_sync, wrong_device
 from syncheck.sanitizer.race_context import UNSEEN_WRITE, RaceContext
 from syncheck.sanitizer.sync_history import Wait
@@ -73,7 +73,7 @@ def _replay(context: RaceContext) -> PendingFinding | None:
         place, other, message = context.prior.site, context.current.site, "the replay that is not ordered with it"
     else:
         place, other, message = context.current.site, context.prior.site, "the replay"
-    return PendingFinding(graph_input_overwritten.RULE, place, facts, [(other, (message,))], fix=_wait(context))
+    return PendingFinding(graph_input_overwritten.RULE, place, facts, [(other, (message,))], fix=stream_wait(context))
 
 
 def _collective(context: RaceContext) -> PendingFinding | None:
@@ -85,7 +85,7 @@ def _collective(context: RaceContext) -> PendingFinding | None:
     facts: dict[str, Text] = {"collective": (f"`{name}`",)}
     related: list[tuple[SiteId, Text]] = [(context.prior.site, ("it was started here",))]
     advice: Text = (", where ", StreamRef(race.current.actor), " is current")
-    wait = insertion(context.current.site, BoundCode(context.prior.site), ".wait()")
+    wait = insertion(context.current.site, WaitCode(context.prior.site))
     fix = PendingFix((wait,), after=context.prior.site, otherwise=wait_at_once(context.prior.site))
     if race.current.is_write:
         facts["tensor"] = (context.tensor,)
@@ -222,7 +222,7 @@ def _plain(context: RaceContext) -> PendingFinding:
     else:
         rule = unordered_overwrite.RULE
         facts |= {"writer": now, "reader": before}
-    return PendingFinding(rule, context.current.site, facts, [(context.prior.site, message)], fix=_wait(context))
+    return PendingFinding(rule, context.current.site, facts, [(context.prior.site, message)], fix=stream_wait(context))
 
 
 def _plain_host(context: RaceContext) -> PendingFinding:
@@ -236,11 +236,10 @@ def _plain_host(context: RaceContext) -> PendingFinding:
     fix: PendingFix | None = None
     if context.current.operator == UNSEEN_WRITE:
         advice = ("it was changed between that copy and {line}: let the host wait for the copy before it writes",)
-    elif context.covering_event:
-        fix = _host_wait(context, EventCode(context.covering_event))
     else:
-        fix = _host_wait(context, StreamCode(race.prior.actor))
-        advice = (", or record an event after the copy and synchronize that",)
+        fix = host_wait(context.current.site, context.events, race.prior.actor, context.prior.site)
+        if not context.events:
+            advice = (", or record an event after the copy and synchronize that",)
     related: list[tuple[SiteId, Text]] = [(context.prior.site, context.did)]
     pending = PendingFinding(rule, context.current.site, facts, related, advice, fix)
     if context.current.is_escape:
@@ -248,7 +247,7 @@ def _plain_host(context: RaceContext) -> PendingFinding:
     return pending
 
 
-def _wait(context: RaceContext) -> PendingFix:
+def stream_wait(context: RaceContext) -> PendingFix:
     """Return the repair that lets the late stream wait: for an event behind the early access, else for its stream."""
     reader, writer = context.race.current.actor, context.race.prior.actor
     early, late = context.prior.site, context.current.site
@@ -257,10 +256,10 @@ def _wait(context: RaceContext) -> PendingFix:
     before_use = insertion(late, waiter, ".wait_stream(", StreamCode(writer), ")")
     at_once = (StreamCode(reader), ".wait_stream(", StreamCode(writer, is_on_current_stream(context.prior)), ")")
     after_work = PendingEdit(EditKind.INSERT_AFTER, early, at_once)  # overlaps less
-    fix = PendingFix((before_use,), after=early, otherwise=PendingFix((after_work,), is_unsafe=True))
-    if not context.covering_event:
+    fix = PendingFix((before_use,), after=early, otherwise=PendingFix((after_work,), is_unsafe=True, before=late))
+    if not context.events:
         return fix
-    for_event = insertion(late, waiter, ".wait_event(", EventCode(context.covering_event), ")")
+    for_event = insertion(late, waiter, ".wait_event(", EventCode(context.events[0]), ")")
     return PendingFix((for_event,), after=early, otherwise=fix)
 
 
@@ -268,12 +267,6 @@ def is_on_current_stream(label: Label) -> bool:
     """Return whether an operator ran on the stream that is current where it was called: all but a library's own do."""
     effect = described_operator(label.operator)
     return effect is None or effect.stream == CURRENT
-
-
-def _host_wait(context: RaceContext, what: EventCode | StreamCode) -> PendingFix:
-    """Return the repair that lets the host wait before its access."""
-    wait = insertion(context.current.site, what, ".synchronize()")
-    return PendingFix((wait,), is_unsafe=True, after=context.prior.site)
 
 
 _ROWS: tuple[Row, ...] = (_collective, _host_wait_belief, _wrong_device, _replay, _lost_record, _stale_handle)

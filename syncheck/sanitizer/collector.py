@@ -5,7 +5,7 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from syncheck.findings import Finding, Frame, Place, merge_equal
+from syncheck.findings import Applicability, Finding, Frame, Place, merge_equal
 from syncheck.hb.ids import NO_ALLOCATION, NO_VIEW, UNKNOWN_SITE, AllocationId, HostId, NamedKind, SiteId, ViewId
 from syncheck.rules.model import Rule, Severity
 from syncheck.sanitizer import fixes
@@ -37,6 +37,7 @@ class PendingFinding:
         pair: the accesses of the race that it is about, the first of several; None for anything else.
         view: the bytes of the tensor that it is about; NO_VIEW where it is about all of them.
         extent: the first of these bytes in the allocation, and the one after the last; None without a view.
+        again: a tensor that has the part of one that is gone, while the use of that is repeated; 0 at other times.
     """
 
     rule: Rule
@@ -57,6 +58,7 @@ class PendingFinding:
     pair: Pair | None = None
     view: ViewId = NO_VIEW
     extent: tuple[int, int] | None = None
+    again: AllocationId = NO_ALLOCATION
     count: int = 1
 
     @property
@@ -79,7 +81,7 @@ MOST_FINDINGS = 5000
 
 
 OnFinding: TypeAlias = Callable[[PendingFinding], None]
-"""Called with each new finding, while the call that completed it runs."""
+"""Called with each new finding, while the call that completed it runs, and with one that is seen again."""
 Checkpoint: TypeAlias = dict[tuple[object, ...], int]
 """How often each finding had been seen at some time."""
 
@@ -129,6 +131,11 @@ class Collector:
         self._on_finding(pending)
         return pending
 
+    def seen_again(self, pending: PendingFinding, allocation: AllocationId) -> None:
+        """The use of a tensor that was gone when it was found is repeated, with another tensor in its place."""
+        pending.again = allocation
+        self._on_finding(pending)
+
     @property
     def left_out(self) -> tuple[str, ...]:
         """What is not shown, of the findings since the last checkpoint, as too many had come before."""
@@ -160,14 +167,13 @@ class Collector:
         ]
         kept = [(d, count) for d, count in pending_findings if count and self._selected(d.rule)]
         kept = [(d, count) for d, count in kept if not (d.superseded and d.superseded())]
-        kept = [(d, count) for d, count in kept if not _is_exempt(d, sites)]
+        kept = [(d, count) for d, count in kept if not (d.exempt and is_at_a_line_of(d.site, d.exempt, sites))]
         kept = [(d, count) for d, count in kept if not sites.ignored(d.site, d.rule)]
         kept = [(d, count) for d, count in kept if not (d.is_about_call and _is_torchs(sites.place(d.site)))]
         for pending, _ in kept:
             self._name(pending, sites)
-        return merge_equal(
-            self._word(pending, sites).counted(count) for pending, count in _one_for_each_cause(kept, sites, self.names)
-        )
+        causes = _one_for_each_cause(kept, sites, self.names)
+        return _one_for_each_repair(merge_equal(self._word(pending, sites).counted(count) for pending, count in causes))
 
     def _word(self, pending: PendingFinding, sites: Sites) -> Finding:
         word = self.names.format
@@ -209,6 +215,10 @@ class Collector:
                 line = sites.lines_of(site)[0]
                 self.names.given.setdefault(key, name)
                 self.names.seen_at.setdefault(key, {}).setdefault((line.path, line.number), name)
+        seen = self.names.seen_at.get(key)
+        if seen and key not in self.names.given:
+            at_use = [seen.get((line.path, line.number), "") for line in sites.lines_of(pending.site)]
+            self.names.given.update((key, name) for name in reversed(at_use) if name)  # the innermost line's, last
 
 
 def _one_for_each_cause(
@@ -245,6 +255,25 @@ def _joined(group: list[tuple[PendingFinding, int]], sites: Sites, names: Names)
     return joined, count
 
 
+def _one_for_each_repair(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Return findings with those joined that one line cures, as a hook that races with the work of each layer does."""
+    merged: dict[object, Finding] = {}
+    for finding in findings:
+        frame, fix = finding.place.frame, finding.fix
+        is_sure = fix is not None and fix.applicability is not Applicability.EXAMPLE
+        key = (finding.rule.code, finding.level, frame.path, frame.line, frame.column, fix) if is_sure else id(finding)
+        known = merged.get(key)
+        merged[key] = finding if known is None else _with_places_of(known, finding)
+    return tuple(merged.values())
+
+
+def _with_places_of(one: Finding, other: Finding) -> Finding:
+    known = {(place.frame, place.message) for place in one.related}
+    room = max(0, _MOST_RELATED - len(one.related))
+    more = [place for place in other.related if (place.frame, place.message) not in known][:room]
+    return replace(one, count=one.count + other.count, related=(*one.related, *more))
+
+
 def _is_call(frame: Frame) -> bool:
     """Return whether a place is that of a call, and not of a variable that is bound or deleted."""
     text = frame.source[frame.column - 1 : frame.end_column - 1] if frame.column else ""
@@ -254,11 +283,9 @@ def _is_call(frame: Frame) -> bool:
         return False
 
 
-def _is_exempt(pending: PendingFinding, sites: Sites) -> bool:
-    """Return whether the same call is right when another function calls the function that it is in."""
-    if not pending.exempt:
-        return False
-    return _line(pending.site, sites) in {_line(site, sites) for site in pending.exempt}
+def is_at_a_line_of(site: SiteId, others: Set[SiteId], sites: Sites) -> bool:
+    """Return whether a call site is at the line of one of some others: the same call, for whatever caller."""
+    return site in others or _line(site, sites) in {_line(other, sites) for other in others}
 
 
 def _line(site: SiteId, sites: Sites) -> tuple[str, int]:

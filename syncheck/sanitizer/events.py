@@ -15,8 +15,8 @@ from syncheck.rules import (
     wait_before_record,
 )
 from syncheck.sanitizer import mistaken_sync
-from syncheck.sanitizer.collector import Collector, PendingFinding
-from syncheck.sanitizer.fixes import PendingEdit, PendingFix, insertion, replacement
+from syncheck.sanitizer.collector import Collector, PendingFinding, is_at_a_line_of
+from syncheck.sanitizer.fixes import PendingEdit, PendingFix, host_wait, replacement
 from syncheck.sanitizer.messages import EventCode, EventRef, StreamCode, StreamRef, Text
 from syncheck.sanitizer.mistaken_sync import believed_wait, wait_instead_of_sync, wrong_device
 from syncheck.sanitizer.monitor import Sites
@@ -65,7 +65,7 @@ class Events:
         self._collector = collector
         self._states: dict[EventId, EventState] = {}
         self.assumed_ordered: set[StreamId] = set()  # actors that got a missing edge when their race was reported
-        self._effective_sites: set[int] = set()  # wait calls that waited for something at least once
+        self._effective_sites: set[SiteId] = set()  # wait calls that waited for something at least once
         self._redundant: dict[SiteId, bool] = {}  # wait call -> no iteration of it added order
         self._ordered_by: dict[SiteId, SiteId] = {}  # redundant wait call -> the wait that gave the order before it
 
@@ -192,8 +192,9 @@ class Events:
             state.last.used = state.last.host_synced = True
 
     def is_reported_as_unrecorded(self, site: SiteId) -> bool:
-        """Return whether a wait call never waited for anything: SYN401 is reported for it."""
-        return site not in self._effective_sites
+        """Return whether a wait call never waited for anything: SYN401 is reported for it. Asked at the end."""
+        sites = self._collector.names.sites
+        return sites is None or not is_at_a_line_of(site, self._effective_sites, sites)
 
     def behind(self, epoch: int, stream: StreamId) -> EventId:
         """Return the event whose latest record comes first after `epoch` on a stream, of what it has; 0 if none."""
@@ -218,7 +219,8 @@ class Events:
 
     def _report_unrecorded(self, event: EventId, site: SiteId, waiter: Text) -> None:
         # The first iteration of a loop over a ring of events waits for nothing and is right: only a call that never
-        # waits for anything is reported. Whatever the first iteration got wrong, the race itself shows.
+        # waits for anything, whoever calls its function, is reported. Whatever the first iteration got wrong, the
+        # race itself shows.
         advice: Text = ("call `", EventCode(event), ".record()` after the work to wait for, and before {line}")
         pending = PendingFinding(
             wait_before_record.RULE,
@@ -226,7 +228,7 @@ class Events:
             {"waiter": waiter, "event": (EventRef(event),)},
             [(self._states[event].site, ("the event was made here, and not recorded since",))],
             advice,
-            superseded=lambda: site in self._effective_sites,
+            exempt=self._effective_sites,
         )
         self._collector.add(pending)
 
@@ -273,7 +275,7 @@ class Events:
             consequence = ("elapsed_time() then needs ", EventRef(event), f" of cuda:{device}")
             pending = wrong_device(sync, last.stream, device, consequence, [called, recorded])
         else:
-            fix = PendingFix((insertion(site, EventCode(event), ".synchronize()"),), is_unsafe=True, after=last.site)
+            fix = host_wait(site, [event], last.stream, last.site)
             facts: dict[str, Text] = {"event": (EventRef(event),)}
             pending = PendingFinding(elapsed_time_before_sync.RULE, site, facts, [recorded], fix=fix)
         self._collector.add(pending)

@@ -1,11 +1,11 @@
 """Repairs as data: what a detector wants changed, and its words and edits once names can be chosen."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from syncheck.findings import Applicability, Edit, EditKind, Fix, Frame
-from syncheck.hb.ids import UNKNOWN_SITE, SiteId
-from syncheck.sanitizer.messages import BoundCode, Names, Part, Text
+from syncheck.hb.ids import UNKNOWN_SITE, EventId, SiteId, StreamId
+from syncheck.sanitizer.messages import DeviceSyncCode, EventCode, Names, Part, StreamCode, Text, WaitCode
 from syncheck.sanitizer.monitor import Sites
 from syncheck.sanitizer.spelling import Spelling
 
@@ -32,7 +32,8 @@ class PendingFix(NamedTuple):
     Attributes:
         edits: all of them belong together.
         is_unsafe: it makes the host wait, or guesses where.
-        after: the call that the inserted lines must come after; 0 if it does not matter.
+        after: the call that lines inserted before another must come after; 0 if it does not matter.
+        before: the call that lines inserted after another must come before; 0 if it does not matter.
         is_example: it is only shown.
         otherwise: the repair where this one cannot be made.
     """
@@ -40,6 +41,7 @@ class PendingFix(NamedTuple):
     edits: tuple[PendingEdit, ...]
     is_unsafe: bool = False
     after: SiteId = UNKNOWN_SITE
+    before: SiteId = UNKNOWN_SITE
     is_example: bool = False
     otherwise: "PendingFix | None" = None
 
@@ -64,9 +66,31 @@ def replacement(site: SiteId, old: str, *code: Part) -> PendingEdit:
     return PendingEdit(EditKind.REPLACE_CALL, site, code, old)
 
 
+def host_wait(site: SiteId, events: Iterable[EventId], stream: StreamId, after: SiteId) -> PendingFix:
+    """Return the repair that lets the host wait before a call, for the first of these that has a name there.
+
+    Args:
+        site: the call.
+        events: those that stand for the work, the best first.
+        stream: the stream of the work.
+        after: the call that submitted it.
+    """
+    waits: list[Text] = [(EventCode(event), ".synchronize()") for event in events]
+    waits += [(StreamCode(stream), ".synchronize()"), (DeviceSyncCode(stream),)]
+    return _first_of([PendingFix((insertion(site, *wait),), is_unsafe=True, after=after) for wait in waits])
+
+
+def _first_of(choices: Sequence[PendingFix]) -> PendingFix:
+    """Return the repair that is the first of some that can be made."""
+    *better, last = choices
+    for choice in reversed(better):
+        last = choice._replace(otherwise=last)
+    return last
+
+
 def wait_at_once(site: SiteId) -> PendingFix:
     """Return the repair that waits for a collective where it is started."""
-    kept = PendingEdit(EditKind.INSERT_AFTER, site, (BoundCode(site), ".wait()"))
+    kept = PendingEdit(EditKind.INSERT_AFTER, site, (WaitCode(site),))
     thrown_away = PendingEdit(EditKind.APPEND_CALL, site, (".wait()",))
     return PendingFix((thrown_away,), is_unsafe=True, otherwise=PendingFix((kept,), is_unsafe=True))
 
@@ -105,7 +129,8 @@ def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
     missing: dict[str, str] = {}
     is_example = pending.is_example
     for edit in pending.edits:
-        target = spelling.target(edit.kind, edit.site, edit.code, pending.after)
+        other = pending.before if edit.kind is EditKind.INSERT_AFTER else pending.after
+        target = spelling.target(edit.kind, edit.site, edit.code, other)
         line = target.line
         spelled = spelling.spell(edit.code, line)
         missing |= {name: what for name, what in spelled.missing.items() if what}
@@ -115,7 +140,10 @@ def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
             owner = line.scopes.owner_of_call(line.number, line.column, edit.old)
             is_example |= not owner
             code = f"{owner}.{code}" if owner else code
-        edits.append(Edit(edit.kind, line.path, line.number, line.column, code, edit.old))
+        made = Edit(edit.kind, line.path, line.number, line.column, code, edit.old)
+        if made in edits:
+            continue  # two tensors that have one name there, one after the other
+        edits.append(made)
         where = f"line {line.number}" if line.path == path else f"{line.path}:{line.number}"
         if target.is_split:
             sentences.append(_inside(spelling.author(edit.site), where, code))

@@ -5,7 +5,7 @@ from syncheck.hb.engine import HOST_POOL, Engine
 from syncheck.hb.ids import UNKNOWN_SITE, Accesses, AllocationId, SiteId, StreamId, ViewId
 from syncheck.hb.memory import FreedAccess
 from syncheck.sanitizer import misuse
-from syncheck.sanitizer.collector import Collector
+from syncheck.sanitizer.collector import Collector, PendingFinding
 from syncheck.sanitizer.graphs import GRAPH_POOLS, Graphs
 from syncheck.sanitizer.labels import Labels
 from syncheck.sanitizer.messages import StreamRef, Text
@@ -24,6 +24,7 @@ class Lifetimes:
 
     Attributes:
         reused: allocation that has not been used -> uses of freed memory that it may get, and its call site.
+        unnamed: label of a use -> the findings about it, of tensors that were gone when they were found.
     """
 
     def __init__(self, engine: Engine, collector: Collector, graphs: Graphs, labels: Labels, views: Views) -> None:
@@ -34,6 +35,7 @@ class Lifetimes:
         self._views = views
         self._numbers: dict[SiteId, int] = {}  # call site -> label of an allocation there
         self.reused: dict[AllocationId, tuple[list[FreedAccess], SiteId]] = {}
+        self.unnamed: dict[int, list[tuple[FreedAccess, PendingFinding]]] = {}
         # allocation -> call site of a record_stream of its own stream
         self._self_recorded: dict[AllocationId, SiteId] = {}
         # call sites of record_stream that protected something at least once, or were meant to prevent a SYN201
@@ -62,6 +64,19 @@ class Lifetimes:
                     launch = LaunchId(stream, self._engine.now(stream) // TICK)
                     self._report_reuse(freed, site, launch)
 
+    def used_again(self, accesses: Accesses, label: int) -> None:
+        """An operator that used tensors which are gone runs again: what has their part in it shows their names."""
+        waiting = self.unnamed[label]
+        for allocation, view, is_write in accesses:
+            for freed, pending in waiting:
+                is_same = is_write == freed.use.is_write and self._views.covers_exactly(view, freed.use.footprint)
+                if is_same and self._engine.home_of(allocation) == freed.home:
+                    waiting.remove((freed, pending))
+                    self._collector.seen_again(pending, allocation)
+                    break
+        if not waiting:
+            del self.unnamed[label]
+
     def report_unused(self, allocation: AllocationId) -> None:
         """Report the reuse of memory by an allocation of which no use was seen, as that says little about its uses."""
         reused, site = self.reused.pop(allocation, _NOTHING)
@@ -80,10 +95,12 @@ class Lifetimes:
         sites = (labels[freed.allocation_label].site, labels[freed.free_label].site, site)
         view = self._views.of(freed.use.footprint)
         user = self._collector.names.streams[freed.use.actor]
-        pending = misuse.reuse(freed, view, labels[freed.use.label].site, sites, user)
+        pending = misuse.reuse(freed, view, labels[freed.use.label], sites, user)
         use = LaunchId(freed.use.actor, freed.use.epoch // TICK)
         pending.pair = Pair(use, later)
-        self._collector.add(pending, sites[0])
+        is_new = self._collector.add(pending, sites[0]) is pending
+        if is_new and pending.fix is not None:
+            self.unnamed.setdefault(freed.use.label, []).append((freed, pending))
         if freed.allocation in self._self_recorded:
             self._needed.add(self._self_recorded[freed.allocation])
 

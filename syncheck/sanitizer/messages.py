@@ -56,8 +56,8 @@ class DeviceSyncCode(NamedTuple):
     stream: StreamId
 
 
-class BoundCode(NamedTuple):
-    """The name that the program binds what is made at a call site to, as an expression: `work`."""
+class WaitCode(NamedTuple):
+    """The statement that waits for what is made at a call site, by the name that it is bound to: `work.wait()`."""
 
     site: SiteId
 
@@ -69,7 +69,7 @@ class ThreadRef(NamedTuple):
 
 
 Reference: TypeAlias = (
-    StreamRef | StreamCode | TensorRef | TensorCode | EventRef | EventCode | DeviceSyncCode | BoundCode | ThreadRef
+    StreamRef | StreamCode | TensorRef | TensorCode | EventRef | EventCode | DeviceSyncCode | WaitCode | ThreadRef
 )
 Part: TypeAlias = str | Reference
 Text: TypeAlias = tuple[Part, ...]
@@ -174,7 +174,7 @@ class Names:
             case _:
                 return self._code(part)
 
-    def _code(self, part: StreamCode | TensorCode | EventCode | DeviceSyncCode | BoundCode) -> str:
+    def _code(self, part: StreamCode | TensorCode | EventCode | DeviceSyncCode | WaitCode) -> str:
         """Return the name that something was given, wherever that is right."""
         match part:
             case StreamCode(stream):
@@ -185,8 +185,8 @@ class Names:
                 return self.given.get((NamedKind.EVENT, event), "event")
             case DeviceSyncCode(stream):
                 return f"torch.cuda.synchronize({self.device_argument(stream)})"
-            case BoundCode(site):
-                return self.sites.bound(site) if self.sites is not None else ""
+            case WaitCode(site):
+                return f"{self.sites.bound(site) if self.sites is not None else ''}.wait()"
 
     def device(self, number: int) -> str:
         """Return what torch calls a GPU."""

@@ -39,7 +39,7 @@ def believed_wait(wait: Wait, consequence: Text, related: list[tuple[SiteId, Tex
 def wrong_device(
     sync: HostSync, worker: StreamId, device: int, consequence: Text, related: list[tuple[SiteId, Text]]
 ) -> PendingFinding:
-    """Word a wait for the wrong device.
+    """Word a wait for the wrong device. Where its own device's work needs it as well, another one is added.
 
     Args:
         sync: the call.
@@ -49,7 +49,7 @@ def wrong_device(
         related: where.
     """
     facts: dict[str, Text] = {"synchronized": (f"cuda:{sync.device}",), "consequence": consequence}
-    if sync.is_device_wide:
+    if sync.is_device_wide and not sync.is_needed:
         edit = replacement(sync.site, "synchronize", f"synchronize({device})")
     else:
         edit = insertion(sync.site, DeviceSyncCode(worker))

@@ -10,20 +10,22 @@ from syncheck.rules import (
     thread_loses_device,
     useless_record_stream,
 )
+from syncheck.sanitizer.classify import is_on_current_stream
 from syncheck.sanitizer.collector import PendingFinding
 from syncheck.sanitizer.fixes import PendingFix, insertion
+from syncheck.sanitizer.labels import Label
 from syncheck.sanitizer.messages import StreamCode, StreamInfo, StreamRef, TensorCode, TensorRef, Text
 
 
 def reuse(
-    freed: FreedAccess, view: ViewId, use_site: SiteId, sites: tuple[SiteId, SiteId, SiteId], user: StreamInfo
+    freed: FreedAccess, view: ViewId, used_by: Label, sites: tuple[SiteId, SiteId, SiteId], user: StreamInfo
 ) -> PendingFinding:
     """Word a use of freed memory that may get a new owner.
 
     Args:
         freed: the use.
         view: the view used.
-        use_site: the call that uses it.
+        used_by: the operator that uses it.
         sites: of the allocation, of the free, and of the next allocation.
         user: the stream that uses it.
     """
@@ -38,18 +40,18 @@ def reuse(
         (allocated, ("allocated here, on ", StreamRef(freed.home))),
         (again, ("this allocation may reuse its memory",)),
     ]
-    code = StreamCode(freed.use.actor, is_current=user.handle == 0)
-    fix = PendingFix((insertion(use_site, TensorCode(freed.allocation), ".record_stream(", code, ")"),))
+    code = StreamCode(freed.use.actor, is_current=user.handle == 0 or is_on_current_stream(used_by))
+    fix = PendingFix((insertion(used_by.site, TensorCode(freed.allocation), ".record_stream(", code, ")"),))
     home, actor = StreamRef(freed.home), StreamRef(freed.use.actor)
     advice: Text = ("let ", home, ", or the host, wait for ", actor, " before the tensor is freed")
     if user.is_torchs:  # the program has no object for it
         return PendingFinding(
-            missing_record_stream.RULE, use_site, facts, related, advice, None, freed.allocation, (free, allocated)
+            missing_record_stream.RULE, used_by.site, facts, related, advice, None, freed.allocation, (free, allocated)
         )
     advice = ("; or ", *advice)
     return PendingFinding(
         missing_record_stream.RULE,
-        use_site,
+        used_by.site,
         facts,
         related,
         advice,

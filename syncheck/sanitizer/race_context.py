@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from syncheck.hb.clock import HOST
 from syncheck.hb.engine import Engine, Race
 from syncheck.hb.footprint import certainly_overlap
-from syncheck.hb.ids import EVERY_THREAD, NO_EVENT, EventId, StreamId
+from syncheck.hb.ids import EVERY_THREAD, EventId, StreamId
 from syncheck.sanitizer.labels import Label
 from syncheck.sanitizer.messages import Names, StreamRef, TensorRef, Text, ThreadRef
 from syncheck.sanitizer.sync_history import SyncHistory
@@ -16,7 +16,7 @@ UNSEEN_WRITE = "a write through numpy or a pointer"
 
 @dataclass(frozen=True, slots=True)
 class RaceContext:
-    """All that a row of the table may look at; `covering_event`: one that stands for the prior access, or 0."""
+    """All that a row of the table may look at; `events`: those that stand for the prior access, the best first."""
 
     race: Race
     prior: Label
@@ -25,7 +25,7 @@ class RaceContext:
     engine: Engine
     sync_history: SyncHistory
     names: Names
-    covering_event: EventId = NO_EVENT
+    events: tuple[EventId, ...] = ()
 
     @property
     def is_host(self) -> bool:

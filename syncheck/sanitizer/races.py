@@ -110,7 +110,8 @@ class Races:
     def _context(self, race: Race, view: ViewId) -> RaceContext:
         prior = race.prior
         by_host = race.current.actor == HOST
-        event = self._events.covering(prior.epoch) if by_host else self._events.behind(prior.epoch, prior.actor)
+        behind = self._events.behind(prior.epoch, prior.actor)
+        events = (self._events.covering(prior.epoch), behind) if by_host else (behind,)
         return RaceContext(
             race,
             self._labels[race.prior.label],
@@ -119,7 +120,7 @@ class Races:
             self._engine,
             self._sync_history,
             self._collector.names,
-            event,
+            tuple(event for event in dict.fromkeys(events) if event),
         )
 
 
@@ -134,5 +135,6 @@ def _blame(pending: PendingFinding, idle: Wait, context: RaceContext) -> None:
     text: Text = ("this wait does nothing: ", event, f" was never recorded before it ({wait_before_record.RULE.code})")
     pending.related.append((idle.site, text))
     record = PendingEdit(EditKind.INSERT_AFTER, context.prior.site, (EventCode(idle.event), ".record()"))
-    pending.fix = PendingFix((record,), is_unsafe=True)
+    wait = classify.stream_wait(context) if context.race.current.actor != HOST else pending.fix
+    pending.fix = PendingFix((record,), is_unsafe=True, otherwise=wait)
     pending.advice = ()

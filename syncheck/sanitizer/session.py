@@ -90,17 +90,11 @@ class Session:
         self.view = self._views.add
         self._last_site = self.collector.names.last_site
         self._races = races.Races(
-            self._engine,
-            self.collector,
-            self._sync_history,
-            self._events,
-            self._graphs,
-            self._labels,
-            self._views,
+            engine, self.collector, self._sync_history, self._events, self._graphs, self._labels, self._views
         )
         self.lost_context = self._races.lost_context
         self._lives = lives = Lifetimes(self._engine, self.collector, self._graphs, self._labels, self._views)
-        self._reused = lives.reused
+        self._is_run = is_run
         self.allocate, self.free, self.record_stream = lives.allocate, lives.free, lives.record_stream
         self._loops = CreatedInLoop(self.collector)
         self._advice = loops = advice.Advice(self._engine, self.collector, self._sync_history, is_run=is_run)
@@ -178,10 +172,13 @@ class Session:
         self._last_site[stream] = site
         self._advice.launching(stream, operator, accesses, site)
         found = self._engine.launch(stream, accesses, label)
-        if self._reused:
-            self._lives.first_use(stream, accesses)
+        lives = self._lives
+        if lives.reused:
+            lives.first_use(stream, accesses)
         if found:
             self._races.explain(found, accesses)
+        if lives.unnamed and label in lives.unnamed and self._is_run:
+            lives.used_again(accesses, label)
 
     def launches_elided(self, stream: StreamId, count: int, site: SiteId) -> None:
         """See `Monitor`."""
@@ -289,17 +286,18 @@ class Session:
     def sync_device(self, device: int, site: SiteId) -> None:
         """See `Monitor`."""
         self._advice.device_waits(device, site)
+        is_needed = self._engine.has_work_of_its_own(device)
         self._engine.sync_device(device)
-        self._add_sync(site, device, is_device_wide=True)
+        self._add_sync(site, device, is_device_wide=True, is_needed=is_needed)
 
     def empty_cache(self, site: SiteId) -> None:
         """See `Monitor`."""
         self._advice.cache_emptied(site)
 
-    def _add_sync(self, site: SiteId, device: int, event: EventId = NO_EVENT, *, is_device_wide: bool = False) -> None:
+    def _add_sync(self, site: SiteId, device: int, event: EventId = NO_EVENT, **kind: bool) -> None:
         engine = self._engine
-        submitted, moment = engine.submitted(), engine.host_step()
-        self._sync_history.add_sync(HostSync(site, device, submitted, event, is_device_wide, engine.host, moment))
+        made = HostSync(site, device, engine.submitted(), event, host=engine.host, moment=engine.host_step(), **kind)
+        self._sync_history.add_sync(made)
 
     def is_pending(self, kind: NamedKind, ident: int) -> bool:
         """See `Monitor`."""

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from syncheck.findings import EditKind, Frame
 from syncheck.hb.ids import AllocationId, NamedKind, SiteId, StreamId
 from syncheck.sanitizer.device_names import WITH_DEFAULT_STREAM
-from syncheck.sanitizer.messages import BoundCode, DeviceSyncCode, EventCode, Names, StreamCode, TensorCode, Text
+from syncheck.sanitizer.messages import DeviceSyncCode, EventCode, Names, StreamCode, TensorCode, Text, WaitCode
 from syncheck.sanitizer.monitor import Sites, SourceLine
+from syncheck.source.handles import wait_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,23 +54,23 @@ class Spelling:
 
     # -- targets
 
-    def target(self, kind: EditKind, site: SiteId, code: Text, after: SiteId) -> Target:
+    def target(self, kind: EditKind, site: SiteId, code: Text, other: SiteId) -> Target:
         """Return where an edit is made.
 
         Args:
             kind: what it does.
             site: the call that it is about.
             code: its code, whose names must be bound there.
-            after: a call that has to come before what is inserted; 0 if there is none.
+            other: a call on the other side of what is inserted; 0 if there is none.
         """
         if kind is EditKind.INSERT_BEFORE:
-            return self._insertion_target(site, code, after)
+            return self._insertion_target(site, code, other)
+        if kind is EditKind.INSERT_AFTER:
+            return self._target_behind(site, code, other)
         line = self._sites.lines_of(site)[0]
         scopes = line.scopes
         if scopes is None:
             return Target(line, is_usable=False)
-        if kind is EditKind.INSERT_AFTER:
-            return Target(line, scopes.can_insert_after(line.number))
         if kind is EditKind.APPEND_CALL:
             return Target(line, scopes.is_call_statement(line.number, line.column))
         return Target(line, is_usable=True)
@@ -85,6 +86,19 @@ class Spelling:
             if self.spell(_for_caller(code) if depth else code, line).is_usable:
                 return Target(line, is_usable=True)
         return Target(lines[0], is_usable=False, is_split=site != after and _launches(lines[0], earlier))
+
+    def _target_behind(self, site: SiteId, code: Text, before: SiteId) -> Target:
+        """Return where a statement can be put after a call: at its own line, or at that of a caller."""
+        lines = self._sites.lines_of(site)
+        passed = {(line.path, line.number) for line in (self._sites.lines_of(before) if before else ())}
+        for depth, line in enumerate(lines):
+            if line.scopes is None or (depth and (line.path, line.number) in passed):
+                break  # what has to come later is in the call
+            if not line.scopes.can_insert_after(line.number):
+                continue
+            if not depth or self.spell(_for_caller(code), line).is_usable:
+                return Target(line, is_usable=True)
+        return Target(lines[0], is_usable=False)
 
     def author(self, site: SiteId) -> Frame | None:
         """Return the frame of the code that made a call: see `Place.author`."""
@@ -107,8 +121,8 @@ class Spelling:
                     self._spell_named(NamedKind.ALLOCATION, allocation, line, spelled)
                 case DeviceSyncCode(stream):
                     self._spell_call("synchronize", stream, line, spelled)
-                case BoundCode(site):
-                    self._spell_bound(site, line, spelled)
+                case WaitCode(site):
+                    self._spell_wait(site, line, spelled)
                 case _:
                     raise TypeError(f"{part!r} is a phrase, not code")
         return spelled
@@ -151,19 +165,28 @@ class Spelling:
         self._add_missing(word, f"`{given}`" if given else "", spelled)
 
     def _is_that_tensor(self, allocation: AllocationId, name: str, line: SourceLine) -> bool:
-        """Return whether a name certainly stands for a tensor at a line: it is used there, or it has no other value."""
+        """Return whether a name certainly stands for a tensor at a line.
+
+        It is used there, or it was seen to hold the tensor when that line ran, or it has no other value.
+        """
         if line.scopes is None or line.scopes.is_spoken(name, line.number):
+            return True
+        seen = self._names.seen_at.get((NamedKind.ALLOCATION, allocation), {})
+        if name and seen.get((line.path, line.number)) == name:
             return True
         is_held = self._names.held_until_freed.get(allocation) == name
         return is_held and line.scopes.is_bound_once(name, line.number)
 
-    def _spell_bound(self, site: SiteId, line: SourceLine, spelled: Spelled) -> None:
+    def _spell_wait(self, site: SiteId, line: SourceLine, spelled: Spelled) -> None:
         name = self._sites.bound(site)
         made = self._sites.lines_of(site)[0]
-        if name and (made == line or _is_same(name, made, line)):
-            spelled.code += name
+        statement = made.scopes.statement(made.number) if made.scopes is not None else None
+        wait = wait_for(name, statement, made.number, made.column)
+        if wait and (made == line or _is_same(name.removesuffix("[...]"), made, line)):
+            spelled.code += wait
         else:
             self._add_missing("handle", "", spelled)
+            spelled.code += ".wait()"
 
     def _add_missing(self, word: str, what: str, spelled: Spelled) -> None:
         text = f"<{word}>"

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from syncheck.hb.clock import ACTOR_MASK, HOST, Epoch, VectorClock
 from syncheck.hb.ids import MAIN_THREAD, NO_EVENT, UNKNOWN_SITE, EventId, HostId, LookedUp, SiteId, StreamId
@@ -60,6 +60,7 @@ class HostSync:
     Attributes:
         event: the event; 0 if it waited for none.
         is_device_wide: the call waits for all work of the device.
+        is_needed: the device had work that no stream of another device comes after, at this call or an earlier one.
         host: the thread that waited.
         moment: when, as the engine counts the steps of threads.
     """
@@ -69,6 +70,7 @@ class HostSync:
     submitted: VectorClock
     event: EventId = NO_EVENT
     is_device_wide: bool = False
+    is_needed: bool = False
     host: HostId = MAIN_THREAD
     moment: int = 0
 
@@ -132,6 +134,7 @@ class SyncHistory:
         self._waits: deque[Wait] = deque(maxlen=_KEPT)
         self._syncs: deque[HostSync] = deque(maxlen=_KEPT)
         self._lost: deque[LostRecord] = deque(maxlen=_KEPT)
+        self._needed: set[SiteId] = set()  # calls that a device's own work needed at least once
 
     def add_wait(self, wait: Wait) -> None:
         """Remember a wait."""
@@ -139,7 +142,9 @@ class SyncHistory:
 
     def add_sync(self, sync: HostSync) -> None:
         """Remember a host synchronization."""
-        self._syncs.append(sync)
+        if sync.is_needed:
+            self._needed.add(sync.site)
+        self._syncs.append(replace(sync, is_needed=sync.site in self._needed))
 
     def add_lost(self, lost: LostRecord) -> None:
         """Remember a lost record."""

@@ -50,6 +50,10 @@ class Views:
         """Return the first view of some bytes."""
         return self._first[footprint]
 
+    def covers_exactly(self, view: ViewId, footprint: Footprint) -> bool:
+        """Return whether a view is one of some bytes."""
+        return self._footprints[view] == footprint
+
     def used(self, race: Race, accesses: Accesses) -> ViewId:
         """Return the view through which the current access of a race was made."""
         wanted = (race.allocation, race.current.footprint)

@@ -6,6 +6,7 @@ Source:
 
 import ast
 import builtins
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -393,8 +394,4 @@ def _names_in(expression: str) -> frozenset[str]:
 
 def _has_index(expression: str) -> bool:
     """Return whether an expression picks an item by a number."""
-    try:
-        tree = ast.parse(expression, mode="eval")
-    except SyntaxError:
-        return False
-    return any(isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) for node in ast.walk(tree))
+    return re.search(r"\[(\d+|\.\.\.)\]", expression) is not None

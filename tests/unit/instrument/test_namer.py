@@ -106,6 +106,17 @@ def test_what_a_repair_speaks_of_is_named_at_its_line(parts):
     del side, done, batch
 
 
+def test_what_is_gone_is_named_by_what_has_its_part_now(parts):
+    namer, monitor, sites, called = parts
+    batch = torch.ones(1)
+    for again, names in ((0, {}), (9, {("allocation", 5): "batch"})):
+        called.clear()
+        namer.name_findings([gone := finding(sites.here(), TensorCode(5), allocation=5, again=again)])
+        assert monitor.lines == names
+    assert (called, gone.again) == ([], 0)
+    del batch
+
+
 def test_a_finding_that_may_be_superseded_is_not_announced(parts):
     namer, _, sites, called = parts
     namer.name_findings([finding(sites.here(), superseded=lambda: True)])

@@ -103,6 +103,18 @@ def test_items_and_attributes_are_named():
     assert found == ["batch['image']", "items[0]"]
 
 
+def test_a_tensor_that_an_object_holds_is_named_by_it():
+    class Batch:
+        pass
+
+    batch = Batch()
+    batch.image, batch.boxes = torch.ones(1), {"left": torch.ones(2)}
+    assert of(None, lambda value: value is vars(batch)["image"]) == "batch.image"
+    assert of(None, lambda value: value is vars(batch)["boxes"]["left"]) == "batch.boxes['left']"
+    image = vars(batch)["image"]
+    assert of(image) == "image"  # a variable goes before
+
+
 def test_parameters_and_gradients_are_named_by_their_net():
     net = torch.nn.Linear(1, 1)
     net.weight.grad = torch.ones(1, 1)
@@ -120,8 +132,9 @@ def test_in_one_frame_what_objects_hold_is_found_too():
         pass
 
     loader = Loader()
-    loader.stream, loader.streams = object(), [object(), object()]
+    loader.stream, loader.streams, loader.ready = object(), [object(), object()], {7: object()}
     frame = sys._getframe()
+    assert name_in_frame(frame, lambda value: value is vars(loader)["ready"][7]) == "loader.ready[7]"
     assert name_in_frame(frame, lambda value: value is vars(loader)["stream"]) == "loader.stream"
     assert name_in_frame(frame, lambda value: value is vars(loader)["streams"][1]) == "loader.streams[1]"
     assert name_in_frame(frame, lambda value: False) == ""

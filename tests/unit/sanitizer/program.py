@@ -67,7 +67,10 @@ class Program:
 
 
 class Text:
-    """Call sites in a text: their numbers are its lines, from 1; `callers` has those that call a line."""
+    """Call sites in a text: their numbers are its lines, from 1, but for those in `at_line`; `columns` are theirs.
+
+    `callers` has the lines that call a line.
+    """
 
     path = "program.py"
 
@@ -78,6 +81,8 @@ class Text:
         self.callers = callers or {}
         self.ignored_sites = {}
         self.stacks = stacks or {}
+        self.at_line = {}
+        self.columns = {}
 
     def line(self, number):
         function = ""
@@ -86,10 +91,10 @@ class Text:
                 function = text[4:].partition("(")[0]
             elif text and not text[0].isspace():
                 function = ""
-        return SourceLine(self.path, number, 0, function or "<module>", self.scopes)
+        return SourceLine(self.path, number, self.columns.get(number, 0), function or "<module>", self.scopes)
 
     def lines_of(self, site):
-        return tuple(self.line(number) for number in (site, *self.callers.get(site, ())))
+        return tuple(self.line(number) for number in (self.at_line.get(site, site), *self.callers.get(site, ())))
 
     def place(self, site):
         source = self.lines[site - 1] if 0 < site <= len(self.lines) else ""

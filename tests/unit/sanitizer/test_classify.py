@@ -5,7 +5,7 @@ import pytest
 from syncheck.findings import Severity
 from syncheck.hb.clock import HOST
 from syncheck.hb.footprint import dense
-from syncheck.hb.ids import NO_EVENT, LookedUp, NamedKind
+from syncheck.hb.ids import LookedUp, NamedKind
 from syncheck.sanitizer import classify
 from syncheck.sanitizer.classify import explain
 from syncheck.sanitizer.labels import Label
@@ -31,7 +31,7 @@ class Raced:
         self.history = SyncHistory(lambda host, moment: True)
         self.labels = [Label(EARLY, operators[0]), Label(LATE, operators[1])]
         self.late, self.early, self.writes = late, early, writes
-        self.event = NO_EVENT
+        self.events = ()
         self.view = self.engine.add_view(dense(0, 16))
         self.engine.allocate(9, HOST if late == HOST else early, 16, 0, 0)
         self.engine.launch(early, [(9, self.view, writes[0])], 1)
@@ -50,7 +50,7 @@ class Raced:
             (race,) = self.engine.host_access(9, self.view, 2, is_write=self.writes[1])
         else:
             (race,) = self.engine.launch(self.late, [(9, self.view, self.writes[1])], 2)
-        parts = (self.engine, self.history, self.collector.names, self.event)
+        parts = (self.engine, self.history, self.collector.names, self.events)
         self.collector.add(explain(RaceContext(race, *self.labels, TensorRef(9, 0), *parts)))
         (found,) = self.collector.findings(Text("\n" * 40))
         return found
@@ -99,9 +99,9 @@ def test_the_late_stream_waits_before_its_access_or_the_early_one_is_waited_for_
 
 def test_the_late_stream_waits_for_an_event_behind_the_early_access_if_there_is_one():
     raced = Raced()
-    raced.event = 7
+    raced.events = (7,)
     (race,) = raced.engine.launch(3, [(9, raced.view, False)], 2)
-    parts = (raced.engine, raced.history, raced.collector.names, raced.event)
+    parts = (raced.engine, raced.history, raced.collector.names, raced.events)
     choices = list(explain(RaceContext(race, *raced.labels, TensorRef(9, 0), *parts)).fix.choices())
     assert [choice.edits[0].code[1] for choice in choices] == [".wait_event(", ".wait_stream(", ".wait_stream("]
     assert choices[0].edits[0].code[2] == EventCode(7)
@@ -120,7 +120,7 @@ def test_the_host_touches_memory_in_flight(is_write, code):
 
 def test_an_event_that_stands_for_the_copy_is_synchronized():
     raced = Raced(late=HOST)
-    raced.event = 7
+    raced.events = (7,)
     raced.collector.names.given[NamedKind.EVENT, 7] = "done"
     assert raced.finding().fix.edits[0].code.endswith("event>.synchronize()")  # it has no name in an empty file
 

@@ -29,6 +29,28 @@ def test_a_repetition_is_counted_and_another_cause_is_another_finding():
     assert found(collector) == [("SYN802", 5, 2), ("SYN802", 5, 1)]
 
 
+def test_findings_that_one_line_cures_are_one():
+    collector = new_collector()
+    collector.names.streams |= {1: StreamInfo(0, 0, 0)}
+    text = Text("import torch\n" + "first()\n" * 20)
+
+    def race(site, early, *code):
+        fix = PendingFix((insertion(site, *code),))
+        facts = {"tensor": ("x",), "reader": ("a",), "writer": (str(early),)}
+        collector.add(PendingFinding(unordered_read.RULE, site, facts, [(early, ("wrote it",))], fix=fix), early)
+
+    for early in (3, 4, 5):
+        race(12, early, "wait()")
+    race(12, 6, "wait_for_another()")
+    race(13, 3, "wait()")
+    for early in (7, 8):
+        race(12, early, EventCode(1), ".wait()")  # nothing has a name: the two may need two lines
+    findings = collector.findings(text)
+    assert [(f.place.frame.line, f.count, len(f.related)) for f in findings] == [
+        (12, 3, 3), (12, 1, 1), (12, 1, 1), (12, 1, 1), (13, 1, 1),
+    ]  # fmt: skip
+
+
 def test_only_new_findings_are_announced():
     announced = []
     collector = Collector(lambda rule: True, announced.append)

@@ -74,6 +74,20 @@ def test_a_call_that_waits_for_something_once_is_right(watched):
     assert not watched.events.is_reported_as_unrecorded(30)
 
 
+@pytest.mark.parametrize("wait", ["wait", "sync"])
+def test_a_call_that_waits_for_something_for_one_caller_is_right_for_others(watched, wait):
+    def wait_at(event, site):
+        watched.wait(event, 3, site) if wait == "wait" else watched.events.sync(event, site)
+
+    watched.text.at_line[31] = 30  # the line again, in a function that something else calls
+    watched.work(2)
+    watched.record(7, 2)
+    wait_at(7, 30)
+    wait_at(8, 31)
+    assert watched.found() == []
+    assert not watched.events.is_reported_as_unrecorded(31)
+
+
 def test_the_host_that_waits_before_the_record_waits_for_nothing(watched):
     watched.events.sync(7, 30)
     assert watched.found() == [("SYN401", 30)]

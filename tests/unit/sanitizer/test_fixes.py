@@ -4,7 +4,7 @@ import pytest
 
 from syncheck.findings import Applicability, EditKind, Frame
 from syncheck.hb.ids import NamedKind
-from syncheck.sanitizer.fixes import PendingEdit, PendingFix, insertion, replacement, wait_at_once, word
+from syncheck.sanitizer.fixes import PendingEdit, PendingFix, host_wait, insertion, replacement, wait_at_once, word
 from syncheck.sanitizer.messages import EventCode, Names, StreamCode, StreamInfo
 from tests.unit.sanitizer.program import Text
 
@@ -29,10 +29,11 @@ def names():
 
 
 class Columns(Text):
-    """Calls begin their lines."""
+    """Calls begin their lines, but that of `start`."""
 
     def line(self, number):
-        return super().line(number)._replace(column=1)
+        column = self.lines[number - 1].find("start(") + 1
+        return super().line(number)._replace(column=max(column, 1))
 
 
 def worded(pending, names, path="program.py", text=SOURCE, **kwargs):
@@ -85,6 +86,15 @@ def test_several_edits_are_one_repair(names):
     assert found.text == "add `done.query()` before line 4, and add `enable_timing=True` to the call at line 3"
 
 
+def test_one_line_for_two_tensors_is_added_once(names):
+    names.given |= {(NamedKind.STREAM, 4): "side"}
+    names.streams[4] = StreamInfo(0, 8, 2)
+    names.known_at[NamedKind.STREAM, 4] = 2
+    found = worded(PendingFix(tuple(insertion(4, StreamCode(stream), ".query()") for stream in (2, 4))), names)
+    assert found.text == "add `side.query()` before line 4"
+    assert len(found.fix.edits) == 1
+
+
 def test_the_first_choice_that_can_be_made_is_made(names):
     nameless = PendingFix((insertion(4, EventCode(9), ".synchronize()"),))
     usable = PendingFix((insertion(4, EventCode(3), ".synchronize()"),))
@@ -110,6 +120,16 @@ def test_a_handle_is_waited_for_where_it_is_made(names):
     kept = worded(wait_at_once(6), names, bound={6: "work"})
     assert kept.text == "add `work.wait()` after line 6"
     assert kept.fix.edits[0].kind is EditKind.INSERT_AFTER
+
+
+def test_the_host_waits_for_the_first_that_has_a_name(names):
+    assert worded(host_wait(4, [9, 3], 2, 0), names).text == "add `done.synchronize()` before line 4"
+    del names.given[NamedKind.EVENT, 3]
+    assert worded(host_wait(4, [9, 3], 2, 0), names).text == "add `side.synchronize()` before line 4"
+    del names.given[NamedKind.STREAM, 2]
+    found = worded(host_wait(4, [9, 3], 2, 0), names)
+    assert found.text == "add `torch.cuda.synchronize()` before line 4"
+    assert found.fix.applicability is Applicability.UNSAFE
 
 
 LAUNCH_AND_USE = """\

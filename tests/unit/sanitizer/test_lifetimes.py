@@ -4,6 +4,7 @@ import pytest
 
 from syncheck.hb.clock import HOST
 from syncheck.sanitizer import lifetimes
+from syncheck.sanitizer.messages import StreamInfo
 from syncheck.sanitizer.monitor import SourceLine
 from tests.unit.sanitizer.program import Program
 
@@ -36,6 +37,31 @@ def test_memory_in_use_that_another_allocation_may_get_is_reported_with_all_plac
     (finding,) = (f for f in program.report().findings if f.rule.code == "SYN201")
     assert finding.place.frame.line == 8
     assert [place.frame.line for place in finding.related] == [10, 5, 12]
+
+
+def test_the_same_use_of_another_tensor_shows_what_the_tensor_was_called(program):
+    collector = program.session.collector
+    collector.names.streams[SIDE] = StreamInfo(0, 1, 3)
+    seen = []
+    collector._on_finding = lambda pending: seen.append((pending.rule.code, pending.again))
+    for _ in range(2):
+        x = used_on_the_side(program)
+        program.session.launch(SIDE, "aten::sum", [(program.allocate(SIDE), program.view, False)], 8)
+        program.session.free(x, 10)
+        program.write(HOME, program.allocate(HOME, 12), 13)
+    assert seen == [("SYN201", 0), ("SYN201", x)]
+    used_on_the_side(program)
+    assert seen == [("SYN201", 0), ("SYN201", x)]  # once is enough
+
+
+def test_a_tensor_of_another_stream_has_another_part_in_the_use(program):
+    seen = []
+    program.session.collector.names.streams[SIDE] = StreamInfo(0, 1, 3)
+    program.session.free(used_on_the_side(program), 10)
+    program.write(HOME, program.allocate(HOME, 12), 13)
+    program.session.collector._on_finding = seen.append
+    program.read(SIDE, program.allocate(SIDE, 14), 8)
+    assert seen == []
 
 
 @pytest.mark.parametrize("user", [HOME, SIDE])

@@ -5,7 +5,6 @@ import pytest
 from syncheck.hb.ids import NamedKind
 from syncheck.sanitizer import messages
 from syncheck.sanitizer.messages import (
-    BoundCode,
     DeviceSyncCode,
     EventCode,
     EventRef,
@@ -16,6 +15,7 @@ from syncheck.sanitizer.messages import (
     TensorCode,
     TensorRef,
     View,
+    WaitCode,
 )
 from tests.unit.sanitizer.program import Text
 
@@ -90,9 +90,9 @@ def test_code_has_the_names_that_were_given(names):
     assert [names.format((part,)) for part in code] == ["stream", "event", "tensor", "an event"]
     names.given |= {(NamedKind.STREAM, 2): "s", (NamedKind.EVENT, 4): "e", (NamedKind.ALLOCATION, 9): "t"}
     assert [names.format((part,)) for part in code] == ["s", "e", "t", "`e`"]
-    assert names.format((BoundCode(5),)) == ""
+    assert names.format((WaitCode(5),)) == ".wait()"
     names.sites = Text(bound={5: "work"})
-    assert names.format((BoundCode(5),)) == "work"
+    assert names.format((WaitCode(5),)) == "work.wait()"
 
 
 def test_a_device_is_named_where_it_is_not_the_only_one_or_not_the_first(names):

@@ -81,6 +81,13 @@ def test_the_repair_of_a_wait_for_all_of_a_device_names_the_other_one():
     assert finding.fix.edits[0].code == "torch.cuda.synchronize(1)"
 
 
+def test_a_wait_that_its_own_device_needs_is_kept():
+    sync = HostSync(13, 0, [0], is_device_wide=True, is_needed=True)
+    finding = worded(wrong_device(sync, 2, 1, ("then it is read",), []))
+    assert str(finding.fix.edits[0].kind) == "insert-before"
+    assert finding.fix.edits[0].code.endswith(".cuda.synchronize(1)")
+
+
 def test_beside_a_wait_for_another_stream_the_device_is_waited_for():
     finding = worded(wrong_device(HostSync(14, 0, [0]), 2, 1, ("then it is read",), []))
     assert str(finding.fix.edits[0].kind) == "insert-before"

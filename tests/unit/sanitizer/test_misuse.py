@@ -4,15 +4,18 @@ from syncheck.hb.footprint import dense
 from syncheck.hb.ids import NamedKind, ObjectKind
 from syncheck.hb.memory import AccessRecord, FreedAccess
 from syncheck.sanitizer import misuse
+from syncheck.sanitizer.labels import Label
 from syncheck.sanitizer.messages import StreamInfo, View
 from tests.unit.sanitizer.program import Text, new_collector
+
+USE = Label(20, "aten::sum")
 
 
 def worded(pending, sites=None):
     """Return the finding, with two streams and a tensor that have names."""
     collector = new_collector()
     names = collector.names
-    names.streams |= {1: StreamInfo(0, 0, 0), 2: StreamInfo(0, 7, 3), 3: StreamInfo(1, 8, 3)}
+    names.streams |= {1: StreamInfo(0, 0, 0), 2: StreamInfo(0, 7, 3), 3: StreamInfo(1, 8, 3), 4: StreamInfo(0, 9, 3)}
     names.given |= {(NamedKind.STREAM, 2): "side", (NamedKind.STREAM, 3): "far", (NamedKind.ALLOCATION, 9): "x"}
     names.views.append(View((4,), 4, "float32"))
     collector.add(pending)
@@ -26,7 +29,7 @@ def freed():
 
 
 def test_memory_that_is_given_back_too_early_is_blamed_at_its_use():
-    finding = worded(misuse.reuse(freed(), 0, 20, (10, 30, 40), StreamInfo(0, 7, 3)))
+    finding = worded(misuse.reuse(freed(), 0, USE, (10, 30, 40), StreamInfo(0, 7, 3)))
     assert (finding.rule.code, finding.place.frame.line) == ("SYN201", 20)
     assert [place.frame.line for place in finding.related] == [30, 10, 40]
     assert finding.message == "`x` (4 float32, 16 bytes) may be reused while stream `side` (cuda:0) is still reading it"
@@ -38,7 +41,7 @@ def test_memory_that_is_given_back_too_early_is_blamed_at_its_use():
 
 
 def test_a_stream_of_torch_has_no_object_to_record():
-    finding = worded(misuse.reuse(freed(), 0, 20, (10, 30, 40), StreamInfo(0, 7, 0)))
+    finding = worded(misuse.reuse(freed(), 0, USE, (10, 30, 40), StreamInfo(0, 7, 0)))
     assert finding.fix is None
     assert "record_stream" not in finding.help
     assert finding.help.startswith("let the default stream")
@@ -46,8 +49,14 @@ def test_a_stream_of_torch_has_no_object_to_record():
 
 def test_on_the_default_stream_the_current_one_is_recorded():
     use = AccessRecord(1, 4096 | 1, 5, dense(0, 16), is_write=False)
-    finding = worded(misuse.reuse(FreedAccess(9, 2, use, 6, 7, 16), 0, 20, (10, 30, 40), StreamInfo(0, 0, 0)))
+    finding = worded(misuse.reuse(FreedAccess(9, 2, use, 6, 7, 16), 0, USE, (10, 30, 40), StreamInfo(0, 0, 0)))
     assert ".record_stream(torch.cuda.current_stream())" in finding.fix.edits[0].code
+
+
+def test_where_the_stream_of_the_use_has_no_name_it_is_the_current_one():
+    use = AccessRecord(4, 4096 | 4, 5, dense(0, 16), is_write=False)
+    pending = misuse.reuse(FreedAccess(9, 1, use, 6, 7, 16), 0, USE, (10, 30, 40), StreamInfo(0, 9, 3))
+    assert worded(pending).fix.edits[0].code == "<tensor>.record_stream(torch.cuda.current_stream())"
 
 
 def test_a_useless_record_is_the_callers_business():
@@ -86,7 +95,7 @@ def test_a_thread_sets_the_stream_that_its_starter_had():
 
 def test_every_rule_that_is_worded_here_is_listed():
     pending = [
-        misuse.reuse(freed(), 0, 20, (10, 30, 40), StreamInfo(0, 7, 3)),
+        misuse.reuse(freed(), 0, USE, (10, 30, 40), StreamInfo(0, 7, 3)),
         misuse.useless_record(9, 0, 20, ("",), ()),
         misuse.mismatch("aten::mul", 0, 3, 20, 10),
         misuse.pageable(9, 0, 20),
@@ -105,7 +114,9 @@ def test_two_tensors_that_one_line_frees_are_one_cause():
     for allocation, used_at, freed_at in ((9, 22, 30), (8, 20, 30), (7, 21, 31)):
         use = AccessRecord(2, 4096 | 2, 5, dense(0, 16), is_write=False)
         freed = FreedAccess(allocation, 1, use, 6, 7, 16)
-        collector.add(misuse.reuse(freed, 0, used_at, (10 + allocation, freed_at, 40), StreamInfo(0, 7, 3)))
+        collector.add(
+            misuse.reuse(freed, 0, Label(used_at, "aten::sum"), (10 + allocation, freed_at, 40), StreamInfo(0, 7, 3))
+        )
     both, other = collector.findings(Text())
     assert (both.place.frame.line, other.place.frame.line) == (20, 21)
     assert both.message.startswith("`y` ")
@@ -122,7 +133,7 @@ def test_one_tensor_at_one_place_is_one_finding_seen_again():
     for allocation in (9, 8):
         use = AccessRecord(2, 4096 | 2, 5, dense(0, 16), is_write=False)
         freed = FreedAccess(allocation, 1, use, 6, 7, 16)
-        collector.add(misuse.reuse(freed, 0, 20, (10 + allocation, 30, 40), StreamInfo(0, 7, 3)), allocation)
+        collector.add(misuse.reuse(freed, 0, USE, (10 + allocation, 30, 40), StreamInfo(0, 7, 3)), allocation)
     (found,) = collector.findings(Text())
     assert found.count == 2
     assert len(found.fix.edits) == 1

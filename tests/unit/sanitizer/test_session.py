@@ -127,6 +127,20 @@ def test_synchronizing_another_device_is_blamed_at_the_synchronize():
     assert program.found() == [("SYN502", 15)]
 
 
+@pytest.mark.parametrize(("is_joined", "repair"), [(False, "insert-before"), (True, "replace-call")])
+def test_a_synchronize_that_its_own_device_needs_is_not_replaced(is_joined, repair):
+    program = Program(streams=2, devices=2)
+    h = program.allocate(0)
+    program.write(1, program.allocate(1), 9)
+    if is_joined:
+        program.session.wait_stream(2, 1, 10)
+    program.write(2, h, 11)
+    program.session.sync_device(0, 15)
+    program.host(h, 20)
+    (finding,) = program.report().findings
+    assert [str(edit.kind) for edit in finding.fix.edits] == [repair]
+
+
 def test_a_wait_before_the_record_is_syn401():
     program = Program()
     done = program.event()
@@ -436,6 +450,9 @@ def test_a_race_behind_a_wait_that_waited_for_nothing_names_that_wait():
     assert "was never recorded" in message
     assert ".record()" in finding.help
     assert "wait" not in finding.help
+    (pending,) = [p for p in program.session.collector._pending_findings.values() if p.rule.code == "SYN101"]
+    choices = [choice.edits[0].code[1] for choice in pending.fix.choices()]
+    assert choices == [".record()", ".wait_stream(", ".wait_stream("]  # where no name of the event can be used
 
 
 @pytest.mark.parametrize("waits", [False, True])

@@ -7,7 +7,6 @@ import pytest
 from syncheck.findings import EditKind, Frame
 from syncheck.hb.ids import NamedKind
 from syncheck.sanitizer.messages import (
-    BoundCode,
     DeviceSyncCode,
     EventCode,
     Names,
@@ -15,6 +14,7 @@ from syncheck.sanitizer.messages import (
     StreamInfo,
     StreamRef,
     TensorCode,
+    WaitCode,
 )
 from syncheck.sanitizer.monitor import SourceLine
 from syncheck.sanitizer.spelling import Spelling
@@ -105,6 +105,11 @@ def test_a_tensor_is_named_only_where_the_statement_itself_speaks_of_it(spelling
     assert spelled(spelling, 10, TensorCode(9)) == ("<tensor>", False)
 
 
+def test_a_tensor_that_was_seen_in_a_variable_when_the_line_ran_has_that_name(spelling, names):
+    names.seen_at[NamedKind.ALLOCATION, 9] = {("program.py", 10): "x"}
+    assert spelled(spelling, 10, TensorCode(9)) == ("x", True)
+
+
 def test_what_was_seen_at_the_line_goes_before_the_name_that_was_given(spelling, names):
     names.seen_at[NamedKind.STREAM, 2] = {("program.py", 10): "done"}
     assert spelled(spelling, 10, StreamCode(2)) == ("done", True)
@@ -114,9 +119,17 @@ def test_what_was_seen_at_the_line_goes_before_the_name_that_was_given(spelling,
 
 
 def test_a_handle_is_called_as_what_its_call_is_bound_to(spelling):
-    assert spelled(spelling, 12, BoundCode(11), ".wait()") == ("work.wait()", True)
-    assert spelled(spelling, 9, BoundCode(11), ".wait()") == ("<handle>.wait()", False)
-    assert spelled(spelling, 13, BoundCode(13), ".wait()") == ("<handle>.wait()", False)
+    assert spelled(spelling, 12, WaitCode(11)) == ("work.wait()", True)
+    assert spelled(spelling, 9, WaitCode(11)) == ("<handle>.wait()", False)
+    assert spelled(spelling, 13, WaitCode(13)) == ("<handle>.wait()", False)
+
+
+def test_handles_of_a_comprehension_are_all_waited_for(names):
+    text = "works = [start(i) for i in range(2)]\nprint(works)\n"
+    sites = Text(text, bound={1: "works[...]"})
+    sites.columns[1] = 10
+    spelling = Spelling(names, sites)
+    assert spelled(spelling, 2, WaitCode(1)) == ("[handle.wait() for handle in works]", True)
 
 
 def test_a_phrase_is_no_code(spelling):
@@ -133,8 +146,8 @@ def test_without_the_text_a_name_is_right_in_its_own_function_only(names):
 # -- where an edit is made
 
 
-def target(spelling, kind, site, *code, after=0):
-    found = spelling.target(kind, site, code, after)
+def target(spelling, kind, site, *code, other=0):
+    found = spelling.target(kind, site, code, other)
     return found.line.number, found.is_usable
 
 
@@ -151,9 +164,9 @@ def test_it_is_inserted_at_the_caller_where_the_call_is_no_place_for_it(spelling
 
 
 def test_it_comes_after_the_work_that_it_waits_for(spelling):
-    assert target(spelling, EditKind.INSERT_BEFORE, 10, after=9) == (10, True)
-    assert target(spelling, EditKind.INSERT_BEFORE, 9, after=9) == (9, True)  # that of the iteration before
-    assert target(spelling, EditKind.INSERT_BEFORE, 14, after=6) == (14, False)  # it runs meanwhile
+    assert target(spelling, EditKind.INSERT_BEFORE, 10, other=9) == (10, True)
+    assert target(spelling, EditKind.INSERT_BEFORE, 9, other=9) == (9, True)  # that of the iteration before
+    assert target(spelling, EditKind.INSERT_BEFORE, 14, other=6) == (14, False)  # it runs meanwhile
 
 
 def test_other_edits_are_made_at_the_line_of_the_call(spelling):
@@ -162,6 +175,15 @@ def test_other_edits_are_made_at_the_line_of_the_call(spelling):
     assert target(spelling, EditKind.REPLACE_CALL, 10) == (10, True)
     assert target(spelling, EditKind.ADD_ARGUMENT, 3) == (3, True)
     assert target(spelling, EditKind.APPEND_CALL, 11) == (11, False)
+
+
+def test_what_comes_after_a_call_that_ends_its_function_comes_after_the_callers_statement(spelling, sites):
+    sites.callers[6] = (9,)
+    assert target(spelling, EditKind.INSERT_AFTER, 6, StreamCode(2)) == (9, True)
+    sites.at_line[60], sites.callers[60] = 5, (9,)  # what has to come later is in the call, too
+    assert target(spelling, EditKind.INSERT_AFTER, 6, StreamCode(2), other=60) == (6, False)
+    sites.callers[6] = (1,)  # its name is not bound there
+    assert target(spelling, EditKind.INSERT_AFTER, 6, StreamCode(2)) == (6, False)
 
 
 def test_no_edit_can_be_made_in_a_file_that_cannot_be_read(names):

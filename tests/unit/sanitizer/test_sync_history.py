@@ -71,6 +71,13 @@ def test_the_oldest_calls_are_forgotten(extra):
     assert (len(sites), sites[0], sites[-1]) == (kept, kept + extra - 1, extra)
 
 
+def test_a_synchronize_that_was_needed_once_stays_so():
+    history = SyncHistory(lambda host, moment: True)
+    for site, is_needed in ((1, False), (1, True), (1, False), (2, False)):
+        history.add_sync(HostSync(site, 0, clock(2), is_needed=is_needed))
+    assert [made.is_needed for made in history.syncs_after(epoch(1, 1))] == [False, True, True, False]
+
+
 def test_a_thread_that_the_host_is_not_ordered_with_may_wait_too_late():
     history = SyncHistory(lambda host, moment: (host, moment) == (2, 5))
     history.add_sync(HostSync(1, 0, clock(2), host=2, moment=5))

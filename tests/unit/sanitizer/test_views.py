@@ -58,3 +58,11 @@ def test_some_rows_of_a_tensor_are_a_view_of_their_own():
     views = Views(Engine(), [])
     rows, again = (views.add(0, (4, 2), (2, 1), 4, "float32", is_partial=True) for _ in range(2))
     assert rows == again != views.add(0, (4, 2), (2, 1), 4, "float32")
+
+
+def test_a_view_covers_its_bytes_whatever_its_shape():
+    views = Views(Engine(), [])
+    flat, turned = views.add(0, (8,), (1,), 4, "float32"), views.add(0, (2, 4), (1, 2), 4, "float32")
+    assert flat != turned
+    assert all(views.covers_exactly(view, dense(0, 32)) for view in (flat, turned))
+    assert not views.covers_exactly(flat, dense(0, 16))

@@ -118,6 +118,7 @@ def test_a_name_that_is_bound_elsewhere_or_later_is_not(scopes, expression, at):
         ("inner", "inner = 1", "return inner", True),
         ("buffers[1]", "buffers =", "for index in", False),
         ("buffers[1]", "buffers =", "late = ", False),
+        ("buffers['left']", "buffers =", "late = ", True),
     ],
 )
 def test_an_expression_means_the_same_where_its_names_are_the_same_variables(scopes, expression, at, other, same):

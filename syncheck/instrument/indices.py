@@ -1,0 +1,94 @@
+"""What a function itself calls an item that it picks by a number or a key: `slots[turn % 2]` for "slots[1]"."""
+
+import ast
+from collections.abc import Callable, Mapping
+from operator import add, floordiv, mod, mul, sub
+from types import CodeType, FrameType
+from typing import Any
+
+from syncheck.instrument.naming import tree_of
+from syncheck.source.frames import locals_of
+
+_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: add,
+    ast.Sub: sub,
+    ast.Mult: mul,
+    ast.FloorDiv: floordiv,
+    ast.Mod: mod,
+}
+
+
+def as_spoken(name: str, frame: FrameType) -> str:
+    """Return a name that ends with a constant index with the one that its function uses for the same item now.
+
+    Args:
+        name: "self.slots[1]"; any other name is returned as it is.
+        frame: the function, as it runs.
+
+    Returns:
+        "self.slots[turn % 2]"; the name itself if the function has no other index for it, or several.
+    """
+    picked = _subscript(name)
+    if picked is None or not isinstance(picked.slice, ast.Constant):
+        return name
+    base, item = ast.unparse(picked.value), picked.slice.value
+    variables = locals_of(frame)
+    indices = {
+        ast.unparse(node.slice)
+        for node in _subscripts_of(frame.f_code)
+        if ast.unparse(node.value) == base and _value(node.slice, variables) == item
+    }
+    indices.discard(repr(item))
+    return f"{base}[{indices.pop()}]" if len(indices) == 1 else name
+
+
+def _subscript(name: str) -> ast.Subscript | None:
+    try:
+        tree = ast.parse(name, mode="eval").body
+    except SyntaxError:
+        return None
+    return tree if isinstance(tree, ast.Subscript) else None
+
+
+def _subscripts_of(code: CodeType) -> list[ast.Subscript]:
+    """Return where a function picks items; those of functions in it are left out."""
+    tree = tree_of(code.co_filename)
+    lines = {line for _, _, line in code.co_lines()}
+    nodes = () if tree is None else ast.walk(tree)
+    return [node for node in nodes if isinstance(node, ast.Subscript) and node.lineno in lines]
+
+
+def _value(index: ast.expr, variables: Mapping[str, Any]) -> int | str | None:
+    """Return the number or the string that an index has now; None if it is not known without running the program."""
+    match index:
+        case ast.Constant(value=int() | str() as value):
+            return value
+        case ast.Name(id=name):
+            return _plain(variables.get(name))
+        case ast.Attribute(value=ast.Name(id=name), attr=attribute):
+            return _plain(_held(variables.get(name)).get(attribute))
+        case ast.BinOp(left=left, op=operator, right=right):
+            return _calculated(_OPERATORS.get(type(operator)), _value(left, variables), _value(right, variables))
+        case _:
+            return None
+
+
+def _held(value: Any) -> dict[str, Any]:
+    try:
+        held = object.__getattribute__(value, "__dict__")  # without code of the program
+    except AttributeError:
+        return {}
+    return held if type(held) is dict else {}
+
+
+def _plain(value: Any) -> int | str | None:
+    return value if type(value) in {int, str} else None
+
+
+def _calculated(operator: Callable[[int, int], int] | None, left: object, right: object) -> int | None:
+    if operator is None or not isinstance(left, int) or not isinstance(right, int):
+        return None
+    try:
+        return operator(left, right)
+    except ZeroDivisionError:
+        return None

@@ -1,0 +1,65 @@
+"""What a function calls an item that it picks by a number."""
+
+import sys
+
+from syncheck.instrument.indices import as_spoken
+
+
+class Ring:
+    def __init__(self, slots, n):
+        self.slots, self.n, self.by_name = slots, n, {}
+
+
+def test_the_index_that_the_function_uses_is_taken():
+    slots, turn = ["a", "b"], 3
+    assert slots[turn % 2] == "b"
+    assert as_spoken("slots[1]", sys._getframe()) == "slots[turn % 2]"
+
+
+def test_attributes_are_read_without_running_code():
+    ring = Ring(["a", "b", "c"], 5)
+    assert ring.slots[ring.n // 2 - 1] == "b"
+    assert as_spoken("ring.slots[1]", sys._getframe()) == "ring.slots[ring.n // 2 - 1]"
+
+
+def test_an_index_that_picks_another_item_is_not_taken():
+    slots, turn = ["a", "b"], 0
+    assert slots[turn] == "a"
+    assert as_spoken("slots[1]", sys._getframe()) == "slots[1]"
+
+
+def test_where_two_pick_the_same_item_none_is_taken():
+    slots, i, j = ["a", "b"], 1, 1
+    assert slots[i] == slots[j]
+    assert as_spoken("slots[1]", sys._getframe()) == "slots[1]"
+
+
+def test_a_key_is_an_index_too():
+    ring, name = Ring([], 0), "left"
+    ring.by_name[name] = 1
+    assert as_spoken("ring.by_name['left']", sys._getframe()) == "ring.by_name[name]"
+
+
+def test_an_index_of_another_function_or_of_calls_is_not_taken():
+    slots, n = ["a", "b"], 1
+
+    def other(k):
+        return slots[k]
+
+    assert other(1) == slots[len(slots) - n]
+    assert slots[int(1 / n)] == "b"
+    assert slots[n % 2 if n else 0] == "b"
+    assert as_spoken("slots[1]", sys._getframe()) == "slots[1]"
+
+
+def test_what_cannot_be_calculated_is_not_taken():
+    slots, turn, none = ["a"], 0, 0
+    if turn:
+        assert slots[turn % none] == slots["x" + slots]
+    assert as_spoken("slots[0]", sys._getframe()) == "slots[0]"
+
+
+def test_other_names_stay():
+    assert as_spoken("side", sys._getframe()) == "side"
+    assert as_spoken("", sys._getframe()) == ""
+    assert as_spoken("slots[turn]", sys._getframe()) == "slots[turn]"
