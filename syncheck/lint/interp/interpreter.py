@@ -16,7 +16,7 @@ from syncheck.lint.interp.decisions import Decisions, Flipped
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.expressions import Expressions
 from syncheck.lint.interp.functions import defaults_of
-from syncheck.lint.interp.guards import is_over, used_in, usual, waits
+from syncheck.lint.interp.guards import is_over, on_gpu, used_in, usual, waits
 from syncheck.lint.interp.imported import FindFunction
 from syncheck.lint.interp.iteration import MOST_ITERATIONS, Iteration
 from syncheck.lint.interp.machine import Machine
@@ -373,7 +373,8 @@ class Interpreter:
         if isinstance(value, Tensor):
             self.operators.asked_by_host(value, test)
         self.observe_truth_test(value)
-        return truth(value)
+        known = truth(value)
+        return on_gpu(test) if known is None else known
 
     def observe_truth_test(self, value: Value) -> None:
         """See `Evaluator`: a question whether work is complete takes the answer into account."""

@@ -121,6 +121,20 @@ def test_a_program_that_never_ends_is_followed_for_a_while():
     assert found("import torch\ndef f(s=torch.cuda.Stream()):\n    while True:\n        f()\nf()\n") == []
 
 
+def test_a_branch_for_the_cpu_alone_is_not_followed():
+    source = """
+    import torch
+    def forward(x, weight, device):
+        def fetch(weight, device):
+            return weight.to(device, non_blocking=True)
+        if device.type {} "cuda":
+            return fetch(weight, torch.device("cpu")).sum().item()
+        return x @ weight.to(device)
+    """
+    assert found(source.format("!=")) == []
+    assert found(source.format("==")) == [("SYN301", 6)]
+
+
 def test_the_rules_are_those_of_the_session_and_of_the_source():
     codes = {rule.code for rule in RULES}
     assert {"SYN101", "SYN406", "SYN804"} <= codes
