@@ -251,7 +251,7 @@ class Interpreter:
             self.run_for_ordering(body, scope)
             return
         if self.collectives.have_started:
-            self._keep_works(scope, used_in(body))
+            self.keep_works(scope, used_in(body))
 
     def _has_not_run(self, body: list[ast.stmt], node: ast.If) -> bool:
         """Return whether a branch that waits is taken not to have run."""
@@ -260,7 +260,7 @@ class Interpreter:
             return False
         return premises.make(Premise.BRANCH, untrue(node.test) if body is node.body else true(node.test))
 
-    def _keep_works(self, scope: Scope, names: Iterable[str]) -> None:
+    def keep_works(self, scope: Scope, names: Iterable[str]) -> None:
         """Take it that the handles which some names stand for are waited for, where it is not followed."""
         for name in names:
             for work in works_in(scope.names.get(name)):
@@ -320,7 +320,7 @@ class Interpreter:
             if (
                 is_cut and self.collectives.have_started and waits(node.body)
             ):  # each iteration waits for what the one before has started
-                self._keep_works(scope, list(scope.names))
+                self.keep_works(scope, list(scope.names))
             yield from self.block(node.orelse, scope)
         except BreakSignal:
             pass

@@ -135,6 +135,26 @@ def test_a_branch_for_the_cpu_alone_is_not_followed():
     assert found(source.format("==")) == [("SYN301", 6)]
 
 
+DEFERRED = """
+import torch.distributed as dist
+from collections import deque
+{name} = deque()
+def start(params):
+    for param in params:
+        work = dist.all_reduce(param, async_op=True)
+        pending.append(work)
+class Reducer:
+    def start(self, param):
+        pending.append((param, dist.all_reduce(param, async_op=True)))
+"""
+
+
+def test_a_handle_that_other_functions_of_the_file_see_is_not_dropped():
+    assert found(DEFERRED.format(name="pending")) == []
+    dropped = DEFERRED.replace("{name} = deque()\n", "").replace("    for", "    pending = deque()\n    for")
+    assert [code for code, _ in found(dropped)] == ["SYN603"]
+
+
 def test_the_rules_are_those_of_the_session_and_of_the_source():
     codes = {rule.code for rule in RULES}
     assert {"SYN101", "SYN406", "SYN804"} <= codes
