@@ -155,6 +155,24 @@ def test_a_handle_that_other_functions_of_the_file_see_is_not_dropped():
     assert [code for code, _ in found(dropped)] == ["SYN603"]
 
 
+NET = """
+import time, torch
+from moe import {kind}
+def measure():
+    x = torch.rand(8, 8).cuda()
+    layer = {kind}(8).cuda()
+    start = time.time()
+    y = layer(x)
+    {wait}
+    print(time.time() - start)
+"""
+
+
+def test_a_clock_around_a_call_of_what_was_moved_to_a_gpu_spans_its_work():
+    assert found(NET.format(kind="Experts", wait="pass")) == [("SYN701", 9)]
+    assert found(NET.format(kind="Experts", wait="torch.cuda.synchronize()")) == []
+
+
 def test_the_rules_are_those_of_the_session_and_of_the_source():
     codes = {rule.code for rule in RULES}
     assert {"SYN101", "SYN406", "SYN804"} <= codes
