@@ -100,8 +100,8 @@ class Transfers:
                 return UNKNOWN if non_blocking or name == "cuda" else None
             else:
                 return DERIVED  # of another type, or somewhere else
-        elif name == "to" and not non_blocking:
-            return None
+        elif (name == "to" and not non_blocking) or target != machine.thread.device:
+            return None if not non_blocking else UNKNOWN  # of a GPU, its own stream copies, and not the target's
         made = Tensor(machine.allocate(target, call.node), stream=machine.current(target))
         machine.launch(made.stream, "aten::_to_copy", [(made, True)], call.node)
         if not non_blocking:
