@@ -16,6 +16,13 @@ _HOST_WAITS = frozenset({"item", "tolist", "cpu", "numpy", "synchronize"})
 """Methods that make the host wait for a stream or a device."""
 _OF_THE_HOST = frozenset("cpu host launch dispatch enqueue submit issue compile".split())
 """Words of what takes the host's own time, which is what is asked for then."""
+_SENDING = frozenset("launch launching dispatch enqueue submit schedule scheduling".split())
+"""Words of a text that says so."""
+_LOADING = frozenset("data dataset dataloader dataloading load loading loader fetch io".split())
+_TIMES = frozenset("time times timer timers meter meters sec secs seconds ms elapsed duration stats".split())
+"""Words of times: `data_time` is that of the loader."""
+_INEXACT = frozenset("approx approximate approximately rough roughly estimate estimated".split())
+"""Words of a time that is not meant to be right."""
 
 
 def judged(
@@ -161,11 +168,12 @@ def _is_used(node: ast.AST, function: ast.AST, parents: dict[ast.AST, ast.AST], 
     while isinstance(node, ast.expr | ast.keyword | ast.FormattedValue):
         if isinstance(node, ast.Compare) or (isinstance(node, ast.Call) and _name(node).endswith("sleep")):
             return False
+        if _goes_to_the_hosts_own(node):
+            return False
         node = parents.get(node, function)
     targets = node.targets if isinstance(node, ast.Assign) else []
-    if isinstance(node, ast.AugAssign) and words_of(ast.unparse(node.target)) & _OF_THE_HOST:
-        return False
-    if any(words_of(ast.unparse(target)) & _OF_THE_HOST for target in targets):
+    kept = [*targets, node.target] if isinstance(node, ast.AugAssign) else targets
+    if any(_is_the_hosts_own(ast.unparse(target)) for target in kept):
         return False
     names = [target.id for target in targets if isinstance(target, ast.Name)]
     if not names or len(names) < len(targets) or not depth:
@@ -173,6 +181,21 @@ def _is_used(node: ast.AST, function: ast.AST, parents: dict[ast.AST, ast.AST], 
     loads = [other for other in parents if isinstance(other, ast.Name) and other.id in names]
     later = [load for load in loads if isinstance(load.ctx, ast.Load)]
     return any(_is_used(load, function, parents, depth - 1) for load in later)
+
+
+def _goes_to_the_hosts_own(node: ast.AST) -> bool:
+    """Return whether a time is given to a meter, or stands in a text, of what takes the host's own time."""
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Attribute) and _is_the_hosts_own(ast.unparse(node.func.value))
+    if not isinstance(node, ast.JoinedStr):
+        return False
+    return any(words_of(str(part.value)) & _SENDING for part in node.values if isinstance(part, ast.Constant))
+
+
+def _is_the_hosts_own(name: str) -> bool:
+    """Return whether the name of a time says that the work on a GPU does not count, or not exactly."""
+    words = words_of(name)
+    return bool(words & (_OF_THE_HOST | _INEXACT)) or bool(words & _LOADING and words & _TIMES)
 
 
 def _name(call: ast.Call) -> str:

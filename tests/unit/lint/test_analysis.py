@@ -173,6 +173,12 @@ def test_a_clock_around_a_call_of_what_was_moved_to_a_gpu_spans_its_work():
     assert found(NET.format(kind="Experts", wait="torch.cuda.synchronize()")) == []
 
 
+def test_what_memory_that_goes_back_to_cuda_waits_for_is_in_the_time():
+    source = NET.replace("layer = {kind}(8).cuda()", "layer = torch.nn.Linear(8, 8).cuda()")
+    assert found(source.format(kind="K", wait="pass")) == [("SYN701", 9)]
+    assert found(source.format(kind="K", wait="torch.cuda.empty_cache()")) == []
+
+
 def test_the_rules_are_those_of_the_session_and_of_the_source():
     codes = {rule.code for rule in RULES}
     assert {"SYN101", "SYN406", "SYN804"} <= codes
