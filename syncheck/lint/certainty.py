@@ -12,6 +12,8 @@ from syncheck.rules.model import Severity
 _FOR_HOSTS_TIME = frozenset({"SYN701", "SYN402", "SYN502"})
 """Rules that ask what runs when the host goes on."""
 _MOST_NAMES = 4
+_SECONDS = frozenset({60, 3600})
+"""A time that is divided by one of them is that of a whole run, in minutes or hours."""
 _HOST_WAITS = frozenset({"item", "tolist", "cpu", "numpy", "synchronize"})
 """Methods that make the host wait for a stream or a device."""
 _OF_THE_HOST = frozenset("cpu host launch dispatch enqueue submit issue compile".split())
@@ -168,7 +170,7 @@ def _is_used(node: ast.AST, function: ast.AST, parents: dict[ast.AST, ast.AST], 
     while isinstance(node, ast.expr | ast.keyword | ast.FormattedValue):
         if isinstance(node, ast.Compare) or (isinstance(node, ast.Call) and _name(node).endswith("sleep")):
             return False
-        if _goes_to_the_hosts_own(node):
+        if _is_of_no_work(node):
             return False
         node = parents.get(node, function)
     targets = node.targets if isinstance(node, ast.Assign) else []
@@ -183,8 +185,11 @@ def _is_used(node: ast.AST, function: ast.AST, parents: dict[ast.AST, ast.AST], 
     return any(_is_used(load, function, parents, depth - 1) for load in later)
 
 
-def _goes_to_the_hosts_own(node: ast.AST) -> bool:
-    """Return whether a time is given to a meter, or stands in a text, of what takes the host's own time."""
+def _is_of_no_work(node: ast.AST) -> bool:
+    """Return whether a time is in minutes, or goes to a meter or a text of what takes the host's own time."""
+    if isinstance(node, ast.BinOp):
+        divisor = node.right.value if isinstance(node.right, ast.Constant) else None
+        return isinstance(node.op, ast.Div | ast.FloorDiv) and divisor in _SECONDS
     if isinstance(node, ast.Call):
         return isinstance(node.func, ast.Attribute) and _is_the_hosts_own(ast.unparse(node.func.value))
     if not isinstance(node, ast.JoinedStr):

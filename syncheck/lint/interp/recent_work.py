@@ -45,6 +45,11 @@ class RecentWork:
             self._pending[stream] = []
         self._pending.setdefault(stream, []).append((operator, is_quick))
 
+    def drop(self, stream: StreamId) -> None:
+        """The operator submitted last has made the host wait for nearly all of it."""
+        if self._pending and self._pending.get(stream):
+            self._pending[stream].pop()
+
     def flush(self) -> None:
         """The allocator gives memory back to CUDA, which waits for the device: no clock misses what was before.
 

@@ -174,6 +174,13 @@ class Transfers:
         if not plan.uses_host_memory:
             touched = [(tensor, is_write) for tensor, is_write in touched if tensor.block.device is not None]
         machine.launch(stream, "aten::copy_", touched, node)
+        self._finish(plan, target, stream, node)
+
+    def _finish(self, plan: CopyPlan, target: Tensor, stream: StreamId, node: ast.AST) -> None:
+        """Let the host wait for a copy, and do its part, as far as it does before the call returns."""
+        machine = self._machine
+        if plan.overlaps_nothing:  # from pageable memory, which CUDA has read by then
+            machine.recent.drop(stream)
         if target.block.device is None and not plan.host_waits:
             machine.own_waits.fetching.add(stream)
         if plan.host_waits:

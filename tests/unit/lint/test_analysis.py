@@ -179,6 +179,13 @@ def test_what_memory_that_goes_back_to_cuda_waits_for_is_in_the_time():
     assert found(source.format(kind="K", wait="torch.cuda.empty_cache()")) == []
 
 
+@pytest.mark.parametrize(("source", "expected"), [("torch.ones(8)", []), ("torch.ones(8).pin_memory()", ["SYN701"])])
+def test_a_copy_from_pageable_memory_is_over_when_a_clock_is_read(source, expected):
+    loop = f"for _ in range(9): {source}.cuda(non_blocking=True)"
+    program = f"import time, torch\nstart = time.time()\n{loop}\nprint(time.time() - start)\n"
+    assert [code for code, _ in found(program) if code != "SYN303"] == expected
+
+
 def test_the_rules_are_those_of_the_session_and_of_the_source():
     codes = {rule.code for rule in RULES}
     assert {"SYN101", "SYN406", "SYN804"} <= codes

@@ -93,3 +93,13 @@ def test_before_the_first_reading_there_is_nothing_to_flush(session):
     made = RecentWork(session)
     made.flush()
     assert not made.is_next_to_nothing()
+
+
+def test_what_the_host_has_waited_for_is_dropped(work, session):
+    submit(work, session, 1, False)
+    work.drop(1)
+    work.drop(1)
+    work.drop(2)
+    assert work.is_next_to_nothing()
+    submit(work, session, 1, False)
+    assert not work.is_next_to_nothing()
