@@ -110,6 +110,14 @@ def _synchronize(evaluator: Evaluator, call: Call) -> Value:
     return NONE
 
 
+@models("torch.mps.synchronize")
+def _synchronize_another(evaluator: Evaluator, call: Call) -> Value:
+    """Wait for what a program takes for its device where it is none of CUDA's."""
+    del call
+    evaluator.machine.assume_synchronized()
+    return NONE
+
+
 @models("torch.cuda._sleep")
 def _sleep(evaluator: Evaluator, call: Call) -> Value:
     machine = evaluator.machine
