@@ -277,6 +277,7 @@ class Analysis:
         if kind is None:
             found = scope.find(function.name)
             self._call(interpreter, found if isinstance(found, Function) else Function(function, scope), [])
+            interpreter.keep_works(scope, list(scope.names))  # other functions see the names of the file
             return
         made = scope.find(kind.name)
         if not isinstance(made, Class):
@@ -287,6 +288,7 @@ class Analysis:
         args: list[Value] = [self._instance(interpreter, made, function)] if _takes_self(member) else []
         interpreter.decisions.begin()
         self._call(interpreter, member, args)
+        interpreter.keep_works(scope, list(scope.names))
 
     def _run_class(self, kind: ast.ClassDef, steps: list[Method], interpreter: Interpreter) -> None:
         made = self._scope(interpreter).find(kind.name)

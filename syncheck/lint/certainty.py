@@ -12,10 +12,19 @@ from syncheck.rules.model import Severity
 _FOR_HOSTS_TIME = frozenset({"SYN701", "SYN402", "SYN502"})
 """Rules that ask what runs when the host goes on."""
 _MOST_NAMES = 4
+_SECONDS = frozenset({60, 3600})
+"""A time that is divided by one of them is that of a whole run, in minutes or hours."""
 _HOST_WAITS = frozenset({"item", "tolist", "cpu", "numpy", "synchronize"})
 """Methods that make the host wait for a stream or a device."""
 _OF_THE_HOST = frozenset("cpu host launch dispatch enqueue submit issue compile".split())
 """Words of what takes the host's own time, which is what is asked for then."""
+_SENDING = frozenset("launch launching dispatch enqueue submit schedule scheduling".split())
+"""Words of a text that says so."""
+_LOADING = frozenset("data dataset dataloader dataloading load loading loader fetch io".split())
+_TIMES = frozenset("time times timer timers meter meters sec secs seconds ms elapsed duration stats".split())
+"""Words of times: `data_time` is that of the loader."""
+_INEXACT = frozenset("approx approximate approximately rough roughly estimate estimated".split())
+"""Words of a time that is not meant to be right."""
 
 
 def judged(
@@ -161,11 +170,12 @@ def _is_used(node: ast.AST, function: ast.AST, parents: dict[ast.AST, ast.AST], 
     while isinstance(node, ast.expr | ast.keyword | ast.FormattedValue):
         if isinstance(node, ast.Compare) or (isinstance(node, ast.Call) and _name(node).endswith("sleep")):
             return False
+        if _is_of_no_work(node):
+            return False
         node = parents.get(node, function)
     targets = node.targets if isinstance(node, ast.Assign) else []
-    if isinstance(node, ast.AugAssign) and words_of(ast.unparse(node.target)) & _OF_THE_HOST:
-        return False
-    if any(words_of(ast.unparse(target)) & _OF_THE_HOST for target in targets):
+    kept = [*targets, node.target] if isinstance(node, ast.AugAssign) else targets
+    if any(_is_the_hosts_own(ast.unparse(target)) for target in kept):
         return False
     names = [target.id for target in targets if isinstance(target, ast.Name)]
     if not names or len(names) < len(targets) or not depth:
@@ -173,6 +183,24 @@ def _is_used(node: ast.AST, function: ast.AST, parents: dict[ast.AST, ast.AST], 
     loads = [other for other in parents if isinstance(other, ast.Name) and other.id in names]
     later = [load for load in loads if isinstance(load.ctx, ast.Load)]
     return any(_is_used(load, function, parents, depth - 1) for load in later)
+
+
+def _is_of_no_work(node: ast.AST) -> bool:
+    """Return whether a time is in minutes, or goes to a meter or a text of what takes the host's own time."""
+    if isinstance(node, ast.BinOp):
+        divisor = node.right.value if isinstance(node.right, ast.Constant) else None
+        return isinstance(node.op, ast.Div | ast.FloorDiv) and divisor in _SECONDS
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Attribute) and _is_the_hosts_own(ast.unparse(node.func.value))
+    if not isinstance(node, ast.JoinedStr):
+        return False
+    return any(words_of(str(part.value)) & _SENDING for part in node.values if isinstance(part, ast.Constant))
+
+
+def _is_the_hosts_own(name: str) -> bool:
+    """Return whether the name of a time says that the work on a GPU does not count, or not exactly."""
+    words = words_of(name)
+    return bool(words & (_OF_THE_HOST | _INEXACT)) or bool(words & _LOADING and words & _TIMES)
 
 
 def _name(call: ast.Call) -> str:

@@ -10,6 +10,7 @@ from syncheck.lint.interp.sites import Places
 from syncheck.lint.nodes import children, statements, walk
 from syncheck.rules import unordered_side_stream
 from syncheck.rules.model import Family
+from syncheck.semantics.collectives import FUNCTIONS
 
 RULES = (unordered_side_stream.RULE,)
 WORD = "Stream("
@@ -21,6 +22,8 @@ _MOVES = frozenset({"to", "cuda", "copy_"})
 _KNOWN_BASES = frozenset(
     {"object", "nn.Module", "torch.nn.Module", "Module", "ABC", "abc.ABC", "torch.autograd.Function"}
 )
+_LAYERS = frozenset({"nn.Module", "torch.nn.Module", "Module"})
+_COLLECTIVES = FUNCTIONS.keys() - {"barrier"}
 
 
 @dataclass(slots=True)
@@ -58,31 +61,71 @@ def findings(
     lines = [place.frame.line for finding in races for place in (finding.place, *finding.related)]
     nodes = walk(tree)
     attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
-    if any(isinstance(node, ast.Name) and node.id == "synchronize" for node in nodes) or any(
-        node.attr == "synchronize" for node in attributes
-    ):
-        return  # the host may order all of it
+    waits = _Waits(
+        [node for node in attributes if node.attr == "synchronize"]
+        + [node for node in nodes if isinstance(node, ast.Name) and node.id == "synchronize"],
+        has_others=any(node.attr in _WAITS for node in attributes),
+    )
     parents = {child: node for node in nodes for child in children(node)}
     for kind, streams in owners:
         for name in sorted(streams):
             use = _use_of(name, attributes, parents)
             use.blocks = [(block, function) for block, function in use.blocks if _is_news(block, kind, lines)]
-            yield from _judge(kind, name, use, places)
+            yield from _judge(kind, name, use, waits, places)
 
 
-def _judge(kind: ast.ClassDef, name: str, use: _Use, places: Places) -> Iterator[Finding]:
-    if use.is_shared or use.waits or not use.blocks:
+@dataclass(frozen=True, slots=True)
+class _Waits:
+    """What waits in a file.
+
+    Attributes:
+        of_host: what makes the host wait: it may order all that comes after.
+        has_others: a stream waits for another one.
+    """
+
+    of_host: list[ast.Attribute | ast.Name]
+    has_others: bool
+
+    def are_after(self, block: ast.With, method: ast.stmt) -> bool:
+        """Return whether the host waits only behind a block, in the same method: not for what the block begins with."""
+        start, end = block.end_lineno or block.lineno, method.end_lineno or method.lineno
+        return all(start < node.lineno <= end for node in self.of_host)
+
+
+def _judge(kind: ast.ClassDef, name: str, use: _Use, waits: _Waits, places: Places) -> Iterator[Finding]:
+    if use.is_shared or use.waits:
         return
-    has_known_bases = all(ast.unparse(base) in _KNOWN_BASES for base in kind.bases)
+    made = {variable for block, _ in use.blocks for variable in _made_in(block)}
     for block, function in use.blocks:
-        if use.is_awaited and _copies_from_outside(block):
-            flaw = f"stream `self.{name}` never waits for the stream that makes what it copies here"
-        elif not use.is_awaited and has_known_bases and _called(block) & _MOVES:
-            flaw = f"nothing ever waits for stream `self.{name}`, nor does it wait for others"
-        else:
-            continue
-        place = places.place(places.id_of(block.items[-1].context_expr, function))
-        yield Finding.of(unordered_side_stream.RULE, place, flaw=flaw)
+        flaw = _missing_fork(kind, block, function, made, waits)
+        if not flaw and not waits.of_host:
+            flaw = _missing_join(kind, block, use)
+        if flaw:
+            place = places.place(places.id_of(block.items[-1].context_expr, function))
+            yield Finding.of(unordered_side_stream.RULE, place, flaw=flaw.format(stream=f"stream `self.{name}`"))
+
+
+def _missing_fork(kind: ast.ClassDef, block: ast.With, function: str, made: set[str], waits: _Waits) -> str:
+    """Return in words which wait a block lacks at its beginning, whatever comes after; "" if that is not known."""
+    if not waits.are_after(block, next((step for step in kind.body if _has(step, block)), block)):
+        return ""
+    if _sends_from_outside(block, made):
+        return "{stream} never waits for the stream that makes what it sends here"
+    bases = {ast.unparse(base) for base in kind.bases}
+    is_layer = function == "forward" and bool(bases & _LAYERS) and bases <= _KNOWN_BASES
+    if is_layer and not waits.has_others and _computes_from_outside(block, made, kind):
+        return "{stream} never waits for the stream that makes what it uses here"
+    return ""
+
+
+def _missing_join(kind: ast.ClassDef, block: ast.With, use: _Use) -> str:
+    """Return in words which wait a block lacks; "" if that is not known."""
+    if use.is_awaited:
+        has_copies = _copies_from_outside(block)
+        return "{stream} never waits for the stream that makes what it copies here" if has_copies else ""
+    has_known_bases = all(ast.unparse(base) in _KNOWN_BASES for base in kind.bases)
+    is_flaw = has_known_bases and bool(_called(block) & _MOVES)
+    return "nothing ever waits for {stream}, nor does it wait for others" if is_flaw else ""
 
 
 def _is_news(block: ast.With, kind: ast.ClassDef, lines: list[int]) -> bool:
@@ -100,12 +143,30 @@ def _streams_of(kind: ast.ClassDef) -> set[str]:
     for node in statements(kind):
         if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
             continue
-        is_stream = isinstance(node.value, ast.Call) and ast.unparse(node.value.func).rpartition(".")[2] == "Stream"
+        is_stream = all(map(_is_made, _values_of(node.value)))
         is_none = isinstance(node.value, ast.Constant) and node.value.value is None
         for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
             if isinstance(target, ast.Attribute) and not is_none:
                 (made if is_stream else other).add(target.attr)
     return made - other
+
+
+def _values_of(node: ast.expr) -> list[ast.expr]:
+    """Return what a container is made of, or what stands alone."""
+    match node:
+        case ast.ListComp(elt=element):
+            return [element]
+        case ast.DictComp(value=element):
+            return [element]
+        case ast.List(elts=elements) | ast.Tuple(elts=elements) if elements:
+            return elements
+        case _:
+            return [node]
+
+
+def _is_made(node: ast.expr) -> bool:
+    """Return whether an expression makes a stream."""
+    return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "Stream"
 
 
 def _use_of(name: str, attributes: list[ast.Attribute], parents: dict[ast.AST, ast.AST]) -> _Use:
@@ -119,8 +180,10 @@ def _use_of(name: str, attributes: list[ast.Attribute], parents: dict[ast.AST, a
 
 
 def _note(node: ast.Attribute, parents: dict[ast.AST, ast.AST], use: _Use) -> None:
-    """Note one use of a stream."""
+    """Note one use of a stream, or of one of several."""
     parent = parents[node]
+    if isinstance(parent, ast.Subscript) and parent.value is node:
+        parent = parents[parent]
     if isinstance(parent, ast.keyword):
         parent = parents[parent]
     if isinstance(parent, ast.Attribute):
@@ -178,16 +241,57 @@ def _nodes_in(block: ast.With) -> list[ast.AST]:
     return [node for statement in statements for node in (statement, *own_nodes(statement))]
 
 
-def _copies_from_outside(block: ast.With) -> bool:
-    """Return whether a block copies into a tensor, and from one, that were both there before it."""
-    nodes = _nodes_in(block)
-    made = {
+def _has(method: ast.stmt, block: ast.With) -> bool:
+    return method.lineno <= block.lineno <= (method.end_lineno or method.lineno)
+
+
+def _made_in(block: ast.With) -> set[str]:
+    """Return the variables that a block binds to what it calls."""
+    return {
         target.id
-        for node in nodes
+        for node in _nodes_in(block)
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)
         for target in node.targets
         if isinstance(target, ast.Name)
     }
+
+
+def _sends_from_outside(block: ast.With, made: set[str]) -> bool:
+    """Return whether a block starts a collective on variables, of which none was made on its stream."""
+    calls = [node for node in _nodes_in(block) if isinstance(node, ast.Call)]
+    started = [call for call in calls if ast.unparse(call.func).rpartition(".")[2] in _COLLECTIVES]
+    given = [_variables(call.args) for call in started if ast.unparse(call.func).startswith(("dist.", "torch.dist"))]
+    return any(names and not names & made for names in given)
+
+
+def _computes_from_outside(block: ast.With, made: set[str], kind: ast.ClassDef) -> bool:
+    """Return whether a block calls a layer on variables, of which none was made on its stream."""
+    own = {step.name for step in kind.body if isinstance(step, ast.FunctionDef | ast.AsyncFunctionDef)}
+    for call in _nodes_in(block):
+        layer = _layer_of(call.func) if isinstance(call, ast.Call) else ""
+        names = _variables(call.args) if isinstance(call, ast.Call) else set()
+        if layer and layer not in own and names and not names & made:
+            return True
+    return False
+
+
+def _layer_of(called: ast.expr) -> str:
+    """Return the attribute of an object that is called, or an item of it: `self.layers[0](x)`."""
+    if isinstance(called, ast.Subscript):
+        called = called.value
+    is_own = isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name) and called.value.id == "self"
+    return called.attr if isinstance(called, ast.Attribute) and is_own else ""
+
+
+def _variables(given: list[ast.expr]) -> set[str]:
+    """Return the variables that a call is given as they are, or items of them."""
+    parts = [value.value if isinstance(value, ast.Subscript) else value for value in given]
+    return {part.id for part in parts if isinstance(part, ast.Name)}
+
+
+def _copies_from_outside(block: ast.With) -> bool:
+    """Return whether a block copies into a tensor, and from one, that were both there before it."""
+    nodes, made = _nodes_in(block), _made_in(block)
     copies = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
     for call in copies:
         if isinstance(call.func, ast.Attribute) and call.func.attr == "copy_" and call.args:

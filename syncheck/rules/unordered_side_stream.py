@@ -13,7 +13,9 @@ results are used, `torch.cuda.current_stream().wait_stream(side)`.
 PyTorch notes, "CUDA semantics", section "CUDA streams".
 Seen in <https://github.com/huggingface/transformers> (version 4.56.2, `cache_utils.py`: the prefetch stream of an
 offloaded cache did not wait, until version 5 added the second wait) and in <https://github.com/facebookresearch/fairscale>
-(`experimental/nn/offload.py`: nothing waits for the streams that load and drop a shard).
+(`experimental/nn/offload.py`: nothing waits for the streams that load and drop a shard). In
+<https://github.com/feifeibear/long-context-attention> (`async_attn_layer.py`) a collective on such a stream sends what
+the caller's stream may still compute, in <https://github.com/snap-stanford/deepsnap> (`hetero_gnn.py`) layers use it.
 """
 
 from syncheck.rules.model import Rule, Severity

@@ -136,6 +136,8 @@ def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
         missing |= {name: what for name, what in spelled.missing.items() if what}
         is_example |= not (spelled.is_usable and target.is_usable)
         code = spelled.code
+        if spelled.may_be_none:
+            code = f"if {spelled.may_be_none} is not None: {code}"
         if edit.kind is EditKind.REPLACE_CALL and line.scopes is not None:
             owner = line.scopes.owner_of_call(line.number, line.column, edit.old)
             is_example |= not owner
@@ -147,9 +149,13 @@ def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
         where = f"line {line.number}" if line.path == path else f"{line.path}:{line.number}"
         if target.is_split:
             sentences.append(_inside(spelling.author(edit.site), where, code))
+        elif target.may_be_none:
+            sentences.append(
+                f"where the call at {where} returns a handle, and not None, call `{code.strip('.')}` on it"
+            )
         else:
             sentences.append(_in_words(edits[-1], where))
-        is_clear |= target.is_split or bool(spelled.missing)
+        is_clear |= target.is_split or target.may_be_none or bool(spelled.missing)
     applicability = Applicability.UNSAFE if pending.is_unsafe else Applicability.SAFE
     text = ", and ".join(sentences)
     if is_example and not is_clear:

@@ -1,5 +1,6 @@
 """Spells streams, events and tensors as they are called at a line of the program."""
 
+import ast
 from dataclasses import dataclass, field
 
 from syncheck.findings import EditKind, Frame
@@ -18,11 +19,13 @@ class Target:
         line: the line of the program.
         is_usable: an edit can be made there: the file can be read, a statement begins there, and its names are bound.
         is_split: it belongs into the statement of the line, which launches what has to come before it.
+        may_be_none: what the call at the line returns is None at times.
     """
 
     line: SourceLine
     is_usable: bool
     is_split: bool = False
+    may_be_none: bool = False
 
 
 @dataclass(slots=True)
@@ -33,11 +36,13 @@ class Spelled:
         code: the code, with "<stream>" where there is no name.
         missing: what stands for something without a name -> what that is, in words.
         is_usable: every name is bound at the line.
+        may_be_none: a name that a handle was bound to, which is None at times; "" if there is none.
     """
 
     code: str = ""
     missing: dict[str, str] = field(default_factory=dict)
     is_usable: bool = True
+    may_be_none: str = ""
 
 
 class Spelling:
@@ -72,7 +77,9 @@ class Spelling:
         if scopes is None:
             return Target(line, is_usable=False)
         if kind is EditKind.APPEND_CALL:
-            return Target(line, scopes.is_call_statement(line.number, line.column))
+            may_be_none = _may_give_none(line)
+            is_usable = scopes.is_call_statement(line.number, line.column) and not may_be_none
+            return Target(line, is_usable, may_be_none=may_be_none)
         return Target(line, is_usable=True)
 
     def _insertion_target(self, site: SiteId, code: Text, after: SiteId) -> Target:
@@ -182,8 +189,12 @@ class Spelling:
         made = self._sites.lines_of(site)[0]
         statement = made.scopes.statement(made.number) if made.scopes is not None else None
         wait = wait_for(name, statement, made.number, made.column)
-        if wait and (made == line or _is_same(name.removesuffix("[...]"), made, line)):
+        may_be_none = _may_give_none(made)
+        is_one_of_many = name.endswith("[...]")
+        is_there = made == line or _is_same(name.removesuffix("[...]"), made, line)
+        if wait and is_there and not (may_be_none and is_one_of_many):
             spelled.code += wait
+            spelled.may_be_none = name if may_be_none else ""
         else:
             self._add_missing("handle", "", spelled)
             spelled.code += ".wait()"
@@ -242,3 +253,15 @@ def _launches(line: SourceLine, earlier: tuple[SourceLine, ...]) -> bool:
     others = [other.number for other in earlier if other.path == line.path]
     scopes = line.scopes
     return scopes is not None and scopes.can_insert_before(line.number) > scopes.can_insert_before(line.number, others)
+
+
+def _may_give_none(line: SourceLine) -> bool:
+    """Return whether the call at a line gives a handle at times only: `dist.all_reduce(x, async_op=flag)`.
+
+    Source: torch/distributed/distributed_c10d.py: what is not asynchronous returns None.
+    """
+    statement = line.scopes.statement(line.number) if line.scopes is not None else None
+    calls = [node for node in (ast.walk(statement) if statement is not None else ()) if isinstance(node, ast.Call)]
+    exact = [call for call in calls if (call.lineno, call.col_offset + 1) == (line.number, line.column)]
+    given = [keyword.value for call in exact or calls for keyword in call.keywords if keyword.arg == "async_op"]
+    return any(not isinstance(value, ast.Constant) for value in given)

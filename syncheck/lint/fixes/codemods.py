@@ -159,8 +159,8 @@ def _with_argument(call: cst.Call, code: str) -> cst.Call:
     return call.with_changes(args=[wanted.with_changes(comma=comma), *kept])
 
 
-def _statement(code: str) -> cst.SimpleStatementLine:
-    return cst.ensure_type(cst.parse_statement(code), cst.SimpleStatementLine)
+def _statement(code: str) -> cst.SimpleStatementLine | cst.BaseCompoundStatement:
+    return cst.parse_statement(code)
 
 
 # -- comments

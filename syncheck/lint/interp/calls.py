@@ -94,8 +94,16 @@ class Calls:
             return self._call_partial(function, call, scope)
         if isinstance(function, Symbol):
             return self._call_name(function.path, call, scope)
+        if isinstance(function, Tensor):  # something that was moved to a GPU, and can be called: a layer
+            return self._call_moved(call)
         by_kind = _BY_KIND.get(function.__class__)
         return self.call_unknown("", call) if by_kind is None else getattr(self, by_kind)(function, call)
+
+    def _call_moved(self, call: Call) -> Value:
+        found = self.call_unknown("", call)
+        if found is DERIVED:
+            self._machine.guesses[self._machine.site(call.node)] = True
+        return found
 
     def _call_native(self, function: Native, call: Call) -> Value:
         result = function.function(call)

@@ -1,12 +1,15 @@
 """Guards: branches that leave the path, as `if tensor is None: return`, and that most calls of a function pass by."""
 
 import ast
+import re
 from collections.abc import Iterable
 
-from syncheck.lint.nodes import names, once, walk
+from syncheck.lint.nodes import names, once, text, walk
 
 _WARNING = frozenset({"warn", "warning", "warn_once", "warning_once"})
 _LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_DEVICE = re.compile(r"(?:(?:self|cls|args|opts?|cfg|config|options|params)\.)*_?device(?:\.type)?")
+"""Names of the device that a program works on; one that a tensor has, or goes to, has other names."""
 
 
 def leaves(body: list[ast.stmt]) -> bool:
@@ -22,6 +25,17 @@ def usual(node: ast.If) -> bool:
     if not node.orelse and any(_warns(statement) for statement in node.body):
         return False
     return not leaves(node.body) or leaves(node.orelse)
+
+
+def on_gpu(test: ast.expr) -> bool | None:
+    """Return what a question whether the program works on a GPU is answered there; None for any other condition."""
+    match test:
+        case ast.Compare(left=asked, ops=[ast.Eq() | ast.NotEq() as how], comparators=[ast.Constant(value="cuda")]):
+            if isinstance(asked, ast.Call) and text(asked.func) == "str" and len(asked.args) == 1:
+                asked = asked.args[0]
+            return isinstance(how, ast.Eq) if _DEVICE.fullmatch(text(asked)) else None
+        case _:
+            return None
 
 
 def _warns(statement: ast.stmt) -> bool:

@@ -16,7 +16,7 @@ from syncheck.lint.interp.decisions import Decisions, Flipped
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.expressions import Expressions
 from syncheck.lint.interp.functions import defaults_of
-from syncheck.lint.interp.guards import is_over, used_in, usual, waits
+from syncheck.lint.interp.guards import is_over, on_gpu, used_in, usual, waits
 from syncheck.lint.interp.imported import FindFunction
 from syncheck.lint.interp.iteration import MOST_ITERATIONS, Iteration
 from syncheck.lint.interp.machine import Machine
@@ -251,7 +251,7 @@ class Interpreter:
             self.run_for_ordering(body, scope)
             return
         if self.collectives.have_started:
-            self._keep_works(scope, used_in(body))
+            self.keep_works(scope, used_in(body))
 
     def _has_not_run(self, body: list[ast.stmt], node: ast.If) -> bool:
         """Return whether a branch that waits is taken not to have run."""
@@ -260,7 +260,7 @@ class Interpreter:
             return False
         return premises.make(Premise.BRANCH, untrue(node.test) if body is node.body else true(node.test))
 
-    def _keep_works(self, scope: Scope, names: Iterable[str]) -> None:
+    def keep_works(self, scope: Scope, names: Iterable[str]) -> None:
         """Take it that the handles which some names stand for are waited for, where it is not followed."""
         for name in names:
             for work in works_in(scope.names.get(name)):
@@ -320,7 +320,7 @@ class Interpreter:
             if (
                 is_cut and self.collectives.have_started and waits(node.body)
             ):  # each iteration waits for what the one before has started
-                self._keep_works(scope, list(scope.names))
+                self.keep_works(scope, list(scope.names))
             yield from self.block(node.orelse, scope)
         except BreakSignal:
             pass
@@ -373,7 +373,8 @@ class Interpreter:
         if isinstance(value, Tensor):
             self.operators.asked_by_host(value, test)
         self.observe_truth_test(value)
-        return truth(value)
+        known = truth(value)
+        return on_gpu(test) if known is None else known
 
     def observe_truth_test(self, value: Value) -> None:
         """See `Evaluator`: a question whether work is complete takes the answer into account."""

@@ -45,6 +45,19 @@ class RecentWork:
             self._pending[stream] = []
         self._pending.setdefault(stream, []).append((operator, is_quick))
 
+    def drop(self, stream: StreamId) -> None:
+        """The operator submitted last has made the host wait for nearly all of it."""
+        if self._pending and self._pending.get(stream):
+            self._pending[stream].pop()
+
+    def flush(self) -> None:
+        """The allocator gives memory back to CUDA, which waits for the device: no clock misses what was before.
+
+        Source: c10/cuda/CUDACachingAllocator.cpp, `release_cached_blocks`, and `cudaFree` of the CUDA Runtime API.
+        """
+        if self._pending is not None:
+            self._pending = {stream: [] for stream in self._pending}
+
     def is_next_to_nothing(self) -> bool:
         """Return whether work is pending, and all of it takes no time: a counter, say."""
         pending = [ops for stream, ops in (self._pending or {}).items() if self._is_busy(stream)]

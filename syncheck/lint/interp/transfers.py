@@ -100,8 +100,8 @@ class Transfers:
                 return UNKNOWN if non_blocking or name == "cuda" else None
             else:
                 return DERIVED  # of another type, or somewhere else
-        elif name == "to" and not non_blocking:
-            return None
+        elif (name == "to" and not non_blocking) or target != machine.thread.device:
+            return None if not non_blocking else UNKNOWN  # of a GPU, its own stream copies, and not the target's
         made = Tensor(machine.allocate(target, call.node), stream=machine.current(target))
         machine.launch(made.stream, "aten::_to_copy", [(made, True)], call.node)
         if not non_blocking:
@@ -174,6 +174,13 @@ class Transfers:
         if not plan.uses_host_memory:
             touched = [(tensor, is_write) for tensor, is_write in touched if tensor.block.device is not None]
         machine.launch(stream, "aten::copy_", touched, node)
+        self._finish(plan, target, stream, node)
+
+    def _finish(self, plan: CopyPlan, target: Tensor, stream: StreamId, node: ast.AST) -> None:
+        """Let the host wait for a copy, and do its part, as far as it does before the call returns."""
+        machine = self._machine
+        if plan.overlaps_nothing:  # from pageable memory, which CUDA has read by then
+            machine.recent.drop(stream)
         if target.block.device is None and not plan.host_waits:
             machine.own_waits.fetching.add(stream)
         if plan.host_waits:

@@ -5,6 +5,8 @@ Source:
     `pad_across_processes`), src/accelerate/accelerator.py, src/accelerate/state.py (`wait_for_everyone`)
     NVIDIA/Megatron-LM, d98e8a64ddf3: megatron/core/tensor_parallel/mappings.py, megatron/core/parallel_state.py
     facebookresearch/fairscale, 146f16024165: fairscale/nn/model_parallel/mappings.py and initialize.py
+    horovod/horovod, 2626dc87a3a8: horovod/torch/optimizer.py (`step`), horovod/torch/mpi_ops.py (`synchronize`)
+    bytedance/byteps, f5df52fe2794: byteps/torch/__init__.py (`step`), byteps/torch/ops.py (`synchronize`)
 """
 
 from collections.abc import Callable
@@ -175,6 +177,19 @@ def _accelerator(evaluator: Evaluator, call: Call) -> Value:
             "wait_for_everyone": partial(_wait_for_everyone, evaluator),
         }
     )
+
+
+@models("horovod.torch.DistributedOptimizer", "byteps.torch.DistributedOptimizer")
+def _distributed_optimizer(evaluator: Evaluator, call: Call) -> Value:
+    """Make an optimizer whose step waits, on the host, for the gradients of all ranks."""
+    del call
+
+    def wait(call: Call) -> Value:
+        del call
+        evaluator.machine.read_unknown()
+        return UNKNOWN
+
+    return NativeObject({"step": wait, "synchronize": wait})
 
 
 _ACCELERATE = ("accelerate.utils", "accelerate.utils.operations")

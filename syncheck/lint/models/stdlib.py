@@ -45,9 +45,12 @@ def _clock(evaluator: Evaluator, call: Call) -> Value:
 @models("timeit.timeit")
 def _timeit(evaluator: Evaluator, call: Call) -> Value:
     machine = evaluator.machine
-    before = machine.read_clock(call.node)
+    is_asked = not (isinstance(machine.current_node, ast.Expr) and machine.current_node.value is call.node)
+    before = machine.read_clock(call.node) if is_asked else UNKNOWN
     if call.args and not isinstance(call.args[0], Constant):
         evaluator.call(call.args[0], Call(call.node, []))
+    if not is_asked:  # to warm up
+        return UNKNOWN
     return difference(machine, machine.read_clock(call.node), before)
 
 

@@ -92,6 +92,14 @@ def _device_module(evaluator: Evaluator, call: Call) -> Value:
     return Symbol("torch.cuda")
 
 
+@models("torch.cuda.empty_cache")
+def _empty_cache(evaluator: Evaluator, call: Call) -> Value:
+    """Wait for the device where clocks are concerned: a program that is right because of that alone is wrong."""
+    del call
+    evaluator.machine.recent.flush()
+    return NONE
+
+
 @models("torch.cuda.synchronize")
 def _synchronize(evaluator: Evaluator, call: Call) -> Value:
     device = _index(evaluator, call.get("device", 0))
@@ -99,6 +107,14 @@ def _synchronize(evaluator: Evaluator, call: Call) -> Value:
         evaluator.machine.assume_synchronized()
     else:
         evaluator.machine.sync_device(device, call.node)
+    return NONE
+
+
+@models("torch.mps.synchronize")
+def _synchronize_another(evaluator: Evaluator, call: Call) -> Value:
+    """Wait for what a program takes for its device where it is none of CUDA's."""
+    del call
+    evaluator.machine.assume_synchronized()
     return NONE
 
 

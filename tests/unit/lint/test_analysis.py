@@ -121,6 +121,71 @@ def test_a_program_that_never_ends_is_followed_for_a_while():
     assert found("import torch\ndef f(s=torch.cuda.Stream()):\n    while True:\n        f()\nf()\n") == []
 
 
+def test_a_branch_for_the_cpu_alone_is_not_followed():
+    source = """
+    import torch
+    def forward(x, weight, device):
+        def fetch(weight, device):
+            return weight.to(device, non_blocking=True)
+        if device.type {} "cuda":
+            return fetch(weight, torch.device("cpu")).sum().item()
+        return x @ weight.to(device)
+    """
+    assert found(source.format("!=")) == []
+    assert found(source.format("==")) == [("SYN301", 6)]
+
+
+DEFERRED = """
+import torch.distributed as dist
+from collections import deque
+{name} = deque()
+def start(params):
+    for param in params:
+        work = dist.all_reduce(param, async_op=True)
+        pending.append(work)
+class Reducer:
+    def start(self, param):
+        pending.append((param, dist.all_reduce(param, async_op=True)))
+"""
+
+
+def test_a_handle_that_other_functions_of_the_file_see_is_not_dropped():
+    assert found(DEFERRED.format(name="pending")) == []
+    dropped = DEFERRED.replace("{name} = deque()\n", "").replace("    for", "    pending = deque()\n    for")
+    assert [code for code, _ in found(dropped)] == ["SYN603"]
+
+
+NET = """
+import time, torch
+from moe import {kind}
+def measure():
+    x = torch.rand(8, 8).cuda()
+    layer = {kind}(8).cuda()
+    start = time.time()
+    y = layer(x)
+    {wait}
+    print(time.time() - start)
+"""
+
+
+def test_a_clock_around_a_call_of_what_was_moved_to_a_gpu_spans_its_work():
+    assert found(NET.format(kind="Experts", wait="pass")) == [("SYN701", 9)]
+    assert found(NET.format(kind="Experts", wait="torch.cuda.synchronize()")) == []
+
+
+def test_what_memory_that_goes_back_to_cuda_waits_for_is_in_the_time():
+    source = NET.replace("layer = {kind}(8).cuda()", "layer = torch.nn.Linear(8, 8).cuda()")
+    assert found(source.format(kind="K", wait="pass")) == [("SYN701", 9)]
+    assert found(source.format(kind="K", wait="torch.cuda.empty_cache()")) == []
+
+
+@pytest.mark.parametrize(("source", "expected"), [("torch.ones(8)", []), ("torch.ones(8).pin_memory()", ["SYN701"])])
+def test_a_copy_from_pageable_memory_is_over_when_a_clock_is_read(source, expected):
+    loop = f"for _ in range(9): {source}.cuda(non_blocking=True)"
+    program = f"import time, torch\nstart = time.time()\n{loop}\nprint(time.time() - start)\n"
+    assert [code for code, _ in found(program) if code != "SYN303"] == expected
+
+
 def test_the_rules_are_those_of_the_session_and_of_the_source():
     codes = {rule.code for rule in RULES}
     assert {"SYN101", "SYN406", "SYN804"} <= codes

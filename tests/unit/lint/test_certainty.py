@@ -133,6 +133,12 @@ def is_measured(source):
         "a = clock()\nb = a\nc = b\nd = c\ne = d\nif e > 5: stop()",  # further than is looked
         "clock()",
         "accelerator_time = clock() - start\nprint(accelerator_time)",
+        "data.append(clock() - start)",
+        "print((clock() - start) / 100)",
+        "print((clock() - start) * 60)",
+        "batch_time.update(clock() - start)",
+        "update(clock() - start)",
+        "log(f'{name} of data took {clock() - start}')",
     ],
 )
 @pytest.mark.parametrize("is_function", [True, False])
@@ -162,6 +168,14 @@ def test_a_time_that_goes_somewhere_is_measured(use, is_function):
         "times['dispatch'] = clock() - start",
         "stats['issue_s'] += clock() - start",
         "a = enqueue_ms = clock() - start\nprint(a)",
+        "data_time.update(clock() - start)",
+        "print((clock() - start) / 60)",
+        "minutes = round((clock() - start) // 60, 1)\nprint(minutes)",
+        "self.load_timer.add(clock() - start, 1)",
+        "dataset_seconds += clock() - start",
+        "approx_seconds = total + (clock() - start)\nprint(approx_seconds)",
+        "log(f'the schedule took {clock() - start} s')",
+        "seconds = clock() - start\nlog(f'to launch: {seconds:.3f}')",
     ],
 )
 @pytest.mark.parametrize("is_function", [True, False])

@@ -221,3 +221,83 @@ def test_a_name_of_the_method_is_that_of_the_place():
     (kind,) = (statement for statement in file.tree.body if isinstance(statement, ast.ClassDef))
     (made,) = findings(file.tree, [kind], Places(file), ())
     assert made.place.frame.function == "run"
+
+
+# -- what a block begins with
+
+SENT = """
+class A({base}):
+    def __init__(self):
+        self.s = {stream}
+    def forward(self, x, out):
+        {before}
+        with torch.cuda.stream(self.s{item}):
+            {work}
+        {after}
+        return out
+"""
+
+
+def forward(work, before="pass", after="pass", base="nn.Module", stream="torch.cuda.Stream()", item=""):
+    return found(SENT.format(work=work, before=before, after=after, base=base, stream=stream, item=item))
+
+
+SEND = "work = dist.all_to_all_single(out, x, async_op=True)"
+
+
+def test_a_collective_on_a_stream_that_never_waits_is_named():
+    ((_, line, message),) = forward(SEND, after="work.wait()")
+    assert line == 7
+    assert "never waits for the stream that makes what it sends here" in message
+
+
+@pytest.mark.parametrize(
+    ("work", "expected"),
+    [
+        ("dist.all_reduce(x[0])", True),
+        ("torch.distributed.broadcast(x, 0)", True),
+        ("dist.barrier()", False),
+        ("dist.all_reduce(self.x)", False),  # another block may have made it
+        ("x = f(); dist.all_reduce(x)", False),
+        ("comm.all_reduce(x)", False),  # another library's
+    ],
+)
+def test_what_is_sent_was_there_before(work, expected):
+    assert bool(forward(work)) is expected
+
+
+@pytest.mark.parametrize("work", [SEND, "y = self.layer(x)"])
+def test_a_wait_of_the_host_behind_a_block_comes_too_late(work):
+    assert forward(work, after="torch.cuda.synchronize()")
+    assert not forward(work, before="torch.cuda.synchronize()")
+    assert not forward("y = x.to(self.device)", after="torch.cuda.synchronize()")
+
+
+def test_a_wait_of_the_host_in_another_method_may_come_before():
+    source = SENT.format(
+        work=SEND, before="pass", after="pass", base="nn.Module", stream="torch.cuda.Stream()", item=""
+    )
+    assert found(source)
+    assert not found(source + "    def other(self):\n        torch.cuda.synchronize()\n")
+
+
+@pytest.mark.parametrize(
+    ("work", "kwargs", "expected"),
+    [
+        ("y = self.layer(x)", {}, True),
+        ("y = self.layers[0](x, 1)", {}, True),
+        ("y = self.layer(self.x)", {}, False),
+        ("x = torch.ones(3); y = self.layer(x)", {}, False),
+        ("y = self.forward(x)", {}, False),  # it may wait
+        ("y = f(x)", {}, False),
+        ("y = self.layer(x)", {"base": "object"}, False),
+        ("y = self.layer(x)", {"base": "nn.Module, Base"}, False),
+        ("y = self.layer(x)", {"after": "torch.cuda.current_stream().wait_stream(other)"}, False),
+        ("y = self.layer(x)", {"stream": "[torch.cuda.Stream() for _ in range(2)]", "item": "[0]"}, True),
+        ("y = self.layer(x)", {"stream": "{k: torch.cuda.Stream() for k in keys}", "item": "[k]"}, True),
+        ("y = self.layer(x)", {"stream": "[torch.cuda.Stream(), torch.cuda.Stream()]", "item": "[0]"}, True),
+        ("y = self.layer(x)", {"stream": "[]", "item": "[0]"}, False),
+    ],
+)
+def test_a_layer_that_computes_what_it_is_given_needs_a_wait(work, kwargs, expected):
+    assert bool(forward(work, **kwargs)) is expected

@@ -5,7 +5,7 @@ import pytest
 from syncheck.findings import Applicability, EditKind, Frame
 from syncheck.hb.ids import NamedKind
 from syncheck.sanitizer.fixes import PendingEdit, PendingFix, host_wait, insertion, replacement, wait_at_once, word
-from syncheck.sanitizer.messages import EventCode, Names, StreamCode, StreamInfo
+from syncheck.sanitizer.messages import EventCode, Names, StreamCode, StreamInfo, WaitCode
 from tests.unit.sanitizer.program import Text
 
 SOURCE = """\
@@ -130,6 +130,28 @@ def test_the_host_waits_for_the_first_that_has_a_name(names):
     found = worded(host_wait(4, [9, 3], 2, 0), names)
     assert found.text == "add `torch.cuda.synchronize()` before line 4"
     assert found.fix.applicability is Applicability.UNSAFE
+
+
+MAY_BE_NONE = """\
+import torch
+def f(x, flag):
+    dist.all_reduce(x, async_op=flag)
+    work = dist.all_reduce(x, async_op=flag is None)
+    y = x
+    work = dist.all_reduce(x, async_op=True)
+"""
+
+
+def test_a_handle_that_may_be_none_is_waited_for_where_it_is_not(names):
+    thrown_away = worded(wait_at_once(3), names, text=MAY_BE_NONE)
+    assert thrown_away.text == "where the call at line 3 returns a handle, and not None, call `wait()` on it"
+    assert thrown_away.fix.applicability is Applicability.EXAMPLE
+    kept = worded(wait_at_once(4), names, text=MAY_BE_NONE, bound={4: "work"})
+    assert kept.text == "add `if work is not None: work.wait()` after line 4"
+    assert kept.fix.applicability is Applicability.UNSAFE
+    later = PendingFix((insertion(5, WaitCode(4)),), after=4)
+    assert worded(later, names, text=MAY_BE_NONE, bound={4: "work"}).fix.edits[0].code.startswith("if work is not None")
+    assert worded(wait_at_once(6), names, text=MAY_BE_NONE, bound={6: "work"}).text == "add `work.wait()` after line 6"
 
 
 LAUNCH_AND_USE = """\

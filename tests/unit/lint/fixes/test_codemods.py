@@ -24,6 +24,14 @@ def test_a_statement_is_inserted_after_another_in_its_block():
     assert edited(source, ("insert-after", 4, 0, "s.wait()"))[0] == source.replace("2)\n", "2)\n\t\ts.wait()\n")
 
 
+def test_a_statement_with_a_body_is_inserted_too():
+    code = "if w is not None: w.wait()"
+    source = "def f():\n    w = g()  # c\n    return w\n"
+    assert edited(source, ("insert-after", 2, 0, code))[0] == source.replace("# c\n", f"# c\n    {code}\n")
+    source = "def f():\n    # c\n    return w\n"
+    assert edited(source, ("insert-before", 3, 0, code))[0] == source.replace("# c\n", f"# c\n    {code}\n")
+
+
 @pytest.mark.parametrize(
     ("source", "edit", "result"),
     [

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from syncheck.lint.interp.guards import is_over, leaves, used_in, usual, waits
+from syncheck.lint.interp.guards import is_over, leaves, on_gpu, used_in, usual, waits
 
 
 def body(text):
@@ -51,3 +51,21 @@ def test_the_names_of_a_branch_are_those_that_it_uses():
 @pytest.mark.parametrize(("source", "expected"), [("for h in hs:\n    h.wait()", True), ("wait()", False)])
 def test_a_loop_waits_by_a_method(source, expected):
     assert waits(body(source)) is expected
+
+
+@pytest.mark.parametrize(
+    ("test", "expected"),
+    [
+        ("device == 'cuda'", True),
+        ("args.device != 'cuda'", False),
+        ("self._device.type == 'cuda'", True),
+        ("str(device) == 'cuda'", True),
+        ("x.device.type == 'cuda'", None),  # of a tensor, which may be anywhere
+        ("offload_device == 'cuda'", None),
+        ("device == 'cpu'", None),  # where something is moved to
+        ("device", None),
+        ("f(device) == 'cuda'", None),
+    ],
+)
+def test_the_program_works_on_a_gpu_where_it_asks(test, expected):
+    assert on_gpu(ast.parse(test, mode="eval").body) is expected

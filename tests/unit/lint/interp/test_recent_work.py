@@ -79,3 +79,27 @@ def test_a_second_reading_forgets_nothing(work, session):
     assert not work.is_next_to_nothing()
     submit(work, session, 1, True)
     assert not work.is_next_to_nothing()
+
+
+def test_memory_that_goes_back_to_cuda_ends_all_work_before(work, session):
+    submit(work, session, 1, False, False)
+    work.flush()
+    assert work.is_next_to_nothing()
+    submit(work, session, 1, False)
+    assert not work.is_next_to_nothing()
+
+
+def test_before_the_first_reading_there_is_nothing_to_flush(session):
+    made = RecentWork(session)
+    made.flush()
+    assert not made.is_next_to_nothing()
+
+
+def test_what_the_host_has_waited_for_is_dropped(work, session):
+    submit(work, session, 1, False)
+    work.drop(1)
+    work.drop(1)
+    work.drop(2)
+    assert work.is_next_to_nothing()
+    submit(work, session, 1, False)
+    assert not work.is_next_to_nothing()

@@ -76,6 +76,11 @@ def test_an_unknown_value_that_goes_to_a_device_is_a_tensor_there():
     assert constant("y", "y = f().to('cuda')") == "unknown"
 
 
+def test_an_unknown_value_that_goes_to_another_device_may_come_from_the_current_one():
+    assert calls_of("y = f().to('cuda:1', non_blocking=True)") == []  # whose stream would copy it
+    assert constant("y", "y = f().cuda(1)") == "unknown"
+
+
 def test_a_layer_is_moved_with_its_parameters():
     before = "l = torch.nn.Linear(4, 4)\n"
     assert calls_of("l.cuda()", before) == ["allocate 1 on cuda:0", "launch cuda:0 copy_ w1", "sync cuda:0"]

@@ -113,3 +113,12 @@ def test_what_is_made_is_a_tensor_of_its_own_and_what_is_changed_is_not():
     gathered, changed = (run(program.interpreter, x, call()) for run in (GATHER, BROADCAST_IN_PLACE))
     assert gathered.block is not x.block
     assert changed.block is x.block
+
+
+@pytest.mark.parametrize("library", ["horovod", "byteps"])
+@pytest.mark.parametrize("method", ["step", "synchronize"])
+def test_the_step_of_a_distributed_optimizer_waits_for_the_gradients(library, method):
+    imported = f"import {library}.torch as lib"
+    made = "o = lib.DistributedOptimizer(torch.optim.SGD(p, lr=1), named_parameters=p)\n"
+    assert "sync cuda:0" in calls(f"o.{method}()", imported, X + made)
+    assert calls("o.state", imported, X + made) == []

@@ -14,14 +14,18 @@ def test_clocks_are_read(clock):
 
 
 def test_timeit_reads_a_clock_around_its_call():
-    calls = calls_of("timeit.timeit(lambda: x.sin_())", T + X)
+    calls = calls_of("a = timeit.timeit(lambda: x.sin_())", T + X)
     assert [call for call in calls if call != "is_pending"] == [
         "clock",
         "launch cuda:0 sin_ w1",
         "clock",
         "clock_difference",
     ]
-    assert calls_of("timeit.timeit('text')", T + X) == ["clock", "clock", "clock_difference"]
+    assert calls_of("a = timeit.timeit('text')", T + X) == ["clock", "clock", "clock_difference"]
+
+
+def test_a_time_that_is_not_asked_for_is_not_measured():
+    assert calls_of("timeit.timeit(lambda: x.sin_())", T + X) == ["launch cuda:0 sin_ w1"]
 
 
 def test_functions_are_made_of_functions():

@@ -96,3 +96,7 @@ def test_methods_that_are_not_known_are_unknown_code():
     assert calls_of("s.foo()", S) == []
     assert calls_of("s.foo(e)", S + E) == ["all complete"]
     assert constant("e.query()", E) == "query"
+
+
+def test_a_wait_for_another_backend_is_one_for_all_work():
+    assert calls_of("torch.mps.synchronize()") == ["all complete"]
