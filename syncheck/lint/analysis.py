@@ -66,6 +66,8 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import,
 _ITERATING = frozenset({"__next__", "next"})
 """Methods that are called again and again, each time for another batch."""
 _LOADING = _ITERATING | {"__iter__"}
+_CHANGED = frozenset({Event, Mapping, Sequence})
+"""Kinds of values that other code may have changed."""
 _MOST_CALLS = 3
 _MOST_PATHS = 8
 _MOST_CLASS_PATHS = 3
@@ -264,7 +266,9 @@ class Analysis:
 
         def define(statement: ast.stmt, inside: Scope) -> None:
             interpreter.run([statement], inside)
-            inside.names = {name: _forget(value) for name, value in inside.names.items()}
+            for name, value in inside.names.items():
+                if value.__class__ in _CHANGED:
+                    inside.names[name] = _forget(value)
 
         scope = LazyScope(self._definitions.get, define)
         interpreter.modules.append(ref(scope))
