@@ -13,7 +13,7 @@ from syncheck.lint.nodes import once, walk
 
 _TORCH = (b"torch", b"accelerator")
 _WORDS = (
-    b"Stream(", b".Event(", b"Event(enable_timing", b"non_blocking", b"async_op", b"isend", b"irecv", b"CUDAGraph",
+    b"Stream(", b"Event(enable_timing", b"non_blocking", b"async_op", b"isend", b"irecv", b"CUDAGraph",
     b"make_graphed", b"wait_stream", b"record_stream", b"elapsed_time", b"import Stream", b"import Event",
     b".Stream", b".Event",
 )  # fmt: skip
