@@ -58,7 +58,7 @@ class Setting:
         """Return whether `[tool.syncheck]` can say it."""
         return bool(self.example)
 
-    @property
+    @cached_property
     def variable(self) -> str:
         """The environment variable."""
         return f"SYNCHECK_{self.name.upper()}"

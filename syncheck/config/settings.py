@@ -129,7 +129,7 @@ def _merged(folder: str, layer: Layer, command: str, environment: tuple[tuple[st
 
 def _of_environment(variables: dict[str, str], allowed: set[str]) -> Layer:
     found: list[tuple[str, Any]] = []
-    for setting in SETTINGS:
+    for setting in SETTINGS if variables else ():
         word = variables.get(setting.variable, "")
         if word and setting.name in allowed:
             try:

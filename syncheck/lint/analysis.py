@@ -37,6 +37,7 @@ from syncheck.lint.interp.values import (
     Value,
 )
 from syncheck.lint.lifetimes import by_reference_count
+from syncheck.lint.nodes import branches, walk
 from syncheck.lint.prefilter import anchor_lines, has_anchor
 from syncheck.lint.source_file import SourceFile
 from syncheck.rules import (
@@ -66,6 +67,8 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import,
 _ITERATING = frozenset({"__next__", "next"})
 """Methods that are called again and again, each time for another batch."""
 _LOADING = _ITERATING | {"__iter__"}
+_CHANGED = frozenset({Event, Mapping, Sequence})
+"""Kinds of values that other code may have changed."""
 _MOST_CALLS = 3
 _MOST_PATHS = 8
 _MOST_CLASS_PATHS = 3
@@ -174,14 +177,21 @@ class Analysis:
 
     def _is_script(self) -> bool:
         """Return whether the file does anything by itself, beyond definitions."""
-        return any(
-            (
-                isinstance(statement, ast.Expr | ast.For | ast.While | ast.With | ast.If | ast.Try)
-                and not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant))
-            )
-            or (self._has_anchor_word(statement) and not isinstance(statement, _DEFINITIONS))
-            for statement in self._tree.body
-        )
+        return any(map(self._acts, self._tree.body))
+
+    def _acts(self, statement: ast.stmt) -> bool:
+        """Return whether a statement does anything: a branch that only imports and defines, as for types, does not."""
+        match statement:
+            case ast.If(test=test) if any(isinstance(node, ast.Call) for node in walk(test)):
+                return True
+            case ast.If() | ast.Try() | ast.ExceptHandler():
+                return any(map(self._acts, branches(statement)))
+            case ast.For() | ast.While() | ast.With():
+                return True
+            case ast.Expr(value=value):
+                return not isinstance(value, ast.Constant)
+            case _:
+                return self._has_anchor_word(statement) and not isinstance(statement, _DEFINITIONS)
 
     def _has_anchor_word(self, node: ast.stmt) -> bool:
         """Return whether a word that a rule can begin with stands in a statement."""
@@ -264,7 +274,9 @@ class Analysis:
 
         def define(statement: ast.stmt, inside: Scope) -> None:
             interpreter.run([statement], inside)
-            inside.names = {name: _forget(value) for name, value in inside.names.items()}
+            for name, value in inside.names.items():
+                if value.__class__ in _CHANGED:
+                    inside.names[name] = _forget(value)
 
         scope = LazyScope(self._definitions.get, define)
         interpreter.modules.append(ref(scope))

@@ -54,6 +54,7 @@ def discover(paths: tuple[str, ...], options_of: Callable[[str], Options], on_sk
         ConfigError: a path does not exist.
     """
     seen: set[str] = set()
+    folders: dict[str, str] = {}
     for path in paths:
         if not os.path.lexists(path):
             raise ConfigError(f"no such file or folder: {path!r}", "check the path, or name a folder to search")
@@ -62,10 +63,20 @@ def discover(paths: tuple[str, ...], options_of: Callable[[str], Options], on_sk
             if os.path.isdir(path)
             else _named(path, options_of(path), on_skip)
         ):
-            real = os.path.realpath(file)
+            real = _real(file, folders)
             if real not in seen:
                 seen.add(real)
                 yield file
+
+
+def _real(file: str, folders: dict[str, str]) -> str:
+    """Return the path of a file without links; `folders`: those of folders that were asked for."""
+    if os.path.islink(file):
+        return os.path.realpath(file)
+    folder, name = os.path.split(file)
+    if folder not in folders:
+        folders[folder] = os.path.realpath(folder)
+    return os.path.join(folders[folder], name)
 
 
 def _named(path: str, options: Options, on_skip: Skip) -> list[str]:

@@ -4,6 +4,7 @@ import ast
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+N = TypeVar("N", bound=ast.AST)
 T = TypeVar("T")
 
 _NO_CODE = frozenset(
@@ -26,11 +27,11 @@ class _Fields(dict[type[ast.AST], tuple[str, ...]]):
 _fields = _Fields()
 
 
-def once(question: Callable[[ast.AST], T]) -> Callable[[ast.AST], T]:
+def once(question: Callable[[N], T]) -> Callable[[N], T]:
     """Return a function that asks a question of each node once."""
     name = f"_answer_of_{question.__module__}.{question.__qualname__}"
 
-    def ask(node: ast.AST) -> T:
+    def ask(node: N) -> T:
         try:
             answer: T = node.__dict__[name]
         except KeyError:

@@ -13,7 +13,7 @@ from syncheck.lint.nodes import once, walk
 
 _TORCH = (b"torch", b"accelerator")
 _WORDS = (
-    b"Stream(", b".Event(", b"Event(enable_timing", b"non_blocking", b"async_op", b"isend", b"irecv", b"CUDAGraph",
+    b"Stream(", b"Event(enable_timing", b"non_blocking", b"async_op", b"isend", b"irecv", b"CUDAGraph",
     b"make_graphed", b"wait_stream", b"record_stream", b"elapsed_time", b"import Stream", b"import Event",
     b".Stream", b".Event",
 )  # fmt: skip
@@ -94,18 +94,17 @@ def has_anchor(node: ast.AST) -> bool:
 
 
 @once
-def _all_words(node: ast.AST) -> frozenset[str]:
-    return frozenset(word for inner in walk(node) for word in _words(inner))
-
-
-def _words(node: ast.AST) -> tuple[str, ...]:
-    match node:
-        case ast.Call(func=ast.Attribute(attr="stream")):
-            return ("a stream block",)
-        case ast.Attribute(attr=name) | ast.Name(id=name):
-            return (name,)
-        case ast.keyword(arg=str(name)):
-            return (name,)
-        case ast.Constant(value=str(text)) if text.startswith("cuda"):
-            return ("cuda",)
-    return ()
+def _all_words(node: ast.AST) -> set[str]:
+    found: set[str] = set()
+    for inner in walk(node):
+        if isinstance(inner, ast.Name):
+            found.add(inner.id)
+        elif isinstance(inner, ast.Attribute):
+            found.add(inner.attr)
+        elif isinstance(inner, ast.keyword) and inner.arg:
+            found.add(inner.arg)
+        elif isinstance(inner, ast.Constant) and isinstance(inner.value, str) and inner.value.startswith("cuda"):
+            found.add("cuda")
+        elif isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr == "stream":
+            found.add("a stream block")
+    return found

@@ -151,6 +151,9 @@ def _visit_all(visitor: ast.NodeVisitor, body: list[ast.stmt]) -> None:
         visitor.visit(statement)
 
 
+_Found: TypeAlias = tuple[ast.stmt | None, Scope, tuple[Loop, ...]]
+
+
 class Scopes:
     """The scopes of one file.
 
@@ -164,6 +167,7 @@ class Scopes:
         self._lines = source.splitlines()
         self.module = Scope(tree, None)
         self._scopes: dict[ast.AST, Scope] = {tree: self.module}
+        self._found: dict[int, _Found] = {}  # line -> what it belongs to, of those that were asked for
         _Collector(self.module, self._scopes).generic_visit(tree)
 
     # -- places
@@ -186,13 +190,15 @@ class Scopes:
             for part in _bodies(statement):
                 yield from self._walk(part, inside, around)
 
-    def _find(self, line: int) -> tuple[ast.stmt | None, Scope, tuple[Loop, ...]]:
+    def _find(self, line: int) -> _Found:
         """Return the innermost statement that a line belongs to, with its scope and the loops around it."""
-        found: tuple[ast.stmt | None, Scope, tuple[Loop, ...]] = (None, self.module, ())
-        for statement, scope, loops in self._statements:
-            if statement.lineno <= line <= (statement.end_lineno or statement.lineno):
-                found = (statement, scope, loops)
-        return found
+        if line not in self._found:
+            found: _Found = (None, self.module, ())
+            for statement, scope, loops in self._statements:
+                if statement.lineno <= line <= (statement.end_lineno or statement.lineno):
+                    found = (statement, scope, loops)
+            self._found[line] = found
+        return self._found[line]
 
     def statement(self, line: int) -> ast.stmt | None:
         """Return the innermost statement that a line belongs to; None for a line between statements."""

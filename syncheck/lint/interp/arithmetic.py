@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from syncheck.lint.interp.values import UNKNOWN, Attribute, Constant, Sequence, Symbol, Value
+from syncheck.lint.nodes import once
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -24,6 +25,12 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.GtE: operator.ge,
 }
 _MOST_ITEMS = 64
+
+
+@once
+def constant(node: ast.Constant) -> Constant:
+    """Return what a literal stands for."""
+    return Constant(node.value)
 
 
 def computed(kind: ast.operator, left: Any, right: Any) -> Value:

@@ -4,6 +4,7 @@ import ast
 import re
 from collections import abc
 from collections.abc import Iterator
+from functools import lru_cache
 from weakref import WeakSet
 
 from syncheck.lint import nodes
@@ -31,6 +32,7 @@ from syncheck.lint.interp.values import (
     Attribute,
     Call,
     Class,
+    Constant,
     Context,
     Event,
     Function,
@@ -55,6 +57,8 @@ _CHANGES_NOTHING = re.compile(
     r"|nvtx\w*|record_function|enable_grad)\b|instrument|nvtx"
 )
 """Decorators that leave what a function or a class does as it is, as far as the order of work depends on it."""
+_HOLDING_NOTHING = frozenset({Value, Attribute, Class, Constant, Function, Symbol})
+"""Kinds of values in which nothing is followed that unknown code could change."""
 _DEEPEST = 12
 
 
@@ -134,11 +138,11 @@ class Calls:
 
         With a tensor it may also leave work behind, and give another tensor back.
         """
-        given = call.values()
+        given = [value for value in call.values() if value is not UNKNOWN]
         has_tensor = any(map(is_on_gpu, given))
         if not ((has_tensor or not name) and self._only_uses(name, given, call.node)):
             for value in given:
-                if value.__class__ is not Value:  # of most nothing is known
+                if value.__class__ not in _HOLDING_NOTHING:
                     self.escape(value)
             if has_tensor or not name or may_wait(name) or takes_code(given, call.node):
                 self._machine.assume_synchronized()
@@ -294,7 +298,7 @@ class Calls:
         if isinstance(function, Function) and (name == "property" or name.endswith("cached_property")):
             function.is_property, function.is_cached = True, name != "property"
             return function
-        if _CHANGES_NOTHING.search(name):
+        if _changes_nothing(name):
             return function
         found = self._evaluator.evaluate(decorator, scope)
         if isinstance(found, Symbol) and found.path.endswith("contextmanager"):
@@ -333,6 +337,11 @@ _BY_KIND: dict[type[Value], str] = {
     Instance: "_call_instance",
 }
 """Kind of value -> the method that calls it."""
+
+
+@lru_cache(maxsize=4096)
+def _changes_nothing(decorator: str) -> bool:
+    return _CHANGES_NOTHING.search(decorator) is not None
 
 
 def _super(scope: Scope) -> Value:

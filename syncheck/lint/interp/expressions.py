@@ -4,7 +4,7 @@ import ast
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from syncheck.lint.interp.arithmetic import compared, computed, is_same, repeated, subscript
+from syncheck.lint.interp.arithmetic import compared, computed, constant, is_same, repeated, subscript
 from syncheck.lint.interp.contents import is_key, tensors_in, works_in
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.functions import defaults_of
@@ -55,8 +55,8 @@ class Expressions:
 
     def evaluate(self, node: ast.expr | None, scope: Scope) -> Value:
         """See `Evaluator`."""
-        if isinstance(node, ast.Name):  # nearly half of all
-            found = scope.find(node.id)
+        if isinstance(node, ast.Name):  # nearly half of all, most of them of the function itself
+            found = (scope.names.get(node.id) if not scope.shared else None) or scope.find(node.id)
             return found if found is not None else Symbol(f"builtins.{node.id}")
         return _METHODS[node.__class__](self, node, scope) if node is not None else NONE
 
@@ -69,7 +69,7 @@ class Expressions:
 
     def _of_Constant(self, node: ast.Constant, scope: Scope) -> Value:
         del scope
-        return Constant(node.value)
+        return constant(node)
 
     def _of_JoinedStr(self, node: ast.JoinedStr, scope: Scope) -> Value:
         parts: list[str] = []
@@ -321,7 +321,7 @@ class Expressions:
 
     def attribute(self, owner: Value, name: str, node: ast.AST) -> Value:
         """See `Evaluator`."""
-        if owner.__class__ is Value:
+        if owner.__class__ is Value or isinstance(owner, Attribute):
             return _attribute_of_unknown(owner, name)
         match owner:
             case Symbol(path=path):

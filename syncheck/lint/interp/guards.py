@@ -17,6 +17,7 @@ def leaves(body: list[ast.stmt]) -> bool:
     return bool(body) and isinstance(body[-1], _LEAVING)
 
 
+@once
 def usual(node: ast.If) -> bool:
     """Return how a condition that is not known is decided first: a guard is passed by, any other branch is taken.
 

@@ -22,6 +22,7 @@ from syncheck.lint.interp.iteration import MOST_ITERATIONS, Iteration
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.naming import name_findings
 from syncheck.lint.interp.operators import Operators
+from syncheck.lint.interp.passed_branches import PassedBranches
 from syncheck.lint.interp.premises import Premise, true, untrue
 from syncheck.lint.interp.scope import Scope, full_name
 from syncheck.lint.interp.transfers import Transfers
@@ -99,6 +100,7 @@ class Interpreter:
         iteration = Iteration(self)
         self.items, self.iterations, self.listed = iteration.items, iteration.iterations, iteration.listed
         self.context = Contexts(self).context
+        self._passed = PassedBranches(machine)
 
     def forget(self) -> None:
         """Let go of all that was followed, of which nothing is asked any more: cycles would keep it."""
@@ -268,7 +270,7 @@ class Interpreter:
 
     def run_for_ordering(self, body: list[ast.stmt], scope: Scope) -> None:
         """Take in what a branch that is not followed would order: it may have run."""
-        if not body:
+        if not body or self._passed.is_idle(body, scope):
             return
         machine = self.machine
         inside = Scope(scope.parent)

@@ -24,6 +24,7 @@ class Places:
 
     Attributes:
         premises: these, and what rests on them.
+        n_asked: how often a call site was asked for: all that is done at one asks for it.
         callers: call site -> the calls that led to it when something was found there, each with its function, the
             innermost first.
         ignored_now: the rules that a `syncheck.ignore` block ignores where the program is.
@@ -40,11 +41,13 @@ class Places:
         self._launched_from: dict[SiteId, tuple[tuple[ast.AST, str], ...]] = {}
         self._numbers: dict[tuple[int, frozenset[str]], SiteId] = {}
         self.nodes: list[ast.AST] = []
+        self.n_asked = 0
         self._functions: list[str] = []
         self._ignored: list[frozenset[str]] = []
 
     def id_of(self, node: ast.AST, function: str = "") -> SiteId:
         """Return the call site of a node, from 1."""
+        self.n_asked += 1
         key = (id(node), self.ignored_now)
         known = self._numbers.get(key)
         if known is None:

@@ -6,7 +6,17 @@ from functools import lru_cache
 
 from syncheck.lint import nodes
 from syncheck.lint.interp.contents import tensors_in
-from syncheck.lint.interp.values import DERIVED, Attribute, Function, Native, Partial, Value
+from syncheck.lint.interp.values import (
+    DERIVED,
+    Attribute,
+    Function,
+    Mapping,
+    Native,
+    Partial,
+    Sequence,
+    Tensor,
+    Value,
+)
 
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _WAITING = frozenset(
@@ -25,6 +35,8 @@ _HOST_ONLY = frozenset(
     remove register len shape size numel dim item tolist numpy cpu""".split()
 )
 _CODE = (Function, Partial, Native)
+_HOLDING_TENSORS = frozenset({Attribute, Mapping, Sequence, Tensor})
+"""Kinds of values in which a tensor is looked for."""
 _FLAGS = frozenset("barrier barriers flag flags signal signals semaphore semaphores lock locks".split())
 """Words of tensors that kernels wait for."""
 _KEEPING = frozenset(
@@ -88,6 +100,8 @@ def is_on_gpu(value: Value) -> bool:
     """Return whether a value is, or may be, a tensor on a GPU, or holds one."""
     if value.__class__ is Value:
         return value is DERIVED
+    if value.__class__ not in _HOLDING_TENSORS:
+        return False
     return may_be_tensor(value) or any(tensor.block.device is not None for tensor in tensors_in(value))
 
 

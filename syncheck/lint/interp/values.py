@@ -28,9 +28,6 @@ class Constant(Value):
     value: Any
 
 
-NONE = Constant(None)
-
-
 @dataclass(eq=False, slots=True)
 class Symbol(Value):
     """Something imported, by its full name: "torch.cuda.Stream"."""
@@ -158,6 +155,7 @@ class Block:
 Part: TypeAlias = tuple[int, int] | None
 """Rows [first, stop) of a tensor; None for a part that is not known."""
 WHOLE = (0, 1 << 30)
+NONE = Constant(None)
 
 
 @dataclass(eq=False, slots=True)
@@ -389,12 +387,13 @@ class Call:
         return [*self.args, *self.kwargs.values()]
 
 
+_OPEN = frozenset({Value, Symbol, Tensor, Instance, ClockReading, Attribute, Query})  # true or not
+
+
 def truth(value: Value) -> bool | None:
     """Return whether a value is true; None where it is not known."""
-    if isinstance(value, Constant):
-        return bool(value.value)
+    if value.__class__ in _OPEN:
+        return None
     if isinstance(value, Sequence | Mapping):
         return True if value.items else None if value.is_open else False
-    if type(value) is Value or isinstance(value, Symbol | Tensor | Instance | ClockReading | Attribute | Query):
-        return None
-    return True
+    return bool(value.value) if isinstance(value, Constant) else True

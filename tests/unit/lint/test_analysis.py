@@ -105,6 +105,24 @@ def test_a_program_of_definitions_is_no_script():
     assert found("import torch\nx = 1\nclass A:\n    pass\n") == []
 
 
+@pytest.mark.parametrize(
+    ("branch", "is_script"),
+    [
+        ("if TYPE_CHECKING:\n    import types", False),
+        ("try:\n    import types\nexcept ImportError:\n    types = None", False),
+        ("if VERSION > 3:\n    if OTHER:\n        def g(): pass", False),
+        ("if is_there():\n    import types", True),
+        ("if VERSION > 3:\n    f()", True),
+        ("try:\n    import types\nexcept ImportError:\n    print('none')", True),
+        ("for _ in y: pass", True),
+    ],
+)
+def test_branches_that_import_and_define_make_no_script(branch, is_script):
+    function = "def f():\n    for _ in range(4):\n        s = torch.cuda.Stream()\n"
+    codes = [code for code, _ in found(f"import torch\n{function}{branch}\nx = f()\n")]
+    assert ("SYN805" in codes) is is_script
+
+
 def test_a_stream_context_that_does_not_apply_is_blamed_where_it_begins():
     source = """
     import torch

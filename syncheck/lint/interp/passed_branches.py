@@ -1,0 +1,54 @@
+"""Branches that a path passes by: one that has ordered nothing is not run again where nothing has happened since."""
+
+import ast
+
+from syncheck.lint.interp.guards import used_in
+from syncheck.lint.interp.machine import Machine
+from syncheck.lint.interp.scope import Scope
+from syncheck.lint.interp.values import Attribute, Constant, Mapping, Sequence, Symbol, Value
+
+_DEEPEST = 3
+
+
+class PassedBranches:
+    """The branches that were run for ordering, each with what it found there.
+
+    Args:
+        machine: shows whether anything has happened.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._used: dict[int, frozenset[str]] = {}  # id of a branch, which its function keeps -> the names in it
+        self._found: dict[int, tuple[int, int, list[object]]] = {}  # id of a branch -> what it found, see `is_idle`
+
+    def is_idle(self, body: list[ast.stmt], scope: Scope) -> bool:
+        """Return whether to run a branch again would do nothing; if not, it is run next.
+
+        It did nothing at any call site when its names stood for the same, and nothing has happened at any since.
+        """
+        branch, places = id(body), self._machine.places
+        if branch not in self._used:
+            self._used[branch] = frozenset(used_in(body))
+        values: list[object] = [_identity(scope.names.get(name)) for name in self._used[branch]]
+        found = (places.n_asked, self._machine.n_relevant, values)
+        is_idle = self._found.get(branch) == found
+        self._found[branch] = found
+        return is_idle
+
+
+def _identity(value: Value | None, depth: int = _DEEPEST) -> object:
+    """Return something that is equal for values with which a branch does the same."""
+    match value:
+        case Constant(value=constant):
+            return constant
+        case Symbol(path=path):
+            return (path,)
+        case Attribute(owner=owner, name=name) if depth:
+            return (_identity(owner, depth - 1), name)
+        case Sequence(items=items) if depth:
+            return [_identity(item, depth - 1) for item in items]
+        case Mapping(items=items) if depth:
+            return {key: _identity(item, depth - 1) for key, item in items.items()}
+        case _:
+            return id(value)
