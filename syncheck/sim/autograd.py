@@ -102,11 +102,13 @@ class Backward:
         runtime.before_call.append(self.sync_current_node)
         self._local = threading.local()
         self._logs: list[_ThreadLog] = []
+        self._has_changed = False
 
     # -- forward: remember streams
 
     def streams_changed(self) -> None:
         """Remember that other streams are current from here on."""
+        self._has_changed = True
         log = self._log
         number = next_sequence_number()
         streams = dict(self._gpus.thread.streams)
@@ -172,6 +174,14 @@ class Backward:
         return getattr(self._local, "run", None)
 
     @property
+    def _is_on_default_streams(self) -> bool:
+        """Return whether all nodes so far were made on default streams, so that no gradient has to be waited for.
+
+        Nor can one be later: a node that is made on another stream gets its gradients after that.
+        """
+        return not self._has_changed and len(self._logs) == 1
+
+    @property
     def is_running(self) -> bool:
         """Return whether this thread is inside backward() or grad()."""
         return self._run is not None
@@ -218,6 +228,9 @@ class Backward:
         if run.has_ended:
             return
         run.has_ended = True
+        if self._is_on_default_streams:
+            run.node = None
+            return
         self._leave_node(run)
         run.node = None
         self._gpus.thread.streams = dict(run.saved)
@@ -246,10 +259,14 @@ class Backward:
         node = current_node()
         if node is run.node:
             return
+        run.n_nodes += 1
+        if self._is_on_default_streams:
+            run.node = node
+            run.used.clear()
+            return
         self._leave_node(run)
         self._pass_through(run, node)
         run.node = node
-        run.n_nodes += 1
         state = self._gpus.thread
         if node is None:
             state.streams = dict(run.saved)
@@ -301,7 +318,7 @@ class Backward:
             torch/csrc/autograd/input_buffer.cpp, `InputBuffer::add`: it waits for both producers.
         """
         run = self._run
-        if run is None or run.node is None:
+        if run is None or run.node is None or self._is_on_default_streams:
             return
         own = self._gpus.current_stream(device)
         for follower, _ in run.node.next_functions:

@@ -101,3 +101,23 @@ def test_gradients_that_cross_between_streams_are_protected(gpu, side):
     with gpu.calling() as calls:
         loss.backward()
     assert any(call.startswith("record_stream") for call in calls)
+
+
+def test_a_stream_that_is_made_current_first_inside_a_pass_is_followed_from_there(gpu, side):
+    def backward():
+        w = torch.ones(3, device="cuda", requires_grad=True)
+        x = w.exp()
+
+        def hook(gradient):
+            with torch.cuda.stream(side), torch.enable_grad():
+                v = torch.ones(3, device="cuda", requires_grad=True)
+                v.sin().sum().backward()
+                torch.cuda.current_stream().wait_stream(torch.cuda.default_stream())
+                return gradient + v.grad
+
+        x.register_hook(hook)
+        x.sin().sum().backward()
+
+    first, again = (waits(gpu.calls_of(backward)) for _ in range(2))
+    assert first == again
+    assert "wait cuda:0 for s1 (torch)" in first
