@@ -49,12 +49,14 @@ class Launches:
             act(stream, accesses)
         if site is None:
             site = gpus.site()
-        if self._backward.is_running:
+        is_in_backward = self._backward.local.run is not None
+        if is_in_backward:
             context = None  # nodes run on the streams of their forward, whatever the caller has entered
         if gpus.thread.inherited is not None:
             gpus.check_inherited(stream, site)
             context = gpus.lost_context() or context
-        self._backward.protect_gradients(stream, accesses)
+        if is_in_backward:
+            self._backward.protect_gradients(stream, accesses)
         self._memory.used_by(stream)
         gpus.monitor.launch(stream, operator, unique(accesses), site, context)
         self._runtime.name_findings()
