@@ -12,20 +12,26 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
 
-from syncheck.hb.ids import BY_TORCH, UNKNOWN_SITE, Accesses, StreamId
+from syncheck.filters import ignore_block
+from syncheck.hb.ids import BY_TORCH, UNKNOWN_SITE, Accesses, SiteId, StreamId
 from syncheck.instrument.gradients import Gradients
 from syncheck.instrument.plan import tensors_in
 from syncheck.instrument.torch_internals import (
     current_node,
+    engine,
     next_sequence_number,
     sequence_number,
 )
 from syncheck.sim.nodes import ThreadLog, accumulator_of, is_leaf, leads_to, node_of
 from syncheck.sim.runtime import Runtime
+
+_ENGINE: CodeType = engine().__code__
+"""What all backward passes that Python starts are run in."""
 
 
 @dataclass(slots=True)
@@ -45,6 +51,7 @@ class _Run:
         gradients: what they have made.
         captured: nodes whose gradients were asked for by `inputs`; None if all leaves get theirs.
         depth: of calls inside of this one.
+        site: where the program made it; None if not asked for yet.
         has_ended: all nodes have run.
     """
 
@@ -62,6 +69,7 @@ class _Run:
     gradients: Gradients = field(default_factory=Gradients)
     captured: set[Any] | None = None
     depth: int = 0
+    site: SiteId | None = None
     has_ended: bool = False
 
 
@@ -170,6 +178,18 @@ class Backward:
         Nor can one be later: a node that is made on another stream gets its gradients after that.
         """
         return not (self.has_changed or self.has_several_threads)
+
+    def site(self, frame: FrameType) -> SiteId:
+        """Return the call site of an operator; `frame`: that which the engine, or the program, runs it in.
+
+        The engine's frame, and what called it, stay as they are while a pass runs.
+        """
+        run = self.local.run
+        if run is None or run.depth or frame.f_code is not _ENGINE or ignore_block.running:
+            return self._gpus.site()
+        if run.site is None:
+            run.site = self._gpus.site()
+        return run.site
 
     @property
     def is_running(self) -> bool:

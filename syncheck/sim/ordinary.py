@@ -20,6 +20,7 @@ from syncheck.sim.launches import Launches
 from syncheck.sim.memory import parts_of_sparse
 from syncheck.sim.placement import Placement
 from syncheck.sim.runtime import Runtime
+from syncheck.source.frames import frame_at
 
 NOT_ORDINARY = object()
 """Stands for the result of an operator that has not run, and is none of these."""
@@ -27,6 +28,8 @@ _NONE, _PINNED = -2, -3
 """No device: there is no tensor; there are several devices, or memory that more has to be known of."""
 _EMPTY = -1
 """Stands for the view of a tensor without elements."""
+_CALLS = 4
+"""Calls of syncheck's between the frame that an operator is run in and `_report`, in the dispatch mode and here."""
 _PLACING = frozenset({"device", "generator", "layout"})
 
 
@@ -193,7 +196,7 @@ class OrdinaryOperators:
     def _report(self, plan: Plan, result: Any, device: int, stream: StreamId, accesses: list[Access]) -> None:
         """Place new results on the device, and report the launch."""
         gpus = self._gpus
-        site = gpus.site()
+        site = self._backward.site(frame_at(_CALLS))
         thread = gpus.thread
         context = gpus.context(device, device) if thread.contexts or thread.expected_stream else None
         for tensor in (result,) if isinstance(result, torch.Tensor) else tensors_in(result):
