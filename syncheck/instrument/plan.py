@@ -117,6 +117,8 @@ def plan_of(func: Any) -> Plan:
 
 def unique(accesses: list[Access]) -> list[Access]:
     """Return each access (allocation, view, is_write) once; a write stands for a read of the same bytes."""
+    if len({allocation for allocation, _, _ in accesses}) == len(accesses):
+        return accesses
     kept: dict[tuple[AllocationId, ViewId], bool] = {}
     for allocation, view, is_write in accesses:
         kept[allocation, view] = is_write or kept.get((allocation, view), False)

@@ -16,6 +16,9 @@ from syncheck.source.lines import PACKAGE, column_of, excerpt, is_user_file, pos
 from syncheck.source.scopes import scopes_of
 
 _MAX_FRAMES = 48
+_MOST_OWN = 16
+"""Innermost frames of syncheck's own, with which a stack is still found again by one walk along it."""
+_MOST_WALKED = 2 * (_MAX_FRAMES + _MOST_OWN)
 _GENERATED = "<string>"
 """The file of code that was a string, such as what the program runs with `exec`."""
 _LAUNCHER_FOLDER = os.path.join(PACKAGE, "run", "launcher")
@@ -35,6 +38,7 @@ class SiteTable:
         self._ids: dict[tuple[int, ...], SiteId] = {}
         # site -> its stack; keeps the code objects, so that their ids stay theirs
         self._stacks: dict[SiteId, list[tuple[CodeType, int]]] = {UNKNOWN_SITE: []}
+        self._captured: dict[tuple[int, ...], SiteId] = {}  # the same, with frames that do not count -> site
         self._numbers = count(1)
         self._kinds: dict[int, bool] = {}  # id of a code object -> it is the user's
         self._owners: dict[int, int] = {}  # id of a code object -> whose it is
@@ -44,22 +48,36 @@ class SiteTable:
 
     def capture(self, frame: FrameType | None) -> SiteId:
         """Return the id of the call stack that ends in `frame`, syncheck's own frames left out."""
-        owners = self._owners
-        while frame is not None and (owners.get(id(frame.f_code)) or self._owner_of(frame.f_code)) != _PROGRAM:
+        key: list[int] = []
+        walked = frame
+        while walked is not None and len(key) < _MOST_WALKED:
+            key += id(walked.f_code), walked.f_lasti
+            walked = walked.f_back
+        wanted = tuple(key)
+        known = self._captured.get(wanted) or self._capture(wanted, frame)
+        return self._inside(known, UNKNOWN_SITE) if running else known
+
+    def _capture(self, walked: tuple[int, ...], frame: FrameType | None) -> SiteId:
+        """See `capture`; `walked`: what its walk along the stack has met, in its order."""
+        inner = frame
+        n_own = 0
+        while frame is not None and self._owner(frame.f_code) != _PROGRAM:
             frame = frame.f_back
+            n_own += 1
         key: list[int] = []
         start = frame
-        while frame is not None and len(key) < 2 * _MAX_FRAMES:
-            code = frame.f_code
-            ident = id(code)
-            if (owners.get(ident) or self._owner_of(code)) == _LAUNCHER:
-                break
-            key.append(ident)
-            key.append(frame.f_lasti)
+        while frame is not None and len(key) < 2 * _MAX_FRAMES and self._owner(frame.f_code) != _LAUNCHER:
+            key += id(frame.f_code), frame.f_lasti
             frame = frame.f_back
         wanted = tuple(key)
         known = self._ids.get(wanted) or self._add(wanted, _stack(start))
-        return self._inside(known, UNKNOWN_SITE) if running else known
+        if n_own <= _MOST_OWN:
+            for _ in walked[::2]:
+                assert inner is not None, "the walk ends with the stack"
+                self._owner(inner.f_code)  # keeps it
+                inner = inner.f_back
+            self._captured[walked] = known
+        return known
 
     def near(self, frame: FrameType | None, outer: SiteId = UNKNOWN_SITE) -> SiteId:
         """Return the id of the innermost user frame's running call, whoever called that: a tenth of `capture`'s cost.
@@ -111,8 +129,11 @@ class SiteTable:
         found = {self.user_code(ident) for ident in tuple(self._stacks)}
         return {(shown_path(code.co_filename), position(code, lasti)[0]) for code, lasti in found - {None}}  # type: ignore[misc]
 
-    def _owner_of(self, code: CodeType) -> int:
+    def _owner(self, code: CodeType) -> int:
         """Return whose a code object is, and keep both."""
+        known = self._owners.get(id(code))
+        if known is not None:
+            return known
         self._codes.append(code)
         owner = _LAUNCHER if is_outside(code) else _SYNCHECK if code.co_filename.startswith(PACKAGE) else _PROGRAM
         self._owners[id(code)] = owner

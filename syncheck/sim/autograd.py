@@ -9,51 +9,29 @@ Source:
 
 import threading
 import weakref
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
 
-from syncheck.hb.ids import BY_TORCH, UNKNOWN_SITE, Accesses, StreamId
+from syncheck.filters import ignore_block
+from syncheck.hb.ids import BY_TORCH, UNKNOWN_SITE, Accesses, SiteId, StreamId
 from syncheck.instrument.gradients import Gradients
 from syncheck.instrument.plan import tensors_in
 from syncheck.instrument.torch_internals import (
     current_node,
+    engine,
     next_sequence_number,
     sequence_number,
 )
-from syncheck.sim.nodes import accumulator_of, is_leaf, leads_to, node_of
+from syncheck.sim.nodes import ThreadLog, accumulator_of, is_leaf, leads_to, node_of
 from syncheck.sim.runtime import Runtime
 
-
-@dataclass(slots=True)
-class _ThreadLog:
-    """Which streams were current while nodes were made, by sequence number, in one thread.
-
-    Attributes:
-        made: the results of the thread's last operator: their nodes appear when it has returned.
-    """
-
-    numbers: list[int] = field(default_factory=list)
-    streams: list[dict[int, StreamId]] = field(default_factory=list)
-    made: list["weakref.ref[torch.Tensor]"] = field(default_factory=list)
-
-    def tag_nodes(self) -> None:
-        """Record in the nodes of the last results that this thread created them: sequence numbers do not say."""
-        for reference in self.made:
-            tensor = reference()
-            if tensor is not None and tensor.grad_fn is not None:
-                metadata: Any = tensor.grad_fn.metadata  # typed as a method by torch
-                metadata.setdefault("syncheck log", self)
-        self.made.clear()
-
-    def at(self, number: int) -> dict[int, StreamId]:
-        """Return the streams that were current when a node was made."""
-        index = bisect_right(self.numbers, number) - 1
-        return self.streams[index] if index >= 0 else {}
+_ENGINE: CodeType = engine().__code__
+"""What all backward passes that Python starts are run in."""
 
 
 @dataclass(slots=True)
@@ -73,6 +51,7 @@ class _Run:
         gradients: what they have made.
         captured: nodes whose gradients were asked for by `inputs`; None if all leaves get theirs.
         depth: of calls inside of this one.
+        site: where the program made it; None if not asked for yet.
         has_ended: all nodes have run.
     """
 
@@ -84,29 +63,50 @@ class _Run:
     used: set[StreamId] = field(default_factory=set)
     arrived: dict[Any, set[StreamId]] = field(default_factory=dict)
     arrived_leaves: dict[Any, set[StreamId]] = field(default_factory=dict)
-    log: _ThreadLog | None = None
+    log: ThreadLog | None = None
     leaves: set[StreamId] = field(default_factory=set)
     n_nodes: int = 0
     gradients: Gradients = field(default_factory=Gradients)
     captured: set[Any] | None = None
     depth: int = 0
+    site: SiteId | None = None
     has_ended: bool = False
 
 
+class ThreadGradients(threading.local):
+    """The calling thread.
+
+    Attributes:
+        run: its call of backward() or grad(); None outside of one.
+        log: the streams of the nodes that it has made; None before its first operator.
+    """
+
+    run: _Run | None = None
+    log: ThreadLog | None = None
+
+
 class Backward:
-    """Follows autograd."""
+    """Follows autograd.
+
+    Attributes:
+        local: what it knows of the calling thread.
+        has_changed: a stream was made current.
+        has_several_threads: more than one has run operators.
+    """
 
     def __init__(self, runtime: Runtime) -> None:
         self._gpus = runtime.gpus
         runtime.gpus.on_change = self.streams_changed
         runtime.before_call.append(self.sync_current_node)
-        self._local = threading.local()
-        self._logs: list[_ThreadLog] = []
+        self.local = ThreadGradients()
+        self.has_changed = self.has_several_threads = False
+        self._logs: list[ThreadLog] = []
 
     # -- forward: remember streams
 
     def streams_changed(self) -> None:
         """Remember that other streams are current from here on."""
+        self.has_changed = True
         log = self._log
         number = next_sequence_number()
         streams = dict(self._gpus.thread.streams)
@@ -117,13 +117,13 @@ class Backward:
             log.streams.append(streams)
 
     @property
-    def _log(self) -> _ThreadLog:
-        try:
-            return self._local.log  # type: ignore[no-any-return]  # threading.local is untyped
-        except AttributeError:
-            log = self._local.log = _ThreadLog()
+    def _log(self) -> ThreadLog:
+        log = self.local.log
+        if log is None:
+            log = self.local.log = ThreadLog()
             self._logs.append(log)
-            return log
+            self.has_several_threads = len(self._logs) > 1
+        return log
 
     def note_made(self, result: Any) -> None:
         """An operator returns: where several threads make nodes, each signs its own.
@@ -132,10 +132,15 @@ class Backward:
             torch/utils/__init__.py, `swap_tensors`, refuses tensors with weak references: what has no node gets none.
         """
         log = self._log
-        if len(self._logs) > 1 and self._run is None:
+        if self.has_several_threads and self.local.run is None:
             log.tag_nodes()
             if torch.is_grad_enabled():
                 log.made += [weakref.ref(tensor) for tensor in tensors_in(result)]
+
+    @property
+    def notes_leaves(self) -> bool:
+        """Return whether `note_leaf` has something to remember, by the streams that have been current."""
+        return bool(self._log.streams) and self.local.run is None
 
     def note_leaf(self, tensor: torch.Tensor) -> None:
         """Remember the streams under which a leaf's AccumulateGrad node was made: at its first use in a graph.
@@ -147,8 +152,7 @@ class Backward:
         """
         if not (tensor.requires_grad and tensor.grad_fn is None and torch.is_grad_enabled()):
             return
-        is_noted = self._log.streams and self._run is None
-        if is_noted and tensor.layout is torch.strided:  # a sparse one has no view, by which its node is found
+        if self.notes_leaves and tensor.layout is torch.strided:  # a sparse one has no view, by which its node is found
             node: Any = accumulator_of(tensor)
             if node is not None:
                 node.metadata.setdefault("syncheck", dict(self._gpus.thread.streams))
@@ -168,18 +172,34 @@ class Backward:
         return None if node is None else node.metadata.get("syncheck device")
 
     @property
-    def _run(self) -> _Run | None:
-        return getattr(self._local, "run", None)
+    def _is_on_default_streams(self) -> bool:
+        """Return whether all nodes so far were made on default streams, so that no gradient has to be waited for.
+
+        Nor can one be later: a node that is made on another stream gets its gradients after that.
+        """
+        return not (self.has_changed or self.has_several_threads)
+
+    def site(self, frame: FrameType) -> SiteId:
+        """Return the call site of an operator; `frame`: that which the engine, or the program, runs it in.
+
+        The engine's frame, and what called it, stay as they are while a pass runs.
+        """
+        run = self.local.run
+        if run is None or run.depth or frame.f_code is not _ENGINE or ignore_block.running:
+            return self._gpus.site()
+        if run.site is None:
+            run.site = self._gpus.site()
+        return run.site
 
     @property
     def is_running(self) -> bool:
         """Return whether this thread is inside backward() or grad()."""
-        return self._run is not None
+        return self.local.run is not None
 
     @contextmanager
     def running(self, inputs: Sequence[Any]) -> Iterator[None]:
         """Bracket one call of backward() or grad(); `inputs`: whose gradients were asked for, if not all."""
-        outer = self._run
+        outer = self.local.run
         if outer is not None:  # nested, as checkpointing does: it belongs to the node that runs
             outer.depth += 1
             try:
@@ -193,22 +213,22 @@ class Backward:
         for log in self._logs:
             log.tag_nodes()
         captured = {node for value in inputs if (node := node_of(value)) is not None} or None
-        self._local.run = _Run(caller, dict(state.streams), state.device, log=self._log, captured=captured)
-        self._local.run.gradients.begin(gpus.next_allocation())
+        self.local.run = _Run(caller, dict(state.streams), state.device, log=self._log, captured=captured)
+        self.local.run.gradients.begin(gpus.next_allocation())
         try:
             yield
         finally:
-            run = self._run
+            run = self.local.run
             if run:
                 self._end(run)
-            self._local.run = None
+            self.local.run = None
             state.device = run.saved_device if run else state.device
             if self._log.streams:  # hooks may have made others current; what comes is made under the caller's
                 self.streams_changed()
 
     def call_at_end(self, callback: Callable[[], Any]) -> Any:
         """Call what was queued for the end of a backward pass: the leaves have been joined by then."""
-        run = self._run
+        run = self.local.run
         if run is not None and not run.depth:
             self._end(run)
         return callback()
@@ -218,6 +238,9 @@ class Backward:
         if run.has_ended:
             return
         run.has_ended = True
+        if self._is_on_default_streams:
+            run.node = None
+            return
         self._leave_node(run)
         run.node = None
         self._gpus.thread.streams = dict(run.saved)
@@ -240,16 +263,20 @@ class Backward:
 
     def sync_current_node(self) -> None:
         """Make the streams of the autograd node that runs now current."""
-        run = self._run
+        run = self.local.run
         if run is None:
             return
         node = current_node()
         if node is run.node:
             return
+        run.n_nodes += 1
+        if self._is_on_default_streams:
+            run.node = node
+            run.used.clear()
+            return
         self._leave_node(run)
         self._pass_through(run, node)
         run.node = node
-        run.n_nodes += 1
         state = self._gpus.thread
         if node is None:
             state.streams = dict(run.saved)
@@ -285,13 +312,15 @@ class Backward:
 
     def enter_node(self, device: int) -> None:
         """An operator is about to run on a device: bring the current stream up to date."""
+        run = self.local.run
+        if run is None:
+            return
         self.sync_current_node()
-        run = self._run
-        if run is not None and run.node is not None:
+        if run.node is not None:
             # the node's own stream, also while a hook of the program has made another one current
             stream = run.node_streams.get(device, self._gpus.devices[device].default_stream)
             run.used.add(stream)
-            if is_leaf(run.node):
+            if not self._is_on_default_streams and is_leaf(run.node):
                 run.leaves.add(stream)
 
     def wait_for_other_gradients(self, device: int) -> None:
@@ -300,8 +329,8 @@ class Backward:
         Source:
             torch/csrc/autograd/input_buffer.cpp, `InputBuffer::add`: it waits for both producers.
         """
-        run = self._run
-        if run is None or run.node is None:
+        run = self.local.run
+        if run is None or run.node is None or self._is_on_default_streams:
             return
         own = self._gpus.current_stream(device)
         for follower, _ in run.node.next_functions:
@@ -312,7 +341,7 @@ class Backward:
 
     def protect_gradients(self, stream: StreamId, accesses: Accesses) -> None:
         """An operator is about to run."""
-        run = self._run
+        run = self.local.run
         if run is not None and run.node is not None:
             device = self._gpus.device_of(stream)
             own = run.node_streams.get(device, self._gpus.devices[device].default_stream)

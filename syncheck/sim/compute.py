@@ -35,18 +35,30 @@ class Compute:
                 return (KERNELS[func] if plan.name in OF_GPUS else func)(*args, **kwargs)
             with self._drawing(plan, args, kwargs, device):
                 return func(*args, **kwargs)
-        except NotImplementedError as error:
+        except RuntimeError as error:
+            if not is_of_cpu(error):
+                raise
+            return self.instead(error, func, plan, args, kwargs, device)
+
+    def instead(
+        self, error: RuntimeError, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int
+    ) -> Any:
+        """Return the result of an operator that has failed because it ran on the CPU: computed in a wider type.
+
+        Raises:
+            NotSimulatedError: the CPU build of torch has no kernel for it.
+            torch.OutOfMemoryError: the result does not fit into memory.
+        """
+        if isinstance(error, NotImplementedError):
             if lacks_kernel_for_type(error):
                 with suppress(NotImplementedError):
                     return in_wider_type(func, plan, args, kwargs)
             raise NotSimulatedError(
                 f"the operator {plan.name}", "the CPU build of torch has no kernel for it"
             ) from error
-        except RuntimeError as error:
-            size = re.search(r"can't allocate memory: you tried to allocate (\d+) bytes", str(error))
-            if size is None:
-                raise
-            raise self._memory.refused(device, int(size[1])) from error
+        n_bytes = _refused_bytes(error)
+        assert n_bytes is not None, "else the error is the operator's own"
+        raise self._memory.refused(device, n_bytes) from error
 
     def _drawing(
         self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int
@@ -113,6 +125,17 @@ class Compute:
         if plan.random and plan.has_generator and generator_in(args, kwargs) is None:
             kwargs = {**kwargs, "generator": self._random.generator(device)}
         return args, kwargs
+
+
+def is_of_cpu(error: RuntimeError) -> bool:
+    """Return whether an operator failed because it ran on the CPU, and not by itself."""
+    return isinstance(error, NotImplementedError) or _refused_bytes(error) is not None
+
+
+def _refused_bytes(error: RuntimeError) -> int | None:
+    """Return how much memory an operator has asked for in vain; None if that is not why it failed."""
+    size = re.search(r"can't allocate memory: you tried to allocate (\d+) bytes", str(error))
+    return None if size is None else int(size[1])
 
 
 def generator_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

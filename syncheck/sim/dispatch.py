@@ -25,6 +25,7 @@ from syncheck.sim.distributed import Distributed
 from syncheck.sim.graph_recorder import GraphRecorder
 from syncheck.sim.launches import Launches, TensorArguments
 from syncheck.sim.memory import layout_of, parts_of_sparse
+from syncheck.sim.ordinary import OrdinaryOperators
 from syncheck.sim.placement import Placement
 from syncheck.sim.rows import blocks_of, picks_of
 from syncheck.sim.runtime import Runtime
@@ -39,6 +40,7 @@ class Dispatcher:
 
     Attributes:
         deferral: runs them by a schedule; None where each runs at once.
+        ordinary: runs most of them, where each runs at once.
         parts: what runs the operators that an operator is made of, as far as asked for; None for one that is run here.
     """
 
@@ -68,6 +70,7 @@ class Dispatcher:
         self._copies = copies
         self._distributed = distributed
         self._facts = TorchFacts(self._is_on_device)
+        self.ordinary = OrdinaryOperators(runtime, backward, launches, placement, compute)
         self._plans: dict[Any, Plan] = {}
 
     def is_whole(self, func: Any) -> bool:
@@ -75,6 +78,12 @@ class Dispatcher:
         name = schema_of(func).name
         namespace, _, base = name.partition("::")
         return namespace in _EXCHANGING or base in self._copies.specials or described_operator(name) is not None
+
+    def add_ordinary(self, func: Any) -> None:
+        """Let an operator that is not taken apart be run as an ordinary one, if it is."""
+        plan = plan_of(func)
+        if self.deferral is None and plan.base not in self._copies.specials:
+            self.ordinary.add(func, plan)
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run one operator on the CPU, with everything that its virtual device would do."""

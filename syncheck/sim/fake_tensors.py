@@ -18,6 +18,12 @@ from syncheck.source.lines import is_user_file
 _of_programs: WeakSet[FakeTensorMode] = WeakSet()
 
 
+class Modes:
+    """The modes that programs enter themselves; `were_entered`: there has been one."""
+
+    were_entered = False
+
+
 def install(patches: Patches) -> None:
     """Note the modes that the program enters itself."""
     original: Any = FakeTensorMode.__enter__
@@ -26,6 +32,7 @@ def install(patches: Patches) -> None:
     def enter(mode: FakeTensorMode) -> Any:
         if is_user_file(sys._getframe(1).f_code.co_filename):
             _of_programs.add(mode)
+            Modes.were_entered = True
         return original(mode)
 
     patches.set(FakeTensorMode, "__enter__", enter)
@@ -33,4 +40,4 @@ def install(patches: Patches) -> None:
 
 def are_made() -> bool:
     """Return whether what is made now has no memory, as the program wants it."""
-    return bool(_of_programs) and fake_mode() in _of_programs
+    return Modes.were_entered and fake_mode() in _of_programs

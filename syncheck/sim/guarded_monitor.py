@@ -12,31 +12,34 @@ from syncheck.sim.null_monitor import NullMonitor
 class CapturedStreams:
     """Knows which streams are being captured: the simulator records their work, checked or not.
 
+    Attributes:
+        streams: these.
+
     Source:
         CUDA C++ Programming Guide, "Cross-stream Dependencies and Events": a stream that waits for captured work joins
         the capture.
     """
 
     def __init__(self) -> None:
-        self._streams: set[StreamId] = set()
+        self.streams: set[StreamId] = set()
         self._events: set[EventId] = set()
 
     def __contains__(self, stream: StreamId) -> bool:
-        return stream in self._streams
+        return stream in self.streams
 
     def follow(self, name: str, args: tuple[Any, ...]) -> None:
         """Follow a call of the monitor."""
         match name:
             case "capture_begin":
-                self._streams, self._events = {args[1]}, set()
+                self.streams, self._events = {args[1]}, set()
             case "capture_end":
-                self._streams, self._events = set(), set()
-            case "record" if args[1] in self._streams:
+                self.streams, self._events = set(), set()
+            case "record" if args[1] in self.streams:
                 self._events.add(args[0])
             case "wait" if args[0] in self._events:
-                self._streams.add(args[1])
-            case "wait_stream" if args[1] in self._streams:
-                self._streams.add(args[0])
+                self.streams.add(args[1])
+            case "wait_stream" if args[1] in self.streams:
+                self.streams.add(args[0])
 
 
 _FOLLOWED = frozenset(
@@ -48,6 +51,7 @@ class GuardedMonitor:
     """Passes calls on to a monitor; after an error in it they are ignored, and the report says so.
 
     Attributes:
+        captured: the streams that are being captured.
         guard: a block that may fail: then checking stops, and the program runs on.
         followers: called after each call that orders or makes streams, with its name and arguments, checked or not.
         followed: the names of the calls that they are called after; to be changed before the first of them.
@@ -58,9 +62,9 @@ class GuardedMonitor:
 
     def __init__(self, monitor: Monitor) -> None:
         self._monitor: Any = monitor
-        self._captured = CapturedStreams()
+        self.captured = CapturedStreams()
         self.guard = _Guard(self)
-        self.followers: list[Callable[[str, tuple[Any, ...]], None]] = [self._captured.follow]
+        self.followers: list[Callable[[str, tuple[Any, ...]], None]] = [self.captured.follow]
         self.followed = _FOLLOWED
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -93,7 +97,7 @@ class GuardedMonitor:
 
     def capturing(self, stream: StreamId) -> bool:
         """Return whether a stream is being captured."""
-        return stream in self._captured
+        return stream in self.captured
 
     def fail(self, error: BaseException) -> None:
         """Syncheck itself failed: stop checking, and let the program run on."""

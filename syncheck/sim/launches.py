@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import torch
 
-from syncheck.hb.ids import Access, Accesses, Context, StreamId
+from syncheck.hb.ids import Access, Accesses, Context, SiteId, StreamId
 from syncheck.instrument.plan import Argument, unique
 from syncheck.sim.autograd import Backward
 from syncheck.sim.runtime import Runtime
@@ -26,19 +26,38 @@ class Launches:
         self._memory = runtime.memory
         self.before_launch: list[Callable[[StreamId, Accesses], None]] = []
 
-    def launch(self, stream: StreamId, operator: str, accesses: list[Access], context: Context | None = None) -> None:
-        """Report one launch; `context`: an entered stream context that does not apply to it."""
+    def launch(
+        self,
+        stream: StreamId,
+        operator: str,
+        accesses: list[Access],
+        context: Context | None = None,
+        site: SiteId | None = None,
+    ) -> None:
+        """Report one launch.
+
+        Args:
+            stream: the stream it runs on.
+            operator: its name.
+            accesses: what it reads and writes.
+            context: an entered stream context that does not apply to it.
+            site: the call; None: to be looked up.
+        """
         self._memory.flush()
         gpus = self._gpus
         for act in self.before_launch:
             act(stream, accesses)
-        site = gpus.site()
-        if self._backward.is_running:
+        if site is None:
+            site = gpus.site()
+        is_in_backward = self._backward.local.run is not None
+        if is_in_backward:
             context = None  # nodes run on the streams of their forward, whatever the caller has entered
         if gpus.thread.inherited is not None:
             gpus.check_inherited(stream, site)
             context = gpus.lost_context() or context
-        self._backward.protect_gradients(stream, accesses)
+        if is_in_backward:
+            self._backward.protect_gradients(stream, accesses)
+        self._memory.used_by(stream)
         gpus.monitor.launch(stream, operator, unique(accesses), site, context)
         self._runtime.name_findings()
 

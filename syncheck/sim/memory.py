@@ -53,6 +53,10 @@ class Allocation:
     layout: Layout | None = None
 
 
+_SHARING = frozenset({"capture_begin", "record_stream"})
+"""Calls of the monitor after which the place of a free may matter, whatever stream uses the memory."""
+
+
 class _StorageRef(weakref.ref[torch.UntypedStorage]):
     """A weak reference that knows its key; it fires when the last C++ owner of the storage is gone."""
 
@@ -61,12 +65,17 @@ class _StorageRef(weakref.ref[torch.UntypedStorage]):
 
 
 class Memory:
-    """The tags of all storages."""
+    """The tags of all storages.
+
+    Attributes:
+        tags: key of a storage -> its tag; a tensor in plain host memory has none.
+        sole_stream: the latest stream that has used memory, or was given some; at first the only one.
+    """
 
     def __init__(self, gpus: VirtualGpus, gpu_trace: GpuTrace) -> None:
         self._gpus = gpus
         self._gpu_trace = gpu_trace
-        self._tags: dict[int, tuple[Allocation, _StorageRef]] = {}
+        self.tags: dict[int, tuple[Allocation, _StorageRef]] = {}
         self._views: dict[tuple[Any, ...], ViewId] = {}
         self._partial_views: dict[tuple[Any, ...], ViewId] = {}
         self._freed: deque[tuple[AllocationId, int, int, SiteId]] = deque()  # (id, device, bytes, where)
@@ -74,11 +83,27 @@ class Memory:
         self._registered: dict[int, int] = {}  # host memory that the program has pinned itself: address -> bytes
         self.observers: list[Callable[[int, int, int, int], None]] = []  # called before memory is refused
         self.before_flush: Callable[[], None] | None = None  # looks for memory that only submitted work owns
+        self.sole_stream = HOST
+        self._frees_matter = False
+        self._on_death = self._storage_died
+        gpus.guarded.followed |= _SHARING
+        gpus.guarded.followers.append(self._follow)
+
+    def used_by(self, stream: StreamId) -> None:
+        """Note which stream uses memory: as long as there is one, no finding can name the place of a free."""
+        if stream != self.sole_stream:
+            self._frees_matter = self._frees_matter or self.sole_stream != HOST
+            self.sole_stream = stream
+
+    def _follow(self, name: str, args: tuple[Any, ...]) -> None:
+        """Follow a call of the monitor."""
+        del args
+        self._frees_matter = self._frees_matter or name in _SHARING
 
     def of(self, tensor: torch.Tensor) -> Allocation | None:
         """Return a tensor's tag; None for plain host memory and for tensors without storage."""
         try:
-            tag = self._tags.get(storage_key(tensor.untyped_storage()))
+            tag = self.tags.get(storage_key(tensor.untyped_storage()))
         except (NotImplementedError, RuntimeError):
             return self._of_wrapped(tensor)
         if tag is None:
@@ -98,16 +123,21 @@ class Memory:
         self._registered.setdefault(address, size)
         return is_new
 
+    @property
+    def has_registered(self) -> bool:
+        """Return whether there is memory that the program has pinned itself."""
+        return bool(self._registered)
+
     def unregister_host(self, address: int) -> bool:
         """Let host memory that was pinned so be pageable again; return whether there was any."""
         size = self._registered.pop(address, None)
         if size is None:
             return False
-        for key, (allocation, reference) in list(self._tags.items()):
+        for key, (allocation, reference) in list(self.tags.items()):
             storage = reference()
             if storage is not None and allocation.pinned and address <= storage_address(storage) < address + size:
                 with self._gpus.lock:
-                    del self._tags[key]
+                    del self.tags[key]
                     self._end(allocation, UNKNOWN_SITE)
         return True
 
@@ -124,7 +154,7 @@ class Memory:
 
     def of_storage(self, storage: torch.UntypedStorage) -> Allocation | None:
         """Return a storage's tag."""
-        tag = self._tags.get(storage_key(storage))
+        tag = self.tags.get(storage_key(storage))
         return None if tag is None else tag[0]
 
     def device(self, tensor: torch.Tensor) -> int:
@@ -134,15 +164,16 @@ class Memory:
 
     def tag(self, storage: torch.UntypedStorage, device: int, site: SiteId, *, pinned: bool = False) -> Allocation:
         """Place a new storage on a virtual device, or in pinned host memory: an allocation's life begins."""
+        n_bytes = storage.nbytes()
         with self._gpus.lock:
             self.flush()
-            if device != HOST_DEVICE and not self._gpus.devices[device].has_room(storage.nbytes()):
-                raise self.refused(device, storage.nbytes())
+            if device != HOST_DEVICE and not self._gpus.devices[device].has_room(n_bytes):
+                raise self.refused(device, n_bytes)
             key = storage_key(storage)
-            allocation = Allocation(self._gpus.next_allocation(), device, storage.nbytes(), pinned)
-            reference = _StorageRef(storage, self._storage_died)
+            allocation = Allocation(self._gpus.next_allocation(), device, n_bytes, pinned)
+            reference = _StorageRef(storage, self._on_death)
             reference.key = key
-            self._tags[key] = (allocation, reference)
+            self.tags[key] = (allocation, reference)
             self._begin(allocation, site)
         if device != HOST_DEVICE:
             allocation.address = self._gpu_trace.allocated(storage)
@@ -170,6 +201,7 @@ class Memory:
         home, pool = HOST, 0
         if allocation.device != HOST_DEVICE:
             home = gpus.current_stream(allocation.device)
+            self.used_by(home)
             pool = gpus.thread.pools.get(allocation.device, 0)
             gpus.devices[allocation.device].memory.allocate(allocation.n_bytes)
         allocation.home, allocation.pool, allocation.site = home, pool, site
@@ -177,18 +209,20 @@ class Memory:
 
     def _storage_died(self, reference: "_StorageRef") -> None:
         # May run at any moment and in any thread, also inside the monitor: only note it here.
-        tag = self._tags.get(reference.key)
+        tag = self.tags.get(reference.key)
         if tag is None or tag[1] is not reference:
             return
         self.drop(reference.key)
 
     def drop(self, key: int) -> Allocation | None:
         """The program has let go of a storage, by its key; return its tag, None if it has none."""
-        tag = self._tags.pop(key, None)
+        tag = self.tags.pop(key, None)
         if tag is None:
             return None
         allocation = tag[0]
-        self._freed.append((allocation.ident, allocation.device, allocation.n_bytes, self._gpus.site()))
+        is_told = self._frees_matter or allocation.device == HOST_DEVICE
+        site = self._gpus.site() if is_told else UNKNOWN_SITE
+        self._freed.append((allocation.ident, allocation.device, allocation.n_bytes, site))
         self._gpu_trace.freed(allocation.address)
         return allocation
 
@@ -233,7 +267,7 @@ class Memory:
             with self._gpus.lock:
                 self._end(tag, site)
                 if device == HOST_DEVICE:
-                    del self._tags[storage_key(storage)]
+                    del self.tags[storage_key(storage)]
                 else:
                     tag.device = device
                     self._restart(tag, site)
@@ -303,13 +337,13 @@ class Memory:
 
     def live(self) -> list[tuple[Allocation, torch.UntypedStorage]]:
         """Return the tags of all memory that is there, in the order of its allocation, with the storages."""
-        pairs = [(tag, reference()) for tag, reference in list(self._tags.values())]
+        pairs = [(tag, reference()) for tag, reference in list(self.tags.values())]
         return sorted(((tag, s) for tag, s in pairs if s is not None), key=lambda pair: pair[0].ident)
 
     def exported(self) -> list[tuple[Allocation, torch.UntypedStorage]]:
         """Return the exported tags with their storages."""
         with self._gpus.lock:
-            tags = {key: tag for key in tuple(self._exported) if (tag := self._tags.get(key)) is not None}
+            tags = {key: tag for key in tuple(self._exported) if (tag := self.tags.get(key)) is not None}
             self._exported = set(tags)
         pairs = [(tag, reference()) for tag, reference in tags.values()]
         return [(tag, storage) for tag, storage in pairs if storage is not None]

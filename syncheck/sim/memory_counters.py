@@ -1,6 +1,10 @@
 """The figures of a virtual GPU's memory: those of an allocator that keeps no cache. Integers only, no torch."""
 
+from collections import deque
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from itertools import accumulate
+from threading import Lock
 from typing import NamedTuple
 
 _ROUND = 512
@@ -8,6 +12,7 @@ _SMALL = 1 << 20
 _POOLS = ("all", "small_pool", "large_pool")
 _BYTES = ("allocated_bytes", "reserved_bytes", "active_bytes")
 _COUNTS = ("allocation", "segment", "active")
+_MOST_NOTED = 4096
 _NEVER = ("inactive_split", "inactive_split_bytes")
 
 
@@ -37,9 +42,30 @@ class Stat:
     allocated: int = 0
     freed: int = 0
 
+    def add(self, changes: "_Changes") -> None:
+        """Count what was allocated and freed."""
+        self.peak = max(self.peak, self.current + changes.highest)
+        self.current += changes.allocated - changes.freed
+        self.allocated += changes.allocated
+        self.freed += changes.freed
+
     def as_dict(self) -> dict[str, int]:
         """Return the figures by torch's names."""
         return {"current": self.current, "peak": self.peak, "allocated": self.allocated, "freed": self.freed}
+
+
+class _Changes(NamedTuple):
+    """What was allocated and freed, and how much more there was in between than before, at most."""
+
+    allocated: int
+    freed: int
+    highest: int
+
+    @classmethod
+    def of(cls, changes: list[int]) -> "_Changes":
+        """Return the sums of changes, which come one after the other; those below 0 are frees."""
+        change, moved = sum(changes), sum(map(abs, changes))
+        return cls((moved + change) // 2, (moved - change) // 2, max(accumulate(changes, initial=0)))
 
 
 def _by_pool() -> dict[str, Stat]:
@@ -51,57 +77,60 @@ class MemoryCounters:
     """What one virtual GPU has allocated.
 
     Attributes:
-        n_bytes: bytes of blocks, by pool.
-        requested: bytes that were asked for, by pool.
-        blocks: how many, by pool.
+        current: the bytes that are allocated.
         n_emptied: how often the cache was emptied; for real there is one.
         n_refused: how often there was no room.
     """
 
-    n_bytes: dict[str, Stat] = field(default_factory=_by_pool)
-    requested: dict[str, Stat] = field(default_factory=_by_pool)
-    blocks: dict[str, Stat] = field(default_factory=_by_pool)
+    current: int = 0
     n_emptied: int = 0
     n_refused: int = 0
-
-    @property
-    def current(self) -> int:
-        """The bytes that are allocated."""
-        return self.n_bytes["all"].current
+    _n_bytes: dict[str, Stat] = field(default_factory=_by_pool)  # of blocks
+    _requested: dict[str, Stat] = field(default_factory=_by_pool)  # bytes that were asked for
+    _blocks: dict[str, Stat] = field(default_factory=_by_pool)
+    _log: deque[int] = field(default_factory=deque)  # requests that are not counted yet; those below 0 are of frees
+    _counting: AbstractContextManager[bool] = field(default_factory=Lock)
 
     @property
     def peak(self) -> int:
         """The most bytes that were allocated."""
-        return self.n_bytes["all"].peak
+        self._count()
+        return self._n_bytes["all"].peak
 
     def allocate(self, requested: int) -> None:
-        """Count a block for so many bytes."""
+        """Note a block for so many bytes: most programs never ask for the figures."""
         if requested:
-            block = block_of(requested)
-            for stat, amount in self._with_amounts(block):
-                stat.current += amount
-                stat.allocated += amount
-                stat.peak = max(stat.peak, stat.current)
+            self.current += -(-requested // _ROUND) * _ROUND
+            self._log.append(requested)
+            if len(self._log) > _MOST_NOTED:
+                self._count()
 
     def free(self, requested: int) -> None:
-        """Count a block that is freed."""
+        """Note a block that is freed."""
         if requested:
-            block = block_of(requested)
-            for stat, amount in self._with_amounts(block):
-                stat.current -= amount
-                stat.freed += amount
+            self.current -= -(-requested // _ROUND) * _ROUND
+            self._log.append(-requested)
 
-    def _with_amounts(self, block: Block) -> tuple[tuple[Stat, int], ...]:
-        """Return the figures that a block counts in, with what it counts for."""
-        n_bytes, requested, blocks, pool = self.n_bytes, self.requested, self.blocks, block.pool
-        return (
-            (n_bytes["all"], block.n_bytes),
-            (n_bytes[pool], block.n_bytes),
-            (requested["all"], block.requested),
-            (requested[pool], block.requested),
-            (blocks["all"], 1),
-            (blocks[pool], 1),
-        )
+    def _count(self) -> None:
+        """Bring the figures up to date."""
+        with self._counting:
+            noted = [self._log.popleft() for _ in range(len(self._log))]
+            large = [requested for requested in noted if not -_SMALL <= requested <= _SMALL]
+            if not large:
+                self._add(noted, ["all", "small_pool"])
+                return
+            self._add(noted, ["all"])
+            self._add(large, ["large_pool"])
+            self._add([requested for requested in noted if -_SMALL <= requested <= _SMALL], ["small_pool"])
+
+    def _add(self, requests: list[int], pools: list[str]) -> None:
+        sizes = _Changes.of([-(-n // _ROUND) * _ROUND if n > 0 else n // _ROUND * _ROUND for n in requests])
+        asked = _Changes.of(requests)
+        blocks = _Changes.of([1 if requested > 0 else -1 for requested in requests])
+        for pool in pools:
+            self._n_bytes[pool].add(sizes)
+            self._requested[pool].add(asked)
+            self._blocks[pool].add(blocks)
 
     def reset_peak(self) -> None:
         """Begin to look for peaks again."""
@@ -115,16 +144,18 @@ class MemoryCounters:
         self.n_emptied = self.n_refused = 0
 
     def _stats(self) -> list[Stat]:
-        return [stat for kind in (self.n_bytes, self.requested, self.blocks) for stat in kind.values()]
+        self._count()
+        return [stat for kind in (self._n_bytes, self._requested, self._blocks) for stat in kind.values()]
 
     def nested(self) -> dict[str, object]:
         """Return all figures, as `torch.cuda.memory_stats_as_nested_dict` does."""
-        kinds = dict.fromkeys(_COUNTS, self.blocks) | dict.fromkeys(_BYTES, self.n_bytes)
-        kinds |= {"requested_bytes": self.requested} | dict.fromkeys(_NEVER, _by_pool())
+        self._count()
+        kinds = dict.fromkeys(_COUNTS, self._blocks) | dict.fromkeys(_BYTES, self._n_bytes)
+        kinds |= {"requested_bytes": self._requested} | dict.fromkeys(_NEVER, _by_pool())
         figures: dict[str, object] = {
             name: {pool: stat.as_dict() for pool, stat in pools.items()} for name, pools in kinds.items()
         }
-        blocks = self.blocks["all"]
+        blocks = self._blocks["all"]
         figures |= {name: Stat().as_dict() for name in ("oversize_allocations", "oversize_segments")}
         return figures | {
             "num_alloc_retries": self.n_refused,

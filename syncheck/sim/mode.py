@@ -22,6 +22,7 @@ from syncheck.sim import fake_tensors
 from syncheck.sim.device_kind import simulated
 from syncheck.sim.dispatch import Dispatcher
 from syncheck.sim.errors import NotSimulatedError
+from syncheck.sim.ordinary import NOT_ORDINARY
 
 _KEYS = (C.DispatchKey.CompositeExplicitAutograd, C.DispatchKey.BackendSelect, C.DispatchKey.CPU)
 """Where a higher-order operator keeps the implementation that is made of operators, best first."""
@@ -37,6 +38,7 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
         super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self._dispatcher = dispatcher
         self._parts = dispatcher.parts
+        self._run_ordinary, self._shortcuts = dispatcher.ordinary.run, dispatcher.ordinary.shortcuts
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -51,21 +53,30 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Run one operator; a tensor that is made of others takes it apart itself, and its parts come here again."""
+        shortcut = self._shortcuts.get(id(func))
+        if shortcut is not None and self._plain_types.issuperset(types) and not fake_tensors.Modes.were_entered:
+            result = self._run_ordinary(shortcut, args, kwargs or {})
+            if result is not NOT_ORDINARY:
+                return result
+        return self._dispatch(func, types, args, kwargs or {})
+
+    def _dispatch(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """See `__torch_dispatch__`."""
         if func.__class__ is not OpOverload and isinstance(func, HigherOrderOperator):
-            return self._take_apart(func, args, kwargs or {})
+            return self._take_apart(func, args, kwargs)
         if fake_tensors.are_made():
-            return func(*args, **(kwargs or {}))  # also on a GPU they have no memory
+            return func(*args, **kwargs)  # also on a GPU they have no memory
         if not self._plain_types.issuperset(types):
             if any(issubclass(kind, FakeTensor) for kind in types):
-                return func(*args, **(kwargs or {}))  # it has no memory
+                return func(*args, **kwargs)  # it has no memory
             if any(takes_apart(kind) for kind in types):
                 return NotImplemented
             self._plain_types.update(types)
         parts = self._parts[func] if func in self._parts else self._find_parts(func)
         if parts is None or is_of_nested(args):
-            return self._dispatcher.run(func, args, kwargs or {})
+            return self._dispatcher.run(func, args, kwargs)
         with self:
-            return parts(args, kwargs or {})
+            return parts(args, kwargs)
 
     def _find_parts(self, func: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], Any] | None:
         """Return what runs the operators that an operator is made of; None if it is none of these.
@@ -77,6 +88,8 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
         else:
             parts = partial(run_parts, func) if is_composite(func) else python_kernel(func, simulated().name.upper())
         self._parts[func] = parts
+        if parts is None and isinstance(func, OpOverload):
+            self._dispatcher.add_ordinary(func)
         return parts
 
     def _take_apart(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -1,15 +1,46 @@
-"""Nodes of autograd's graph, and the ways between them."""
+"""Nodes of autograd's graph: the ways between them, and the streams on which they were made."""
 
+import weakref
+from bisect import bisect_right
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
+from syncheck.hb.ids import StreamId
 from syncheck.instrument.torch_internals import C, SetExcludeDispatchKeyGuard, functorch, sequence_number
 
 _AUTOGRAD = C.DispatchKey.AutogradFunctionality
 _LEAF = (1 << 64) - 1  # sequence number of AccumulateGrad nodes
 _MOST_STEPS = 32
 """Nodes to look at for a way between two; longer ways lead through nodes that launch something."""
+
+
+@dataclass(slots=True)
+class ThreadLog:
+    """Which streams were current while nodes were made, by sequence number, in one thread.
+
+    Attributes:
+        made: the results of the thread's last operator: their nodes appear when it has returned.
+    """
+
+    numbers: list[int] = field(default_factory=list)
+    streams: list[dict[int, StreamId]] = field(default_factory=list)
+    made: list["weakref.ref[torch.Tensor]"] = field(default_factory=list)
+
+    def tag_nodes(self) -> None:
+        """Record in the nodes of the last results that this thread created them: sequence numbers do not say."""
+        for reference in self.made:
+            tensor = reference()
+            if tensor is not None and tensor.grad_fn is not None:
+                metadata: Any = tensor.grad_fn.metadata  # typed as a method by torch
+                metadata.setdefault("syncheck log", self)
+        self.made.clear()
+
+    def at(self, number: int) -> dict[int, StreamId]:
+        """Return the streams that were current when a node was made."""
+        index = bisect_right(self.numbers, number) - 1
+        return self.streams[index] if index >= 0 else {}
 
 
 def leads_to(start: Any, node: Any) -> bool:

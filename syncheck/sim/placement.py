@@ -21,7 +21,11 @@ raw_device: Any = C.TensorBase.device.__get__
 
 
 class Placement:
-    """Decides where operators run, and places what torch's C++ makes "like" a tensor of a GPU."""
+    """Decides where operators run, and places what torch's C++ makes "like" a tensor of a GPU.
+
+    Attributes:
+        last_device: where the latest operator with tensors has run.
+    """
 
     def __init__(self, runtime: Runtime, backward: Backward) -> None:
         self._runtime = runtime
@@ -29,7 +33,7 @@ class Placement:
         self._memory = runtime.memory
         self._gpus = runtime.gpus
         self._made: dict[int, weakref.ref[torch.UntypedStorage]] = {}
-        self._last_device = HOST_DEVICE
+        self.last_device = HOST_DEVICE
 
     def place(self, plan: Plan, tensors: TensorArguments, kwargs: dict[str, Any]) -> tuple[int, bool, dict[str, Any]]:
         """Return the device of an operator, whether its result is pinned, and the arguments for the CPU."""
@@ -60,8 +64,15 @@ class Placement:
         if (clash or (host and found != HOST_DEVICE)) and plan.base not in TAKE_ANY_DEVICE:
             found = self._settle(plan, tensors, found, clash=clash)
         if tensors:
-            self._last_device = found
+            self.last_device = found
         return found
+
+    def note_host(self) -> bool:
+        """Note that an operator runs on plain host memory; return whether that is all there is to know of it."""
+        if self._made or self._memory.has_registered:
+            return False
+        self.last_device = HOST_DEVICE
+        return True
 
     # -- what C++ makes
 
@@ -79,7 +90,7 @@ class Placement:
         elif "pin_memory" in kwargs or not plan.has_device:
             return
         outputs = tensors_in(result)
-        if current_node() is not None and self._last_device != HOST_DEVICE:
+        if current_node() is not None and self.last_device != HOST_DEVICE:
             self._place_gradients(outputs)
         for tensor in outputs:
             storage = tensor.untyped_storage()
@@ -99,7 +110,7 @@ class Placement:
     def _place_gradients(self, outputs: list[torch.Tensor]) -> None:
         """Place what the engine makes for a node: on the node's device if it is known, else where work was last."""
         known = self._backward.device_of_node()
-        device = self._last_device if known is None else known
+        device = self.last_device if known is None else known
         if device == HOST_DEVICE:
             return
         for tensor in outputs:

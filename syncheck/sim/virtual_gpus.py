@@ -69,6 +69,13 @@ class VirtualDevice:
         return self.memory.current + n_bytes <= self.fraction * TOTAL_MEMORY
 
 
+class _Local(threading.local):
+    """The calling thread."""
+
+    def __init__(self) -> None:
+        self.state = ThreadState()
+
+
 class VirtualGpus:
     """Virtual GPUs of one process.
 
@@ -93,7 +100,7 @@ class VirtualGpus:
         self.sites = sites
         self._n_streams = 0
         self._allocations, self._events, self._graphs, self._readings, self._pools = (count(1) for _ in range(5))
-        self._local = threading.local()
+        self._local = _Local()
         self._streams: list[tuple[int, int]] = [(-1, 0)]  # id -> (device, handle)
         self._by_handle: dict[tuple[int, int], StreamId] = {}
         self._priorities: dict[StreamId, int] = {}
@@ -129,11 +136,7 @@ class VirtualGpus:
     @property
     def thread(self) -> ThreadState:
         """The calling thread's state."""
-        try:
-            return self._local.state  # type: ignore[no-any-return]  # threading.local is untyped
-        except AttributeError:
-            state = self._local.state = ThreadState()
-            return state
+        return self._local.state
 
     def site(self) -> SiteId:
         """Return the call site of the program's innermost frame."""
@@ -208,7 +211,8 @@ class VirtualGpus:
 
     def current_stream(self, device: int) -> StreamId:
         """Return the calling thread's current stream of a device."""
-        return self.thread.streams.get(device, self.devices[device].default_stream)
+        streams = self._local.state.streams
+        return streams[device] if device in streams else self.devices[device].default_stream
 
     def set_stream(self, stream: StreamId) -> None:
         """Make a stream current, and its device: as `torch.cuda.set_stream` does."""

@@ -43,6 +43,16 @@ def test_the_same_line_of_another_caller_is_another_stack_but_near_it_is_one(sit
     assert here(near) == here(near)
 
 
+def test_of_a_deep_stack_the_innermost_frames_count(sites):
+    def deep(n_frames):
+        return deep(n_frames - 1) if n_frames else capture(sites)
+
+    found = [deep(n_frames) for n_frames in (60, 61, 200, 60)]
+    assert len(set(found)) == 1
+    assert deep(3) != found[0]
+    assert {frame.function.rpartition(".")[2] for frame in sites.place(found[0]).stack} == {"deep"}
+
+
 def test_a_place_is_the_line_of_the_program(sites):
     made = capture(sites)
     place = sites.place(made)

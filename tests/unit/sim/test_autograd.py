@@ -101,3 +101,61 @@ def test_gradients_that_cross_between_streams_are_protected(gpu, side):
     with gpu.calling() as calls:
         loss.backward()
     assert any(call.startswith("record_stream") for call in calls)
+
+
+def test_a_stream_that_is_made_current_first_inside_a_pass_is_followed_from_there(gpu, side):
+    def backward():
+        w = torch.ones(3, device="cuda", requires_grad=True)
+        x = w.exp()
+
+        def hook(gradient):
+            with torch.cuda.stream(side), torch.enable_grad():
+                v = torch.ones(3, device="cuda", requires_grad=True)
+                v.sin().sum().backward()
+                torch.cuda.current_stream().wait_stream(torch.cuda.default_stream())
+                return gradient + v.grad
+
+        x.register_hook(hook)
+        x.sin().sum().backward()
+
+    first, again = (waits(gpu.calls_of(backward)) for _ in range(2))
+    assert first == again
+    assert "wait cuda:0 for s1 (torch)" in first
+
+
+def test_work_of_a_hook_has_a_place_of_its_own(gpu, side):
+    shared = torch.ones(3, device="cuda")
+    w = torch.ones(3, device="cuda", requires_grad=True)
+    x = w.exp()
+
+    def hook(gradient):
+        with torch.cuda.stream(side):
+            shared.add_(1)  # races with the first write
+        return gradient * 2
+
+    x.register_hook(hook)
+    shared.add_(1)
+    x.sin().sum().backward()
+    gpu.simulator.flush_calls()
+    (finding,) = (f for f in gpu.session.report(gpu.sites).findings if f.rule.code != "SYN802")
+    assert "races with the first write" in finding.place.frame.source
+
+
+def test_work_of_a_pass_has_the_place_of_its_call(gpu, side):
+    for number in range(2):
+        w = torch.ones(3, device="cuda", requires_grad=True)
+        x = w.exp()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            x.data.add_(1)
+        loss = x.sum()
+        torch.cuda.synchronize()
+        with torch.cuda.stream(side):
+            x.data.add_(1)
+        if number:
+            loss.backward()  # the second
+        else:
+            loss.backward()  # the first
+        torch.cuda.synchronize()
+    found = [f.place.frame.source for f in gpu.session.report(gpu.sites).findings if f.rule.code == "SYN101"]
+    assert [sum(word in source for source in found) for word in ("the first", "the second")] == [1, 1]

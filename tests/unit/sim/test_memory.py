@@ -50,6 +50,53 @@ def test_a_storage_lives_from_its_tag_to_its_last_tensor(memory, monitor):
     assert monitor.calls[1:] == [("free", 1)]
 
 
+class Places(NoSites):
+    def here(self):
+        return 7
+
+
+class Frees(NullMonitor):
+    def __init__(self):
+        self.sites = []
+
+    def free(self, allocation, site):
+        self.sites.append(site)
+
+
+SHARED = {
+    "by nothing": (lambda gpus, memory: None, 0),
+    "by its own stream": (lambda gpus, memory: memory.used_by(gpus.default_stream(1)), 0),
+    "by another stream": (lambda gpus, memory: memory.used_by(gpus.default_stream(0)), 7),
+    "with memory of another stream": (lambda gpus, memory: memory.tag(torch.ones(1).untyped_storage(), 0, 0), 7),
+    "by record_stream": (lambda gpus, memory: gpus.monitor.record_stream(1, 0, 2, 0), 7),
+    "by a graph": (lambda gpus, memory: gpus.monitor.capture_begin(1, 2, 0), 7),
+}
+
+
+@pytest.mark.parametrize(("share", "site"), SHARED.values(), ids=SHARED)
+def test_where_memory_is_freed_is_looked_up_once_it_may_matter(share, site):
+    monitor = Frees()
+    gpus = VirtualGpus(2, monitor, Places())
+    memory = Memory(gpus, GpuTrace(gpus))
+    x = torch.ones(4)
+    memory.tag(x.untyped_storage(), 1, 0)
+    share(gpus, memory)
+    memory.flush()
+    monitor.sites.clear()
+    del x
+    memory.flush()
+    assert monitor.sites == [site]
+
+
+def test_where_pinned_memory_is_freed_is_always_looked_up():
+    monitor = Frees()
+    gpus = VirtualGpus(1, monitor, Places())
+    memory = Memory(gpus, GpuTrace(gpus))
+    memory.tag_pinned(torch.ones(4).untyped_storage())
+    memory.flush()
+    assert monitor.sites == [7]
+
+
 def test_plain_host_memory_has_no_tag(memory):
     assert memory.of(torch.ones(4)) is None
     assert memory.device(torch.ones(4)) == HOST_DEVICE

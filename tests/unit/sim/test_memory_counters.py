@@ -30,7 +30,19 @@ def test_peaks_and_sums_begin_again():
     memory.free(100)
     memory.n_emptied = memory.n_refused = 1
     memory.reset_peak()
-    assert (memory.peak, memory.n_bytes["all"].allocated) == (512, 1024)
+    assert (memory.peak, memory.nested()["allocated_bytes"]["all"]["allocated"]) == (512, 1024)
     memory.reset_accumulated()
-    assert (memory.current, memory.n_bytes["all"].allocated, memory.n_bytes["all"].freed) == (512, 0, 0)
+    figures = memory.nested()["allocated_bytes"]["all"]
+    assert (memory.current, figures["allocated"], figures["freed"]) == (512, 0, 0)
     assert memory.nested()["num_ooms"] == memory.nested()["num_sync_all_streams"] == 0
+
+
+def test_figures_that_are_read_late_are_the_same():
+    read, unread = MemoryCounters(), MemoryCounters()
+    for step in range(5000):
+        for memory in (read, unread):
+            memory.allocate(step % 700 * 4000 + 1)
+            if step % 3:
+                memory.free(step % 700 * 4000 + 1)
+        assert read.peak >= read.current == unread.current
+    assert read.nested() == unread.nested()

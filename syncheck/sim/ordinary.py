@@ -1,0 +1,230 @@
+"""The common case of `Dispatcher.run`: an operator on tensors of one GPU, or of the host alone, that runs at once.
+
+What it does is the same. It asks less: each tensor is looked up once, and what an operator is, is known by its object.
+"""
+
+from itertools import repeat
+from typing import Any
+
+import torch
+
+from syncheck.hb.ids import Access, SiteId, StreamId
+from syncheck.instrument.plan import Plan, tensors_in, tensors_of
+from syncheck.instrument.torch_internals import schema_of, storage_key
+from syncheck.semantics.copies import HOST_DEVICE
+from syncheck.semantics.operators import HOST_OUTPUTS, ROWS
+from syncheck.sim.autograd import Backward
+from syncheck.sim.compute import Compute, is_of_cpu
+from syncheck.sim.cuda_kernels import OF_GPUS
+from syncheck.sim.launches import Launches
+from syncheck.sim.memory import parts_of_sparse
+from syncheck.sim.placement import Placement
+from syncheck.sim.runtime import Runtime
+from syncheck.source.frames import frame_at
+
+NOT_ORDINARY = object()
+"""Stands for the result of an operator that has not run, and is none of these."""
+_NONE, _PINNED = -2, -3
+"""No device: there is no tensor; there are several devices, or memory that more has to be known of."""
+_EMPTY = -1
+"""Stands for the view of a tensor without elements."""
+_CALLS = 4
+"""Calls of syncheck's between the frame that an operator is run in and `_report`, in the dispatch mode and here."""
+_PLACING = frozenset({"device", "generator", "layout"})
+
+
+class Shortcut:
+    """What of an operator's plan the common case needs.
+
+    Attributes:
+        call: runs it.
+        func: the operator; kept, because shortcuts are found by its id.
+        arguments: (position, whether it is a list, whether it is written) of each with tensors; the last is None for
+            one that is not touched.
+        harmless: its arguments that are no tensors and say nothing of places.
+        plan: its plan.
+        runs_on_gpus: it is an ordinary one also on GPUs.
+        is_view: it returns memory that it was given, and touches none.
+        is_addition: it may be the engine's own, of gradients.
+        is_marker: it takes no tensors, and is one of the profiler's.
+    """
+
+    __slots__ = (
+        "arguments", "call", "func", "harmless", "is_addition", "is_marker", "is_view", "plan", "runs_on_gpus"
+    )  # fmt: skip
+
+    def __init__(self, func: Any, plan: Plan) -> None:
+        self.func = func
+        self.plan = plan
+        self.call = func._op  # what OpOverload.__call__ calls, one Python frame deeper
+        self.arguments = tuple(
+            (a.position, a.is_list, a.is_write if plan.touches and (a.is_read or a.is_write) else None)
+            for a in plan.tensors
+        )
+        schema = schema_of(func)
+        named = {a.name for a in schema.arguments if "Tensor" not in str(a.type)}
+        self.harmless = frozenset(named - _PLACING)
+        self.runs_on_gpus = not (
+            plan.random
+            or plan.may_wait
+            or plan.effect is not None
+            or plan.base in ROWS
+            or plan.base in HOST_OUTPUTS
+            or plan.name in OF_GPUS
+        )
+        aliases = [r.alias_info for r in schema.returns]
+        self.is_view = not plan.touches and bool(aliases) and all(a is not None and not a.is_write for a in aliases)
+        self.is_addition = plan.base in {"add", "add_"}
+        self.is_marker = func.namespace == "profiler"
+
+
+class OrdinaryOperators:
+    """Runs ordinary operators.
+
+    Attributes:
+        shortcuts: id of an operator -> what is known of it, where it may be an ordinary one.
+    """
+
+    def __init__(
+        self, runtime: Runtime, backward: Backward, launches: Launches, placement: Placement, compute: Compute
+    ) -> None:
+        self.shortcuts: dict[int, Shortcut] = {}
+        self._gpus = runtime.gpus
+        self._captured = runtime.gpus.guarded.captured
+        self._memory = runtime.memory
+        self._tags = runtime.memory.tags
+        self._backward = backward
+        self._launches = launches
+        self._placement = placement
+        self._compute = compute
+        self._views: dict[Any, int] = {}
+
+    def add(self, func: Any, plan: Plan) -> None:
+        """Run an operator by its plan, where it is an ordinary one."""
+        if func.namespace in {"aten", "profiler"} and plan.evaluating is None:
+            self.shortcuts[id(func)] = Shortcut(func, plan)
+
+    def run(self, shortcut: Shortcut, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run an operator and return its result; do nothing and return NOT_ORDINARY if it is none of these."""
+        if kwargs and (kwargs.get("pin_memory") or not shortcut.harmless.issuperset(kwargs)):
+            return NOT_ORDINARY
+        accesses: list[Access] = []
+        device = self._look_up(shortcut, args, accesses)
+        if device >= 0:
+            return self._run_on_gpu(shortcut, args, kwargs, device, accesses)
+        if device == HOST_DEVICE and self._placement.note_host():
+            return shortcut.call(*args, **kwargs)
+        return shortcut.call(*args, **kwargs) if shortcut.is_marker else NOT_ORDINARY
+
+    # -- what it is given
+
+    def _look_up(self, shortcut: Shortcut, args: tuple[Any, ...], accesses: list[Access]) -> int:
+        """Return the one device of all tensors, and add the accesses to them."""
+        given: list[tuple[Any, bool | None]] = []
+        n_args = len(args)
+        for position, is_list, is_write in shortcut.arguments:
+            value = args[position] if position < n_args else None
+            if isinstance(value, torch.Tensor):
+                given.append((value, is_write))
+            elif is_list and value is not None:
+                given += zip(value, repeat(is_write), strict=False)
+        try:
+            return self._look_up_all(given, accesses)
+        except (NotImplementedError, RuntimeError, AttributeError):  # no storage, no sizes, no tensor in a list
+            return _PINNED
+
+    def _look_up_all(self, given: list[tuple[Any, bool | None]], accesses: list[Access]) -> int:
+        tags, views = self._tags, self._views
+        found = _NONE
+        for tensor, is_write in given:
+            pair = tags.get(storage_key(tensor.untyped_storage()))
+            device = HOST_DEVICE
+            if pair is not None:
+                tag = pair[0]
+                device = _PINNED if tag.device == HOST_DEVICE else tag.device
+                if is_write is not None:
+                    key = (tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
+                    view: Any = views.get(key)
+                    if view is None:
+                        view = self._new_view(tensor, key)
+                    if view != _EMPTY:
+                        accesses.append((tag.ident, view, is_write))
+            if device != found != _NONE:
+                return _PINNED
+            found = device
+        return found
+
+    def _new_view(self, tensor: torch.Tensor, key: Any) -> int:
+        view = self._views[key] = self._memory.view(tensor) if tensor.numel() else _EMPTY
+        return view
+
+    # -- on a GPU
+
+    def _run_on_gpu(
+        self, shortcut: Shortcut, args: tuple[Any, ...], kwargs: dict[str, Any], device: int, accesses: list[Access]
+    ) -> Any:
+        backward = self._backward
+        is_in_backward = backward.local.run is not None
+        if is_in_backward:
+            backward.enter_node(device)
+        stream = self._gpus.current_stream(device)
+        if not shortcut.runs_on_gpus or stream in self._captured.streams:
+            return NOT_ORDINARY
+        self._placement.last_device = device
+        if is_in_backward or backward.has_changed:
+            self._follow(shortcut, args, kwargs, device)
+        try:
+            result = shortcut.call(*args, **kwargs)
+        except RuntimeError as error:
+            if not is_of_cpu(error):
+                raise
+            result = self._compute.instead(error, shortcut.func, shortcut.plan, args, kwargs, device)
+        if not shortcut.is_view:
+            self._report(shortcut.plan, result, device, stream, accesses)
+        if backward.has_several_threads or backward.local.log is None:
+            backward.note_made(result)
+        return result
+
+    def _follow(self, shortcut: Shortcut, args: tuple[Any, ...], kwargs: dict[str, Any], device: int) -> None:
+        """Follow autograd before an operator runs."""
+        if shortcut.is_addition:
+            self._backward.wait_for_other_gradients(device)
+        if self._backward.notes_leaves:
+            for tensor, _ in tensors_of(shortcut.plan, args, kwargs):
+                self._backward.note_leaf(tensor)
+
+    def _report(self, plan: Plan, result: Any, device: int, stream: StreamId, accesses: list[Access]) -> None:
+        """Place new results on the device, and report the launch."""
+        gpus = self._gpus
+        site = self._backward.site(frame_at(_CALLS))
+        thread = gpus.thread
+        context = gpus.context(device, device) if thread.contexts or thread.expected_stream else None
+        for tensor in (result,) if isinstance(result, torch.Tensor) else tensors_in(result):
+            self._place(plan, tensor, device, site, accesses)
+        if accesses and plan.touches:
+            self._launches.launch(stream, plan.name, accesses, context, site)
+
+    def _place(self, plan: Plan, tensor: torch.Tensor, device: int, site: SiteId, accesses: list[Access]) -> None:
+        """Place a result on the device, if it is new, and add the write that fills it."""
+        try:
+            storage = tensor.untyped_storage()
+        except (NotImplementedError, RuntimeError):
+            for part in parts_of_sparse(tensor):
+                self._place(plan, part, device, site, accesses)
+            return
+        pair = self._tags.get(storage_key(storage))
+        if pair is None:
+            tag = self._memory.tag(storage, device, site)
+            view: Any = self._view(tensor) if plan.writes_outputs else _EMPTY
+            if view != _EMPTY:
+                accesses.append((tag.ident, view, True))
+        elif pair[0].n_bytes != storage.nbytes():
+            self._memory.resized(storage, site)
+
+    def _view(self, tensor: torch.Tensor) -> int:
+        """Return the view of all of a new result."""
+        if tensor.is_nested:
+            return self._memory.view(tensor) if tensor.numel() else _EMPTY
+        key = (tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)
+        known = self._views.get(key)
+        return self._new_view(tensor, key) if known is None else known
