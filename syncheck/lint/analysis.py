@@ -274,9 +274,7 @@ class Analysis:
 
         def define(statement: ast.stmt, inside: Scope) -> None:
             interpreter.run([statement], inside)
-            for name, value in inside.names.items():
-                if value.__class__ in _CHANGED:
-                    inside.names[name] = _forget(value)
+            inside.names |= {name: _forget(v) for name, v in inside.names.items() if v.__class__ in _CHANGED}
 
         scope = LazyScope(self._definitions.get, define)
         interpreter.modules.append(ref(scope))

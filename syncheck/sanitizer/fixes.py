@@ -135,9 +135,7 @@ def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
         spelled = spelling.spell(edit.code, line)
         missing |= {name: what for name, what in spelled.missing.items() if what}
         is_example |= not (spelled.is_usable and target.is_usable)
-        code = spelled.code
-        if spelled.may_be_none:
-            code = f"if {spelled.may_be_none} is not None: {code}"
+        code = spelled.statement
         if edit.kind is EditKind.REPLACE_CALL and line.scopes is not None:
             owner = line.scopes.owner_of_call(line.number, line.column, edit.old)
             is_example |= not owner

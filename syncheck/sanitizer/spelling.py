@@ -44,6 +44,11 @@ class Spelled:
     is_usable: bool = True
     may_be_none: str = ""
 
+    @property
+    def statement(self) -> str:
+        """Return the code, run only where a handle is not None if it may be None."""
+        return f"if {self.may_be_none} is not None: {self.code}" if self.may_be_none else self.code
+
 
 class Spelling:
     """Chooses targets and names.

@@ -151,6 +151,7 @@ def _visit_all(visitor: ast.NodeVisitor, body: list[ast.stmt]) -> None:
         visitor.visit(statement)
 
 
+_Statement: TypeAlias = tuple[ast.stmt, Scope, tuple[Loop, ...]]
 _Found: TypeAlias = tuple[ast.stmt | None, Scope, tuple[Loop, ...]]
 
 
@@ -173,13 +174,11 @@ class Scopes:
     # -- places
 
     @cached_property
-    def _statements(self) -> list[tuple[ast.stmt, Scope, tuple[Loop, ...]]]:
+    def _statements(self) -> list[_Statement]:
         """All statements, each with the scope that it belongs to and the loops around it."""
         return list(self._walk(self._tree.body, self.module, ()))
 
-    def _walk(
-        self, body: list[ast.stmt], scope: Scope, loops: tuple[Loop, ...]
-    ) -> Iterator[tuple[ast.stmt, Scope, tuple[Loop, ...]]]:
+    def _walk(self, body: list[ast.stmt], scope: Scope, loops: tuple[Loop, ...]) -> Iterator[_Statement]:
         for statement in body:
             yield statement, scope, loops
             inside, around = self._scopes.get(statement, scope), loops
@@ -193,11 +192,8 @@ class Scopes:
     def _find(self, line: int) -> _Found:
         """Return the innermost statement that a line belongs to, with its scope and the loops around it."""
         if line not in self._found:
-            found: _Found = (None, self.module, ())
-            for statement, scope, loops in self._statements:
-                if statement.lineno <= line <= (statement.end_lineno or statement.lineno):
-                    found = (statement, scope, loops)
-            self._found[line] = found
+            around = [one for one in self._statements if one[0].lineno <= line <= (one[0].end_lineno or one[0].lineno)]
+            self._found[line] = around[-1] if around else (None, self.module, ())
         return self._found[line]
 
     def statement(self, line: int) -> ast.stmt | None:

@@ -319,9 +319,7 @@ class Interpreter:
                         yield from self.block(node.body, scope)
                 except ContinueSignal:
                     continue
-            if (
-                is_cut and self.collectives.have_started and waits(node.body)
-            ):  # each iteration waits for what the one before has started
+            if is_cut and self.collectives.have_started and waits(node.body):  # for what the iteration before started
                 self.keep_works(scope, list(scope.names))
             yield from self.block(node.orelse, scope)
         except BreakSignal:

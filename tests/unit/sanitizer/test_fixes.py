@@ -29,10 +29,10 @@ def names():
 
 
 class Columns(Text):
-    """Calls begin their lines, but that of `start`."""
+    """Calls begin their lines, but those that start a collective."""
 
     def line(self, number):
-        column = self.lines[number - 1].find("start(") + 1
+        column = max(self.lines[number - 1].find(call) for call in ("start(", "dist.all_reduce(")) + 1
         return super().line(number)._replace(column=max(column, 1))
 
 
