@@ -179,11 +179,15 @@ def _variables(frame: FrameType) -> Iterator[tuple[str, Any]]:
 
 
 def _items(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the items of a container, each with the index that it has: "[0]", "['image']"."""
+    """Yield the items of a container, each with the index that it has: "[0]", "['image']".
+
+    Keys of other types are left out: to print a tensor, the key of an optimizer's state, is to read it.
+    """
     if issubclass(type(value), list | tuple):  # `isinstance` may run code of the program
         yield from ((f"[{index}]", item) for index, item in enumerate(value[:_MAX_ITEMS]))
     elif issubclass(type(value), dict):
-        yield from ((f"[{key!r}]", item) for key, item in list(value.items())[:_MAX_ITEMS])
+        items = list(dict.items(value))[:_MAX_ITEMS]
+        yield from ((f"[{key!r}]", item) for key, item in items if type(key) in {int, str})
 
 
 def _is_programs(name: str) -> bool:

@@ -152,6 +152,23 @@ def test_no_code_of_a_value_runs():
     del watched
 
 
+def test_no_key_of_a_dict_is_printed():
+    class Key:
+        def __repr__(self):
+            raise AssertionError
+
+    class Optimizer:
+        pass
+
+    x, opt, state = torch.ones(1), Optimizer(), {Key(): torch.ones(1), "step": torch.ones(1)}
+    vars(opt)["state"] = {Key(): torch.ones(1)}
+    frame = sys._getframe()
+    assert name_of_tensor(frame, lambda value: False) == ""
+    assert name_in_frame(frame, lambda value: value is state["step"]) == "state['step']"
+    assert name_in_frame(frame, lambda value: False) == ""
+    del x
+
+
 def test_what_pytest_stores_while_it_evaluates_an_assertion_is_no_name_of_the_program():
     def names_of(value):
         frame = sys._getframe(1)
