@@ -45,3 +45,8 @@ def __getattr__(name: str) -> object:
 
         return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'syncheck' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List what programs use, which is what an editor or a notebook completes."""
+    return sorted(__all__)

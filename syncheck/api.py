@@ -104,9 +104,9 @@ def check(
         BackendError: the GPUs that were asked for cannot be used.
     """
     if backend not in {"auto", "cuda", "sim"}:
-        raise ConfigError(f"unknown backend {backend!r}", "it is auto, cuda or sim")
+        raise ConfigError(f"unknown backend {backend!r}", "choose auto, cuda or sim")
     if device_type not in {"cuda", "xpu"}:
-        raise ConfigError(f"unknown device type {device_type!r}", "it is cuda or xpu")
+        raise ConfigError(f"unknown device type {device_type!r}", "choose cuda or xpu")
     options = Options(
         backend=backend, devices=devices, device_type=device_type,
         select=names(select), ignore=names(ignore), max_findings=max_findings,

@@ -17,6 +17,8 @@ class SyncheckError(Exception):
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.hint = hint
+        if hint:
+            self.add_note(f"hint: {hint}")  # which a traceback ends with, in a program or a notebook
 
 
 class ConfigError(SyncheckError):

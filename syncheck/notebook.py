@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from syncheck.api import BlockReport, check
 from syncheck.errors import ConfigError, SyncheckError
+from syncheck.paths import name_files
 
 
 class _Line(argparse.ArgumentParser):
@@ -31,6 +32,16 @@ class _Line(argparse.ArgumentParser):
 def load_ipython_extension(shell: Any) -> None:
     """Add the magic; `%load_ext syncheck` calls this with IPython's shell."""
     shell.register_magic_function(partial(_check_cell, shell), "cell", "syncheck")
+    name_files(partial(_cell_name, shell))
+
+
+def _cell_name(shell: Any, path: str) -> str:
+    """Return what IPython calls the cell that a file stands for: "cell In[3]"; "" for a file that is none."""
+    label_and_name = getattr(shell.compile, "format_code_name", lambda _: None)(path)
+    if label_and_name is None:
+        return ""
+    label, name = label_and_name
+    return f"{label.lower()} {name}"
 
 
 def _check_cell(shell: Any, line: str, cell: str) -> BlockReport | None:

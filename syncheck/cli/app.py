@@ -8,15 +8,15 @@ import traceback
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from syncheck.cli import inspecting, linting, running
+from syncheck.cli.help import Group
 from syncheck.cli.terminal import error_text
 from syncheck.errors import ConfigError, ScriptError, SyncheckError, nearest
 from syncheck.version import __version__
 
 
-class _Commands(TyperGroup):
+class _Commands(Group):
     """The commands; says what was meant where one does not exist."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -74,7 +74,7 @@ def main() -> None:
         sys.exit(cli(standalone_mode=False))
     except SyncheckError as error:
         _fail(str(error), error.hint, _status_of(error))
-    except typer.Abort:
+    except (typer.Abort, KeyboardInterrupt):
         sys.exit(130)
     except _UsageError as error:
         if type(error).__name__ == "NoArgsIsHelpError":  # the help was printed
@@ -120,7 +120,12 @@ def _words_of(error: Any) -> tuple[str, str]:
     name = parameter.opts[0] if is_option else (parameter.metavar or parameter.human_readable_name)
     if kind == "MissingParameter":
         return f"missing {'option' if is_option else 'argument'} {name}", hint
-    return f"invalid value for {name}: {error.message.rstrip('.')}", hint
+    return f"invalid value for {name}: {_without_kind(error.message)}", hint
+
+
+def _without_kind(message: str) -> str:
+    """Return what typer says of a wrong value, without the name of the error that pydantic puts before it."""
+    return message.removeprefix("Value error, ").rstrip(".")
 
 
 def _status_of(error: SyncheckError) -> int:

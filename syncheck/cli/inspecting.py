@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from syncheck.cli.parameters import choices
+from syncheck.cli.help import Command
+from syncheck.cli.parameters import as_default, choices
 from syncheck.errors import ConfigError
 
 _FORMATS: Any = choices("output_format", ("text", "json"))
@@ -15,11 +16,15 @@ _Format = Annotated[_FORMATS, typer.Option("--output-format", help="Format.")]
 
 def add_to(cli: typer.Typer) -> None:
     """Add the commands."""
-    cli.command(epilog="Examples: `syncheck rules`, `syncheck rules --output-format json`")(rules)
-    cli.command(epilog="Examples: `syncheck explain SYN101`, `syncheck explain SYN2`")(explain)
-    cli.command(epilog="Examples: `syncheck config`, `syncheck config src/loader.py`")(config)
-    cli.command(epilog="Example: `syncheck lsp`, as the command of your editor's client; see docs/editor.md")(lsp)
-    cli.command(epilog="Examples: `syncheck doctor`, `syncheck doctor > environment.txt` for a bug report")(doctor)
+    cli.command(cls=Command, epilog="Examples: `syncheck rules`, `syncheck rules --output-format json`")(rules)
+    cli.command(cls=Command, epilog="Examples: `syncheck explain SYN101`, `syncheck explain SYN2`")(explain)
+    cli.command(cls=Command, epilog="Examples: `syncheck config`, `syncheck config src/loader.py`")(config)
+    cli.command(
+        cls=Command, epilog="Example: `syncheck lsp`, as the command of your editor's client; see docs/editor.md"
+    )(lsp)
+    cli.command(
+        cls=Command, epilog="Examples: `syncheck doctor`, `syncheck doctor > environment.txt` for a bug report"
+    )(doctor)
 
 
 def rules(output_format: _Format = _FORMATS.text) -> None:
@@ -43,11 +48,13 @@ def explain(
     rule: Annotated[
         str,
         typer.Argument(
-            metavar="RULE", help="A code or a name: SYN101, unordered-read; SYN2 lists all SYN2xx.", show_default=False
+            metavar="RULE",
+            help="A code or a name (SYN101, unordered-read), or a prefix: SYN2 lists all SYN2xx.",
+            show_default=False,
         ),
     ],
 ) -> None:
-    """Print the page of a rule, or list the rules whose codes begin so."""
+    """Print the page of a rule, or list the rules of a family."""
     from syncheck.commands.rules import is_prefix, rule_page, rule_table
 
     if is_prefix(rule):
@@ -64,7 +71,9 @@ def explain(
 
 
 def config(
-    path: Annotated[str, typer.Argument(help="A file or folder whose settings are wanted.")] = ".",
+    path: Annotated[
+        str, typer.Argument(metavar="[PATH]", help=f"A file or folder. {as_default('.')}", show_default=False)
+    ] = ".",
     output_format: _Format = _FORMATS.text,
 ) -> None:
     """Print the current settings, and where each comes from."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from syncheck.cli.help import Command
 from syncheck.cli.parameters import as_default, with_settings
 from syncheck.cli.terminal import OutputStreams, deliver, progress
 from syncheck.config.options import Options
@@ -27,7 +28,7 @@ _FIX, _OUTPUT, _FILES = "Fixes", "Report", "Files"
 
 def add_to(cli: typer.Typer) -> None:
     """Add the command."""
-    cli.command(epilog=_EXAMPLES)(lint)
+    cli.command(cls=Command, epilog=_EXAMPLES)(lint)
 
 
 @with_settings("lint")
@@ -41,7 +42,9 @@ def lint(
     fix: Annotated[bool | None, typer.Option("--fix", help="Apply fixes.", rich_help_panel=_FIX)] = None,
     unsafe_fixes: Annotated[
         bool | None,
-        typer.Option("--unsafe-fixes", help="Also apply fixes that make the host wait.", rich_help_panel=_FIX),
+        typer.Option(
+            "--unsafe-fixes", help="Also apply fixes that make the host wait, or guess where.", rich_help_panel=_FIX
+        ),
     ] = None,
     diff: Annotated[
         bool | None, typer.Option("--diff", help="Show what --fix would change.", rich_help_panel=_FIX)
@@ -58,10 +61,10 @@ def lint(
         bool | None, typer.Option("--statistics", help="Count findings by rule.", rich_help_panel=_OUTPUT)
     ] = None,
     show_files: Annotated[
-        bool | None, typer.Option("--show-files", help="List the files and check none.", rich_help_panel=_FILES)
+        bool | None, typer.Option("--show-files", help="List the files that would be checked.", rich_help_panel=_FILES)
     ] = None,
     stdin_filename: Annotated[
-        str, typer.Option(help="File name for standard input.", rich_help_panel=_FILES)
+        str, typer.Option(metavar="NAME", help="File name for standard input.", rich_help_panel=_FILES)
     ] = "stdin.py",
     no_cache: Annotated[
         bool | None, typer.Option("--no-cache", help="Do not read or write the cache.", rich_help_panel=_FILES)

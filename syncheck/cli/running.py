@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from syncheck.cli.help import Command
 from syncheck.cli.misplaced import misplaced
 from syncheck.cli.parameters import with_settings
 from syncheck.cli.terminal import OutputStreams, deliver, deliver_overlap
@@ -46,10 +47,10 @@ _OVERLAP_EXAMPLES = """Examples:
 
 def add_to(cli: typer.Typer) -> None:
     """Add the commands."""
-    cli.command(context_settings={"allow_interspersed_args": False}, epilog=_RUN_EXAMPLES)(run)
-    cli.command(epilog=_REPLAY_EXAMPLES)(replay)
-    cli.command(context_settings={"allow_interspersed_args": False}, epilog=_OVERLAP_EXAMPLES)(overlap)
-    cli.command(epilog=_MERGE_EXAMPLES)(merge)
+    cli.command(cls=Command, context_settings={"allow_interspersed_args": False}, epilog=_RUN_EXAMPLES)(run)
+    cli.command(cls=Command, epilog=_REPLAY_EXAMPLES)(replay)
+    cli.command(cls=Command, context_settings={"allow_interspersed_args": False}, epilog=_OVERLAP_EXAMPLES)(overlap)
+    cli.command(cls=Command, epilog=_MERGE_EXAMPLES)(merge)
 
 
 _OF_EACH_RANK = frozenset({"trace", "perfetto", "html"})

@@ -216,7 +216,7 @@ LEVEL = Kind(
 SECONDS = Kind(float, _seconds, _seconds_of_word, metavar="SECONDS")
 FLAG = Kind(bool, _flag, _flag_of_word)
 PATH = Kind(Path, _path, _path_of_word, metavar="PATH")
-WORDS = Kind(str, _words, lambda word: (word,), is_list=True)
+WORDS = Kind(str, _words, lambda word: (word,), is_list=True, metavar="NAME")
 RULES = Kind(str, _rules, _rules_of_word, is_list=True, metavar="RULES")
 RULES_BY_PATTERN = Kind(str, _rules_by_pattern, _no_word, is_word=False)
 STEPS = Kind(str, _no_toml, _steps, metavar="FIRST:LAST")

@@ -109,7 +109,7 @@ class Options:
         example='{ "tests/*" = ["SYN7"] }', is_added=True, panel="Rules",
     )  # fmt: skip
     rules: tuple[str, ...] = _setting(
-        (), kinds.WORDS, "Modules with the project's own rules.", commands=("lint",), example='["acme.rules"]',
+        (), kinds.WORDS, "Modules with rules of your own.", commands=("lint",), example='["acme.rules"]',
         is_added=True, panel="Extensions",
     )  # fmt: skip
     models: tuple[str, ...] = _setting(
@@ -117,7 +117,7 @@ class Options:
         example='["acme.gpu_models"]', is_added=True, panel="Extensions",
     )  # fmt: skip
     third_party: str = _setting(
-        "short", kinds.choice("short", "full", "off"), "How to show findings that are only in installed packages.",
+        "short", kinds.choice("short", "full", "off"), "How to show findings that concern installed packages only.",
         commands=("run", "replay", "merge", "pytest"), example='"off"',
     )  # fmt: skip
     fail_on: Severity = _setting(
@@ -138,7 +138,7 @@ class Options:
         False, kinds.FLAG, "Print findings and errors only.", commands=_REPORTING, flags=("--quiet", "-q")
     )
     verbose: bool = _setting(
-        False, kinds.FLAG, "Say what is read, skipped and chosen, why, and how long each part takes.",
+        False, kinds.FLAG, "Say what is read, skipped and chosen, and why, with timings.",
         commands=("run", "lint", "overlap"), flags=("--verbose", "-v"),
     )  # fmt: skip
     exit_zero: bool = _setting(
@@ -146,7 +146,7 @@ class Options:
         flags=("--exit-zero",),
     )  # fmt: skip
     strict: bool = _setting(
-        False, kinds.FLAG, "Also report what rests on assumptions, as warnings that say on which.",
+        False, kinds.FLAG, "Also report findings that rest on assumptions, as warnings that name them.",
         commands=("lint",), example="true", panel="Rules",
     )  # fmt: skip
     show_fixes: bool = _setting(
@@ -184,12 +184,12 @@ class Options:
         example="true", panel="Run",
     )  # fmt: skip
     trace: Path | None = _setting(
-        None, kinds.PATH, "Record the run in this file, and others beside it if it is long, for `syncheck replay`.",
+        None, kinds.PATH, "Record the run in this file (a long run in several) for `syncheck replay`.",
         commands=("run", "overlap"),
         panel="Run",
     )  # fmt: skip
     trace_size: kinds.Size = _setting(
-        kinds.Size(64 << 20), kinds.SIZE, "Go on in another file when a file of the trace has this size.",
+        kinds.Size(64 << 20), kinds.SIZE, "Start another trace file at this size.",
         commands=("run", "overlap"), example='"16MiB"', panel="Run",
     )  # fmt: skip
     times: bool = _setting(
@@ -198,7 +198,7 @@ class Options:
     )  # fmt: skip
     timed_operators: int = _setting(
         10_000, kinds.integer(1, 1_000_000),
-        "Operators to measure on real GPUs and to show; after them the check goes on without times.",
+        "Number of operators to measure on real GPUs and show; the rest are checked without times.",
         commands=("run", "overlap", "pytest"), example="2000", panel="Timeline",
     )  # fmt: skip
     perfetto: Path | None = _setting(
@@ -206,7 +206,7 @@ class Options:
     )
     html: Path | None = _setting(
         None, kinds.PATH,
-        "Write a page with the timeline to this file; for the plugin, a page for each failing test to this folder.",
+        "Write an HTML page with the timeline to this file (pytest: a page per failing test to this folder).",
         commands=(*_DRAWING, "pytest"), panel="Timeline",
     )  # fmt: skip
     steps: tuple[int, int | None] | None = _setting(
@@ -215,38 +215,38 @@ class Options:
         panel="Run",
     )  # fmt: skip
     budget: float | None = _setting(
-        None, kinds.BUDGET, "Check windows of steps, as many as cost at most this share of the run's time.",
+        None, kinds.BUDGET, "Check windows of steps that together cost at most this share of the run's time.",
         commands=("run",), example='"5%"', panel="Run",
     )  # fmt: skip
     witness: bool = _setting(
-        False, kinds.FLAG, "Run again for each race, its two accesses in the other order, and show what changes.",
+        False, kinds.FLAG, "Rerun each race with its two accesses in the other order, and show what changes.",
         commands=("run", "pytest"), example="true", panel="Proof",
     )  # fmt: skip
     confirm: bool = _setting(
-        False, kinds.FLAG, "Run again on real GPUs for each race, its earlier access delayed, and show what changes.",
+        False, kinds.FLAG, "Rerun each race on real GPUs with its earlier access delayed, and show what changes.",
         commands=("run",), panel="Proof",
     )  # fmt: skip
     schedule: str = _setting(
-        "", kinds.SCHEDULE, "Run by this schedule, as a report of --witness, --confirm or --schedules shows it.",
+        "", kinds.SCHEDULE, "Run with this schedule, as printed by --witness, --confirm or --schedules.",
         commands=("run",), panel="Proof",
     )  # fmt: skip
     schedules: int = _setting(
-        0, kinds.integer(0, 1 << 31), "Run again by this many random schedules, and show which results differ.",
+        0, kinds.integer(0, 1 << 31), "Rerun with this many random schedules, and show which results differ.",
         commands=("run",), example="20", panel="Proof",
     )  # fmt: skip
     seed: int = _setting(
-        0, kinds.integer(0, 1 << 31), "Of the first of the random schedules.", commands=("run",), example="1",
+        0, kinds.integer(0, 1 << 31), "Seed of the first random schedule.", commands=("run",), example="1",
         panel="Proof",
     )  # fmt: skip
     proof_limit: float = _setting(
-        300.0, kinds.SECONDS, "End a run that tries to prove a race after this many seconds; 0: never.",
+        300.0, kinds.SECONDS, "Stop a rerun that tries to prove a race after this many seconds; 0: never.",
         commands=("run",), example="60", panel="Proof", flags=("--proof-limit", "--confirm-limit"),
     )  # fmt: skip
     nproc: int = _setting(
         0, kinds.integer(1, 4096), "Number of ranks to start on this machine.", commands=("run",), panel="Ranks"
     )
     ranks_dir: Path | None = _setting(
-        None, kinds.PATH, "Folder that all ranks of a job can see, for their records.", commands=("run",),
+        None, kinds.PATH, "Folder shared by all ranks of a job, for their records.", commands=("run",),
         example='"/shared/syncheck"', panel="Ranks",
     )  # fmt: skip
     hang_timeout: float = _setting(

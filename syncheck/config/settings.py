@@ -193,7 +193,8 @@ def _document(path: str) -> dict[str, Any]:
     try:
         return tomllib.loads(files.read(path).decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read {path}: {error}", _hint_for(str(error))) from error
+        hint = "save it as UTF-8" if isinstance(error, UnicodeDecodeError) else _hint_for(str(error))
+        raise ConfigError(f"cannot read {path}: {error}", hint) from error
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror or error}", "name a file that can be read") from error
 

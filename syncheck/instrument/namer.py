@@ -11,7 +11,7 @@ from syncheck.findings import EditKind
 from syncheck.hb.ids import NO_ALLOCATION, AllocationId, EventId, NamedKind, SiteId, StreamId
 from syncheck.instrument.indices import as_spoken
 from syncheck.instrument.naming import counted_name, name_in_frame, name_of_tensor, stored_name
-from syncheck.sanitizer.collector import PendingFinding
+from syncheck.sanitizer.collector import PendingFinding, binds_result
 from syncheck.sanitizer.messages import EventCode, Part, StreamCode, TensorCode
 from syncheck.sanitizer.monitor import Monitor, SourceLine
 from syncheck.source.frames import frame_at, locals_of
@@ -79,7 +79,7 @@ class Namer:
     def name_new(self, kind: NamedKind, ident: int, site: SiteId) -> None:
         """Give a new object the name that the program binds it to."""
         name = self._sites.bound_directly(site)
-        if name.endswith("[...]"):  # made in a comprehension: count
+        if "[...]" in name:  # made in a comprehension: count
             number = self._made_at[site] = self._made_at.get(site, -1) + 1
             name = counted_name(name, number)
         if name:
@@ -141,6 +141,8 @@ class Namer:
         while name and frame is not None:
             if found is not None and frame.f_code is found[0]:
                 line = self._sites.lines_of(finding.freed)[0]
+                if binds_result(name, line, self._sites.lines_of(finding.site)[0]):
+                    return
                 if isinstance(locals_of(frame).get(name), torch.Tensor):
                     self._monitor().name_at(NamedKind.ALLOCATION, finding.allocation, name, line.path, line.number)
                 return

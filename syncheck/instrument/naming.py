@@ -14,6 +14,8 @@ from syncheck.source.frames import locals_of
 from syncheck.source.lines import is_user_file, position
 
 _MAX_ITEMS = 64
+_MANY = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Set)
+"""Expressions that make several things, and say nothing of how to pick one."""
 
 
 def bound_name(found: tuple[CodeType, int] | None) -> str:
@@ -51,14 +53,14 @@ def _stored(filename: str, line: int, column: int) -> str:
 
 
 def counted_name(name: str, iteration: int) -> str:
-    """Return the name of the object made on an iteration, from 0, of a comprehension: "streams[2]"."""
-    if not name.endswith("[...]"):
+    """Return the name of the object made on an iteration, from 0, of a comprehension: "streams[2]", "pairs[2][0]"."""
+    base, is_made_often, item = name.partition("[...]")
+    if not is_made_often:
         return name
-    base = name.removesuffix("[...]")
     if not base.startswith("("):
-        return f"{base}[{iteration}]"
+        return f"{base}[{iteration}]{item}"
     targets = base.strip("()").split(", ")  # a, b = (make() for _ in range(2))
-    return targets[iteration % len(targets)]
+    return targets[iteration % len(targets)] + item
 
 
 @lru_cache(maxsize=256)
@@ -104,12 +106,36 @@ def _pair(target: ast.expr, value: ast.expr, line: int, column: int) -> str:
         for one, made in zip(target.elts, value.elts, strict=True):
             if _holds(made, line, column):
                 return _pair(one, made, line, column)
-    if isinstance(value, ast.List | ast.Tuple):
-        index = next((i for i, made in enumerate(value.elts) if _holds(made, line, column)), None)
-        return ast.unparse(target) + ("" if index is None else f"[{index}]")
-    if isinstance(value, ast.ListComp | ast.DictComp | ast.Dict | ast.GeneratorExp):
-        return f"{ast.unparse(target)}[...]" if isinstance(target, ast.Name | ast.Attribute | ast.Tuple) else ""
-    return ast.unparse(target) if isinstance(target, ast.Name | ast.Attribute | ast.Subscript) else ""
+    if not isinstance(target, ast.Name | ast.Attribute | ast.Subscript | ast.Tuple):
+        return ""
+    item = _item(value, line, column)
+    return "" if item is None or (isinstance(target, ast.Tuple) and item[:4] != "[...") else ast.unparse(target) + item
+
+
+def _item(value: ast.expr, line: int, column: int) -> str | None:
+    """Return what picks the value at a position out of an assigned one: of `[f(), g()]`, "[1]" for `g()`.
+
+    Returns:
+        "[...]" for what each iteration of a comprehension makes, "" for the assigned value itself, None where no
+        expression is known.
+    """
+    match value:
+        case ast.Call(func=ast.Name(id="list" | "tuple"), args=[ast.GeneratorExp() | ast.ListComp() as inside]):
+            return _item(inside, line, column)
+        case ast.List(elts=parts) | ast.Tuple(elts=parts):
+            keys = [str(index) for index in range(len(parts))]
+        case ast.Dict(keys=names, values=parts):
+            keys = [ast.unparse(name) if isinstance(name, ast.Constant) else "" for name in names]
+        case ast.ListComp(elt=part) | ast.GeneratorExp(elt=part):
+            keys, parts = ["..."], [part]
+        case _:
+            is_one_of_many = any(isinstance(part, _MANY) and _holds(part, line, column) for part in ast.walk(value))
+            return None if is_one_of_many else ""
+    for key, part in zip(keys, parts, strict=True):
+        if _holds(part, line, column):
+            inner = _item(part, line, column)
+            return f"[{key}]{inner}" if key and inner is not None and "..." not in inner else None
+    return ""
 
 
 def _holds(node: ast.stmt | ast.expr, line: int, column: int) -> bool:

@@ -265,7 +265,7 @@ def times_in_words(graph: Graph) -> str:
     if graph.measured >= len(graph.ops):
         return "measured by CUDA events around each operator"
     left = len(graph.ops) - graph.measured
-    return f"measured by CUDA events around each operator, but for {left:,} of {len(graph.ops):,}"
+    return f"measured by CUDA events around each operator, except for {left:,} of {len(graph.ops):,}"
 
 
 def _notes(graph: Graph) -> Iterator[str]:

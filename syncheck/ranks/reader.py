@@ -269,7 +269,7 @@ def _begun(path: Path, header: Any) -> Part:
         raise RecordError(f"{path} is empty: the process ended before it could write", "")
     kind, data = header
     if kind != "part" or not isinstance(data, dict):
-        raise RecordError(f"{path} is no part of a job", "name a folder that `syncheck run` has written")
+        raise RecordError(f"{path} is not part of a job", "name a folder that `syncheck run` has written")
     if data["format"] != FORMAT:
         hint = "use one version of syncheck in all ranks"
         raise RecordError(f"{path} was written by syncheck {data['version']}, whose format this one cannot read", hint)

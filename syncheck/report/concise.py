@@ -16,7 +16,8 @@ def _line(finding: Finding) -> str:
     frame = finding.place.frame
     # Editors want both numbers, so what is unknown becomes 1.
     at = f"{_unlike_a_command(visible(frame.path))}:{max(frame.line, 1)}:{max(frame.column, 1)}"
-    return f"{at}: {finding.rule.code} [{finding.level}] {one_line(finding.message)}"
+    text = ". ".join(filter(None, (finding.message, finding.proof_in_words)))
+    return f"{at}: {finding.rule.code} [{finding.level}] {one_line(text)}"
 
 
 def _unlike_a_command(path: str) -> str:

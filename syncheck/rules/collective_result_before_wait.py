@@ -7,7 +7,8 @@ orders the stream that is current at the call, so a use on another stream is sti
 
 ## Fix
 Call `work.wait()` before the use, under the stream that uses the result, once for each handle. Further
-streams then wait for that stream: `other.wait_stream(torch.cuda.current_stream())`.
+streams then wait for that stream: `other.wait_stream(torch.cuda.current_stream())`. A functional collective
+returns its result in place of a handle: pass that to `torch.ops._c10d_functional.wait_tensor`.
 
 ## Source
 PyTorch, `torch.distributed`, section "Synchronous and asynchronous collective operations".

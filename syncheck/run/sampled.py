@@ -168,7 +168,7 @@ FIRST_TICK = 10.0
 """Seconds that a program has for its first step or request, before seconds count in their place."""
 _NO_WINDOW = (
     "the program made {}, and the first window of a budget begins after two; where there are no steps it begins after "
-    f"some {FIRST_TICK:.0f} seconds: check a short program without --budget, and mark what is no training with "
+    f"some {FIRST_TICK:.0f} seconds: check a short program without --budget, and mark what is not training with "
     "`with syncheck.watch().request():`"
 )
 

@@ -144,7 +144,7 @@ def watch(
         BackendError: the GPUs that were asked for cannot be used.
     """
     if backend not in {"auto", "cuda", "sim"}:
-        raise ConfigError(f"unknown backend {backend!r}", "it is auto, cuda or sim")
+        raise ConfigError(f"unknown backend {backend!r}", "choose auto, cuda or sim")
     try:
         share: Any = BUDGET.from_toml(budget)
     except TypeError:

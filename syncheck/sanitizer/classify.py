@@ -27,7 +27,7 @@ from syncheck.sanitizer.messages import EventCode, EventRef, Part, StreamCode, S
 from syncheck.sanitizer.mistaken_sync import believed_wait, wait_instead_of_sync, wrong_device
 from syncheck.sanitizer.race_context import UNSEEN_WRITE, RaceContext
 from syncheck.sanitizer.sync_history import Wait
-from syncheck.semantics.collectives import collective_name
+from syncheck.semantics.collectives import collective_name, is_functional
 from syncheck.semantics.library import CURRENT
 from syncheck.semantics.library import operator as described_operator
 
@@ -85,8 +85,9 @@ def _collective(context: RaceContext) -> PendingFinding | None:
     facts: dict[str, Text] = {"collective": (f"`{name}`",)}
     related: list[tuple[SiteId, Text]] = [(context.prior.site, ("it was started here",))]
     advice: Text = (", where ", StreamRef(race.current.actor), " is current")
-    wait = insertion(context.current.site, WaitCode(context.prior.site))
-    fix = PendingFix((wait,), after=context.prior.site, otherwise=wait_at_once(context.prior.site))
+    operator, site = context.prior.operator, context.prior.site
+    wait = insertion(context.current.site, WaitCode(site, is_functional=is_functional(operator)))
+    fix = PendingFix((wait,), after=site, otherwise=wait_at_once(operator, site))
     if race.current.is_write:
         facts["tensor"] = (context.tensor,)
         return PendingFinding(collective_buffer_modified.RULE, context.current.site, facts, related, advice, fix)

@@ -12,7 +12,7 @@ from syncheck.sanitizer import fixes
 from syncheck.sanitizer.device_names import in_terms_of
 from syncheck.sanitizer.fixes import PendingFix
 from syncheck.sanitizer.messages import Names, Text, ThreadRef
-from syncheck.sanitizer.monitor import Sites
+from syncheck.sanitizer.monitor import Sites, SourceLine
 from syncheck.witness.schedule import Pair
 
 
@@ -211,7 +211,9 @@ class Collector:
             name = sites.bound(site)
             if site == pending.freed and _is_call(sites.place(site).frame):
                 continue  # it went inside of a call: the name is that of the call's result
-            if name and not name.endswith("[...]"):
+            if site == pending.freed and binds_result(name, sites.lines_of(site)[0], sites.lines_of(pending.site)[0]):
+                continue
+            if name and "[...]" not in name:
                 line = sites.lines_of(site)[0]
                 self.names.given.setdefault(key, name)
                 self.names.seen_at.setdefault(key, {}).setdefault((line.path, line.number), name)
@@ -219,6 +221,16 @@ class Collector:
         if seen and key not in self.names.given:
             at_use = [seen.get((line.path, line.number), "") for line in sites.lines_of(pending.site)]
             self.names.given.update((key, name) for name in reversed(at_use) if name)  # the innermost line's, last
+
+
+def binds_result(name: str, freed: SourceLine, use: SourceLine) -> bool:
+    """Return whether a name that is bound anew where a tensor goes is that of the result of the use.
+
+    Then it is not the tensor's: of `loss = criterion(output, target)` the old `loss` held the old `target`.
+    """
+    if (freed.path, freed.number) != (use.path, use.number) or use.scopes is None:
+        return False
+    return not use.scopes.is_spoken(name, use.number, is_bound=False)
 
 
 def _one_for_each_cause(

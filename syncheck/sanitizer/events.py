@@ -17,10 +17,12 @@ from syncheck.rules import (
 from syncheck.sanitizer import mistaken_sync
 from syncheck.sanitizer.collector import Collector, PendingFinding, is_at_a_line_of
 from syncheck.sanitizer.fixes import PendingEdit, PendingFix, host_wait, replacement
-from syncheck.sanitizer.messages import EventCode, EventRef, StreamCode, StreamRef, Text
+from syncheck.sanitizer.messages import EventCode, EventRef, StreamCode, StreamRef, Text, TorchCode
 from syncheck.sanitizer.mistaken_sync import believed_wait, wait_instead_of_sync, wrong_device
 from syncheck.sanitizer.monitor import Sites
 from syncheck.sanitizer.sync_history import NOT_RECORDED, LostRecord, SyncHistory, UnorderedWait, Wait
+
+_TIMING = "enable_timing=True"
 
 
 @dataclass(slots=True)
@@ -48,12 +50,13 @@ class Record:
 
 @dataclass(slots=True)
 class EventState:
-    """What is known of an event object."""
+    """What is known of an event object; `is_returned`: `record_event()` made it, and recorded it at once."""
 
     site: SiteId
     timing: bool
     external: bool = False
     last: Record | None = None
+    is_returned: bool = False
 
 
 class Events:
@@ -97,6 +100,7 @@ class Events:
         assert snapshot is not None  # it was just recorded
         if last is not None and not last.used and last.stream != stream:
             self._sync_history.add_lost(LostRecord(event, last.stream, last.site, site, last.snapshot))
+        state.is_returned = state.is_returned or (last is None and site == state.site)
         state.last = Record(stream, site, self._engine.submitted(), snapshot, looked_up, current)
 
     def wait(
@@ -254,7 +258,8 @@ class Events:
     def _report_no_timing(self, events: list[EventId], site: SiteId) -> None:
         made = list(dict.fromkeys(self._states[event].site for event in events))
         related: list[tuple[SiteId, Text]] = [(there, ("made here, without timing",)) for there in made]
-        arguments = tuple(PendingEdit(EditKind.ADD_ARGUMENT, there, ("enable_timing=True",)) for there in made)
+        returned = {state.site for state in map(self._states.__getitem__, events) if state.is_returned}
+        arguments = tuple(_with_timing(there, is_returned=there in returned) for there in made)
         facts: dict[str, Text] = {"event": (EventRef(events[0]),)}
         self._collector.add(PendingFinding(event_without_timing.RULE, site, facts, related, fix=PendingFix(arguments)))
 
@@ -318,6 +323,13 @@ class Events:
                         redundant_wait.RULE, site, facts, [], ("remove the wait at {line}",), is_about_call=True
                     )
                 )
+
+
+def _with_timing(made: SiteId, *, is_returned: bool) -> PendingEdit:
+    """Return the edit that makes an event with times; `is_returned`: `record_event()` makes it."""
+    if not is_returned:
+        return PendingEdit(EditKind.ADD_ARGUMENT, made, (_TIMING,))
+    return replacement(made, "record_event", "record_event(", TorchCode("cuda.Event"), f"({_TIMING}))")
 
 
 def _already_ordered(sites: Sites, site: SiteId, earlier: SiteId) -> str:

@@ -8,6 +8,7 @@ from syncheck.hb.ids import UNKNOWN_SITE, EventId, SiteId, StreamId
 from syncheck.sanitizer.messages import DeviceSyncCode, EventCode, Names, Part, StreamCode, Text, WaitCode
 from syncheck.sanitizer.monitor import Sites
 from syncheck.sanitizer.spelling import Spelling
+from syncheck.semantics.collectives import is_functional
 
 
 class PendingEdit(NamedTuple):
@@ -88,8 +89,11 @@ def _first_of(choices: Sequence[PendingFix]) -> PendingFix:
     return last
 
 
-def wait_at_once(site: SiteId) -> PendingFix:
+def wait_at_once(operator: str, site: SiteId) -> PendingFix:
     """Return the repair that waits for a collective where it is started."""
+    if is_functional(operator):
+        wait = WaitCode(site, is_functional=True)
+        return PendingFix((PendingEdit(EditKind.INSERT_AFTER, site, (wait,)),), is_unsafe=True)
     kept = PendingEdit(EditKind.INSERT_AFTER, site, (WaitCode(site),))
     thrown_away = PendingEdit(EditKind.APPEND_CALL, site, (".wait()",))
     return PendingFix((thrown_away,), is_unsafe=True, otherwise=PendingFix((kept,), is_unsafe=True))
@@ -183,4 +187,4 @@ def _in_words(edit: Edit, where: str) -> str:
         case EditKind.APPEND_CALL:
             return f"add `{edit.code}` to the call at {where}"
         case EditKind.ADD_ARGUMENT:
-            return f"add `{edit.code}` to the call at {where}"
+            return f"pass `{edit.code}` to the call at {where}"

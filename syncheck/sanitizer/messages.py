@@ -56,10 +56,22 @@ class DeviceSyncCode(NamedTuple):
     stream: StreamId
 
 
+class TorchCode(NamedTuple):
+    """A function of torch, as an expression: `torch.cuda.Event`."""
+
+    name: str
+
+
 class WaitCode(NamedTuple):
-    """The statement that waits for what is made at a call site, by the name that it is bound to: `work.wait()`."""
+    """The statement that waits for what is made at a call site, by the name that it is bound to: `work.wait()`.
+
+    Attributes:
+        site: the call.
+        is_functional: it returns a tensor: `torch.ops._c10d_functional.wait_tensor(total)`.
+    """
 
     site: SiteId
+    is_functional: bool = False
 
 
 class ThreadRef(NamedTuple):
@@ -69,7 +81,16 @@ class ThreadRef(NamedTuple):
 
 
 Reference: TypeAlias = (
-    StreamRef | StreamCode | TensorRef | TensorCode | EventRef | EventCode | DeviceSyncCode | WaitCode | ThreadRef
+    StreamRef
+    | StreamCode
+    | TensorRef
+    | TensorCode
+    | EventRef
+    | EventCode
+    | DeviceSyncCode
+    | TorchCode
+    | WaitCode
+    | ThreadRef
 )
 Part: TypeAlias = str | Reference
 Text: TypeAlias = tuple[Part, ...]
@@ -174,7 +195,7 @@ class Names:
             case _:
                 return self._code(part)
 
-    def _code(self, part: StreamCode | TensorCode | EventCode | DeviceSyncCode | WaitCode) -> str:
+    def _code(self, part: StreamCode | TensorCode | EventCode | DeviceSyncCode | TorchCode | WaitCode) -> str:
         """Return the name that something was given, wherever that is right."""
         match part:
             case StreamCode(stream):
@@ -185,6 +206,8 @@ class Names:
                 return self.given.get((NamedKind.EVENT, event), "event")
             case DeviceSyncCode(stream):
                 return f"torch.cuda.synchronize({self.device_argument(stream)})"
+            case TorchCode(name):
+                return f"torch.{name}"
             case WaitCode(site):
                 return f"{self.sites.bound(site) if self.sites is not None else ''}.wait()"
 

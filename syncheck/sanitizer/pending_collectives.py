@@ -7,10 +7,12 @@ from syncheck.hb.ids import SiteId, StreamId
 from syncheck.rules import dropped_work
 from syncheck.sanitizer.collector import Collector, PendingFinding
 from syncheck.sanitizer.fixes import wait_at_once
-from syncheck.semantics.collectives import collective_name
+from syncheck.semantics.collectives import collective_name, is_functional
 
 _MOST_KEPT = 256
 """Collectives that are kept until it is known which of them were waited for."""
+
+_KEEP = (", or keep its handle, and call `wait()` on that before the tensors are used again",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,8 @@ class PendingCollectives:
         for work in works:
             if not self._is_awaited(work):
                 name = (f"`{collective_name(work.operator)}`",)
-                advice = (", or keep its handle, and call `wait()` on that before the tensors are used again",)
-                fix = wait_at_once(work.site)
+                fix = wait_at_once(work.operator, work.site)
+                advice = () if is_functional(work.operator) else _KEEP
                 self._collector.add(PendingFinding(dropped_work.RULE, work.site, {"collective": name}, [], advice, fix))
 
 

@@ -6,7 +6,17 @@ from dataclasses import dataclass, field
 from syncheck.findings import EditKind, Frame
 from syncheck.hb.ids import AllocationId, NamedKind, SiteId, StreamId
 from syncheck.sanitizer.device_names import WITH_DEFAULT_STREAM
-from syncheck.sanitizer.messages import DeviceSyncCode, EventCode, Names, StreamCode, TensorCode, Text, WaitCode
+from syncheck.sanitizer.messages import (
+    DeviceSyncCode,
+    EventCode,
+    Names,
+    Part,
+    StreamCode,
+    TensorCode,
+    Text,
+    TorchCode,
+    WaitCode,
+)
 from syncheck.sanitizer.monitor import Sites, SourceLine
 from syncheck.source.handles import wait_for
 
@@ -131,13 +141,32 @@ class Spelling:
                     self._spell_named(NamedKind.EVENT, event, line, spelled)
                 case TensorCode(allocation):
                     self._spell_named(NamedKind.ALLOCATION, allocation, line, spelled)
-                case DeviceSyncCode(stream):
-                    self._spell_call("synchronize", stream, line, spelled)
-                case WaitCode(site):
-                    self._spell_wait(site, line, spelled)
                 case _:
-                    raise TypeError(f"{part!r} is a phrase, not code")
+                    self._spell_call_of(part, line, spelled)
         return spelled
+
+    def _spell_call_of(self, part: Part, line: SourceLine, spelled: Spelled) -> None:
+        match part:
+            case DeviceSyncCode(stream):
+                self._spell_call("synchronize", stream, line, spelled)
+            case TorchCode(name):
+                spelled.code += f"{_torch(line, spelled)}.{name}"
+            case WaitCode(site, is_functional=True):
+                self._spell_wait_for_tensor(site, line, spelled)
+            case WaitCode(site):
+                self._spell_wait(site, line, spelled)
+            case _:
+                raise TypeError(f"{part!r} is a phrase, not code")
+
+    def _spell_wait_for_tensor(self, site: SiteId, line: SourceLine, spelled: Spelled) -> None:
+        """Spell the wait for a functional collective, which returns a tensor in place of a handle."""
+        name, made = self._sites.bound(site), self._sites.lines_of(site)[0]
+        spelled.code += f"{_torch(line, spelled)}.ops._c10d_functional.wait_tensor("
+        if name and (made == line or _is_same(name, made, line)):
+            spelled.code += name
+        else:
+            self._add_missing("result", f"what the call at line {made.number} returns", spelled)
+        spelled.code += ")"
 
     def _spell_stream(self, stream: StreamId, line: SourceLine, spelled: Spelled, *, is_current: bool) -> None:
         info = self._names.streams[stream]
@@ -160,9 +189,7 @@ class Spelling:
 
     def _spell_call(self, function: str, stream: StreamId, line: SourceLine, spelled: Spelled) -> None:
         """Add a call of a function of `torch.cuda`, or what takes its place, with the device of a stream."""
-        torch = line.scopes.name_of_import("torch", line.number) if line.scopes is not None else "torch"
-        spelled.is_usable &= bool(torch)
-        module = f"{torch or 'torch'}.{self._names.device_type}"
+        module = f"{_torch(line, spelled)}.{self._names.device_type}"
         spelled.code += f"{module}.{function}({self._names.device_argument(stream)})"
 
     def _spell_named(self, kind: NamedKind, ident: int, line: SourceLine, spelled: Spelled) -> None:
@@ -181,7 +208,7 @@ class Spelling:
 
         It is used there, or it was seen to hold the tensor when that line ran, or it has no other value.
         """
-        if line.scopes is None or line.scopes.is_spoken(name, line.number):
+        if line.scopes is None or line.scopes.is_spoken(name, line.number, is_bound=False):
             return True
         seen = self._names.seen_at.get((NamedKind.ALLOCATION, allocation), {})
         if name and seen.get((line.path, line.number)) == name:
@@ -226,6 +253,13 @@ class Spelling:
         if not given or known_at is None:
             return ""
         return given if _is_same(given, self._sites.lines_of(known_at)[0], line) else ""
+
+
+def _torch(line: SourceLine, spelled: Spelled) -> str:
+    """Return what torch is called at a line, which must import it."""
+    name = line.scopes.name_of_import("torch", line.number) if line.scopes is not None else "torch"
+    spelled.is_usable &= bool(name)
+    return name or "torch"
 
 
 def _for_caller(code: Text) -> Text:

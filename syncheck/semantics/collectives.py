@@ -11,6 +11,12 @@ from typing import Any, NamedTuple
 NAMESPACES = frozenset({"c10d", "_c10d_functional"})
 """Namespaces of operators that communicate."""
 
+
+def is_functional(operator: str) -> bool:
+    """Return whether an operator is a functional collective: it returns a tensor, and no handle to wait for."""
+    return operator.startswith("_c10d_functional::")
+
+
 # -- operators
 
 WRITING = frozenset("allreduce_ allreduce_coalesced_ reduce_ broadcast_ recv_ recv_any_source_".split())

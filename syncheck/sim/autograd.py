@@ -139,13 +139,13 @@ class Backward:
 
     @property
     def notes_leaves(self) -> bool:
-        """Return whether `note_leaf` has something to remember, by the streams that have been current."""
-        return bool(self._log.streams) and self.local.run is None
+        """Return whether `note_leaf` has something to remember: not in a backward pass."""
+        return self.local.run is None
 
     def note_leaf(self, tensor: torch.Tensor) -> None:
         """Remember the streams under which a leaf's AccumulateGrad node was made: at its first use in a graph.
 
-        Without a note the node belongs to the default streams: none other had been current until then.
+        That of the default streams is remembered, too: the node may live on, and be met where others are current.
 
         Source:
             torch/csrc/autograd/variable.cpp, `grad_accumulator`: made at first use, kept while a graph holds it.

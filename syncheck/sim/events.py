@@ -134,6 +134,7 @@ class SimulatedEvent(ProgramObject):
         runtime = self._runtime
         runtime.enter()
         runtime.gpus.monitor.elapsed(self._ident, end_event.ident, runtime.gpus.site())
+        runtime.name_findings()
         if not (self._timing and end_event._timing):  # same class
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         began, ended = self._recorded_at, end_event._recorded_at

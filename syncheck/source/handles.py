@@ -19,6 +19,8 @@ def wait_for(name: str, statement: ast.stmt | None, line: int, column: int) -> s
     value = getattr(statement, "value", None)
     if name.endswith("[...]"):
         return _wait_for_each(name.removesuffix("[...]"), value, line, column)
+    if "[...]" in name:
+        return ""
     is_known = column > 0 and isinstance(value, ast.expr)
     is_handle = any(_is_at(part, line, column) for part in _bound_in(value))
     return f"{name}.wait()" if name and (is_handle or not is_known) else ""

@@ -268,10 +268,11 @@ class Scopes:
         is_once = not loops and scope is self.module
         return is_once or not _has_index(expression) or self.is_spoken(expression, line)
 
-    def is_spoken(self, expression: str, line: int) -> bool:
-        """Return whether the statement of a line has an expression in it, statements inside it aside."""
+    def is_spoken(self, expression: str, line: int, *, is_bound: bool = True) -> bool:
+        """Return whether the statement of a line has an expression in it, also where it binds it, if `is_bound`."""
         wanted = _normal(expression)
-        return any(ast.unparse(node) == wanted for node in self._expressions(line))
+        found = (node for node in self._expressions(line) if ast.unparse(node) == wanted)
+        return any(is_bound or not isinstance(getattr(node, "ctx", None), ast.Store | ast.Del) for node in found)
 
     def is_bound_once(self, name: str, line: int) -> bool:
         """Return whether a variable of a line is bound by one statement only."""

@@ -37,7 +37,7 @@ def read(path: str | os.PathLike[str]) -> bytes:
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
         if not stat.S_ISREG(mode):
-            raise OSError(errno.EINVAL, "it is no regular file", os.fspath(path))
+            raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
         with open(descriptor, "rb", closefd=False) as file:
             return file.read()
     finally:

@@ -39,12 +39,16 @@ def test_the_hooks_find_and_repair(tmp_path):
     run("git", "add", "-A", cwd=hooks, home=home)
     run("git", "commit", "-qm", "hooks", cwd=hooks, home=home)
     (project / "train.py").write_text(BAD)
+    (project / "vendored.py").write_text(BAD)
+    (project / "pyproject.toml").write_text('[tool.syncheck]\nexclude = ["vendored.py"]\n')
     run("git", "add", "-A", cwd=project, home=home)
 
     found = run(pre_commit, "try-repo", hooks, "syncheck", "--all-files", cwd=project, check=False, home=home)
     assert found.returncode == 1, found.stdout + found.stderr
     assert "train.py:16:10: SYN101 [error]" in found.stdout or "train.py:14:10: SYN101 [error]" in found.stdout
+    assert "vendored.py" not in found.stdout, "what the settings exclude, although pre-commit names it"
     installed = list(home.rglob("site-packages/torch"))
     assert not installed, "the hook's environment needs no torch"
     run(pre_commit, "try-repo", hooks, "syncheck-fix", "--all-files", cwd=project, check=False, home=home)
     assert "wait_stream(side)\nscores" in (project / "train.py").read_text()
+    assert (project / "vendored.py").read_text() == BAD

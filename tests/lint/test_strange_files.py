@@ -88,7 +88,7 @@ def test_a_file_that_cannot_be_written_is_named_and_the_others_are_changed(folde
 def test_a_pipe_is_not_waited_for(folder, kind):
     os.mkfifo(folder / "x.py")
     report = changed(kind)
-    assert report.incomplete == ("x.py: it is no regular file",)
+    assert report.incomplete == ("x.py: not a regular file",)
     assert len(report.findings) == (kind == "")
 
 
@@ -128,7 +128,7 @@ def test_a_device_is_no_baseline_and_no_settings_file(folder):
     for option in ("--baseline", "--config"):
         done = command(option, "/dev/zero", "--no-cache", cwd=folder, capture_output=True)
         assert done.returncode == 2
-        assert "/dev/zero: it is no regular file" in done.stderr
+        assert "/dev/zero: not a regular file" in done.stderr
 
 
 def test_a_report_that_cannot_be_written_leaves_the_old_one_and_is_printed(folder):

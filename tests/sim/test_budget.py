@@ -178,7 +178,7 @@ def test_a_service_without_steps_is_checked_in_seconds_unless_it_has_an_optimize
     rules = {finding["rule"] for finding in report["findings"]}
     if before:
         assert (done.returncode, rules) == (3, set())  # nothing was checked
-        assert "mark what is no training" in report["incomplete"][0]
+        assert "mark what is not training" in report["incomplete"][0]
     else:
         assert done.returncode == 1, done.stderr
         assert "SYN101" in rules

@@ -119,6 +119,19 @@ def test_leaf_streams_are_joined_with_the_caller(simulator, recorder):
     assert [call for call in recorder.calls if call[0] == "wait"][-1] == ("wait", default, side.ident)
 
 
+def test_a_leaf_keeps_the_stream_of_its_first_use_while_a_graph_holds_its_node(simulator, recorder):
+    x = torch.ones(3, device="cuda", requires_grad=True)
+    loss = (x * 2).sum()  # before any other stream is current
+    loss.backward()
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        average = x.detach() * 0.1
+    loss = (x * average).sum()
+    recorder.calls.clear()
+    loss.backward()
+    assert [call for call in recorder.calls if call[0] == "wait"] == []
+
+
 def test_a_node_that_launches_nothing_passes_the_order_on(simulator, recorder):
     side = torch.cuda.Stream()
     x, c = (torch.ones(3, device="cuda", requires_grad=grad) for grad in (True, False))

@@ -113,3 +113,13 @@ def test_a_report_and_a_finding_are_fit_to_read(tmp_path):
     assert '<span style="' in shown
     assert "SYN101" in shown.partition("<pre")[2]
     assert "\x1b" not in shown
+
+
+def test_an_editor_completes_what_programs_use():
+    assert dir(syncheck) == sorted(syncheck.__all__)
+
+
+def test_a_traceback_says_what_to_do_about_an_error():
+    with pytest.raises(ConfigError) as raised, syncheck.check(backend="smi"):
+        pass
+    assert f"hint: {raised.value.hint}" in raised.value.__notes__

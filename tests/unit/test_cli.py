@@ -365,3 +365,22 @@ def test_the_errors_can_be_caught_by_their_public_names():
         pass
     assert isinstance(caught.value, syncheck_package.SyncheckError)
     assert {"BackendError", "TraceError", "ScriptError", "RecordError"} <= set(syncheck_package.__all__)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "usage"),
+    [
+        ([], "[OPTIONS] COMMAND [ARGS]..."), (["run"], "run [OPTIONS] SCRIPT [ARGS]..."),
+        (["lint"], "lint [OPTIONS] [PATH]..."), (["config"], "config [OPTIONS] [PATH]"), (["rules"], "rules [OPTIONS]"),
+    ],
+)  # fmt: skip
+def test_help_shows_arguments_as_they_are_written_and_no_types(arguments, usage):
+    printed = syncheck(*arguments, "--help").stdout
+    assert usage in next(line for line in printed.splitlines() if "Usage:" in line)
+    assert not [line for line in printed.splitlines() if "<bool>" in line or "<str>" in line or "<list" in line]
+
+
+def test_a_wrong_choice_is_named_without_the_kind_of_the_error():
+    done = syncheck("run", "--backend", "foo", "train.py")
+    assert done.returncode == 2
+    assert "invalid value for --backend: 'foo' is not one of" in done.stderr

@@ -1,5 +1,6 @@
 from syncheck.findings import Finding, Frame, Place, Report, Summary
 from syncheck.report import concise
+from syncheck.witness.proofs import Difference, Proof, ProofOutcome
 from tests.unit.report_samples import READ, check_golden, rich_report
 
 
@@ -15,6 +16,17 @@ def test_concise_report_has_one_line_for_each_finding():
         "a.py:3:5: SYN101 [error] two lines\n"
         "b.py:1:1: SYN101 [error] message\n"
         "incomplete: 1 more finding is hidden: raise --max-findings\n"
+    )
+
+
+def test_concise_report_has_what_came_of_a_proof():
+    proof = Proof(
+        ProofOutcome.SHOWN, "schedule", differences=(Difference("line 1", "2", "3"),), command="syncheck run x"
+    )
+    finding = Finding(READ, Place(Frame("a.py", 3, 5)), "message", proof=proof)
+    assert concise.render(Report((finding,))) == (
+        "a.py:3:5: SYN101 [error] message. Proof: shown: with the two accesses in the other order: line 1: 3, not 2; "
+        "to see it: syncheck run x\n"
     )
 
 

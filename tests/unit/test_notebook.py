@@ -18,14 +18,18 @@ class Shell:
 
     def __init__(self):
         self.magics, self.ran = {}, []
+        self.compile = self
         self.names = {}
 
     def register_magic_function(self, function, magic_kind="line", magic_name=None):
         self.magics[magic_kind, magic_name] = function
 
+    def format_code_name(self, name):
+        return ("Cell", "In[1]") if name == "<input-1>" else None
+
     def run_cell(self, cell):
         self.ran.append(cell)
-        exec(compile(cell, "cell", "exec"), self.names)
+        exec(compile(cell, "<input-1>", "exec"), self.names)
 
 
 def magic():
@@ -43,6 +47,12 @@ def test_a_cell_is_checked_and_its_report_returned():
     report._repr_pretty_(SimpleNamespace(text=shown.append), cycle=False)
     assert "SYN101" in "".join(shown)
     assert "y" in shell.names
+
+
+def test_a_finding_names_the_cell():
+    _, check_cell = magic()
+    report = check_cell("--backend sim", RACE)
+    assert report.findings[0].place.frame.path == "cell In[1]"
 
 
 def test_options_are_those_of_check():

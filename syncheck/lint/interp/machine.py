@@ -281,7 +281,7 @@ class Machine:
     def name_new(self, kind: NamedKind, ident: int, node: ast.AST) -> None:
         """Give a new object the name that the program binds it to."""
         name = self.places.bound(self.site(node))
-        if name and not name.endswith("[...]"):
+        if name and "[...]" not in name:
             self.session.name(kind, ident, name)
             if kind is NamedKind.STREAM:
                 self.stream_names[StreamId(ident)] = name

@@ -22,7 +22,13 @@ from syncheck.instrument.naming import (
         ("copy = X()", "copy"), ("self.stream = X()", "self.stream"), ("a = b = X()", "a"), ("s: T = X()", "s"),
         ("a, b = f(), X()", "b"),
         ("streams = [f(), X()]", "streams[1]"), ("streams = [X() for _ in y]", "streams[...]"),
-        ("d = {'k': X()}", "d[...]"), ("a, b = (X() for _ in y)", "(a, b)[...]"), ("if (n := X()): pass", "n"),
+        ("d = {'k': X()}", "d['k']"), ("d = {k: X()}", ""), ("d = {k: X() for k in y}", ""), ("d = {**X()}", ""),
+        ("a = [(f(), X()) for _ in y]", "a[...][1]"), ("a = [[X() for _ in y] for _ in z]", ""),
+        ("a = [tuple(X() for _ in y) for _ in z]", ""), ("a = [f(X()) for _ in y]", "a[...]"),
+        ("a = tuple(X() for _ in y)", "a[...]"), ("a = list([X() for _ in y])", "a[...]"),
+        ("a = f(X() for _ in y)", ""),
+        ("a = {'k': [f(), X()]}", "a['k'][1]"), ("*a, b = X()", ""),
+        ("a, b = (X() for _ in y)", "(a, b)[...]"), ("if (n := X()): pass", "n"),
         ("with X() as c: pass", "c"), ("del X", "X"), ("f(X())", ""), ("a.b[0] = X()", "a.b[0]"),
         ("return_ = f(X())", "return_"), ("a = [f()]; b = X()", "b"), ("a = f(); X(); c = f()", ""),
     ],
@@ -35,7 +41,13 @@ def test_what_is_made_is_bound_to_a_target(source, name):
 
 @pytest.mark.parametrize(
     ("name", "iteration", "counted"),
-    [("streams[...]", 2, "streams[2]"), ("copy", 2, "copy"), ("(a, b)[...]", 1, "b"), ("(a, b)[...]", 2, "a")],
+    [
+        ("streams[...]", 2, "streams[2]"),
+        ("copy", 2, "copy"),
+        ("(a, b)[...]", 1, "b"),
+        ("(a, b)[...]", 2, "a"),
+        ("pairs[...][1]", 2, "pairs[2][1]"),
+    ],
 )
 def test_things_of_a_comprehension_are_counted(name, iteration, counted):
     assert counted_name(name, iteration) == counted

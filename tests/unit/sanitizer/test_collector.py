@@ -173,3 +173,13 @@ def test_events_that_a_finding_speaks_of_keep_their_names():
     collector = new_collector()
     collector.add(redundant(5, advice=(EventRef(3),), fix=PendingFix((insertion(5, EventCode(4)),))))
     assert collector.names.kept == {(NamedKind.EVENT, 3), (NamedKind.EVENT, 4)}
+
+
+def test_the_result_of_the_use_does_not_give_its_name_to_what_went():
+    text = "data = make()\nloss = criterion(output, data)\nx = x + data\n"
+    for line, bound, named in ((2, "loss", "`data`"), (3, "x", "`x`")):
+        collector = new_collector()
+        collector.names.views.append(View((4,), 4, "float32"))
+        collector.add(useless(line, name_sites=(line, 1), freed=line))
+        (finding,) = collector.findings(Text(text, bound={1: "data", line: bound}))
+        assert named in finding.message

@@ -301,3 +301,13 @@ def test_events_that_were_never_recorded_are_not_judged(watched):
     watched.events.elapsed(7, 8, 40)
     assert watched.found() == []
     assert not watched.events.is_pending(7)
+
+
+def test_an_event_that_record_event_made_is_made_with_times_there():
+    watched = Watched(timing=False)
+    watched.record(7, 2, site=70)
+    watched.events.elapsed(7, 8, 40)
+    (finding,) = watched.collector.findings(watched.text)
+    assert [edit.code for edit in finding.fix.edits] == [
+        "record_event(torch.cuda.Event(enable_timing=True))", "enable_timing=True",
+    ]  # fmt: skip

@@ -18,6 +18,8 @@ work = start()
 torch.cuda.synchronize()
 """
 
+ALL_REDUCE = "c10d::allreduce_"
+
 
 @pytest.fixture
 def names():
@@ -83,7 +85,7 @@ def test_several_edits_are_one_repair(names):
     edits = (insertion(4, EventCode(3), ".query()"), PendingEdit(EditKind.ADD_ARGUMENT, 3, ("enable_timing=True",)))
     found = worded(PendingFix(edits), names)
     assert [edit.line for edit in found.fix.edits] == [4, 3]
-    assert found.text == "add `done.query()` before line 4, and add `enable_timing=True` to the call at line 3"
+    assert found.text == "add `done.query()` before line 4, and pass `enable_timing=True` to the call at line 3"
 
 
 def test_one_line_for_two_tensors_is_added_once(names):
@@ -114,10 +116,10 @@ def test_where_a_repair_cannot_be_made_another_one_is_offered(names):
 
 
 def test_a_handle_is_waited_for_where_it_is_made(names):
-    thrown_away = worded(wait_at_once(5), names)
+    thrown_away = worded(wait_at_once(ALL_REDUCE, 5), names)
     assert thrown_away.text == "add `.wait()` to the call at line 5"
     assert thrown_away.fix.applicability is Applicability.UNSAFE
-    kept = worded(wait_at_once(6), names, bound={6: "work"})
+    kept = worded(wait_at_once(ALL_REDUCE, 6), names, bound={6: "work"})
     assert kept.text == "add `work.wait()` after line 6"
     assert kept.fix.edits[0].kind is EditKind.INSERT_AFTER
 
@@ -143,15 +145,26 @@ def f(x, flag):
 
 
 def test_a_handle_that_may_be_none_is_waited_for_where_it_is_not(names):
-    thrown_away = worded(wait_at_once(3), names, text=MAY_BE_NONE)
+    thrown_away = worded(wait_at_once(ALL_REDUCE, 3), names, text=MAY_BE_NONE)
     assert thrown_away.text == "where the call at line 3 returns a handle, and not None, call `wait()` on it"
     assert thrown_away.fix.applicability is Applicability.EXAMPLE
-    kept = worded(wait_at_once(4), names, text=MAY_BE_NONE, bound={4: "work"})
+    kept = worded(wait_at_once(ALL_REDUCE, 4), names, text=MAY_BE_NONE, bound={4: "work"})
     assert kept.text == "add `if work is not None: work.wait()` after line 4"
     assert kept.fix.applicability is Applicability.UNSAFE
     later = PendingFix((insertion(5, WaitCode(4)),), after=4)
     assert worded(later, names, text=MAY_BE_NONE, bound={4: "work"}).fix.edits[0].code.startswith("if work is not None")
-    assert worded(wait_at_once(6), names, text=MAY_BE_NONE, bound={6: "work"}).text == "add `work.wait()` after line 6"
+    assert (
+        worded(wait_at_once(ALL_REDUCE, 6), names, text=MAY_BE_NONE, bound={6: "work"}).text
+        == "add `work.wait()` after line 6"
+    )
+
+
+def test_a_functional_collective_has_no_handle_but_a_result(names):
+    kept = worded(wait_at_once("_c10d_functional::all_reduce", 6), names, bound={6: "total"})
+    assert kept.text == "add `torch.ops._c10d_functional.wait_tensor(total)` after line 6"
+    thrown_away = worded(wait_at_once("_c10d_functional::all_reduce", 5), names)
+    assert thrown_away.text.endswith("after line 5, where `<result>` is what the call at line 5 returns")
+    assert thrown_away.fix.applicability is Applicability.EXAMPLE
 
 
 LAUNCH_AND_USE = """\

@@ -14,6 +14,7 @@ from syncheck.sanitizer.messages import (
     StreamInfo,
     StreamRef,
     TensorCode,
+    TorchCode,
     WaitCode,
 )
 from syncheck.sanitizer.monitor import SourceLine
@@ -130,6 +131,11 @@ def test_handles_of_a_comprehension_are_all_waited_for(names):
     sites.columns[1] = 10
     spelling = Spelling(names, sites)
     assert spelled(spelling, 2, WaitCode(1)) == ("[handle.wait() for handle in works]", True)
+
+
+def test_a_function_of_torch_is_called_as_it_was_imported(spelling):
+    assert spelled(spelling, 10, TorchCode("ops.x"), "()") == ("th.ops.x()", True)
+    assert spelled(spelling, 1, TorchCode("ops.x"), "()") == ("torch.ops.x()", False)
 
 
 def test_a_phrase_is_no_code(spelling):

@@ -103,7 +103,7 @@ def test_only_regular_files_are_read(tmp_path):
     (tmp_path / "file").write_bytes(b"text")
     assert files.read(tmp_path / "file") == b"text"
     for path in (tmp_path / "pipe", "/dev/zero"):
-        with pytest.raises(OSError, match="no regular file"):
+        with pytest.raises(OSError, match="not a regular file"):
             files.read(path)
     with pytest.raises(IsADirectoryError):
         files.read(tmp_path)

@@ -1,0 +1,41 @@
+"""The help of a command, alike in all versions of typer."""
+
+from typing import Any
+
+from typer.core import TyperCommand, TyperGroup
+
+
+class _WithoutTypes:
+    """Shows no types: a flag takes no value, and the help of an argument says what it is."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters."""
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # of the command
+        for param in params:
+            if param.param_type_name == "argument":
+                param.display_type_rich = _no_type
+            elif param.is_flag:
+                param.metavar = ""
+        return params
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the words of the usage line: arguments as they are declared."""
+        arguments = [p for p in self.get_params(ctx) if p.param_type_name == "argument"]
+        return ["[OPTIONS]", *(argument.metavar or argument.name.upper() for argument in arguments)]
+
+
+def _no_type(ctx: object) -> str:
+    del ctx
+    return ""
+
+
+class Command(_WithoutTypes, TyperCommand):
+    """A command."""
+
+
+class Group(_WithoutTypes, TyperGroup):
+    """A command that has others."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the words of the usage line."""
+        return [*super().collect_usage_pieces(ctx), "COMMAND [ARGS]..."]
