@@ -27,7 +27,7 @@ from syncheck.instrument.torch_internals import (
     next_sequence_number,
     sequence_number,
 )
-from syncheck.sim.nodes import ThreadLog, accumulator_of, is_leaf, leads_to, node_of
+from syncheck.sim.nodes import ThreadLog, is_leaf, leads_to, node_of, note_leaves, note_streams
 from syncheck.sim.runtime import Runtime
 
 _ENGINE: CodeType = engine().__code__
@@ -106,7 +106,9 @@ class Backward:
 
     def streams_changed(self) -> None:
         """Remember that other streams are current from here on."""
-        self.has_changed = True
+        if not self.has_changed:
+            self.has_changed = True
+            note_leaves({})
         log = self._log
         number = next_sequence_number()
         streams = dict(self._gpus.thread.streams)
@@ -140,12 +142,12 @@ class Backward:
     @property
     def notes_leaves(self) -> bool:
         """Return whether `note_leaf` has something to remember: not in a backward pass."""
-        return self.local.run is None
+        return self.has_changed and self.local.run is None
 
     def note_leaf(self, tensor: torch.Tensor) -> None:
         """Remember the streams under which a leaf's AccumulateGrad node was made: at its first use in a graph.
 
-        That of the default streams is remembered, too: the node may live on, and be met where others are current.
+        Nodes that live on from before another stream was current have been noted by then.
 
         Source:
             torch/csrc/autograd/variable.cpp, `grad_accumulator`: made at first use, kept while a graph holds it.
@@ -153,9 +155,7 @@ class Backward:
         if not (tensor.requires_grad and tensor.grad_fn is None and torch.is_grad_enabled()):
             return
         if self.notes_leaves and tensor.layout is torch.strided:  # a sparse one has no view, by which its node is found
-            node: Any = accumulator_of(tensor)
-            if node is not None:
-                node.metadata.setdefault("syncheck", dict(self._gpus.thread.streams))
+            note_streams(tensor, dict(self._gpus.thread.streams))
 
     def note_function(self, outputs: Any, device: Callable[[torch.Tensor], int]) -> None:
         """A custom autograd.Function was applied: remember the device of its outputs, where missing gradients go."""

@@ -1,17 +1,26 @@
 """Nodes of autograd's graph: the ways between them, and the streams on which they were made."""
 
+import gc
 import weakref
 from bisect import bisect_right
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
 from syncheck.hb.ids import StreamId
-from syncheck.instrument.torch_internals import C, SetExcludeDispatchKeyGuard, functorch, sequence_number
+from syncheck.instrument.torch_internals import (
+    C,
+    SetExcludeDispatchKeyGuard,
+    disable_dispatch_modes,
+    functorch,
+    sequence_number,
+)
 
 _AUTOGRAD = C.DispatchKey.AutogradFunctionality
 _LEAF = (1 << 64) - 1  # sequence number of AccumulateGrad nodes
+_LEAVES = frozenset({torch.Tensor, torch.nn.Parameter})
 _MOST_STEPS = 32
 """Nodes to look at for a way between two; longer ways lead through nodes that launch something."""
 
@@ -67,9 +76,10 @@ def node_of(value: Any) -> Any:
 
 
 def accumulator_of(leaf: torch.Tensor) -> Any:
-    """Return the node that adds up a leaf's gradient; None for a view that autograd did not see being made.
+    """Return the node that adds up a leaf's gradient; None for one that has none.
 
-    Such a view says that it needs a gradient if its base does, and has no node: tensors inside of a `DTensor` are.
+    Tensors of inference mode have none. Nor has a view that autograd did not see being made, though it says that it
+    needs a gradient if its base does: tensors inside of a `DTensor` are such views.
 
     Source:
         torch/csrc/autograd/variable.h, `DifferentiableViewMeta::requires_grad`; torch/autograd/graph.py,
@@ -79,7 +89,26 @@ def accumulator_of(leaf: torch.Tensor) -> Any:
         return leaf.grad_fn
     with SetExcludeDispatchKeyGuard(_AUTOGRAD, False), torch.enable_grad():
         node: Any = leaf.view_as(leaf).grad_fn
-        return node.next_functions[0][0]
+        return None if node is None else node.next_functions[0][0]
+
+
+def note_streams(leaf: torch.Tensor, streams: dict[int, StreamId]) -> None:
+    """Note in a leaf's node which streams were current when it was made, if that is not noted yet."""
+    node: Any = accumulator_of(leaf)
+    if node is not None:
+        node.metadata.setdefault("syncheck", streams)
+
+
+def note_leaves(streams: dict[int, StreamId]) -> None:
+    """Note in the nodes of all leaves of the program which streams were current when they were made.
+
+    A leaf without a node gets one, which ends with this call.
+    """
+    with disable_dispatch_modes():
+        for value in gc.get_objects():
+            if type(value) in _LEAVES and value.requires_grad and value.is_leaf and value.layout is torch.strided:
+                with suppress(RuntimeError):  # nested tensors have no such view
+                    note_streams(value, streams)
 
 
 def is_leaf(node: Any) -> bool:

@@ -132,6 +132,18 @@ def test_a_leaf_keeps_the_stream_of_its_first_use_while_a_graph_holds_its_node(s
     assert [call for call in recorder.calls if call[0] == "wait"] == []
 
 
+def test_leaves_that_were_used_before_any_other_stream_was_current_stay_on_the_default_stream(simulator, recorder):
+    leaves = [torch.ones(3, device="cuda", requires_grad=True) for _ in range(3)]
+    loss = sum((leaf * 2).sum() for leaf in leaves)
+    loss.backward()
+    with torch.cuda.stream(torch.cuda.Stream()):
+        averages = [leaf.detach() * 0.1 for leaf in leaves]
+    loss = sum((leaf * average).sum() for leaf, average in zip(leaves, averages, strict=True))
+    recorder.calls.clear()
+    loss.backward()
+    assert [call for call in recorder.calls if call[0] == "wait"] == []
+
+
 def test_a_node_that_launches_nothing_passes_the_order_on(simulator, recorder):
     side = torch.cuda.Stream()
     x, c = (torch.ones(3, device="cuda", requires_grad=grad) for grad in (True, False))

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from syncheck.sim.nodes import accumulator_of, is_leaf, leads_to, node_of
+from syncheck.sim.nodes import accumulator_of, is_leaf, leads_to, node_of, note_leaves, note_streams
 
 
 @pytest.fixture
@@ -24,6 +24,34 @@ def test_the_node_is_found_while_no_gradients_are_asked_for(leaf):
     kept = leaf * 2
     with torch.no_grad():
         assert is_leaf(accumulator_of(leaf))
+    del kept
+
+
+def test_the_nodes_of_all_leaves_are_noted_once(leaf):
+    others = [torch.ones(3, requires_grad=True) for _ in range(3)]
+    kept = [one * 2 for one in (leaf, *others)]
+    note_leaves({0: 1})
+    note_streams(leaf, {0: 2})
+    assert [accumulator_of(one).metadata["syncheck"] for one in (leaf, *others)] == [{0: 1}] * 4
+    assert len(kept) == 4
+
+
+def test_leaves_without_a_node_are_left_out(leaf):
+    with torch.inference_mode():
+        inference = torch.ones(3, requires_grad=True)
+        note_leaves({0: 1})
+    kept = leaf * 2
+    note_leaves({0: 1})
+    assert accumulator_of(leaf).metadata["syncheck"] == {0: 1}
+    assert accumulator_of(inference) is None
+    del kept
+
+
+def test_a_leaf_whose_node_has_ended_is_noted_anew(leaf):
+    note_leaves({0: 1})
+    kept = leaf * 2
+    note_streams(leaf, {0: 2})
+    assert accumulator_of(leaf).metadata["syncheck"] == {0: 2}
     del kept
 
 
