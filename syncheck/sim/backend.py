@@ -164,6 +164,7 @@ class Simulator:
             finally:
                 if os.getpid() == runtime.pid:
                     patches.undo()
+                    device_kind.choose(device_kind.CUDA.name)
 
     def install(self, patches: Patches) -> None:
         """Replace everything that knows about CUDA, but for the dispatch mode, which each thread enters by itself."""

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from syncheck.instrument.findings import NewFindings
+from syncheck.sim import device_kind
 from syncheck.sim.backend import Simulator
 from syncheck.sim.null_monitor import NoSites, NullMonitor
 from tests import warm
@@ -31,6 +32,7 @@ def test_everything_is_put_back():
     after = snapshot()
     assert {key for key in before.keys() | after.keys() if before.get(key) is not after.get(key)} == set()
     assert not torch.xpu.is_available()
+    assert device_kind.simulated() is device_kind.CUDA
 
 
 @pytest.mark.usefixtures("xpus")
