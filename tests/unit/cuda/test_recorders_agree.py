@@ -235,7 +235,7 @@ t[{a}] = torch.full((8,), 3.0)
 t[{a}] = t[{b}] * 2 + 1
 t[{a}] = torch.cat([t[{a}][:4], t[{b}][4:]])
 w = torch.ones(8, requires_grad=True); (w * t[{a}]).sum().backward(); t[{b}] = w.grad; w = None
-torch.nonzero(t[{a}])
+torch.nonzero(t[{a}] == t[{a}])
 look_at(t[{a}])
 record({event}, {stream})
 wait({event}, {stream})
