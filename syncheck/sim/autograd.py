@@ -154,7 +154,7 @@ class Backward:
         """
         if not (tensor.requires_grad and tensor.grad_fn is None and torch.is_grad_enabled()):
             return
-        if self.notes_leaves and tensor.layout is torch.strided:  # a sparse one has no view, by which its node is found
+        if self.notes_leaves:
             note_streams(tensor, dict(self._gpus.thread.streams))
 
     def note_function(self, outputs: Any, device: Callable[[torch.Tensor], int]) -> None:

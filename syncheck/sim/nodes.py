@@ -3,7 +3,6 @@
 import gc
 import weakref
 from bisect import bisect_right
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,6 +93,8 @@ def accumulator_of(leaf: torch.Tensor) -> Any:
 
 def note_streams(leaf: torch.Tensor, streams: dict[int, StreamId]) -> None:
     """Note in a leaf's node which streams were current when it was made, if that is not noted yet."""
+    if leaf.layout is not torch.strided or leaf.is_nested:
+        return  # it has no view, by which its node is found
     node: Any = accumulator_of(leaf)
     if node is not None:
         node.metadata.setdefault("syncheck", streams)
@@ -106,9 +107,8 @@ def note_leaves(streams: dict[int, StreamId]) -> None:
     """
     with disable_dispatch_modes():
         for value in gc.get_objects():
-            if type(value) in _LEAVES and value.requires_grad and value.is_leaf and value.layout is torch.strided:
-                with suppress(RuntimeError):  # nested tensors have no such view
-                    note_streams(value, streams)
+            if type(value) in _LEAVES and value.requires_grad and value.is_leaf:
+                note_streams(value, streams)
 
 
 def is_leaf(node: Any) -> bool:

@@ -47,6 +47,18 @@ def test_leaves_without_a_node_are_left_out(leaf):
     del kept
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_leaves_without_a_view_are_left_out(leaf):
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], requires_grad=True)
+    sparse = torch.ones(3).to_sparse().requires_grad_()
+    kept = leaf * 2
+    note_leaves({0: 1})
+    for one in (nested, sparse, leaf):
+        note_streams(one, {0: 2})
+    assert accumulator_of(leaf).metadata["syncheck"] == {0: 1}
+    del kept
+
+
 def test_a_leaf_whose_node_has_ended_is_noted_anew(leaf):
     note_leaves({0: 1})
     kept = leaf * 2
