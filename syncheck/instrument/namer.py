@@ -118,21 +118,24 @@ class Namer:
             wanted = [found for part in edit.code if (found := self._wanted(part)) is not None]
             if edit.kind is not EditKind.INSERT_BEFORE or not wanted:
                 continue
-            for line, there in _frames_at(self._sites.lines_of(edit.site), frame):
-                for kind, ident, is_wanted in wanted:
-                    name = as_spoken(name_in_frame(there, is_wanted), there)
-                    if name:
-                        self._monitor().name_at(kind, ident, name, line.path, line.number)
+            for kind, ident, is_wanted in wanted:
+                self._name_in_frames(kind, ident, is_wanted, edit.site, frame)
 
     def _name_again(self, finding: PendingFinding, frame: FrameType | None) -> None:
         """Name a tensor that is gone by what holds the one that has its part in the same call now."""
         is_wanted = partial(self._is_tensor, finding.again)
         finding.again = NO_ALLOCATION
         for edit in finding.fix.all_edits() if finding.fix is not None else ():
-            for line, there in _frames_at(self._sites.lines_of(edit.site), frame):
-                name = as_spoken(name_in_frame(there, is_wanted), there)
-                if name:
-                    self._monitor().name_at(NamedKind.ALLOCATION, finding.allocation, name, line.path, line.number)
+            self._name_in_frames(NamedKind.ALLOCATION, finding.allocation, is_wanted, edit.site, frame)
+
+    def _name_in_frames(
+        self, kind: NamedKind, ident: int, is_wanted: Callable[[Any], bool], site: SiteId, frame: FrameType | None
+    ) -> None:
+        """Name a thing by what holds it in the frames that are at the lines of a call site."""
+        for line, there in _frames_at(self._sites.lines_of(site), frame):
+            name = as_spoken(name_in_frame(there, is_wanted), there)
+            if name:
+                self._monitor().name_at(kind, ident, name, line.path, line.number)
 
     def _name_freed(self, finding: PendingFinding, frame: FrameType | None) -> None:
         """Name a tensor by the variable that was bound anew where it went, if that holds a tensor now, too."""
