@@ -21,13 +21,13 @@ from syncheck.rules import (
 from syncheck.rules.model import Severity
 from syncheck.sanitizer import mistaken_sync
 from syncheck.sanitizer.collector import PendingFinding
-from syncheck.sanitizer.fixes import PendingEdit, PendingFix, host_wait, insertion, wait_at_once
+from syncheck.sanitizer.fixes import PendingEdit, PendingFix, host_wait, insertion, wait_at_once, wait_code
 from syncheck.sanitizer.labels import Label
-from syncheck.sanitizer.messages import EventCode, EventRef, Part, StreamCode, StreamRef, Text, WaitCode
+from syncheck.sanitizer.messages import EventCode, EventRef, Part, StreamCode, StreamRef, Text
 from syncheck.sanitizer.mistaken_sync import believed_wait, wait_instead_of_sync, wrong_device
 from syncheck.sanitizer.race_context import UNSEEN_WRITE, RaceContext
 from syncheck.sanitizer.sync_history import Wait
-from syncheck.semantics.collectives import collective_name, is_functional
+from syncheck.semantics.collectives import collective_name
 from syncheck.semantics.library import CURRENT
 from syncheck.semantics.library import operator as described_operator
 
@@ -86,7 +86,7 @@ def _collective(context: RaceContext) -> PendingFinding | None:
     related: list[tuple[SiteId, Text]] = [(context.prior.site, ("it was started here",))]
     advice: Text = (", where ", StreamRef(race.current.actor), " is current")
     operator, site = context.prior.operator, context.prior.site
-    wait = insertion(context.current.site, WaitCode(site, is_functional=is_functional(operator)))
+    wait = insertion(context.current.site, wait_code(operator, site))
     fix = PendingFix((wait,), after=site, otherwise=wait_at_once(operator, site))
     if race.current.is_write:
         facts["tensor"] = (context.tensor,)

@@ -89,14 +89,19 @@ def _first_of(choices: Sequence[PendingFix]) -> PendingFix:
     return last
 
 
+def wait_code(operator: str, site: SiteId) -> WaitCode:
+    """Return the statement that waits for a collective that was started at a call site."""
+    return WaitCode(site, is_functional=is_functional(operator))
+
+
 def wait_at_once(operator: str, site: SiteId) -> PendingFix:
     """Return the repair that waits for a collective where it is started."""
-    if is_functional(operator):
-        wait = WaitCode(site, is_functional=True)
-        return PendingFix((PendingEdit(EditKind.INSERT_AFTER, site, (wait,)),), is_unsafe=True)
-    kept = PendingEdit(EditKind.INSERT_AFTER, site, (WaitCode(site),))
+    wait = wait_code(operator, site)
+    kept = PendingFix((PendingEdit(EditKind.INSERT_AFTER, site, (wait,)),), is_unsafe=True)
+    if wait.is_functional:
+        return kept
     thrown_away = PendingEdit(EditKind.APPEND_CALL, site, (".wait()",))
-    return PendingFix((thrown_away,), is_unsafe=True, otherwise=PendingFix((kept,), is_unsafe=True))
+    return PendingFix((thrown_away,), is_unsafe=True, otherwise=kept)
 
 
 class WordedFix(NamedTuple):
