@@ -220,8 +220,8 @@ class Memory:
         if tag is None:
             return None
         allocation = tag[0]
-        is_told = self._frees_matter or allocation.device == HOST_DEVICE
-        site = self._gpus.site() if is_told else UNKNOWN_SITE
+        is_shown = self._frees_matter or allocation.device == HOST_DEVICE
+        site = self._gpus.site() if is_shown else UNKNOWN_SITE
         self._freed.append((allocation.ident, allocation.device, allocation.n_bytes, site))
         self._gpu_trace.freed(allocation.address)
         return allocation
