@@ -246,6 +246,7 @@ class Cuda:
         finally:
             if os.getpid() == reporter.pid:
                 patches.undo()
+                self.captures.forget()
 
     def _install(self, patches: Patches) -> None:
         reporter, streams, captures = self.reporter, self.streams, self.captures

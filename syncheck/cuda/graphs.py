@@ -54,8 +54,13 @@ class Graphs:
 
         @wraps(original)
         def capture_begin(graph: Any, *args: Any, **kwargs: Any) -> Any:
-            with disable_dispatch_modes():
-                result = original(graph, *args, **kwargs)
+            self._captures.hold_garbage()
+            try:
+                with disable_dispatch_modes():
+                    result = original(graph, *args, **kwargs)
+            except BaseException:
+                self._captures.release_garbage()
+                raise
             if not reporter.callbacks_suppressed:
                 ident, device = reporter.next_graph(), devices.current_device()
                 setattr(graph, _IDENT, (reporter.token, ident, device))
@@ -76,7 +81,10 @@ class Graphs:
                 self._captures.end()
                 with reporter.locked_monitor() as monitor:
                     monitor.capture_end(ident)
-            return original(graph)
+            try:
+                return original(graph)
+            finally:
+                self._captures.release_garbage()
 
         return capture_end
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
 from pathlib import Path
 
@@ -76,7 +77,7 @@ class Comparison:
             try:
                 self.compare(seed, program, simulator)
             except RuntimeError as error:  # one of CUDA's leaves nothing to go on with
-                self.problem(seed, program, {"error": str(error)})
+                self.problem(seed, program, {"error": traceback.format_exc().splitlines()})
                 self.stopped = f"at seed {seed}: {error}"
                 return
 

@@ -45,9 +45,35 @@ with torch.cuda.stream(side):
 print(b.data_ptr() != a.data_ptr())
 """
 
+COLLECTED = """
+import gc
+import torch
+
+class Node:
+    pass
+
+side, graph, x = torch.cuda.Stream(), torch.cuda.CUDAGraph(), torch.ones(8, device="cuda")
+side.wait_stream(torch.cuda.current_stream())
+node = Node()
+node.itself, node.pinned = node, torch.ones(8).pin_memory()
+with torch.cuda.stream(side):
+    node.pinned.copy_(x, non_blocking=True)
+torch.cuda.synchronize()
+gc.collect()
+gc.set_threshold(5, 1, 1)
+with torch.cuda.stream(side):
+    graph.capture_begin(capture_error_mode="relaxed")
+    node = None
+    x.mul_(2)
+    graph.capture_end()
+torch.cuda.synchronize()
+print(torch.ones(8).pin_memory().is_pinned())
+"""
+
 
 @pytest.mark.parametrize(
-    ("source", "printed", "found"), [(NAMELESS, "stopped: StopIteration()", ["SYN103"]), (RESIZED, "True", [])]
+    ("source", "printed", "found"),
+    [(NAMELESS, "stopped: StopIteration()", ["SYN103"]), (RESIZED, "True", []), (COLLECTED, "True", [])],
 )
 def test_a_program_runs_as_without_a_check(source: str, printed: str, found: list[str], tmp_path: Path) -> None:
     program = tmp_path / "program.py"

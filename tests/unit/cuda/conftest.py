@@ -1,6 +1,7 @@
 """What several tests of the CUDA backend need."""
 
 import fcntl
+import gc
 
 import pytest
 
@@ -16,3 +17,13 @@ def recorder(tmp_path_factory):
         fcntl.flock(lock, fcntl.LOCK_EX)
         patch.setenv("SYNCHECK_CACHE_DIR", str(folder))
         return extension("native", print)
+
+
+@pytest.fixture
+def collection():
+    """Python's garbage collection, on; as it was before after the test."""
+    was_enabled = gc.isenabled()
+    gc.enable()
+    yield
+    if not was_enabled:
+        gc.disable()

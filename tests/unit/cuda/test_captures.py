@@ -1,5 +1,6 @@
 """The graph captures in progress."""
 
+import gc
 import threading
 
 import pytest
@@ -42,3 +43,12 @@ def test_another_thread_may_end_it(captures):
 def test_what_cuda_refuses_is_reported(gpu, captures):
     captures.refuse("Event.synchronize()")
     assert [call[1] for call in gpu.monitor.named("sync_in_capture")] == ["Event.synchronize()"]
+
+
+def test_a_check_that_ends_in_a_capture_lets_garbage_be_collected(captures, collection):
+    captures.hold_garbage()
+    captures.begin()
+    assert not gc.isenabled()
+    captures.forget()
+    assert gc.isenabled()
+    assert not captures

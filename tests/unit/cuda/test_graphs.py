@@ -1,5 +1,6 @@
 """CUDA graphs: a capture records what its operators touch, a replay touches all of it at once."""
 
+import gc
 from types import SimpleNamespace
 
 import pytest
@@ -16,7 +17,7 @@ def graphs(gpu, monkeypatch):
     made = Graphs(cuda.reporter, cuda.streams, cuda.captures)
     return SimpleNamespace(
         begin=made._capture_begin(lambda graph: None), end=made._capture_end(lambda graph: None),
-        replay=made._replay(lambda graph: None), gpu=gpu,
+        replay=made._replay(lambda graph: None), gpu=gpu, graphs=made,
     )  # fmt: skip
 
 
@@ -48,3 +49,39 @@ def test_what_is_suppressed_is_not_reported(graphs):
     with graphs.gpu.cuda.reporter.suppressed():
         graphs.begin(SimpleNamespace())
     assert graphs.gpu.monitor.named("capture_begin") == []
+
+
+def test_no_garbage_is_collected_during_a_capture(graphs, collection):
+    seen = []
+    begin = Graphs._capture_begin(graphs.graphs, lambda graph: seen.append(gc.isenabled()))
+    end = Graphs._capture_end(graphs.graphs, lambda graph: seen.append(gc.isenabled()))
+    first, second = SimpleNamespace(), SimpleNamespace()
+    begin(first)
+    begin(second)
+    end(first)
+    assert not gc.isenabled()
+    end(second)
+    assert gc.isenabled()
+    assert seen == [False] * 4
+
+
+def test_a_capture_that_cannot_begin_or_end_lets_garbage_be_collected(graphs, collection):
+    def fails(graph):
+        raise RuntimeError("no capture")
+
+    with pytest.raises(RuntimeError, match="no capture"):
+        Graphs._capture_begin(graphs.graphs, fails)(SimpleNamespace())
+    assert gc.isenabled()
+    graph = SimpleNamespace()
+    graphs.begin(graph)
+    with pytest.raises(RuntimeError, match="no capture"):
+        Graphs._capture_end(graphs.graphs, fails)(graph)
+    assert gc.isenabled()
+
+
+def test_a_program_without_collection_stays_without_it(graphs, collection):
+    gc.disable()
+    graph = SimpleNamespace()
+    graphs.begin(graph)
+    graphs.end(graph)
+    assert not gc.isenabled()
