@@ -168,6 +168,7 @@ class Cuda:
 
     def _captures_changed(self) -> None:
         self.memory.shares_all = bool(self.captures)
+        self.memory.owners.clear()
 
     def _make_delays(self, delay: Delay, counts: LaunchCounts) -> Delays:
         begin_alike()
@@ -253,7 +254,7 @@ class Cuda:
         hooks = Hooks(reporter, streams, self.threads, self.memory, self.events, self.copies, self.launches, patches)
         hooks.install(self.gpu_trace)
         self.threads.on_first_thread.append(hooks.watch_defaults)
-        Graphs(reporter, streams, captures).install(patches)
+        Graphs(reporter, streams, self.memory.owners, captures).install(patches)
         self.host.install(patches)
         install_subclasses(patches)
         install_backward(reporter, streams, self.memory, self.host, self.launches, self.gpu_trace, patches)

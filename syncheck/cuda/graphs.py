@@ -15,6 +15,7 @@ import torch
 
 from syncheck.cuda import devices
 from syncheck.cuda.captures import Captures
+from syncheck.cuda.owners import Owners
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import Streams
 from syncheck.hb.ids import GraphId
@@ -32,9 +33,10 @@ def device_of_graph(graph: Any) -> int:
 class Graphs:
     """Hooks the methods of torch.cuda.CUDAGraph."""
 
-    def __init__(self, reporter: Reporter, streams: Streams, captures: Captures) -> None:
+    def __init__(self, reporter: Reporter, streams: Streams, owners: Owners, captures: Captures) -> None:
         self._reporter = reporter
         self._streams = streams
+        self._owners = owners
         self._captures = captures
 
     def install(self, patches: Patches) -> None:
@@ -101,6 +103,7 @@ class Graphs:
             if not ident:
                 reporter.monitor.incomplete("a CUDA graph was replayed that was captured before the check began")
                 return result
+            self._owners.clear()
             with reporter.locked_monitor() as monitor:
                 device = getattr(graph, _IDENT)[2]  # it runs where it was captured, whatever device is current
                 monitor.replay(ident, self._streams.current(device), reporter.site())

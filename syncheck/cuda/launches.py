@@ -129,6 +129,7 @@ class Launches:
     def name_findings(self, tensors: Sequence[torch.Tensor]) -> None:
         """Name the tensors of new findings, and describe those that are among some tensors."""
         findings = self._reporter.findings.take()
+        self._memory.owners.clear()  # what comes next may name what they are about
         allocations = {finding.allocation for finding in findings}
         for tensor in tensors:
             allocation = self._memory.allocation_of(tensor) if tensor.is_cuda else NO_ALLOCATION

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from syncheck.cuda.owners import Owners
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.streams import Streams
 from syncheck.cuda.thread_contexts import ThreadContexts
@@ -59,6 +60,7 @@ class Memory:
         live: address -> entry, for every address at which a tensor was seen.
         dead: entries whose storages are gone, and have not been looked at yet.
         homes: allocation -> the only stream that has used it, of those that only one has.
+        owners: of the other memory, that which a stream has to itself again.
         freed_shared: memory was freed that several streams have used, and the monitor does not know yet.
         adopt: enters memory that was seen elsewhere first, and returns whether it was; called with the storage of a
             tensor that is not at a known address.
@@ -81,6 +83,7 @@ class Memory:
         self._idents: Iterator[int] = count(1)
         self.dead: deque[Entry] = deque()
         self.homes: dict[AllocationId, StreamId] = {}
+        self.owners = Owners()
         self.freed_shared = False
         self.adopt: Callable[[torch.UntypedStorage], bool] = lambda _: False
         self.on_shared: Callable[[AllocationId], None] = lambda _: None
@@ -88,7 +91,7 @@ class Memory:
         self.shares_all = False
         self._on_death: Callable[[Any], None] = self.dead.append  # no code of ours runs where the program frees
 
-        reporter.before_flush.append(self._release_if_any)
+        reporter.before_flush.append(self.release_dead)
         streams.on_several.append(self.watch_frees)
 
     def next_ident(self) -> AllocationId:
@@ -150,7 +153,9 @@ class Memory:
         homes = self.homes
         for allocation, _, _ in accesses:
             home = homes.get(allocation)
-            if home is not None and (home != stream or self.shares_all):
+            if home is None:
+                self.owners.use(stream, allocation)
+            elif home != stream or self.shares_all:
                 del homes[allocation]
                 self.on_shared(allocation)
 
@@ -198,10 +203,6 @@ class Memory:
         self._reporter.flush_calls()
         return entry
 
-    def _release_if_any(self) -> None:
-        if self.dead:
-            self.release_dead()
-
     def release_dead(self) -> None:
         """Free what is gone. Called before any address is looked up, and before the monitor is notified."""
         dead, live, inside, in_lists = self.dead, self.live, self._inside, self._in_lists
@@ -248,6 +249,7 @@ class Memory:
     def _ended(self, ident: AllocationId, site: SiteId) -> None:
         """Say that an allocation's life has ended."""
         is_shared = self.homes.pop(ident, None) is None
+        self.owners.forget(ident)
         self.on_freed(ident)
         if self._reporter.is_checking:
             self._reporter.call_buffer.add(("free", ident, site))
@@ -332,7 +334,7 @@ class Memory:
 
     def current_access(self, tensor: torch.Tensor) -> Access | None:
         """Return the access that reads all of a tensor, frees so far regarded; None if it is empty."""
-        self._release_if_any()
+        self.release_dead()
         return self.access(tensor, is_write=False)
 
     def extent(self, offset: int, n_bytes: int) -> ViewId:
@@ -377,10 +379,10 @@ class Memory:
         """Return the view of a tensor, with its shape and type; `is_partial`: see `Monitor.view`."""
         item = tensor.element_size()
         start = int(tensor.storage_offset()) * item
+        shape, dtype = tuple(tensor.shape), dtype_name(tensor.dtype)
         with self._reporter.lock:
-            monitor = self._reporter.call_buffer.monitor
-            dtype = dtype_name(tensor.dtype)
-            return monitor.view(start, tuple(tensor.shape), tensor.stride(), item, dtype, is_partial=is_partial)
+            view = self._reporter.call_buffer.monitor.view
+            return view(start, shape, tensor.stride(), item, dtype, is_partial=is_partial)
 
 
 def dense_parts(tensor: torch.Tensor) -> list[torch.Tensor]:

@@ -1,8 +1,9 @@
 """Operators that cannot race are recorded in C++; the dispatch mode sees all others.
 
 `native/recorder.cpp` has the other half. It does what `Operators.log` does for an operator that neither waits nor
-records an event, where only the stream that it runs on has used its memory so far. What it has recorded goes into the
-buffer of calls in its order: before any other call is added, and before the monitor is asked for anything.
+records an event, where only the stream that it runs on has used its memory so far, or has it to itself again. What it
+has recorded goes into the buffer of calls in its order: before any other call is added, and before the monitor is asked
+for anything.
 
 Memory that it has seen first is entered into the table of addresses when the mode meets it. Until then it is not known
 when such memory is freed, and need not be: it goes back to the only stream that has used it.
@@ -23,7 +24,7 @@ from syncheck.cuda.host import HostMemory
 from syncheck.cuda.launches import Launches
 from syncheck.cuda.memory import Memory
 from syncheck.cuda.reporter import Reporter
-from syncheck.cuda.streams import NOT_SOLE, Streams
+from syncheck.cuda.streams import Streams
 from syncheck.cuda.thread_contexts import ThreadContexts
 from syncheck.filters import ignore_block
 from syncheck.hb.ids import SiteId, StreamId, ViewId
@@ -68,12 +69,16 @@ class Callbacks:
         return self._sites.near(frame, self._reporter.backward_site)
 
     def block_of(self, tensor: torch.Tensor) -> tuple[int, int]:
-        """Return the allocation that a tensor on a GPU lies in, and the only stream that has used it.
+        """Return the allocation that a tensor on a GPU lies in, and the only stream that may use it without a look.
 
-        The first is 0 if it has no memory, and the second below 0 where several streams have used it.
+        The first is 0 if it has no memory, and the second below 0 where there is no such stream.
         """
-        access = self._memory.current_access(tensor)
-        return (0, 0) if access is None else (access[0], self._memory.homes.get(access[0], NOT_SOLE))
+        memory = self._memory
+        access = memory.current_access(tensor)
+        if access is None:
+            return 0, 0
+        home = memory.homes.get(access[0])
+        return access[0], memory.owners[access[0]] if home is None else home
 
     def current_stream(self, device: int) -> int:
         """Return the current stream of a device."""
@@ -189,6 +194,7 @@ class NativeRecorder:
 
     def _follow_memory(self) -> None:
         self._memory.on_shared = self._extension.share
+        self._memory.owners.on_change = self._extension.own
         self._memory.on_freed = self._extension.forget
 
     def plan(self, dispatch: DispatchPlan, copies: Copies) -> None:

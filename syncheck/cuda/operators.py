@@ -217,6 +217,8 @@ class Operators:
             memory.used(stream, accesses)
             context = self._context(dispatch, kwargs, stream, device, site) if self._threads.n_special else None
             reporter.monitor.launch(stream, plan.name, accesses, site, context)
+            if not memory.shares_all:
+                memory.owners.add(reporter.call_buffer.monitor, stream, accesses, memory.homes)
         if reporter.findings.new:
             reporter.on_findings([*(tensor for tensor, _ in tensors_of(plan, args, kwargs or {})), *made])
 

@@ -12,7 +12,20 @@ from syncheck.hb.clock import ACTOR_MASK, HOST, TICK, VectorClock, actor_of, cov
 from syncheck.hb.footprint import Footprint
 from syncheck.hb.host_uses import HostUses
 from syncheck.hb.ids import Accesses, AllocationId, HostId, StreamId, ViewId
-from syncheck.hb.memory import ALLOCATION, NO_NOTE, AccessRecord, Block, Cell, FreedAccess, Note, Pool, Stamp, supersede
+from syncheck.hb.memory import (
+    ALLOCATION,
+    NO_NOTE,
+    AccessRecord,
+    Block,
+    Cell,
+    FreedAccess,
+    Note,
+    Pool,
+    Stamp,
+    may_conflict,
+    supersede,
+    uncovered,
+)
 from syncheck.hb.order import Order
 
 HOST_POOL = -1
@@ -203,6 +216,19 @@ class Engine(Order):
         """Return whether memory was freed that a stream other than its own may still be using."""
         return any(pool.pending for pool in list(self._pools.values()))  # also in finalizers
 
+    def follows_others(self, stream: StreamId, allocation: AllocationId) -> bool:
+        """Return whether a stream that has used memory comes with its next op after all that others have done with it.
+
+        Then no access of that stream's can race, until another stream or a thread of the host uses the memory.
+        """
+        block = self._blocks.get(allocation)
+        if block is None or block.home == HOST or allocation in self._host_uses:
+            return False
+        if block.private >= 0:
+            return block.private == stream
+        clock = self._clocks[stream]
+        return all(cell.is_covered_by(clock) for cell in block.cells.values())
+
     def home_of(self, allocation: AllocationId) -> StreamId:
         """Return the stream that a live allocation was made on."""
         return self._blocks[allocation].home
@@ -266,7 +292,7 @@ class Engine(Order):
             if (
                 clock[write & ACTOR_MASK] < write
                 or (is_write and (cell.reads is not None or clock[read & ACTOR_MASK] < read))
-                or (cell.overlaps and _may_conflict(cell.overlaps, clock, is_write=is_write))
+                or (cell.overlaps and may_conflict(cell.overlaps, clock, is_write=is_write))
             ):
                 current = AccessRecord(stream, now, label, cell.footprint, is_write)
                 races.extend(_conflicts(allocation, block, cell, current, clock))
@@ -348,17 +374,6 @@ class Engine(Order):
         return races if len(races) < 2 else sorted(races, key=rank)
 
 
-def _may_conflict(overlaps: list[Cell], clock: VectorClock, *, is_write: bool) -> bool:
-    """Return whether the history of cells that share bytes holds anything that `clock` does not cover."""
-    for other in overlaps:
-        write, read = other.write, other.read
-        if clock[write & ACTOR_MASK] < write:
-            return True
-        if is_write and (other.reads is not None or clock[read & ACTOR_MASK] < read):
-            return True
-    return False
-
-
 def _conflicts(
     allocation: AllocationId, block: Block, cell: Cell, current: AccessRecord, clock: VectorClock
 ) -> list[Race]:
@@ -366,7 +381,7 @@ def _conflicts(
     races = []
     is_early = False
     for other in (cell, *cell.overlaps):
-        for prior in _uncovered(other, clock, is_write=current.is_write):
+        for prior in uncovered(other, clock, is_write=current.is_write):
             if prior.label == ALLOCATION:
                 is_early = True
             else:
@@ -377,18 +392,3 @@ def _conflicts(
             races.append(Race(allocation, prior, current, is_first_use=True))
         block.mark_first_use_reported()
     return races
-
-
-def _uncovered(cell: Cell, clock: VectorClock, *, is_write: bool) -> list[AccessRecord]:
-    """Return the accesses in a cell's history that a new access races with, the latest of each actor."""
-    found: dict[StreamId, AccessRecord] = {}
-    write = cell.write
-    if clock[write & ACTOR_MASK] < write:
-        actor = actor_of(write)
-        found[actor] = AccessRecord(actor, write, cell.write_label, cell.footprint, is_write=True)
-    if is_write:
-        for epoch, label in cell.all_reads():  # none earlier than the write
-            actor = actor_of(epoch)
-            if clock[actor] < epoch and epoch != write:  # an op that reads and writes is reported as a write
-                found[actor] = AccessRecord(actor, epoch, label, cell.footprint, is_write=False)
-    return list(found.values())

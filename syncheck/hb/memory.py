@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from syncheck.hb.clock import ACTOR_MASK, HOST, Epoch, VectorClock, covers
+from syncheck.hb.clock import ACTOR_MASK, HOST, Epoch, VectorClock, actor_of, covers
 from syncheck.hb.footprint import Footprint, contains, overlap
 from syncheck.hb.ids import AllocationId, SiteId, StreamId, ViewId
 from syncheck.hb.intervals import Intervals
@@ -196,6 +196,17 @@ def supersede(writer: Cell) -> None:
             other.forget()
 
 
+def may_conflict(overlaps: list[Cell], clock: VectorClock, *, is_write: bool) -> bool:
+    """Return whether the history of cells that share bytes holds anything that `clock` does not cover."""
+    for other in overlaps:
+        write, read = other.write, other.read
+        if clock[write & ACTOR_MASK] < write:
+            return True
+        if is_write and (other.reads is not None or clock[read & ACTOR_MASK] < read):
+            return True
+    return False
+
+
 class AccessRecord(NamedTuple):
     """One access, as a race reports it.
 
@@ -212,6 +223,21 @@ class AccessRecord(NamedTuple):
     label: int
     footprint: Footprint
     is_write: bool
+
+
+def uncovered(cell: Cell, clock: VectorClock, *, is_write: bool) -> list[AccessRecord]:
+    """Return the accesses in a cell's history that a new access races with, the latest of each actor."""
+    found: dict[StreamId, AccessRecord] = {}
+    write = cell.write
+    if clock[write & ACTOR_MASK] < write:
+        actor = actor_of(write)
+        found[actor] = AccessRecord(actor, write, cell.write_label, cell.footprint, is_write=True)
+    if is_write:
+        for epoch, label in cell.all_reads():  # none earlier than the write
+            actor = actor_of(epoch)
+            if clock[actor] < epoch and epoch != write:  # an op that reads and writes is reported as a write
+                found[actor] = AccessRecord(actor, epoch, label, cell.footprint, is_write=False)
+    return list(found.values())
 
 
 @dataclass(frozen=True, slots=True)

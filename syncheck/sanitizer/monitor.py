@@ -261,6 +261,10 @@ class Monitor(Protocol):
         """Return whether memory was freed that a stream other than its own may still be using."""
         ...
 
+    def follows_others(self, stream: StreamId, allocation: AllocationId) -> bool:
+        """Return whether what a stream does next comes after all that other streams have done with memory."""
+        ...
+
     def elapsed(self, start: EventId, end: EventId, site: SiteId) -> None:
         """`start.elapsed_time(end)`."""
 

@@ -2,8 +2,8 @@
 //
 // torch gives an operator to a dispatch mode by the kernel that stands at the dispatch key Python. For most operators
 // of `aten` a kernel is registered there that does what the mode does while only the current stream has used the
-// memory: it runs the operator below that key, and writes down what memory it read and wrote. Everything else goes to
-// the kernel that stood there before, and so to the mode.
+// memory, or has it to itself again (`syncheck.cuda.owners`): it runs the operator below that key, and writes down what
+// memory it read and wrote. Everything else goes to the kernel that stood there before, and so to the mode.
 //
 // Another is registered above autograd, at PythonTLSSnapshot, the key of what torch calls first where there is a mode.
 // Where nothing between can call Python, it does all at once: autograd would give the mode a `detach` of each result
@@ -127,7 +127,7 @@ struct Block {
   c10::weak_intrusive_ptr<c10::StorageImpl> storage;
   const void* address;
   int64_t allocation;
-  int64_t home;  // the only stream that has used it; SHARED once there are others
+  int64_t home;  // the only stream that has used it, or that comes after all others that have; SHARED without one
   std::optional<uint64_t> node;  // of a backward pass, in which it was made
   bool is_ours;  // Python does not know it yet
 };
@@ -932,12 +932,17 @@ Blocks::iterator block_with(int64_t allocation) {
   return found == state->storages.end() ? state->blocks.end() : state->blocks.find(found->second);
 }
 
-// From now on several streams use an allocation.
-void share(int64_t allocation) {
+// What a stream does with an allocation cannot race, until another stream uses it.
+void own(int64_t allocation, int64_t stream) {
   auto block = block_with(allocation);
   if (block != state->blocks.end()) {
-    block->second.home = SHARED;
+    block->second.home = stream;
   }
+}
+
+// From now on several streams use an allocation.
+void share(int64_t allocation) {
+  own(allocation, SHARED);
 }
 
 // An allocation that Python knows is gone; its storage may live on, without memory or with other memory.
@@ -1112,6 +1117,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("next_allocation", &next_allocation);
   module.def("start", &start);
   module.def("start_several", &start_several);
+  module.def("own", &own);
   module.def("share", &share);
   module.def("complete", &complete);
   module.def("forget", &forget);

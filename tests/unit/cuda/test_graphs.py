@@ -8,13 +8,14 @@ import torch
 
 from syncheck.cuda import devices
 from syncheck.cuda.graphs import Graphs
+from syncheck.cuda.streams import NOT_SOLE
 
 
 @pytest.fixture
 def graphs(gpu, monkeypatch):
     monkeypatch.setattr(devices, "current_device", lambda: 0)
     cuda = gpu.cuda
-    made = Graphs(cuda.reporter, cuda.streams, cuda.captures)
+    made = Graphs(cuda.reporter, cuda.streams, cuda.memory.owners, cuda.captures)
     return SimpleNamespace(
         begin=made._capture_begin(lambda graph: None), end=made._capture_end(lambda graph: None),
         replay=made._replay(lambda graph: None), gpu=gpu, graphs=made,
@@ -85,3 +86,13 @@ def test_a_program_without_collection_stays_without_it(graphs, collection):
     graphs.begin(graph)
     graphs.end(graph)
     assert not gc.isenabled()
+
+
+def test_a_replay_may_use_any_memory(graphs):
+    graph, owners, lost = SimpleNamespace(), graphs.gpu.cuda.memory.owners, []
+    graphs.begin(graph)
+    graphs.end(graph)
+    owners.on_change = lambda allocation, stream: lost.append((allocation, stream))
+    owners.add(SimpleNamespace(follows_others=lambda stream, allocation: True), 1, [(9, 0, True)], {})
+    graphs.replay(graph)
+    assert lost == [(9, 1), (9, NOT_SOLE)]

@@ -507,7 +507,7 @@ def test_torchs_own_fills_of_seed_and_offset_of_a_graph_are_not_looked_at(gpu, m
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
     monkeypatch.setattr(devices, "current_device", lambda: 0)
     patches = Patches()
-    Graphs(gpu.cuda.reporter, gpu.cuda.streams, gpu.cuda.captures).install(patches)
+    Graphs(gpu.cuda.reporter, gpu.cuda.streams, gpu.cuda.memory.owners, gpu.cuda.captures).install(patches)
     x, graph = torch.ones(4), Graph()
     gpu.current.handle = 7
     gpu.cuda.streams.of(0, 7)

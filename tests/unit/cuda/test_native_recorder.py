@@ -294,6 +294,70 @@ def test_memory_that_several_streams_use_is_for_the_mode(native, monkeypatch, is
     assert [finding.rule.code for finding in native.report().findings] == ["SYN103", "SYN103"]
 
 
+def hand_over(native, first, second):
+    with native.cuda.reporter.locked_monitor() as monitor:
+        monitor.wait_stream(native.cuda.streams.of(0, second), native.cuda.streams.of(0, first), 0)
+
+
+def test_a_stream_that_waits_for_all_others_has_memory_to_itself(native, monkeypatch):
+    native.cuda.streams.of(0, 7)
+    a = torch.zeros(8)
+    native.current.handle = 7
+    hand_over(native, 0, 7)
+    a[:4].add_(1).sub_(1).mul_(1)
+    names = seen_by_mode(monkeypatch)
+    a[:4].sub_(1)
+    a[4:].mul_(2)
+    native.current.handle = 0
+    hand_over(native, 7, 0)
+    a[:4].sub_(1)
+    assert names == ["aten.sub_.Tensor"]
+    a[4:].mul_(2)
+    a.add_(1)
+    assert names == ["aten.sub_.Tensor"]
+    native.current.handle = 7
+    a[:4].sub_(1)
+    assert names == ["aten.sub_.Tensor"] * 2
+    report = native.report()
+    assert [finding.rule.code for finding in report.findings] == ["SYN103"]
+    assert report.findings[0].related[0].frame.source.strip() == "a.add_(1)"
+
+
+def test_a_stream_that_has_not_waited_for_all_has_no_memory_to_itself(native, monkeypatch):
+    native.cuda.streams.of(0, 7)
+    a = torch.zeros(8)
+    native.current.handle = 7
+    hand_over(native, 0, 7)
+    a[:4].sub_(1)
+    native.current.handle = 0
+    hand_over(native, 7, 0)
+    native.current.handle = 7
+    a[4:].mul_(2)
+    native.current.handle = 0
+    names = seen_by_mode(monkeypatch)
+    a[:4].sub_(1)
+    a[4:].mul_(2)
+    assert names == ["aten.sub_.Tensor", "aten.mul_.Tensor"]
+    assert [finding.rule.code for finding in native.report().findings] == ["SYN103"]
+
+
+@pytest.mark.parametrize(
+    "forget",
+    [lambda gpu: gpu.cuda.memory.owners.clear(), lambda gpu: gpu.cuda.captures.begin()],
+    ids=["replay", "capture"],
+)
+def test_memory_that_a_graph_may_use_is_for_the_mode(native, monkeypatch, forget):
+    native.cuda.streams.of(0, 7)
+    a = torch.zeros(8)
+    native.current.handle = 7
+    hand_over(native, 0, 7)
+    a.sub_(1)
+    forget(native)
+    names = seen_by_mode(monkeypatch)
+    a.sub_(1)
+    assert names == ["aten.sub_.Tensor"]
+
+
 def test_memory_that_another_stream_may_be_using_is_not_reused_in_silence(native):
     other, site = native.cuda.streams.of(0, 7), native.cuda.reporter.site
     a = torch.zeros(64)

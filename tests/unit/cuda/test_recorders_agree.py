@@ -239,14 +239,16 @@ torch.nonzero(t[{a}] == t[{a}])
 look_at(t[{a}])
 record({event}, {stream})
 wait({event}, {stream})
+follow({stream}, {other})
+follow({stream}, {other})
 record_stream(t[{a}], {stream})""".splitlines()
 
 
 def random_program(rng):
     """Return the text of a program: tensors are made, used, bound anew, copied and freed on three streams."""
     lines = ["t = [torch.full((8,), value) for value in (5.0, 6.0, 7.0)]"]
-    for _ in range(rng.randrange(6, 16)):
-        values = {"a": rng.randrange(3), "b": rng.randrange(3), "event": rng.randrange(2)}
+    for _ in range(rng.randrange(6, 24)):
+        values = {"a": rng.randrange(3), "b": rng.randrange(3), "event": rng.randrange(2), "other": rng.choice(STREAMS)}
         statement = rng.choice(STATEMENTS).format(stream=rng.choice(STREAMS), **values)
         lines.append(f"on({rng.choice(STREAMS)}); {statement}")
     return "\n".join([*lines, "on(0); out = sum(x.sum() for x in t)"])
@@ -258,7 +260,7 @@ def findings_of(text, current, extension, times=2):
         gpu.cuda.reporter.call_buffer.condenses = True
         reporter, memory = gpu.cuda.reporter, gpu.cuda.memory
         idents = {stream: gpu.cuda.streams.of(0, stream) for stream in STREAMS}
-        events = [reporter.next_event() for _ in range(2)]
+        events = [reporter.next_event() for _ in range(3)]
         for event in events:
             call(gpu, "event", event, 0, timing=False)
 
@@ -271,11 +273,15 @@ def findings_of(text, current, extension, times=2):
         def wait(event, stream):
             call(gpu, "wait", events[event], idents[stream], reporter.site(), WaitCall.TORCH)
 
+        def follow(first, second):
+            record(2, first)
+            wait(2, second)
+
         def record_stream(tensor, stream):
             call(gpu, "record_stream", *memory.access(tensor, is_write=False)[:2], idents[stream], reporter.site())
 
         code = compile(text, "/random_program.py", "exec")
-        functions = {"on": on, "record": record, "wait": wait, "record_stream": record_stream}
+        functions = {"on": on, "record": record, "wait": wait, "follow": follow, "record_stream": record_stream}
         for _ in range(times):
             on(0)
             exec(code, {"torch": torch, "look_at": memory.allocation_of, **functions})

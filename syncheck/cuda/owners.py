@@ -1,0 +1,59 @@
+"""Memory that several streams have used, and that one has to itself again: it comes after all others."""
+
+from collections.abc import Callable, Container
+
+from syncheck.cuda.streams import NOT_SOLE
+from syncheck.hb.ids import Accesses, AllocationId, StreamId
+from syncheck.sanitizer.monitor import Monitor
+
+
+class Owners:
+    """The streams that have memory to themselves again. What an owner does with its memory cannot race.
+
+    Attributes:
+        on_change: called with memory and its new owner, NOT_SOLE if it has none; None: it is not asked for.
+    """
+
+    def __init__(self) -> None:
+        self._owners: dict[AllocationId, StreamId] = {}
+        self.on_change: Callable[[AllocationId, StreamId], None] | None = None
+
+    def __getitem__(self, allocation: AllocationId) -> StreamId:
+        return self._owners.get(allocation, NOT_SOLE)
+
+    def add(self, monitor: Monitor, stream: StreamId, accesses: Accesses, private: Container[AllocationId]) -> None:
+        """Note what a stream has to itself again.
+
+        Args:
+            monitor: has got the accesses.
+            stream: the stream.
+            accesses: what it has just used.
+            private: memory that only one stream has ever used.
+        """
+        if self.on_change is None:
+            return
+        for allocation, _, _ in accesses:
+            is_known = allocation in private or allocation in self._owners
+            if not is_known and monitor.follows_others(stream, allocation):
+                self._owners[allocation] = stream
+                self.on_change(allocation, stream)
+
+    def use(self, stream: StreamId, allocation: AllocationId) -> None:
+        """A stream is about to use memory: no other has it to itself any more."""
+        owner = self._owners.get(allocation, stream)
+        if owner != stream:
+            self._lose(allocation)
+
+    def forget(self, allocation: AllocationId) -> None:
+        """Memory is gone."""
+        self._owners.pop(allocation, None)
+
+    def clear(self) -> None:
+        """Any memory may be used in a way that is not seen here."""
+        for allocation in list(self._owners):
+            self._lose(allocation)
+
+    def _lose(self, allocation: AllocationId) -> None:
+        del self._owners[allocation]
+        if self.on_change is not None:
+            self.on_change(allocation, NOT_SOLE)

@@ -1,0 +1,59 @@
+"""Memory that one stream has to itself again."""
+
+import pytest
+
+from syncheck.cuda.owners import Owners
+from syncheck.cuda.streams import NOT_SOLE
+
+
+class Follows:
+    """A monitor: these (stream, allocation) come after all others."""
+
+    def __init__(self, *pairs):
+        self.pairs = pairs
+
+    def follows_others(self, stream, allocation):
+        return (stream, allocation) in self.pairs
+
+
+@pytest.fixture
+def changes():
+    return []
+
+
+@pytest.fixture
+def owners(changes):
+    made = Owners()
+    made.on_change = lambda allocation, stream: changes.append((allocation, stream))
+    return made
+
+
+def test_what_follows_all_others_is_owned(owners, changes):
+    owners.add(Follows((3, 10), (3, 12)), 3, [(10, 0, True), (10, 1, False), (11, 0, True), (12, 0, True)], {12})
+    assert changes == [(10, 3)]
+    assert [owners[allocation] for allocation in (10, 11, 12)] == [3, NOT_SOLE, NOT_SOLE]
+
+
+def test_it_ends_with_the_use_by_another_stream(owners, changes):
+    owners.add(Follows((3, 10)), 3, [(10, 0, True)], {})
+    owners.use(3, 10)
+    assert owners[10] == 3
+    owners.use(4, 10)
+    owners.use(4, 10)
+    assert owners[10] == NOT_SOLE
+    assert changes == [(10, 3), (10, NOT_SOLE)]
+
+
+def test_it_ends_with_the_memory_and_where_all_may_be_used(owners, changes):
+    owners.add(Follows((3, 10), (3, 11)), 3, [(10, 0, True), (11, 0, True)], {})
+    changes.clear()
+    owners.forget(10)
+    owners.clear()
+    assert changes == [(11, NOT_SOLE)]
+    assert owners[10] == owners[11] == NOT_SOLE
+
+
+def test_nothing_is_asked_where_it_is_not_wanted():
+    owners = Owners()
+    owners.add(None, 3, [(10, 0, True)], {})
+    assert owners[10] == NOT_SOLE
