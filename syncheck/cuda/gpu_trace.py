@@ -37,6 +37,7 @@ class GpuTrace:
         inside: one entry for each call that is listened to now, of all threads.
         switch: its `value` enables and disables the callbacks. Between the look at `inside` and the assignment no other
             thread can run: the interpreter switches threads at calls and at jumps back.
+        quieten: lets torch say nothing of memory, and of new events and streams; or lets it say all.
 
     Source:
         torch/csrc/PyInterpreter.cpp, `concrete_trace_cuda`; c10/core/impl/GPUTrace.h.
@@ -45,6 +46,7 @@ class GpuTrace:
     def __init__(self) -> None:
         self.inside: list[None] = []
         self.switch: Any = devices.NoSwitch()
+        self.quieten: Callable[[bool], None] = lambda _: None
         self._deferred: list[object] = []  # one entry for each call that is not listened to yet
         self._is_enabled = False
         self._enabling = threading.RLock()  # a finalizer may bring up the second stream at any moment
@@ -62,12 +64,15 @@ class GpuTrace:
                 else:
                     patches.everywhere({original: self.around(original)})
         self.switch = devices.start_trace()
+        if not isinstance(self.switch, devices.NoSwitch):  # else others may listen
+            self.quieten(True)
         patches.finally_do(self._stop)
 
     def _stop(self) -> None:
         """Listen no more; threads that are still inside get a switch without effect."""
         switch, self.switch = self.switch, devices.NoSwitch()
         switch.value = False
+        self.quieten(False)
 
     def enable(self) -> None:
         """From now on there may be something to hear also in calls that run already."""

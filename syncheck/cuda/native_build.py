@@ -22,7 +22,7 @@ from syncheck.errors import BackendError
 from syncheck.instrument.torch_version import torch_version
 
 _NAME = "syncheck_recorder"
-_SOURCE = Path(__file__).parent / "native" / "recorder.cpp"
+_SOURCES = sorted((Path(__file__).parent / "native").glob("*.cpp"))
 _BUILDER = "torch.utils.cpp_extension"  # slow to import
 _OLDEST = (2, 10)
 """In older ones the object of a storage in Python lives as long as a weak reference in C++ (PyTorch PR 167564)."""
@@ -96,7 +96,8 @@ def cache_folder() -> Path:
 @cache
 def _key() -> str:
     """Return what the extension was built for: another torch, Python or source is another key."""
-    parts = (torch.__version__, sys.version, sysconfig.get_platform(), _SOURCE.read_text(encoding="utf-8"))
+    sources = (source.read_text(encoding="utf-8") for source in _SOURCES)
+    parts = (torch.__version__, sys.version, sysconfig.get_platform(), *sources)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
@@ -126,7 +127,8 @@ def _build(target: Path) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent) as folder:
         try:
             with redirect_stdout(output), redirect_stderr(output):
-                import_module(_BUILDER).load(_NAME, [str(_SOURCE)], extra_cflags=["-O2"], build_directory=folder)
+                sources = [str(source) for source in _SOURCES]
+                import_module(_BUILDER).load(_NAME, sources, extra_cflags=["-O2"], build_directory=folder)
         except RuntimeError as error:
             log = target.with_suffix(".log")
             log.write_text(f"{error}\n{output.getvalue()}", encoding="utf-8")

@@ -1,9 +1,9 @@
 """Operators that cannot race are recorded in C++; the dispatch mode sees all others.
 
-`native/recorder.cpp` has the other half. It does what `Operators.log` does for an operator that neither waits nor
-records an event, where only the stream that it runs on has used its memory so far, or has it to itself again. What it
-has recorded goes into the buffer of calls in its order: before any other call is added, and before the monitor is asked
-for anything.
+`native/recorder.cpp` has the other half, and `native/trace.cpp` keeps torch from calling Python for nothing. It does
+what `Operators.log` does for an operator that neither waits nor records an event, where only the stream that it runs on
+has used its memory so far, or has it to itself again. What it has recorded goes into the buffer of calls in its order:
+before any other call is added, and before the monitor is asked for anything.
 
 Memory that it has seen first is entered into the table of addresses when the mode meets it. Until then it is not known
 when such memory is freed, and need not be: it goes back to the only stream that has used it.
@@ -177,6 +177,7 @@ class NativeRecorder:
             device_type,
         )
         self._memory.count_by(self._extension.next_allocation)
+        gpu_trace.quieten = self._extension.quieten_trace
         reporter.call_buffer.add = self._add
         reporter.before_flush.insert(0, self._before_flush)
         reporter.before_wait.append(self.complete)

@@ -1,13 +1,16 @@
-"""Operators during which torch's GPU trace is suppressed: on torch's own samples they fire no callback."""
+"""When torch's GPU trace says nothing: during operators that fire no callback on torch's own samples, and of memory."""
 
 import threading
 from collections import Counter
+from functools import partial
 
 import pytest
 import torch
 import torch.cuda._gpu_trace as gpu_trace
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from syncheck.api import checking
+from syncheck.config.options import Options
 from syncheck.cuda.dispatch_plan import DispatchPlan
 from syncheck.instrument.plan import plan_of
 from tests.torch_samples import operator_table, run_sample, samples_of
@@ -58,3 +61,32 @@ def test_silent_operators_have_nothing_to_tell(monkeypatch):
     assert len(watched) > 200
     assert [str(func) for func in watched if mode.fired[func]] == []
     assert sum(mode.fired.values()) > 20  # others have
+
+
+@pytest.mark.parametrize("recorder", ["python", "native"])
+def test_memory_that_comes_and_goes_in_a_backward_pass_costs_no_call(recorder, monkeypatch):
+    """With the native recorder torch says nothing of memory, and still says what is recorded and waited for."""
+    said = Counter()
+    with checking(Options(backend="cuda", recorder=recorder)):
+        for kind in ("MemoryAllocation", "MemoryDeallocation", "EventRecord"):
+            registry = getattr(gpu_trace, f"{kind}Callbacks")
+            handler = registry.fire_callbacks
+            monkeypatch.setattr(registry, "fire_callbacks", partial(_count, said, kind, handler))
+        side = torch.cuda.Stream()
+        x = torch.ones(64, 64, device="cuda", requires_grad=True)
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            y = x @ x
+        torch.cuda.current_stream().wait_stream(side)
+        said.clear()
+        (y @ x).sum().backward()
+        torch.cuda.synchronize()
+        monkeypatch.undo()
+    assert said["EventRecord"] > 0
+    assert bool(said["MemoryAllocation"]) is (recorder == "python")
+    assert bool(said["MemoryDeallocation"]) is (recorder == "python")
+
+
+def _count(said, kind, handler, *args):
+    said[kind] += 1
+    return handler(*args)

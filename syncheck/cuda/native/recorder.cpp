@@ -39,6 +39,8 @@
 
 namespace py = pybind11;
 
+void quieten_trace(bool value);  // trace.cpp
+
 namespace {
 
 using c10::DispatchKey;
@@ -1127,4 +1129,5 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def("unknown_storages", &unknown_storages);
   module.def("has_calls", &has_calls);
   module.def("n_recorded", &n_recorded);
+  module.def("quieten_trace", &quieten_trace);
 }

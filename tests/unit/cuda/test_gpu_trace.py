@@ -8,8 +8,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from syncheck.cuda import devices
 from syncheck.cuda.dispatch_plan import DispatchPlan
 from syncheck.cuda.gpu_trace import GpuTrace
+from syncheck.instrument.patching import Patches
 from syncheck.instrument.plan import plan_of
 
 
@@ -232,3 +234,27 @@ def test_a_second_stream_wakes_who_dozes(gpu):
 
     gpu.cuda.gpu_trace.defer(work)
     assert seen == [False, True]
+
+
+@pytest.fixture
+def quietened(monkeypatch):
+    """What a trace was given for `quieten`, by its number."""
+    calls = []
+
+    def installed(switch):
+        monkeypatch.setattr(devices, "start_trace", lambda: switch)
+        trace, patches = GpuTrace(), Patches()
+        trace.quieten = calls.append
+        trace.install(patches)
+        patches.undo()
+        return calls
+
+    return installed
+
+
+def test_torch_is_silent_about_memory_for_the_time_of_a_check(quietened):
+    assert quietened(SimpleNamespace(value=False)) == [True, False]
+
+
+def test_torch_says_all_where_others_listen(quietened):
+    assert True not in quietened(devices.NoSwitch())

@@ -1,0 +1,102 @@
+// Keeps torch's GPU trace from calling Python for what a check does not look at.
+//
+// While a backward pass is listened to, torch calls a function of Python for each allocation and free, too: some
+// microseconds each, for nothing. What receives torch's calls is exchanged for an interpreter that hands on the others.
+// Nothing but the trace uses it, so the rest of its interface is not there. Which methods that has differs between
+// versions of torch; those that a version does not have are methods like others here, so none is marked `override`.
+//
+// Source: c10/core/impl/GPUTrace.h; c10/core/impl/PyInterpreter.h.
+
+#include <c10/core/impl/GPUTrace.h>
+#include <c10/core/impl/PyInterpreter.h>
+#include <c10/util/Exception.h>
+
+#include <atomic>
+
+#pragma GCC diagnostic ignored "-Wsuggest-override"
+
+namespace {
+
+using c10::DeviceType;
+using c10::TensorImpl;
+using c10::impl::GPUTrace;
+using c10::impl::PyInterpreter;
+
+std::atomic<const PyInterpreter*> torchs{nullptr};
+
+[[noreturn]] void is_not_there() {
+  TORCH_INTERNAL_ASSERT(false, "syncheck: only the GPU trace uses this interpreter");
+}
+
+struct Quiet final : c10::impl::PyInterpreterVTable {
+  virtual void trace_gpu_event_creation(DeviceType, uintptr_t) const {}
+  virtual void trace_gpu_memory_allocation(DeviceType, uintptr_t) const {}
+  virtual void trace_gpu_memory_deallocation(DeviceType, uintptr_t) const {}
+  virtual void trace_gpu_stream_creation(DeviceType, uintptr_t) const {}
+
+  virtual void trace_gpu_event_deletion(DeviceType kind, uintptr_t event) const {
+    (*torchs.load())->trace_gpu_event_deletion(kind, event);
+  }
+  virtual void trace_gpu_event_record(DeviceType kind, uintptr_t event, uintptr_t stream) const {
+    (*torchs.load())->trace_gpu_event_record(kind, event, stream);
+  }
+  virtual void trace_gpu_event_wait(DeviceType kind, uintptr_t event, uintptr_t stream) const {
+    (*torchs.load())->trace_gpu_event_wait(kind, event, stream);
+  }
+  virtual void trace_gpu_device_synchronization(DeviceType kind) const {
+    (*torchs.load())->trace_gpu_device_synchronization(kind);
+  }
+  virtual void trace_gpu_stream_synchronization(DeviceType kind, uintptr_t stream) const {
+    (*torchs.load())->trace_gpu_stream_synchronization(kind, stream);
+  }
+  virtual void trace_gpu_event_synchronization(DeviceType kind, uintptr_t event) const {
+    (*torchs.load())->trace_gpu_event_synchronization(kind, event);
+  }
+
+  virtual std::string name() const { return "syncheck"; }
+  virtual void incref(PyObject*) const { is_not_there(); }
+  virtual void decref(PyObject*) const { is_not_there(); }
+  virtual void decref(PyObject*, bool) const { is_not_there(); }
+  virtual bool try_incref(const c10::impl::PyObjectSlot&) const { is_not_there(); }
+  virtual size_t refcnt(PyObject*) const { is_not_there(); }
+  virtual c10::intrusive_ptr<TensorImpl> detach(const TensorImpl*) const { is_not_there(); }
+  virtual void dispatch(const c10::OperatorHandle&, torch::jit::Stack*) const { is_not_there(); }
+  virtual void reportErrorCallback(PyObject*, c10::DispatchKey) const { is_not_there(); }
+  virtual void python_op_registration_trampoline(
+      const c10::OperatorHandle&, c10::DispatchKey, c10::DispatchKeySet, torch::jit::Stack*, bool, bool) const {
+    is_not_there();
+  }
+  virtual void throw_abstract_impl_not_imported_error(std::string, const char*, const char*) const { is_not_there(); }
+  virtual void python_dispatcher(const c10::OperatorHandle&, c10::DispatchKeySet, torch::jit::Stack*) const {
+    is_not_there();
+  }
+  virtual bool is_contiguous(const TensorImpl*, at::MemoryFormat) const { is_not_there(); }
+  virtual c10::SymBool sym_is_contiguous(const TensorImpl*, at::MemoryFormat) const { is_not_there(); }
+  virtual bool is_strides_like(const TensorImpl*, at::MemoryFormat) const { is_not_there(); }
+  virtual bool is_non_overlapping_and_dense(const TensorImpl*) const { is_not_there(); }
+  virtual c10::Device device(const TensorImpl*) const { is_not_there(); }
+  virtual int64_t dim(const TensorImpl*) const { is_not_there(); }
+  virtual c10::IntArrayRef strides(const TensorImpl*) const { is_not_there(); }
+  virtual c10::IntArrayRef sizes(const TensorImpl*) const { is_not_there(); }
+  virtual c10::SymIntArrayRef sym_sizes(const TensorImpl*) const { is_not_there(); }
+  virtual c10::Layout layout(const TensorImpl*) const { is_not_there(); }
+  virtual int64_t numel(const TensorImpl*) const { is_not_there(); }
+  virtual c10::SymInt sym_numel(const TensorImpl*) const { is_not_there(); }
+  virtual c10::SymIntArrayRef sym_strides(const TensorImpl*) const { is_not_there(); }
+  virtual c10::SymInt sym_storage_offset(const TensorImpl*) const { is_not_there(); }
+  virtual void reset_backward_hooks(const TensorImpl*) const { is_not_there(); }
+};
+
+}  // namespace
+
+// Let torch say nothing to Python of memory that comes and goes, and of new events and streams; or let it say all.
+void quieten_trace(bool value) {
+  static auto* const quiet = new PyInterpreter(new Quiet);  // never destroyed: torch may be calling it
+  const PyInterpreter* now = GPUTrace::gpuTraceState.load();
+  if (value && now != nullptr && now != quiet) {
+    torchs = now;
+    GPUTrace::gpuTraceState = quiet;
+  } else if (!value && now == quiet) {
+    GPUTrace::gpuTraceState = torchs.load();
+  }
+}
