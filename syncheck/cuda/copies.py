@@ -63,15 +63,21 @@ class Copies:
             return self._run(dispatch, args, kwargs)
 
     def _to_copy(self, dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        non_blocking = bool(kwargs.get("non_blocking"))
+        if not non_blocking:
+            self._streams.before_wait()
         result = self._run_aside(dispatch, args, kwargs)
         with self._reporter.guard():
-            self._log(result, args[0], non_blocking=bool(kwargs.get("non_blocking")), is_new=True)
+            self._log(result, args[0], non_blocking=non_blocking, is_new=True)
         return result
 
     def _copy(self, dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        non_blocking = _non_blocking(args, kwargs)
+        if not non_blocking:
+            self._streams.before_wait()
         result = self._run_aside(dispatch, args, kwargs)
         with self._reporter.guard():
-            self._log(args[0], tensor_of(args[1]), non_blocking=_non_blocking(args, kwargs))
+            self._log(args[0], tensor_of(args[1]), non_blocking=non_blocking)
         return result
 
     def _foreach_copy(self, dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

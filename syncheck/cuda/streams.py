@@ -96,6 +96,11 @@ class Streams:
         for act in self.on_several if stream < 0 else self.on_sole:
             act()
 
+    def before_wait(self) -> None:
+        """The host is about to wait inside an operator: the session works on what was recorded while the GPU does."""
+        if self.sole_stream == NOT_SOLE:  # else nothing recorded so far can race
+            self._reporter.flush_calls()
+
     def current(self, device: int) -> StreamId:
         """Return the calling thread's current stream of a device."""
         return self.of(device, devices.raw_stream(device))

@@ -25,6 +25,8 @@ from syncheck.hb.ids import NO_EVENT, EventId, StreamId, WaitCall
 from syncheck.instrument.patching import Patches
 from syncheck.source.frames import frame_at
 
+_SYNCS = frozenset((Kind.SYNC_DEVICE, Kind.SYNC_EVENT, Kind.SYNC_STREAM))
+
 
 class TraceHandlers:
     """Listens to torch's GPU trace. What the hooks on Python methods know better, they keep from it."""
@@ -74,6 +76,8 @@ class TraceHandlers:
         """Keep a callback for the operator that it belongs to, if any."""
         if frame is None or frame.f_code is not DISPATCH:
             return False
+        if kind in _SYNCS:
+            self._streams.before_wait()
         self._kept.keep(frame, Callback(kind, event, stream))
         return True
 

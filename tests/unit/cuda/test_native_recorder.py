@@ -425,6 +425,20 @@ def test_pinned_buffers_are_for_the_mode_and_nothing_else_is(native, monkeypatch
     native.cuda.host.buffers.clear()
 
 
+def test_the_session_gets_what_was_recorded_before_the_host_waits(native, recorder):
+    torch.ones(4).neg_()  # it makes plans
+    torch.ones(4).neg_()
+    native.cuda.streams.before_wait()
+    assert recorder.has_calls()  # with one stream the wait itself makes it needless
+    native.cuda.streams.of(0, 7)
+    a = torch.ones(4).neg_()
+    assert recorder.has_calls()
+    native.cuda.streams.before_wait()
+    assert not recorder.has_calls()
+    assert native.monitor.calls[-1][2] == "aten::neg_"
+    del a
+
+
 def test_what_the_host_waits_for_needs_no_accesses(native):
     native.cuda.reporter.call_buffer.condenses = True
     x, w = torch.ones(4), torch.ones(4)

@@ -1,9 +1,11 @@
 """What torch itself reports: records, waits and synchronizations."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch.cuda._gpu_trace as gpu_trace
 
-from syncheck.cuda import devices
+from syncheck.cuda import devices, trace_handlers
 from syncheck.cuda.trace_handlers import TraceHandlers
 from syncheck.instrument.patching import Patches
 
@@ -22,6 +24,20 @@ def test_records_and_waits_of_cpp_code_are_reported(gpu, handlers):
     assert gpu.monitor.named("record")[0][1:3] == (event, side)
     assert gpu.monitor.named("wait")[0][1:3] == (event, 1)
     assert str(gpu.monitor.named("wait")[0][4]) == ""
+
+
+def test_the_session_works_while_an_operator_waits(gpu, handlers, monkeypatch):
+    """Torch calls before it waits, here from the frame of an operator."""
+    seen, frame = [], SimpleNamespace(f_code=trace_handlers.DISPATCH)
+    monkeypatch.setattr(trace_handlers, "_caller", lambda: frame)
+    monkeypatch.setattr(gpu.cuda.streams, "before_wait", lambda: seen.append("wait"))
+    handlers._recorded(5, 0)
+    assert seen == []
+    handlers._stream_synchronized(0)
+    handlers._event_synchronized(5)
+    handlers._device_synchronized()
+    assert seen == ["wait"] * 3
+    gpu.cuda.kept.by_frame.clear()
 
 
 def test_a_wait_for_an_event_from_before_says_nothing(gpu, handlers):
