@@ -797,12 +797,13 @@ std::string full_name(const std::string& name, const std::string& overload) {
   return overload.empty() ? name : name + "." + overload;
 }
 
-// Register kernels for the operators of aten that have none of their own at a key.
-void install_at(DispatchKey key, Level level) {
-  auto* library = new torch::Library(torch::Library::IMPL, "aten", key, __FILE__, __LINE__);  // for good
+// Register kernels for the operators of a namespace that have none of their own at a key.
+void install_at(const std::string& space, DispatchKey key, Level level) {
+  auto* library = new torch::Library(torch::Library::IMPL, space, key, __FILE__, __LINE__);  // for good
+  const std::string prefix = space + "::";
   auto& dispatcher = c10::Dispatcher::singleton();
   for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
-    if (name.name.rfind("aten::", 0) != 0) {
+    if (name.name.rfind(prefix, 0) != 0) {
       continue;
     }
     auto op = dispatcher.findOp(name);
@@ -813,15 +814,17 @@ void install_at(DispatchKey key, Level level) {
     auto kernel = std::make_unique<Kernel>(op->getComputedKernelForDispatchKey(key), level, op->schema().is_mutable());
     const std::string full = full_name(name.name, name.overload_name);
     (*kernels)[full].push_back(kernel.get());
-    library->impl(full.substr(6).c_str(), torch::CppFunction::makeFromBoxedFunctor(std::move(kernel)));
+    library->impl(full.substr(prefix.size()).c_str(), torch::CppFunction::makeFromBoxedFunctor(std::move(kernel)));
   }
 }
 
-// Register all kernels, once in a process.
+// Register all kernels, once in a process. Those of `profiler` mark what DDP and optimizers do.
 void install() {
   if (kernels->empty()) {
-    install_at(DispatchKey::Python, Level::BELOW_AUTOGRAD);
-    install_at(DispatchKey::PythonTLSSnapshot, Level::ABOVE_AUTOGRAD);
+    for (const char* space : {"aten", "profiler"}) {
+      install_at(space, DispatchKey::Python, Level::BELOW_AUTOGRAD);
+      install_at(space, DispatchKey::PythonTLSSnapshot, Level::ABOVE_AUTOGRAD);
+    }
   }
 }
 

@@ -207,6 +207,19 @@ def test_the_mode_is_not_asked_for_what_it_can_record(native, monkeypatch):
     assert names == []
 
 
+def test_marks_of_the_profiler_are_no_matter_for_the_mode(native, monkeypatch):
+    def marked():
+        with torch.profiler.record_function("step"):
+            torch.ones(4).neg_()
+
+    marked()
+    names = seen_by_mode(monkeypatch)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        marked()
+    assert names == []
+    assert "step" in {event.key for event in profile.key_averages()}
+
+
 def test_operators_made_of_others_are_taken_apart_without_the_mode(native, monkeypatch):
     SAMPLES["inference"]()
     names = seen_by_mode(monkeypatch)
