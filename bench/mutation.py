@@ -264,9 +264,9 @@ def main() -> None:
             for outcome in check(target, given.schedules):
                 outcomes.append(outcome)
                 if given.verbose or outcome.verdict in TO_READ:
-                    told = f" [lint: {outcome.linted}]" if outcome.linted else ""
+                    linted = f" [lint: {outcome.linted}]" if outcome.linted else ""
                     what = f"{outcome.place}: {outcome.deletion.text}"
-                    print(f"{what}: {outcome.verdict} {outcome.example}{told}", flush=True)
+                    print(f"{what}: {outcome.verdict} {outcome.example}{linted}", flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     show(outcomes)

@@ -391,10 +391,4 @@ def dense_parts(tensor: torch.Tensor) -> list[torch.Tensor]:
         return []
     if tensor.layout is torch.strided:
         return [tensor] if has_storage(tensor) else []
-    if tensor.layout is torch.sparse_coo:
-        return sparse_parts(tensor)
-    if tensor.layout in {torch.sparse_csr, torch.sparse_bsr}:
-        return [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
-    if tensor.layout in {torch.sparse_csc, torch.sparse_bsc}:
-        return [tensor.ccol_indices(), tensor.row_indices(), tensor.values()]
-    return []
+    return sparse_parts(tensor)

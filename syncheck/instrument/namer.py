@@ -11,6 +11,7 @@ from syncheck.findings import EditKind
 from syncheck.hb.ids import NO_ALLOCATION, AllocationId, EventId, NamedKind, SiteId, StreamId
 from syncheck.instrument.indices import as_spoken
 from syncheck.instrument.naming import counted_name, name_in_frame, name_of_tensor, stored_name
+from syncheck.instrument.torch_internals import sparse_parts
 from syncheck.sanitizer.collector import PendingFinding, binds_result
 from syncheck.sanitizer.messages import EventCode, Part, StreamCode, TensorCode
 from syncheck.sanitizer.monitor import Monitor, SourceLine
@@ -168,7 +169,10 @@ class Namer:
 
     def _extent_in(self, allocation: AllocationId, value: Any) -> tuple[int, int] | None:
         """Return the bytes of a tensor in an allocation, as of `extent`; None if it is no tensor in it."""
-        return _extent(value) if self._is_tensor(allocation, value) else None
+        if not isinstance(value, torch.Tensor):
+            return None
+        parts = sparse_parts(value) or [value]
+        return next((_extent(part) for part in parts if self._is_tensor(allocation, part)), None)
 
 
 def _extent(tensor: torch.Tensor) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from syncheck.hb.ids import BY_TORCH, Access, NamedKind, StreamId
 from syncheck.instrument.naming import name_of_tensor
 from syncheck.instrument.plan import Plan
 from syncheck.instrument.tensor_facts import is_staged_copy
-from syncheck.instrument.torch_internals import takes_apart, tensor_of
+from syncheck.instrument.torch_internals import SPARSE, takes_apart, tensor_of
 from syncheck.semantics.copies import HOST_DEVICE, CopyEnd, CopyPlan, copy_plan
 from syncheck.sim.autograd import Backward
 from syncheck.sim.deferral import Deferral
@@ -165,7 +165,7 @@ class Copies:
             return tensor
         if self._memory.device(tensor) != HOST_DEVICE:
             raise RuntimeError(f"cannot pin '{tensor.type()}' only dense CPU tensors can be pinned")
-        if not tensor.is_sparse:
+        if tensor.layout not in SPARSE:
             self._launches.host_read("aten::_pin_memory", tensor)
         with self._runtime.unmonitored():
             pinned = _ops.clone.default(tensor.detach())

@@ -21,6 +21,15 @@ _FACTORIES = """empty zeros ones full rand randn randint arange linspace logspac
 randperm tril_indices triu_indices hann_window hamming_window bartlett_window blackman_window kaiser_window normal
 range scalar_tensor""".split()
 _LIKE = "empty_like zeros_like ones_like full_like rand_like randn_like randint_like".split()
+_BY_ROWS, _BY_COLUMNS = ("crow_indices", "col_indices", "values"), ("ccol_indices", "row_indices", "values")
+_COMPRESSED = {
+    "sparse_csr_tensor": _BY_ROWS,
+    "sparse_bsr_tensor": _BY_ROWS,
+    "sparse_csc_tensor": _BY_COLUMNS,
+    "sparse_bsc_tensor": _BY_COLUMNS,
+    "sparse_compressed_tensor": ("compressed_indices", "plain_indices", "values"),
+}
+"""Functions that make a sparse tensor of its parts -> their names."""
 _NEW = "new_empty new_zeros new_ones new_full new_empty_strided".split()
 
 
@@ -40,6 +49,7 @@ class Creation:
             "as_tensor": self._as_tensor,
             "asarray": self._as_tensor,
             "sparse_coo_tensor": self._sparse,
+            **dict.fromkeys(_COMPRESSED, self._compressed),
         }
         for name, make in makers.items():
             self._set(name, make(getattr(torch, name)))
@@ -122,6 +132,18 @@ class Creation:
             return original(indices, values, *sizes, **kwargs)  # type: ignore[no-any-return]  # torch's own function
 
         return sparse_coo_tensor
+
+    def _compressed(self, original: Any) -> Any:
+        names = _COMPRESSED[original.__name__]
+
+        @wraps(original)
+        def compressed(*parts: Any, device: Any = None, **kwargs: Any) -> torch.Tensor:
+            given = [*parts[:3], *map(kwargs.pop, names[len(parts) :])]
+            target = as_device(device) or _default_device(given[2])
+            placed = (torch.as_tensor(part).to(target) for part in given)
+            return original(*placed, *parts[3:], **kwargs)  # type: ignore[no-any-return]  # torch's own function
+
+        return compressed
 
     def _empty_sparse(self, original: Any, size: Any, device: Any, kwargs: dict[str, Any]) -> torch.Tensor:
         target = as_device(device) or _default_device(None)

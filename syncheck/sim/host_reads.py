@@ -9,7 +9,7 @@ import torch.utils.dlpack
 
 from syncheck.instrument.methods import replace_method
 from syncheck.instrument.patching import Patches
-from syncheck.instrument.torch_internals import C
+from syncheck.instrument.torch_internals import SPARSE, C
 from syncheck.sim.device_kind import is_on_gpu
 from syncheck.sim.errors import NotSimulatedError
 from syncheck.sim.launches import Launches
@@ -75,7 +75,7 @@ class HostReads:
         return original(tensor)
 
     def _repr(self, original: Any, tensor: torch.Tensor, **kwargs: Any) -> Any:
-        if is_on_gpu(tensor) and not tensor.is_sparse:
+        if is_on_gpu(tensor) and tensor.layout not in SPARSE:
             tensor.detach().cpu()  # printing copies to the host
         elif tensor.device.type == "cpu":
             self._launches.host_read("printing", tensor)

@@ -145,8 +145,8 @@ class Memory:
         """Return the tag below a wrapper of `torch.func`, or of the tensors that one holds."""
         if functorch.is_functorch_wrapped_tensor(tensor):
             return self.of(functorch.get_unwrapped(tensor))
-        if tensor.layout == torch.sparse_coo:
-            return self.of(sparse_parts(tensor)[1])
+        if parts := sparse_parts(tensor):
+            return self.of(parts[-1])
         if hasattr(tensor, "__tensor_flatten__"):  # a tensor that holds others: torch/utils/_python_dispatch.py
             names, _ = tensor.__tensor_flatten__()
             return self.of(getattr(tensor, names[0])) if names else None
@@ -360,6 +360,6 @@ def parts_of_sparse(tensor: torch.Tensor) -> list[torch.Tensor]:
     Raises:
         NotSimulatedError: its layout is not simulated.
     """
-    if tensor.layout == torch.sparse_coo:
-        return sparse_parts(tensor)
+    if parts := sparse_parts(tensor):
+        return parts
     raise NotSimulatedError(f"a tensor of layout {tensor.layout}", "use dense tensors, or run on a real GPU")

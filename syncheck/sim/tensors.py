@@ -9,7 +9,7 @@ from torch.autograd import forward_ad
 
 from syncheck.instrument.methods import replace_method
 from syncheck.instrument.patching import Patches
-from syncheck.instrument.torch_internals import C, functorch, nn_module, sparse_parts
+from syncheck.instrument.torch_internals import SPARSE, C, functorch, nn_module, sparse_parts
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim import fake_tensors
 from syncheck.sim.copies import Copies
@@ -179,7 +179,7 @@ class TensorShim:
             if dtype in {None, tensor.dtype} and not copy and _fits(tensor, kwargs.get("memory_format")):
                 return tensor
             return self._convert(tensor, copy=copy, **kwargs)
-        if tensor.is_sparse:
+        if tensor.layout in SPARSE:
             return self._move_sparse(tensor, target, non_blocking=non_blocking, dtype=dtype)
         if is_differentiated(tensor):
             return _DeviceCopy.apply(tensor, self, target, non_blocking, kwargs)  # type: ignore[no-any-return, no-untyped-call]  # torch leaves `apply` untyped
@@ -198,9 +198,12 @@ class TensorShim:
 
     def _move_sparse(self, tensor: torch.Tensor, target: int, *, non_blocking: bool, dtype: Any) -> torch.Tensor:
         parts = sparse_parts(tensor)
-        indices, values = (self.move(part, target, non_blocking=non_blocking, copy=False) for part in parts)
-        moved = torch.sparse_coo_tensor(indices, values if dtype is None else values.to(dtype), tensor.shape)
-        return moved._coalesced_(tensor.is_coalesced())
+        first, *rest, values = (self.move(part, target, non_blocking=non_blocking, copy=False) for part in parts)
+        values = values if dtype is None else values.to(dtype)
+        if tensor.layout is torch.sparse_coo:
+            moved = torch.sparse_coo_tensor(first, values, tensor.shape)
+            return moved._coalesced_(tensor.is_coalesced())
+        return torch.sparse_compressed_tensor(first, rest[0], values, tensor.shape, layout=tensor.layout)
 
     def _install_moves(self) -> None:
         copies, index_of = self.copies, self.runtime.index_of

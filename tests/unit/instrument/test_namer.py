@@ -90,6 +90,16 @@ def test_of_the_tensors_in_one_allocation_that_of_the_bytes_is_named(parts):
     del weight, bias
 
 
+@pytest.mark.filterwarnings("ignore:Sparse")
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr, torch.sparse_csc])
+def test_the_values_of_a_sparse_tensor_have_its_name(parts, layout):
+    namer, monitor, sites, _ = parts
+    rows = torch.eye(6).to_sparse(layout=layout)
+    namer.name_findings([finding(sites.here(), allocation=9, view=1, extent=(0, 24))])
+    assert monitor.parts == {(9, 1): "rows"}
+    del rows
+
+
 def test_bytes_that_lie_in_no_variable_have_no_name(parts):
     namer, monitor, sites, _ = parts
     weight = torch.ones(6)[:4]

@@ -19,6 +19,12 @@ def test_storages_are_told_apart_by_their_identity():
 def test_parts_of_sparse_and_zero_tensors():
     indices, values = internals.sparse_parts(torch.eye(2).to_sparse())
     assert (indices.shape, values.shape) == ((2, 2), (2,))
+    rows, columns, values = internals.sparse_parts(torch.eye(2).to_sparse_csr())
+    assert (rows.tolist(), columns.tolist(), values.tolist()) == ([0, 1, 2], [0, 1], [1, 1])
+    columns, rows, values = internals.sparse_parts(torch.tensor([[0.0, 5], [0, 0]]).to_sparse_csc())
+    assert (columns.tolist(), rows.tolist(), values.tolist()) == ([0, 0, 1], [0], [5])
+    assert len(internals.sparse_parts(torch.eye(4).to_sparse_bsr((2, 2)))) == 3
+    assert internals.sparse_parts(torch.eye(2)) == []
     assert internals.is_zero_tensor(torch._efficientzerotensor(2))
     assert not internals.is_zero_tensor(torch.zeros(2))
 

@@ -169,7 +169,7 @@ def test_accesses_to_a_sparse_tensor_are_those_to_its_parts(memory):
     assert [(allocation, write) for allocation, _, write in accesses] == [(1, True), (2, True)]
     assert memory.device(sparse) == 0
     with pytest.raises(NotSimulatedError, match="layout"):
-        parts_of_sparse(torch.eye(3).to_sparse_csr())
+        parts_of_sparse(torch.eye(3).to_mkldnn())
 
 
 def test_exported_buffers_are_remembered_while_they_live(memory):
