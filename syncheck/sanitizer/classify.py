@@ -84,7 +84,7 @@ def _collective(context: RaceContext) -> PendingFinding | None:
         return None
     facts: dict[str, Text] = {"collective": (f"`{name}`",)}
     related: list[tuple[SiteId, Text]] = [(context.prior.site, ("it was started here",))]
-    advice: Text = (", where ", StreamRef(race.current.actor), " is current")
+    advice: Text = (", while ", StreamRef(race.current.actor), " is current")
     operator, site = context.prior.operator, context.prior.site
     wait = insertion(context.current.site, wait_code(operator, site))
     fix = PendingFix((wait,), after=site, otherwise=wait_at_once(operator, site))

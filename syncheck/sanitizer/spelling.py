@@ -18,7 +18,7 @@ from syncheck.sanitizer.messages import (
     WaitCode,
 )
 from syncheck.sanitizer.monitor import Sites, SourceLine
-from syncheck.source.handles import wait_for
+from syncheck.source.handles import container_in, gives_several, wait_for, wait_for_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,8 @@ class Spelling:
             return Target(line, is_usable=False)
         if kind is EditKind.APPEND_CALL:
             may_be_none = _may_give_none(line)
-            is_usable = scopes.is_call_statement(line.number, line.column) and not may_be_none
+            is_list = gives_several(scopes.statement(line.number), line.number, line.column)
+            is_usable = scopes.is_call_statement(line.number, line.column) and not may_be_none and not is_list
             return Target(line, is_usable, may_be_none=may_be_none)
         return Target(line, is_usable=True)
 
@@ -224,12 +225,18 @@ class Spelling:
         may_be_none = _may_give_none(made)
         is_one_of_many = name.endswith("[...]")
         is_there = made == line or _is_same(name.removesuffix("[...]"), made, line)
-        if wait and is_there and not (may_be_none and is_one_of_many):
+        if wait and is_there and not (may_be_none and is_one_of_many) and not _may_be_missing(name, made, line):
             spelled.code += wait
             spelled.may_be_none = name if may_be_none else ""
-        else:
-            self._add_missing("handle", "", spelled)
-            spelled.code += ".wait()"
+            return
+        kind = made.scopes.kind_of_container(container_in(statement)) if made.scopes is not None else ""
+        container, wait = wait_for_all(statement, made.number, made.column, kind)
+        if container and _is_same(container, made, line) and not may_be_none:
+            spelled.code += wait
+            return
+        where = f"line {made.number}" if made.path == line.path else f"{made.path}:{made.number}"
+        self._add_missing("handle", f"what the call at {where} returns", spelled)
+        spelled.code += ".wait()"
 
     def _add_missing(self, word: str, what: str, spelled: Spelled) -> None:
         text = f"<{word}>"
@@ -292,6 +299,16 @@ def _launches(line: SourceLine, earlier: tuple[SourceLine, ...]) -> bool:
     others = [other.number for other in earlier if other.path == line.path]
     scopes = line.scopes
     return scopes is not None and scopes.can_insert_before(line.number) > scopes.can_insert_before(line.number, others)
+
+
+def _may_be_missing(name: str, made: SourceLine, line: SourceLine) -> bool:
+    """Return whether an item is bound only after a line has run for the first time."""
+    return (
+        "[" in name
+        and not name.endswith("[...]")
+        and (line.path, line.function) == (made.path, made.function)
+        and line.number < made.number
+    )
 
 
 def _may_give_none(line: SourceLine) -> bool:

@@ -4,7 +4,16 @@ import pytest
 
 from syncheck.findings import Applicability, EditKind, Frame
 from syncheck.hb.ids import NamedKind
-from syncheck.sanitizer.fixes import PendingEdit, PendingFix, host_wait, insertion, replacement, wait_at_once, word
+from syncheck.sanitizer.fixes import (
+    PendingEdit,
+    PendingFix,
+    host_wait,
+    insertion,
+    replacement,
+    wait_at_once,
+    wait_code,
+    word,
+)
 from syncheck.sanitizer.messages import EventCode, Names, StreamCode, StreamInfo, WaitCode
 from tests.unit.sanitizer.program import Text
 
@@ -194,3 +203,32 @@ def test_a_library_that_launches_and_uses_is_named(names):
 def test_an_example_is_called_one(names):
     found = worded(PendingFix((replacement(5, "wait", "synchronize()"),)), names)
     assert found.text == "for example, call `synchronize()` instead of `.wait()` at line 5"
+
+
+LOOP = """\
+import torch
+streams = make()
+works = []
+for stream in streams:
+    work(stream)
+    works.append(start())
+    done()
+join()
+"""
+
+
+def test_handles_in_a_list_are_waited_for_together(names):
+    found = worded(PendingFix((insertion(8, wait_code(ALL_REDUCE, 6)),), after=6), names, text=LOOP)
+    assert found.text == "add `[handle.wait() for handle in works]` before line 8"
+
+
+def test_a_handle_without_a_name_is_said_to_be_what_a_call_returns(names):
+    text = "import torch\nuse(start())\nlate()\n"
+    found = worded(PendingFix((insertion(3, wait_code(ALL_REDUCE, 2)),)), names, text=text)
+    assert found.text == "add `<handle>.wait()` before line 3, where `<handle>` is what the call at line 2 returns"
+
+
+def test_an_item_is_not_waited_for_before_it_is_there(names):
+    text = "import torch\nworks = {}\nfor key in keys:\n    late()\n    works[key] = start()\n"
+    found = worded(PendingFix((insertion(4, wait_code(ALL_REDUCE, 5)),)), names, text=text, bound={5: "works[key]"})
+    assert found.text == "add `[handle.wait() for handle in works.values()]` before line 4"
