@@ -38,6 +38,18 @@ class TensorCode(NamedTuple):
     allocation: AllocationId
 
 
+class GroupCode(NamedTuple):
+    """What the program can go through to meet a stream or a tensor, among others: `streams`, `batch.values()`.
+
+    Attributes:
+        kind: of the group.
+        ident: of the stream or the tensor.
+    """
+
+    kind: NamedKind
+    ident: int
+
+
 class EventRef(NamedTuple):
     """An event as a phrase: "`done`"."""
 
@@ -85,6 +97,7 @@ Reference: TypeAlias = (
     | StreamCode
     | TensorRef
     | TensorCode
+    | GroupCode
     | EventRef
     | EventCode
     | DeviceSyncCode
@@ -195,7 +208,9 @@ class Names:
             case _:
                 return self._code(part)
 
-    def _code(self, part: StreamCode | TensorCode | EventCode | DeviceSyncCode | TorchCode | WaitCode) -> str:
+    def _code(
+        self, part: StreamCode | TensorCode | GroupCode | EventCode | DeviceSyncCode | TorchCode | WaitCode
+    ) -> str:
         """Return the name that something was given, wherever that is right."""
         match part:
             case StreamCode(stream):
@@ -206,10 +221,10 @@ class Names:
                 return self.given.get((NamedKind.EVENT, event), "event")
             case DeviceSyncCode(stream):
                 return f"torch.cuda.synchronize({self.device_argument(stream)})"
-            case TorchCode(name):
-                return f"torch.{name}"
             case WaitCode(site):
                 return f"{self.sites.bound(site) if self.sites is not None else ''}.wait()"
+            case _:
+                return f"torch.{part.name}" if isinstance(part, TorchCode) else str(part.kind)
 
     def device(self, number: int) -> str:
         """Return what torch calls a GPU."""

@@ -9,6 +9,7 @@ from syncheck.sanitizer.device_names import WITH_DEFAULT_STREAM
 from syncheck.sanitizer.messages import (
     DeviceSyncCode,
     EventCode,
+    GroupCode,
     Names,
     Part,
     StreamCode,
@@ -117,11 +118,27 @@ class Spelling:
         for depth, line in enumerate(lines):
             if line.scopes is None or (depth and (line.path, line.number) in passed):
                 break  # what has to come later is in the call
-            if not line.scopes.can_insert_after(line.number):
+            if not line.scopes.can_insert_after(line.number) or not self._is_stable(code, line, passed):
                 continue
             if not depth or self.spell(_for_caller(code), line).is_usable:
                 return Target(line, is_usable=True)
         return Target(lines[0], is_usable=False)
+
+    def _is_stable(self, code: Text, line: SourceLine, late: set[tuple[str, int]]) -> bool:
+        """Return whether code has names at an early line for things of a late one, perhaps on another iteration."""
+        scopes = line.scopes
+        is_again = (line.path, line.number) in late  # in another iteration, or in another call of the function
+        for part in code:
+            if scopes is None or not isinstance(part, StreamCode | EventCode) or getattr(part, "is_current", False):
+                continue
+            name = self.spell((part,), line).code
+            if scopes.is_rebound(name, line.number) or (is_again and scopes.is_of_this_call(name, line.number)):
+                return False
+        return True
+
+    def gives_away(self, line: SourceLine) -> bool:
+        """Return whether the statement of a line gives what a call makes to another call: `queue.put(x.cuda())`."""
+        return line.scopes is not None and line.scopes.is_argument(line.number, line.column)
 
     def author(self, site: SiteId) -> Frame | None:
         """Return the frame of the code that made a call: see `Place.author`."""
@@ -142,6 +159,8 @@ class Spelling:
                     self._spell_named(NamedKind.EVENT, event, line, spelled)
                 case TensorCode(allocation):
                     self._spell_named(NamedKind.ALLOCATION, allocation, line, spelled)
+                case GroupCode(kind, ident):
+                    self._spell_named(kind, ident, line, spelled)
                 case _:
                     self._spell_call_of(part, line, spelled)
         return spelled
@@ -183,10 +202,13 @@ class Spelling:
             self._add_missing("stream", self._names.stream(stream), spelled)
 
     def _is_librarys(self, stream: StreamId) -> bool:
-        """Return whether a library made a stream: at a line of the user's it is not the current one."""
+        """Return whether a library made a stream: at a line of the user's it is not the current one.
+
+        The methods of a dataclass are code that was made of a string.
+        """
         info = self._names.streams[stream]
         frames = self._sites.place(info.site).stack if info.handle else ()
-        return bool(frames) and not frames[0].is_user
+        return bool(frames) and not frames[0].is_user and not frames[0].path.startswith("<")
 
     def _spell_call(self, function: str, stream: StreamId, line: SourceLine, spelled: Spelled) -> None:
         """Add a call of a function of `torch.cuda`, or what takes its place, with the device of a stream."""
@@ -201,7 +223,7 @@ class Spelling:
             spelled.code += name
             return
         given = self._names.given.get((kind, ident))
-        word = "event" if kind is NamedKind.EVENT else "tensor"
+        word = {NamedKind.EVENT: "event", NamedKind.ALLOCATION: "tensor"}.get(kind, "group")
         self._add_missing(word, f"`{given}`" if given else "", spelled)
 
     def _is_that_tensor(self, allocation: AllocationId, name: str, line: SourceLine) -> bool:

@@ -183,3 +183,28 @@ def test_the_result_of_the_use_does_not_give_its_name_to_what_went():
         collector.add(useless(line, name_sites=(line, 1), freed=line))
         (finding,) = collector.findings(Text(text, bound={1: "data", line: bound}))
         assert named in finding.message
+
+
+def race_with(writer, *code, site=12, early=3):
+    facts = {"tensor": ("x",), "reader": ("a",), "writer": (str(writer),)}
+    fix = PendingFix((insertion(site, *code),))
+    return PendingFinding(unordered_read.RULE, site, facts, [(early, ("wrote it",))], fix=fix)
+
+
+def test_findings_with_equal_places_are_one_with_a_line_for_each():
+    collector = new_collector()
+    text = Text("import torch\n" + "first()\n" * 20)
+    for writer in ("left", "right", "left"):
+        collector.add(race_with(writer, f"wait_for('{writer}')"), writer)
+    (finding,) = collector.findings(text)
+    assert finding.count == 3
+    assert [edit.code for edit in finding.fix.edits] == ["wait_for('left')", "wait_for('right')"]
+
+
+def test_where_one_of_several_has_no_line_the_first_is_shown_alone():
+    collector = new_collector()
+    text = Text("import torch\n" + "first()\n" * 20)
+    collector.add(race_with("left", "wait_for('left')"), "left")
+    collector.add(race_with("right", EventCode(1), ".wait()"), "right")
+    (finding,) = collector.findings(text)
+    assert [edit.code for edit in finding.fix.edits] == ["wait_for('left')"]

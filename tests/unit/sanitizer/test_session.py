@@ -451,8 +451,11 @@ def test_a_race_behind_a_wait_that_waited_for_nothing_names_that_wait():
     assert ".record()" in finding.help
     assert "wait" not in finding.help
     (pending,) = [p for p in program.session.collector._pending_findings.values() if p.rule.code == "SYN101"]
-    choices = [choice.edits[0].code[1] for choice in pending.fix.choices()]
-    assert choices == [".record()", ".wait_stream(", ".wait_stream("]  # where no name of the event can be used
+    choices = [
+        "".join(part for part in choice.edits[0].code if isinstance(part, str)) for choice in pending.fix.choices()
+    ]
+    one, each = ".wait_stream()", "[.wait_stream(each) for each in ]"
+    assert choices == [".record()", one, each, one]  # where no name of the event can be used
 
 
 @pytest.mark.parametrize("waits", [False, True])
