@@ -208,6 +208,9 @@ class Collector:
             held_by = self.names.seen_at.get(key, {}).get((line.path, line.number))
             if held_by is not None:
                 self.names.held_until_freed[pending.allocation] = held_by
+            owner = _owner(pending, sites)
+            if owner:
+                self.names.owners[pending.allocation] = (owner, line.path, line.function)
         seen_at_use = self._seen_at_use(key, pending, sites)
         if seen_at_use:
             self.names.given.setdefault(key, seen_at_use)
@@ -234,6 +237,22 @@ def _is_of_another(name: str, pending: PendingFinding, sites: Sites) -> bool:
     if _is_call(sites.place(pending.freed).frame):
         return True  # it went inside of a call: the name is that of the call's result
     return binds_result(name, sites.lines_of(pending.freed)[0], sites.lines_of(pending.site)[0])
+
+
+def _owner(pending: PendingFinding, sites: Sites) -> str:
+    """Return the variable that a tensor was made for and that lost it, in one function; "" if that is not certain."""
+    freed = sites.bound(pending.freed)
+    if freed.endswith(".data"):
+        return freed  # to assign that lets nothing else go
+    for site in pending.name_sites:
+        frame, scopes = sites.place(site).frame, sites.lines_of(site)[0].scopes
+        is_whole = scopes is not None and scopes.is_whole_value(
+            (frame.line, frame.column), (frame.end_line, frame.end_column)
+        )
+        is_here = sites.lines_of(site)[0].function == sites.lines_of(pending.freed)[0].function
+        if site != pending.freed and is_whole and is_here and sites.bound(site) == freed:
+            return freed
+    return ""
 
 
 def binds_result(name: str, freed: SourceLine, use: SourceLine) -> bool:

@@ -146,6 +146,8 @@ class Names:
         known_at: (kind, id) -> the call site at which the name in `given` is right.
         seen_at: (kind, id) -> what it was called at some lines: (path, number) -> name.
         held_until_freed: allocation -> the variable that held it until it was freed.
+        owners: allocation -> the variable that it was made for and that held it until it was freed, with the path and
+            the function of both.
         shown: allocation -> the view that describes it, where a backend knew better than the access.
         last_site: stream -> call site of its last op, for the streams that got one.
         threads: the names of the program's threads.
@@ -161,6 +163,7 @@ class Names:
     known_at: dict[tuple[NamedKind, int], SiteId] = field(default_factory=dict)
     seen_at: dict[tuple[NamedKind, int], dict[tuple[str, int], str]] = field(default_factory=dict)
     held_until_freed: dict[AllocationId, str] = field(default_factory=dict)
+    owners: dict[AllocationId, tuple[str, str, str]] = field(default_factory=dict)
     parts: dict[tuple[AllocationId, ViewId], str] = field(default_factory=dict)
     kept: set[tuple[NamedKind, int]] = field(default_factory=set)
     gone: deque[tuple[NamedKind, int]] = field(default_factory=deque)

@@ -229,8 +229,10 @@ class Spelling:
     def _is_that_tensor(self, allocation: AllocationId, name: str, line: SourceLine) -> bool:
         """Return whether a name certainly stands for a tensor at a line.
 
-        It is used there, or it was seen to hold the tensor when that line ran, or it has no other value.
+        It is used there, or it was seen to hold the tensor when that line ran, or it held it until the end.
         """
+        if name and self._names.owners.get(allocation) == (name, line.path, line.function):
+            return True
         if line.scopes is None or line.scopes.is_spoken(name, line.number, is_bound=False):
             return True
         seen = self._names.seen_at.get((NamedKind.ALLOCATION, allocation), {})
