@@ -14,7 +14,7 @@ from syncheck.sanitizer.classify import is_on_current_stream
 from syncheck.sanitizer.collector import PendingFinding
 from syncheck.sanitizer.fixes import EACH, PendingFix, for_each, insertion
 from syncheck.sanitizer.labels import Label
-from syncheck.sanitizer.messages import StreamCode, StreamInfo, StreamRef, TensorCode, TensorRef, Text
+from syncheck.sanitizer.messages import StreamCode, StreamInfo, StreamRef, TensorCode, TensorRef, Text, TorchCode
 
 
 def reuse(
@@ -112,9 +112,9 @@ def made_in_loop(kind: ObjectKind, site: SiteId) -> PendingFinding:
 def lost_context(actual: StreamId, expected: StreamId, site: SiteId) -> PendingFinding:
     """Word a thread that works on the default device or stream because the starter's does not carry over."""
     facts: dict[str, Text] = {"actual": (StreamRef(actual),), "expected": (StreamRef(expected),)}
-    call = insertion(site, "torch.cuda.set_stream(", StreamCode(expected), ")")
+    call = insertion(site, TorchCode("cuda.set_stream"), "(", StreamCode(expected), ")")
     advice: Text = (", in the thread: it sets the device too",)
-    fix = PendingFix((call,), is_unsafe=True, is_example=True)
+    fix = PendingFix((call,), is_unsafe=True)
     return PendingFinding(thread_loses_device.RULE, site, facts, [], advice, fix)
 
 
