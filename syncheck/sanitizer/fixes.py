@@ -54,6 +54,11 @@ class PendingFix(NamedTuple):
         if self.otherwise is not None:
             yield from self.otherwise.choices()
 
+    def as_example(self) -> "PendingFix":
+        """Return the same repair, only shown."""
+        otherwise = self.otherwise.as_example() if self.otherwise is not None else None
+        return self._replace(is_example=True, otherwise=otherwise)
+
     def all_edits(self) -> tuple[PendingEdit, ...]:
         """Return the edits of all choices: any of them may be the one that can be made."""
         return tuple(edit for choice in self.choices() for edit in choice.edits)
@@ -121,10 +126,12 @@ class WordedFix(NamedTuple):
     Attributes:
         text: a sentence without its full stop.
         fix: the repair.
+        is_incomplete: it says what a reader has to find.
     """
 
     text: str
     fix: Fix
+    is_incomplete: bool = False
 
 
 def word(pending: PendingFix, names: Names, sites: Sites, path: str) -> WordedFix:
@@ -139,7 +146,8 @@ def word(pending: PendingFix, names: Names, sites: Sites, path: str) -> WordedFi
     spelling = Spelling(names, sites)
     choices = [_word(choice, spelling, path) for choice in pending.choices()]
     usable = (worded for worded in choices if worded.fix.applicability is not Applicability.EXAMPLE)
-    return next(usable, choices[0])
+    complete = (worded for worded in choices if pending.is_example and not worded.is_incomplete)
+    return next(usable, next(complete, choices[0]))
 
 
 def for_all(several: Sequence[PendingFix], names: Names, sites: Sites) -> PendingFix | None:
@@ -211,7 +219,7 @@ def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
         text = f"for example, {text}"
     if missing:
         text += ", where " + " and ".join(f"`{name}` is {what}" for name, what in missing.items())
-    return WordedFix(text, Fix(tuple(edits), Applicability.EXAMPLE if is_example else applicability))
+    return WordedFix(text, Fix(tuple(edits), Applicability.EXAMPLE if is_example else applicability), is_clear)
 
 
 def _inside(author: Frame | None, where: str, code: str) -> str:
