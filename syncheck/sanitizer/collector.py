@@ -38,6 +38,7 @@ class PendingFinding:
         view: the bytes of the tensor that it is about; NO_VIEW where it is about all of them.
         extent: the first of these bytes in the allocation, and the one after the last; None without a view.
         again: a tensor that has the part of one that is gone, while the use of that is repeated; 0 at other times.
+        instead: what to do where the repair cannot be made; () if that is shown all the same.
     """
 
     rule: Rule
@@ -59,6 +60,7 @@ class PendingFinding:
     view: ViewId = NO_VIEW
     extent: tuple[int, int] | None = None
     again: AllocationId = NO_ALLOCATION
+    instead: Text = ()
     count: int = 1
 
     @property
@@ -182,16 +184,18 @@ class Collector:
         finding = Finding.of(pending.rule, place, **facts)
         where = "" if pending.thread is None else f", in {word((ThreadRef(pending.thread),))}"
         related = tuple(_with_message(sites.place(site), word(message)) for site, message in pending.related if site)
-        advice = word(pending.advice).replace("{line}", f"line {place.frame.line}")
-        fix = None
+        advice, fix = pending.advice, None
+        repair = ""
         if pending.fix is not None:
-            worded = fixes.word(pending.fix, self.names, sites, place.frame.path)
-            advice, fix = worded.text + advice, worded.fix
+            repair, fix, _ = fixes.word(pending.fix, self.names, sites, place.frame.path)
+            if pending.instead and fix.applicability is Applicability.EXAMPLE:
+                repair, fix, advice = "", None, pending.instead
+        advised = repair + word(advice).replace("{line}", f"line {place.frame.line}")
         worded_finding = Finding(
             rule=finding.rule,
             place=place,
             message=finding.message + where,
-            help=advice,
+            help=advised,
             related=related,
             count=pending.count,
             level=pending.level or pending.rule.severity,
