@@ -68,12 +68,14 @@ class WaitCall(StrEnum):
 
 
 class NamedKind(StrEnum):
-    """What the program has a name for."""
+    """What the program has a name for; a group is a container of several, and has the id of any of them."""
 
     STREAM = "stream"
     EVENT = "event"
     ALLOCATION = "allocation"
     GRAPH = "graph"
+    STREAM_GROUP = "stream group"
+    ALLOCATION_GROUP = "allocation group"
 
 
 class ObjectKind(StrEnum):

@@ -256,20 +256,24 @@ class FreedAccess:
 class Pool:
     """Freed blocks of one home stream that another stream may still be using."""
 
-    pending: dict[tuple[int, int, int, bool], FreedAccess] = field(default_factory=dict)
+    pending: dict[tuple[int, int, int, bool], list[FreedAccess]] = field(default_factory=dict)
 
     def add(self, freed: FreedAccess) -> None:
-        """Remember a use; of several with one cause, the one that is joined last, so that the pool stays bounded."""
+        """Remember a use; of several with one cause, those of the op that is joined last: the pool stays bounded."""
         key = (freed.use.actor, freed.use.label, freed.allocation_label, freed.n_bytes <= SMALL_BYTES)
-        known = self.pending.pop(key, None)
-        self.pending[key] = freed if known is None or known.use.epoch < freed.use.epoch else known
+        known = self.pending.pop(key, [])
+        if not known or known[0].use.epoch < freed.use.epoch:
+            known = [freed]
+        elif known[0].use.epoch == freed.use.epoch and all(one.allocation != freed.allocation for one in known):
+            known.append(freed)
+        self.pending[key] = known
 
     def take(self, n_bytes: int, clock: VectorClock) -> list[FreedAccess]:
         """Return and forget the uses that an allocation of `n_bytes` now may run into."""
         hit: list[FreedAccess] = []
-        for key, freed in list(self.pending.items()):
-            if clock[freed.use.epoch & ACTOR_MASK] >= freed.use.epoch:
+        for key, (first, *_) in list(self.pending.items()):
+            if clock[first.use.epoch & ACTOR_MASK] >= first.use.epoch:
                 del self.pending[key]  # joined in the meantime
-            elif (freed.n_bytes <= SMALL_BYTES) == (n_bytes <= SMALL_BYTES):
-                hit.append(self.pending.pop(key))
+            elif (first.n_bytes <= SMALL_BYTES) == (n_bytes <= SMALL_BYTES):
+                hit += self.pending.pop(key)
         return hit

@@ -6,9 +6,13 @@ from operator import add, floordiv, mod, mul, sub
 from types import CodeType, FrameType
 from typing import Any
 
-from syncheck.instrument.naming import tree_of
+import torch
+
+from syncheck.instrument.naming import name_in_frame, tree_of
 from syncheck.source.frames import locals_of
 
+_COMPARED = frozenset({torch.device, torch.dtype})
+"""Types of keys that torch itself compares."""
 _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: add,
     ast.Sub: sub,
@@ -16,6 +20,44 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.FloorDiv: floordiv,
     ast.Mod: mod,
 }
+
+
+def name_of_item(is_wanted: Callable[[Any], bool], frame: FrameType) -> str:
+    """Return what a function calls a thing as it runs: "stream", "self.slots[turn % 2]", "streams[device]"."""
+    return as_spoken(name_in_frame(frame, is_wanted), frame) or _picked_by_variable(is_wanted, frame)
+
+
+def _picked_by_variable(is_wanted: Callable[[Any], bool], frame: FrameType) -> str:
+    """Return the item of a dict that a function picks by a variable, whatever that holds; "" if there is none."""
+    variables = locals_of(frame)
+    for node in _subscripts_of(frame.f_code):
+        match node:
+            case ast.Subscript(value=ast.Name() | ast.Attribute() as base, slice=ast.Name(id=key)) if key in variables:
+                items = _item_with(variables[key], _of(base, variables, frame.f_globals))
+                if any(map(is_wanted, items)):
+                    return ast.unparse(node)
+    return ""
+
+
+def _of(base: ast.expr, *variables: Mapping[str, Any]) -> Any:
+    """Return what a name or an attribute of a name stands for, without code of the program; None if not known."""
+    match base:
+        case ast.Name(id=name):
+            return next((names[name] for names in variables if name in names), None)
+        case ast.Attribute(value=ast.Name() as owner, attr=attribute):
+            return _held(_of(owner, *variables)).get(attribute)
+        case _:
+            return None
+
+
+def _item_with(key: Any, held: Any) -> list[Any]:
+    """Return the item of a dict with a key: the same object, or one of torch's that is equal to it."""
+    if not issubclass(type(held), dict):
+        return []
+    is_plain = type(key) in _COMPARED
+    return [
+        item for one, item in dict.items(held) if one is key or (is_plain and type(one) is type(key) and one == key)
+    ]
 
 
 def as_spoken(name: str, frame: FrameType) -> str:

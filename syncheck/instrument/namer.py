@@ -9,11 +9,12 @@ import torch
 
 from syncheck.findings import EditKind
 from syncheck.hb.ids import NO_ALLOCATION, AllocationId, EventId, NamedKind, SiteId, StreamId
-from syncheck.instrument.indices import as_spoken
-from syncheck.instrument.naming import counted_name, name_in_frame, name_of_tensor, stored_name
+from syncheck.instrument.groups import group_in_frame
+from syncheck.instrument.indices import name_of_item
+from syncheck.instrument.naming import counted_name, name_of_tensor, stored_name
 from syncheck.instrument.torch_internals import sparse_parts
 from syncheck.sanitizer.collector import PendingFinding, binds_result
-from syncheck.sanitizer.messages import EventCode, Part, StreamCode, TensorCode
+from syncheck.sanitizer.messages import EventCode, GroupCode, Part, StreamCode, TensorCode
 from syncheck.sanitizer.monitor import Monitor, SourceLine
 from syncheck.source.frames import frame_at, locals_of
 from syncheck.source.lines import line_of_frame
@@ -116,25 +117,35 @@ class Namer:
     def _name_at_lines(self, finding: PendingFinding, frame: FrameType | None) -> None:
         """Name what a repair speaks of, in the frames that are at the lines where it may be made."""
         for edit in finding.fix.all_edits() if finding.fix is not None else ():
-            wanted = [found for part in edit.code if (found := self._wanted(part)) is not None]
-            if edit.kind is not EditKind.INSERT_BEFORE or not wanted:
+            if edit.kind is not EditKind.INSERT_BEFORE:
                 continue
-            for kind, ident, is_wanted in wanted:
-                self._name_in_frames(kind, ident, is_wanted, edit.site, frame)
+            for part in edit.code:
+                self._name_part(part, edit.site, frame)
 
     def _name_again(self, finding: PendingFinding, frame: FrameType | None) -> None:
         """Name a tensor that is gone by what holds the one that has its part in the same call now."""
-        is_wanted = partial(self._is_tensor, finding.again)
-        finding.again = NO_ALLOCATION
+        again, finding.again = finding.again, NO_ALLOCATION
         for edit in finding.fix.all_edits() if finding.fix is not None else ():
-            self._name_in_frames(NamedKind.ALLOCATION, finding.allocation, is_wanted, edit.site, frame)
+            for part in edit.code:
+                self._name_part(part, edit.site, frame, again)
 
-    def _name_in_frames(
-        self, kind: NamedKind, ident: int, is_wanted: Callable[[Any], bool], site: SiteId, frame: FrameType | None
+    def _name_part(
+        self, part: Part, site: SiteId, frame: FrameType | None, again: AllocationId = NO_ALLOCATION
     ) -> None:
-        """Name a thing by what holds it in the frames that are at the lines of a call site."""
+        """Name what code speaks of by what holds it in the frames that are at the lines of a call site.
+
+        Args:
+            part: of the code.
+            site: the call site.
+            frame: the innermost frame.
+            again: what has the place of a tensor that is gone.
+        """
+        wanted = self._wanted(part, again)
+        if wanted is None:
+            return
+        kind, ident, name_in = wanted
         for line, there in _frames_at(self._sites.lines_of(site), frame):
-            name = as_spoken(name_in_frame(there, is_wanted), there)
+            name = name_in(there)
             if name:
                 self._monitor().name_at(kind, ident, name, line.path, line.number)
 
@@ -152,20 +163,28 @@ class Namer:
                 return
             frame = frame.f_back
 
-    def _wanted(self, part: Part) -> tuple[NamedKind, int, Callable[[Any], bool]] | None:
-        """Return kind and id of what code speaks of, and what recognizes it; None if it speaks of nothing."""
+    def _wanted(self, part: Part, again: AllocationId) -> tuple[NamedKind, int, Callable[[FrameType], str]] | None:
+        """Return kind and id of what code speaks of, and what names it in a frame; None if it speaks of nothing."""
+        identities = self._identities
         match part:
             case StreamCode(stream):
-                return NamedKind.STREAM, stream, lambda value: self._identities.stream_of(value) == stream
+                return NamedKind.STREAM, stream, _namer_of(lambda value: identities.stream_of(value) == stream)
             case EventCode(event):
-                return NamedKind.EVENT, event, lambda value: self._identities.event_of(value) == event
+                return NamedKind.EVENT, event, _namer_of(lambda value: identities.event_of(value) == event)
             case TensorCode(allocation):
-                return NamedKind.ALLOCATION, allocation, partial(self._is_tensor, allocation)
+                return NamedKind.ALLOCATION, allocation, _namer_of(partial(self._is_tensor, again or allocation))
+            case GroupCode(NamedKind.STREAM_GROUP, ident):
+                return part.kind, ident, partial(group_in_frame, of=identities.stream_of, wanted=ident)
+            case GroupCode(kind, ident):
+                return kind, ident, partial(group_in_frame, of=self._allocation_of, wanted=again or ident)
             case _:
                 return None
 
+    def _allocation_of(self, value: Any) -> AllocationId:
+        return self._identities.allocation_of(value) if isinstance(value, torch.Tensor) else NO_ALLOCATION
+
     def _is_tensor(self, allocation: AllocationId, value: Any) -> bool:
-        return isinstance(value, torch.Tensor) and self._identities.allocation_of(value) == allocation
+        return self._allocation_of(value) == allocation
 
     def _extent_in(self, allocation: AllocationId, value: Any) -> tuple[int, int] | None:
         """Return the bytes of a tensor in an allocation, as of `extent`; None if it is no tensor in it."""
@@ -173,6 +192,11 @@ class Namer:
             return None
         parts = sparse_parts(value) or [value]
         return next((_extent(part) for part in parts if self._is_tensor(allocation, part)), None)
+
+
+def _namer_of(is_wanted: Callable[[Any], bool]) -> Callable[[FrameType], str]:
+    """Return what gives the name that a function has for a thing now."""
+    return lambda frame: name_of_item(is_wanted, frame)
 
 
 def _extent(tensor: torch.Tensor) -> tuple[int, int]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from itertools import islice
-from types import CodeType, FrameType, ModuleType
+from types import CodeType, FrameType, MemberDescriptorType, ModuleType
 from typing import Any
 
 from syncheck.source.frames import locals_of
@@ -32,6 +32,32 @@ def bound_name(found: tuple[CodeType, int] | None) -> str:
     code, lasti = found
     line, _, column, _ = position(code, lasti)
     return _target(code.co_filename, line, -1 if column is None else column)
+
+
+def is_handed_over(found: tuple[CodeType, int] | None) -> bool:
+    """Return whether what an instruction makes goes into a call, or is made by a lambda: another thing gets the name.
+
+    Not so for `list(...)` and `tuple(...)` of what a comprehension makes.
+    """
+    if found is None:
+        return False
+    code, lasti = found
+    line, _, column, _ = position(code, lasti)
+    tree = tree_of(code.co_filename)
+    if tree is None or column is None:
+        return False
+    around = (node for node in ast.walk(tree) if isinstance(node, ast.Call | ast.Lambda))
+    return any(_holds(inside, line, column) for node in around for inside in _handed_over(node))
+
+
+def _handed_over(node: ast.Call | ast.Lambda) -> list[ast.expr]:
+    match node:
+        case ast.Lambda(body=body):
+            return [body]
+        case ast.Call(func=ast.Name(id="list" | "tuple")):
+            return []
+        case _:
+            return [*node.args, *(keyword.value for keyword in node.keywords)]
 
 
 def stored_name(code: CodeType, lasti: int) -> str:
@@ -88,6 +114,8 @@ def target_in(nodes: Iterable[ast.AST], line: int, column: int) -> str:
                 return _pair(target, value, line, column)
             case ast.NamedExpr(target=target) | ast.Delete(targets=[target]) if _spans(node, line, column):
                 return ast.unparse(target)
+            case ast.Delete(targets=targets) if _spans(node, line, column):
+                return next((ast.unparse(target) for target in targets if _holds(target, line, column)), "")
             case ast.withitem(context_expr=made, optional_vars=ast.Name(id=name)) if _spans(made, line, column):
                 return name
     return ""
@@ -162,25 +190,60 @@ def _user_frames(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def name_in_frame(frame: FrameType, is_wanted: Callable[[Any], bool]) -> str:
-    """Return what holds a value in one frame: "x", "self.stream", "loader.stream", "self.streams[0]"; "" if nothing."""
-    for name, value in (*_variables(frame), *_attributes(frame)):
-        if is_wanted(value):
-            return name
-    return ""
+    """Return what holds a value in one frame: "x", "self.stream", "loader.stream", "self.streams[0]"; "" if nothing.
+
+    Of several names, one of which the function itself has the words comes first.
+    """
+    code = frame.f_code
+    words = {*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars}
+    found = ""
+    for values_of in (_variables, _attributes, _attributes_of_items):
+        for name, value in values_of(frame):
+            if is_wanted(value):
+                found = found or name
+                if set(re.findall(r"[A-Za-z_]\w*", name)) <= words:
+                    return name
+    return found
 
 
 def _attributes(frame: FrameType) -> Iterator[tuple[str, Any]]:
     """Yield names and values of what objects of the program hold, one level deep."""
     for name, value in (*locals_of(frame).items(), *frame.f_globals.items()):
-        if not _is_programs(name) or issubclass(type(value), ModuleType | type):  # `isinstance` may run its code
-            continue
-        try:
-            held = object.__getattribute__(value, "__dict__")  # without code of the program
-        except AttributeError:
-            continue
-        for key, item in list(held.items())[:_MAX_ITEMS]:
+        for key, item in _held_by(value) if _is_programs(name) else ():
             yield f"{name}.{key}", item
             yield from ((f"{name}.{key}{part}", inner) for part, inner in _items(item))
+
+
+def _attributes_of_items(frame: FrameType) -> Iterator[tuple[str, Any]]:
+    """Yield names and values of what objects in containers hold: "stages[0].stream"."""
+    for name, value in _variables(frame):
+        for part, item in _items(value):
+            yield from ((f"{name}{part}.{key}", inner) for key, inner in _held_by(item))
+
+
+def _held_by(value: Any) -> list[tuple[str, Any]]:
+    """Return the attributes of an object of the program, and their values."""
+    if issubclass(type(value), ModuleType | type):  # `isinstance` may run its code
+        return []
+    try:
+        held = list(object.__getattribute__(value, "__dict__").items())  # without code of the program
+    except AttributeError:
+        held = _slots_of(value)
+    return held[:_MAX_ITEMS]
+
+
+def _slots_of(value: Any) -> list[tuple[str, Any]]:
+    """Return the attributes of an object whose class has slots, as a dataclass may have them."""
+    slots = [name for name, slot in vars(type(value)).items() if type(slot) is MemberDescriptorType]
+    held = ((name, _slot(value, name)) for name in slots)
+    return [(name, item) for name, item in held if item is not None]
+
+
+def _slot(value: Any, name: str) -> Any:
+    try:
+        return vars(type(value))[name].__get__(value)
+    except AttributeError:  # not assigned yet
+        return None
 
 
 def _best_name(names: list[str], frame: FrameType) -> str:
@@ -205,11 +268,14 @@ def _variables(frame: FrameType) -> Iterator[tuple[str, Any]]:
 
 
 def _items(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the items of a container, each with the index that it has: "[0]", "['image']".
+    """Yield the items of a container, each with what picks it: "[0]", "['image']", ".image" of a named tuple.
 
     Keys of other types are left out: to print a tensor, the key of an optimizer's state, is to read it.
     """
-    if issubclass(type(value), list | tuple):  # `isinstance` may run code of the program
+    fields = getattr(type(value), "_fields", None)
+    if issubclass(type(value), tuple) and type(fields) is tuple:  # `isinstance` may run code of the program
+        yield from ((f".{field}", item) for field, item in zip(fields, tuple.__iter__(value), strict=False))
+    elif issubclass(type(value), list | tuple):
         yield from ((f"[{index}]", item) for index, item in enumerate(value[:_MAX_ITEMS]))
     elif issubclass(type(value), dict):
         items = list(dict.items(value))[:_MAX_ITEMS]

@@ -8,7 +8,7 @@ from types import CodeType, FrameType
 from syncheck.filters.ignore_block import Ignored, covers, current, running
 from syncheck.findings import UNKNOWN, Frame, Place
 from syncheck.hb.ids import UNKNOWN_SITE, SiteId
-from syncheck.instrument.naming import bound_name
+from syncheck.instrument.naming import bound_name, is_handed_over
 from syncheck.rules.model import Rule
 from syncheck.sanitizer.monitor import SourceLine
 from syncheck.source.frames import frame_at
@@ -184,10 +184,11 @@ class SiteTable:
         return bound_name(self.user_code(ident))
 
     def bound_directly(self, ident: SiteId) -> str:
-        """Return the name that is bound at a call site if the program itself makes the call, and no library for it."""
+        """Return the name that is bound to what the program itself makes at a call site, and no library for it."""
         stack = self._stacks[ident]
-        code = next((code for code, _ in stack if not code.co_filename.startswith(PACKAGE)), None)
-        return self.bound(ident) if code is not None and self._is_user(code) else ""
+        found = next((one for one in stack if not one[0].co_filename.startswith(PACKAGE)), None)
+        is_direct = found is not None and self._is_user(found[0]) and not is_handed_over(found)
+        return self.bound(ident) if is_direct else ""
 
     def user_code(self, ident: SiteId) -> tuple[CodeType, int] | None:
         """Return code object and instruction offset of a site's innermost user frame."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from syncheck.findings import EditKind
-from syncheck.hb.ids import EventId, SiteId, StreamId
+from syncheck.hb.ids import EventId, NamedKind, SiteId, StreamId
 from syncheck.rules import (
     collective_buffer_modified,
     collective_result_before_wait,
@@ -21,7 +21,16 @@ from syncheck.rules import (
 from syncheck.rules.model import Severity
 from syncheck.sanitizer import mistaken_sync
 from syncheck.sanitizer.collector import PendingFinding
-from syncheck.sanitizer.fixes import PendingEdit, PendingFix, host_wait, insertion, wait_at_once, wait_code
+from syncheck.sanitizer.fixes import (
+    EACH,
+    PendingEdit,
+    PendingFix,
+    for_each,
+    host_wait,
+    insertion,
+    wait_at_once,
+    wait_code,
+)
 from syncheck.sanitizer.labels import Label
 from syncheck.sanitizer.messages import EventCode, EventRef, Part, StreamCode, StreamRef, Text
 from syncheck.sanitizer.mistaken_sync import believed_wait, wait_instead_of_sync, wrong_device
@@ -84,7 +93,7 @@ def _collective(context: RaceContext) -> PendingFinding | None:
         return None
     facts: dict[str, Text] = {"collective": (f"`{name}`",)}
     related: list[tuple[SiteId, Text]] = [(context.prior.site, ("it was started here",))]
-    advice: Text = (", where ", StreamRef(race.current.actor), " is current")
+    advice: Text = (", while ", StreamRef(race.current.actor), " is current")
     operator, site = context.prior.operator, context.prior.site
     wait = insertion(context.current.site, wait_code(operator, site))
     fix = PendingFix((wait,), after=site, otherwise=wait_at_once(operator, site))
@@ -257,7 +266,11 @@ def stream_wait(context: RaceContext) -> PendingFix:
     before_use = insertion(late, waiter, ".wait_stream(", StreamCode(writer), ")")
     at_once = (StreamCode(reader), ".wait_stream(", StreamCode(writer, is_on_current_stream(context.prior)), ")")
     after_work = PendingEdit(EditKind.INSERT_AFTER, early, at_once)  # overlaps less
-    fix = PendingFix((before_use,), after=early, otherwise=PendingFix((after_work,), is_unsafe=True, before=late))
+    last = PendingFix((after_work,), is_unsafe=True, before=late, is_between_threads=context.is_between_threads)
+    of_group = for_each(NamedKind.STREAM_GROUP, writer, waiter, ".wait_stream(", EACH, ")")
+    fix = PendingFix(
+        (before_use,), after=early, otherwise=PendingFix((insertion(late, *of_group),), after=early, otherwise=last)
+    )
     if not context.events:
         return fix
     for_event = insertion(late, waiter, ".wait_event(", EventCode(context.events[0]), ")")

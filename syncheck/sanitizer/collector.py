@@ -38,6 +38,7 @@ class PendingFinding:
         view: the bytes of the tensor that it is about; NO_VIEW where it is about all of them.
         extent: the first of these bytes in the allocation, and the one after the last; None without a view.
         again: a tensor that has the part of one that is gone, while the use of that is repeated; 0 at other times.
+        instead: what to do where the repair cannot be made; () if that is shown all the same.
     """
 
     rule: Rule
@@ -59,6 +60,7 @@ class PendingFinding:
     view: ViewId = NO_VIEW
     extent: tuple[int, int] | None = None
     again: AllocationId = NO_ALLOCATION
+    instead: Text = ()
     count: int = 1
 
     @property
@@ -172,7 +174,7 @@ class Collector:
         kept = [(d, count) for d, count in kept if not (d.is_about_call and _is_torchs(sites.place(d.site)))]
         for pending, _ in kept:
             self._name(pending, sites)
-        causes = _one_for_each_cause(kept, sites, self.names)
+        causes = _one_for_each_place(_one_for_each_cause(kept, sites, self.names), sites, self.names)
         return _one_for_each_repair(merge_equal(self._word(pending, sites).counted(count) for pending, count in causes))
 
     def _word(self, pending: PendingFinding, sites: Sites) -> Finding:
@@ -182,16 +184,18 @@ class Collector:
         finding = Finding.of(pending.rule, place, **facts)
         where = "" if pending.thread is None else f", in {word((ThreadRef(pending.thread),))}"
         related = tuple(_with_message(sites.place(site), word(message)) for site, message in pending.related if site)
-        advice = word(pending.advice).replace("{line}", f"line {place.frame.line}")
-        fix = None
+        advice, fix = pending.advice, None
+        repair = ""
         if pending.fix is not None:
-            worded = fixes.word(pending.fix, self.names, sites, place.frame.path)
-            advice, fix = worded.text + advice, worded.fix
+            repair, fix, _ = fixes.word(pending.fix, self.names, sites, place.frame.path)
+            if pending.instead and fix.applicability is Applicability.EXAMPLE:
+                repair, fix, advice = "", None, pending.instead
+        advised = repair + word(advice).replace("{line}", f"line {place.frame.line}")
         worded_finding = Finding(
             rule=finding.rule,
             place=place,
             message=finding.message + where,
-            help=advice,
+            help=advised,
             related=related,
             count=pending.count,
             level=pending.level or pending.rule.severity,
@@ -201,26 +205,58 @@ class Collector:
         return in_terms_of(self.names.device_type, worded_finding)
 
     def _name(self, pending: PendingFinding, sites: Sites) -> None:
+        """Name the tensor of a finding by what is bound where it was made and where it went."""
         key = (NamedKind.ALLOCATION, pending.allocation)
         if pending.freed:
             line = sites.lines_of(pending.freed)[0]
             held_by = self.names.seen_at.get(key, {}).get((line.path, line.number))
             if held_by is not None:
                 self.names.held_until_freed[pending.allocation] = held_by
+            owner = _owner(pending, sites)
+            if owner:
+                self.names.owners[pending.allocation] = (owner, line.path, line.function)
+        seen_at_use = self._seen_at_use(key, pending, sites)
+        if seen_at_use:
+            self.names.given.setdefault(key, seen_at_use)
         for site in pending.name_sites:
             name = sites.bound(site)
-            if site == pending.freed and _is_call(sites.place(site).frame):
-                continue  # it went inside of a call: the name is that of the call's result
-            if site == pending.freed and binds_result(name, sites.lines_of(site)[0], sites.lines_of(pending.site)[0]):
+            if site == pending.freed and _is_of_another(name, pending, sites):
                 continue
             if name and "[...]" not in name:
                 line = sites.lines_of(site)[0]
                 self.names.given.setdefault(key, name)
                 self.names.seen_at.setdefault(key, {}).setdefault((line.path, line.number), name)
+
+    def _seen_at_use(self, key: tuple[NamedKind, int], pending: PendingFinding, sites: Sites) -> str:
+        """Return what a tensor was seen to be called where it is used, in the innermost function; "" if not seen."""
         seen = self.names.seen_at.get(key)
-        if seen and key not in self.names.given:
-            at_use = [seen.get((line.path, line.number), "") for line in sites.lines_of(pending.site)]
-            self.names.given.update((key, name) for name in reversed(at_use) if name)  # the innermost line's, last
+        if not seen:
+            return ""
+        at_use = (seen.get((line.path, line.number), "") for line in sites.lines_of(pending.site))
+        return next(filter(None, at_use), "")
+
+
+def _is_of_another(name: str, pending: PendingFinding, sites: Sites) -> bool:
+    """Return whether what is bound where a tensor goes is no name of the tensor."""
+    if _is_call(sites.place(pending.freed).frame):
+        return True  # it went inside of a call: the name is that of the call's result
+    return binds_result(name, sites.lines_of(pending.freed)[0], sites.lines_of(pending.site)[0])
+
+
+def _owner(pending: PendingFinding, sites: Sites) -> str:
+    """Return the variable that a tensor was made for and that lost it, in one function; "" if that is not certain."""
+    freed = sites.bound(pending.freed)
+    if freed.endswith(".data"):
+        return freed  # to assign that lets nothing else go
+    for site in pending.name_sites:
+        frame, scopes = sites.place(site).frame, sites.lines_of(site)[0].scopes
+        is_whole = scopes is not None and scopes.is_whole_value(
+            (frame.line, frame.column), (frame.end_line, frame.end_column)
+        )
+        is_here = sites.lines_of(site)[0].function == sites.lines_of(pending.freed)[0].function
+        if site != pending.freed and is_whole and is_here and sites.bound(site) == freed:
+            return freed
+    return ""
 
 
 def binds_result(name: str, freed: SourceLine, use: SourceLine) -> bool:
@@ -260,11 +296,37 @@ def _joined(group: list[tuple[PendingFinding, int]], sites: Sites, names: Names)
     (first, count), *others = (tensors[key] for key in sorted(tensors))
     fixes_of_all = [pending.fix for pending in (first, *(pending for pending, _ in others)) if pending.fix is not None]
     edits = [edit for fix in fixes_of_all for edit in fix.edits]
-    fix = None if first.fix is None else first.fix._replace(edits=tuple(dict.fromkeys(edits)))
+    fix = fixes.for_all(fixes_of_all, names, sites) if fixes_of_all else None
+    if fix is None and first.fix is not None:
+        fix = first.fix._replace(edits=tuple(dict.fromkeys(edits)))
     joined = replace(first, fix=fix, related=list(first.related))
     for pending, _ in others:
         joined.mention([(pending.site, (*pending.facts["tensor"], " may be reused, too"))])
     return joined, count
+
+
+def _one_for_each_place(
+    found: list[tuple[PendingFinding, int]], sites: Sites, names: Names
+) -> list[tuple[PendingFinding, int]]:
+    """Return findings with those of one rule and equal places joined, as `merge_equal` does it: a loop over streams.
+
+    They have one repair for all of them.
+    """
+    groups: dict[object, list[tuple[PendingFinding, int]]] = {}
+    for pending, count in found:
+        places = [sites.place(site).frame for site in (pending.site, *(site for site, _ in pending.related if site))]
+        key = (pending.rule.code, *((frame.path, frame.line, frame.column) for frame in places))
+        groups.setdefault(key, []).append((pending, count))
+    return [_with_repair_of_all(group, sites, names) for group in groups.values()]
+
+
+def _with_repair_of_all(
+    group: list[tuple[PendingFinding, int]], sites: Sites, names: Names
+) -> tuple[PendingFinding, int]:
+    first = group[0][0]
+    repairs = [pending.fix for pending, _ in group if pending.fix is not None]
+    of_all = fixes.for_all(repairs, names, sites) if 1 < len(repairs) == len(group) else None
+    return replace(first, fix=of_all or first.fix), sum(count for _, count in group)
 
 
 def _one_for_each_repair(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:

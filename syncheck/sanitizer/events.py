@@ -69,6 +69,7 @@ class Events:
         self._states: dict[EventId, EventState] = {}
         self.assumed_ordered: set[StreamId] = set()  # actors that got a missing edge when their race was reported
         self._effective_sites: set[SiteId] = set()  # wait calls that waited for something at least once
+        self._unrecorded: dict[SiteId, PendingFinding] = {}  # wait call -> what is said of it
         self._redundant: dict[SiteId, bool] = {}  # wait call -> no iteration of it added order
         self._ordered_by: dict[SiteId, SiteId] = {}  # redundant wait call -> the wait that gave the order before it
 
@@ -234,7 +235,13 @@ class Events:
             advice,
             exempt=self._effective_sites,
         )
-        self._collector.add(pending)
+        self._unrecorded[site] = self._collector.add(pending)
+
+    def repair_unrecorded(self, site: SiteId, record: PendingFix) -> None:
+        """A race shows which work a wait call that waited for nothing is for: its event can be recorded there."""
+        pending = self._unrecorded.get(site)
+        if pending is not None and pending.fix is None:
+            pending.fix, pending.advice, pending.instead = record, (), pending.advice
 
     # -- elapsed time
 

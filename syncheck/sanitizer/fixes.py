@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from syncheck.findings import Applicability, Edit, EditKind, Fix, Frame
-from syncheck.hb.ids import UNKNOWN_SITE, EventId, SiteId, StreamId
-from syncheck.sanitizer.messages import DeviceSyncCode, EventCode, Names, Part, StreamCode, Text, WaitCode
+from syncheck.hb.ids import UNKNOWN_SITE, EventId, NamedKind, SiteId, StreamId
+from syncheck.sanitizer.messages import DeviceSyncCode, EventCode, GroupCode, Names, Part, StreamCode, Text, WaitCode
 from syncheck.sanitizer.monitor import Sites
 from syncheck.sanitizer.spelling import Spelling
 from syncheck.semantics.collectives import is_functional
@@ -36,6 +36,7 @@ class PendingFix(NamedTuple):
         after: the call that lines inserted before another must come after; 0 if it does not matter.
         before: the call that lines inserted after another must come before; 0 if it does not matter.
         is_example: it is only shown.
+        is_between_threads: another thread must not get what a call makes before a line that is inserted after that.
         otherwise: the repair where this one cannot be made.
     """
 
@@ -44,6 +45,7 @@ class PendingFix(NamedTuple):
     after: SiteId = UNKNOWN_SITE
     before: SiteId = UNKNOWN_SITE
     is_example: bool = False
+    is_between_threads: bool = False
     otherwise: "PendingFix | None" = None
 
     def choices(self) -> Iterator["PendingFix"]:
@@ -51,6 +53,11 @@ class PendingFix(NamedTuple):
         yield self
         if self.otherwise is not None:
             yield from self.otherwise.choices()
+
+    def as_example(self) -> "PendingFix":
+        """Return the same repair, only shown."""
+        otherwise = self.otherwise.as_example() if self.otherwise is not None else None
+        return self._replace(is_example=True, otherwise=otherwise)
 
     def all_edits(self) -> tuple[PendingEdit, ...]:
         """Return the edits of all choices: any of them may be the one that can be made."""
@@ -65,6 +72,15 @@ def insertion(site: SiteId, *code: Part) -> PendingEdit:
 def replacement(site: SiteId, old: str, *code: Part) -> PendingEdit:
     """Return the edit that replaces the name of a method and its arguments; its object stays."""
     return PendingEdit(EditKind.REPLACE_CALL, site, code, old)
+
+
+EACH = "each"
+"""The variable of a comprehension over a group."""
+
+
+def for_each(kind: NamedKind, ident: int, *code: Part) -> Text:
+    """Return the statement that runs code for each member of a group, whose name is `EACH` in it."""
+    return ("[", *code, f" for {EACH} in ", GroupCode(kind, ident), "]")
 
 
 def host_wait(site: SiteId, events: Iterable[EventId], stream: StreamId, after: SiteId) -> PendingFix:
@@ -110,10 +126,12 @@ class WordedFix(NamedTuple):
     Attributes:
         text: a sentence without its full stop.
         fix: the repair.
+        is_incomplete: it says what a reader has to find.
     """
 
     text: str
     fix: Fix
+    is_incomplete: bool = False
 
 
 def word(pending: PendingFix, names: Names, sites: Sites, path: str) -> WordedFix:
@@ -128,7 +146,38 @@ def word(pending: PendingFix, names: Names, sites: Sites, path: str) -> WordedFi
     spelling = Spelling(names, sites)
     choices = [_word(choice, spelling, path) for choice in pending.choices()]
     usable = (worded for worded in choices if worded.fix.applicability is not Applicability.EXAMPLE)
-    return next(usable, choices[0])
+    complete = (worded for worded in choices if pending.is_example and not worded.is_incomplete)
+    return next(usable, next(complete, choices[0]))
+
+
+def for_all(several: Sequence[PendingFix], names: Names, sites: Sites) -> PendingFix | None:
+    """Return the one repair of several mistakes at one place: a line that cures each of them, else a line for each.
+
+    Returns:
+        The repair; None where one of them cannot be made.
+    """
+    spelling = Spelling(names, sites)
+    usable = [_usable(pending, spelling) for pending in several]
+    if not all(usable):
+        return None
+    first, *others = usable
+    for edits, choice in first.items():
+        if all(edits in found for found in others):
+            return choice._replace(otherwise=None)
+    best = [next(iter(found.values())) for found in usable]
+    return best[0]._replace(
+        edits=tuple(dict.fromkeys(edit for choice in best for edit in choice.edits)),
+        is_unsafe=any(choice.is_unsafe for choice in best),
+        after=next((choice.after for choice in best if choice.after), UNKNOWN_SITE),
+        before=next((choice.before for choice in best if choice.before), UNKNOWN_SITE),
+        otherwise=None,
+    )
+
+
+def _usable(pending: PendingFix, spelling: Spelling) -> dict[tuple[Edit, ...], PendingFix]:
+    """Return the choices of a repair that can be made, by what they change, the best first."""
+    worded = ((_word(choice, spelling, "").fix, choice) for choice in pending.choices())
+    return {fix.edits: choice for fix, choice in worded if fix.applicability is not Applicability.EXAMPLE}
 
 
 def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
@@ -143,12 +192,13 @@ def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
         line = target.line
         spelled = spelling.spell(edit.code, line)
         missing |= {name: what for name, what in spelled.missing.items() if what}
-        is_example |= not (spelled.is_usable and target.is_usable)
+        is_late = pending.is_between_threads and edit.kind is EditKind.INSERT_AFTER and spelling.gives_away(line)
+        is_example |= is_late or not (spelled.is_usable and target.is_usable)
         code = spelled.statement
         if edit.kind is EditKind.REPLACE_CALL and line.scopes is not None:
             owner = line.scopes.owner_of_call(line.number, line.column, edit.old)
             is_example |= not owner
-            code = f"{owner}.{code}" if owner else code
+            code = f"{owner}.{code}".removeprefix(".")
         made = Edit(edit.kind, line.path, line.number, line.column, code, edit.old)
         if made in edits:
             continue  # two tensors that have one name there, one after the other
@@ -169,7 +219,7 @@ def _word(pending: PendingFix, spelling: Spelling, path: str) -> WordedFix:
         text = f"for example, {text}"
     if missing:
         text += ", where " + " and ".join(f"`{name}` is {what}" for name, what in missing.items())
-    return WordedFix(text, Fix(tuple(edits), Applicability.EXAMPLE if is_example else applicability))
+    return WordedFix(text, Fix(tuple(edits), Applicability.EXAMPLE if is_example else applicability), is_clear)
 
 
 def _inside(author: Frame | None, where: str, code: str) -> str:

@@ -1,5 +1,7 @@
 """The life of allocations: memory that is reused too early, and `record_stream` that protects nothing."""
 
+from collections import Counter
+
 from syncheck.hb.clock import HOST, TICK
 from syncheck.hb.engine import HOST_POOL, Engine
 from syncheck.hb.ids import UNKNOWN_SITE, Accesses, AllocationId, SiteId, StreamId, ViewId
@@ -59,10 +61,9 @@ class Lifetimes:
         """Report the reuse of memory whose first use, the launch of a stream just now, is not ordered after the old."""
         for allocation, _, _ in accesses:
             reused, site = self.reused.pop(allocation, _NOTHING)
-            for freed in reused:
-                if not self._engine.covers(stream, freed.use.epoch):
-                    launch = LaunchId(stream, self._engine.now(stream) // TICK)
-                    self._report_reuse(freed, site, launch)
+            uses = [freed for freed in reused if not self._engine.covers(stream, freed.use.epoch)]
+            launch = LaunchId(stream, self._engine.now(stream) // TICK)
+            self._report_reuses(uses, site, launch)
 
     def used_again(self, accesses: Accesses, label: int) -> None:
         """An operator that used tensors which are gone runs again: what has their part in it shows their names."""
@@ -80,17 +81,25 @@ class Lifetimes:
     def report_unused(self, allocation: AllocationId) -> None:
         """Report the reuse of memory by an allocation of which no use was seen, as that says little about its uses."""
         reused, site = self.reused.pop(allocation, _NOTHING)
-        for freed in reused:
-            if not self._engine.stream_covers(freed.home, freed.use.epoch):
-                launch = LaunchId(freed.home, self._engine.now(freed.home) // TICK + 1)
-                self._report_reuse(freed, site, launch)
+        uses = [freed for freed in reused if not self._engine.stream_covers(freed.home, freed.use.epoch)]
+        for home in dict.fromkeys(freed.home for freed in uses):
+            launch = LaunchId(home, self._engine.now(home) // TICK + 1)
+            self._report_reuses([freed for freed in uses if freed.home == home], site, launch)
 
     def report_all_unused(self) -> None:
         """The program has ended: see `report_unused`."""
         for allocation in list(self.reused):
             self.report_unused(allocation)
 
-    def _report_reuse(self, freed: FreedAccess, site: SiteId, later: LaunchId) -> None:
+    def _report_reuses(self, uses: list[FreedAccess], site: SiteId, later: LaunchId) -> None:
+        """Report tensors that one op used, each by itself; `later`: what may get their memory, allocated at `site`."""
+        numbers = Counter[tuple[int, int]]()
+        for freed in uses:
+            kind = freed.use.label, freed.allocation_label
+            self._report_reuse(freed, site, later, numbers[kind])
+            numbers[kind] += 1
+
+    def _report_reuse(self, freed: FreedAccess, site: SiteId, later: LaunchId, number: int) -> None:
         labels = self._labels
         sites = (labels[freed.allocation_label].site, labels[freed.free_label].site, site)
         view = self._views.of(freed.use.footprint)
@@ -98,7 +107,7 @@ class Lifetimes:
         pending = misuse.reuse(freed, view, labels[freed.use.label], sites, user)
         use = LaunchId(freed.use.actor, freed.use.epoch // TICK)
         pending.pair = Pair(use, later)
-        is_new = self._collector.add(pending, sites[0]) is pending
+        is_new = self._collector.add(pending, sites[0], number) is pending
         if is_new and pending.fix is not None:
             self.unnamed.setdefault(freed.use.label, []).append((freed, pending))
         if freed.allocation in self._self_recorded:

@@ -38,6 +38,18 @@ class TensorCode(NamedTuple):
     allocation: AllocationId
 
 
+class GroupCode(NamedTuple):
+    """What the program can go through to meet a stream or a tensor, among others: `streams`, `batch.values()`.
+
+    Attributes:
+        kind: of the group.
+        ident: of the stream or the tensor.
+    """
+
+    kind: NamedKind
+    ident: int
+
+
 class EventRef(NamedTuple):
     """An event as a phrase: "`done`"."""
 
@@ -85,6 +97,7 @@ Reference: TypeAlias = (
     | StreamCode
     | TensorRef
     | TensorCode
+    | GroupCode
     | EventRef
     | EventCode
     | DeviceSyncCode
@@ -133,6 +146,8 @@ class Names:
         known_at: (kind, id) -> the call site at which the name in `given` is right.
         seen_at: (kind, id) -> what it was called at some lines: (path, number) -> name.
         held_until_freed: allocation -> the variable that held it until it was freed.
+        owners: allocation -> the variable that it was made for and that held it until it was freed, with the path and
+            the function of both.
         shown: allocation -> the view that describes it, where a backend knew better than the access.
         last_site: stream -> call site of its last op, for the streams that got one.
         threads: the names of the program's threads.
@@ -148,6 +163,7 @@ class Names:
     known_at: dict[tuple[NamedKind, int], SiteId] = field(default_factory=dict)
     seen_at: dict[tuple[NamedKind, int], dict[tuple[str, int], str]] = field(default_factory=dict)
     held_until_freed: dict[AllocationId, str] = field(default_factory=dict)
+    owners: dict[AllocationId, tuple[str, str, str]] = field(default_factory=dict)
     parts: dict[tuple[AllocationId, ViewId], str] = field(default_factory=dict)
     kept: set[tuple[NamedKind, int]] = field(default_factory=set)
     gone: deque[tuple[NamedKind, int]] = field(default_factory=deque)
@@ -195,7 +211,9 @@ class Names:
             case _:
                 return self._code(part)
 
-    def _code(self, part: StreamCode | TensorCode | EventCode | DeviceSyncCode | TorchCode | WaitCode) -> str:
+    def _code(
+        self, part: StreamCode | TensorCode | GroupCode | EventCode | DeviceSyncCode | TorchCode | WaitCode
+    ) -> str:
         """Return the name that something was given, wherever that is right."""
         match part:
             case StreamCode(stream):
@@ -206,10 +224,10 @@ class Names:
                 return self.given.get((NamedKind.EVENT, event), "event")
             case DeviceSyncCode(stream):
                 return f"torch.cuda.synchronize({self.device_argument(stream)})"
-            case TorchCode(name):
-                return f"torch.{name}"
             case WaitCode(site):
                 return f"{self.sites.bound(site) if self.sites is not None else ''}.wait()"
+            case _:
+                return f"torch.{part.name}" if isinstance(part, TorchCode) else str(part.kind)
 
     def device(self, number: int) -> str:
         """Return what torch calls a GPU."""

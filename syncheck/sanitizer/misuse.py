@@ -1,6 +1,6 @@
 """Findings that are no race: memory given back too early, work on the wrong device, things made in loops."""
 
-from syncheck.hb.ids import AllocationId, ObjectKind, SiteId, StreamId, ViewId
+from syncheck.hb.ids import AllocationId, NamedKind, ObjectKind, SiteId, StreamId, ViewId
 from syncheck.hb.memory import FreedAccess
 from syncheck.rules import (
     missing_record_stream,
@@ -12,9 +12,9 @@ from syncheck.rules import (
 )
 from syncheck.sanitizer.classify import is_on_current_stream
 from syncheck.sanitizer.collector import PendingFinding
-from syncheck.sanitizer.fixes import PendingFix, insertion
+from syncheck.sanitizer.fixes import EACH, PendingFix, for_each, insertion
 from syncheck.sanitizer.labels import Label
-from syncheck.sanitizer.messages import StreamCode, StreamInfo, StreamRef, TensorCode, TensorRef, Text
+from syncheck.sanitizer.messages import StreamCode, StreamInfo, StreamRef, TensorCode, TensorRef, Text, TorchCode
 
 
 def reuse(
@@ -41,7 +41,11 @@ def reuse(
         (again, ("this allocation may reuse its memory",)),
     ]
     code = StreamCode(freed.use.actor, is_current=user.handle == 0 or is_on_current_stream(used_by))
-    fix = PendingFix((insertion(used_by.site, TensorCode(freed.allocation), ".record_stream(", code, ")"),))
+    of_group = for_each(NamedKind.ALLOCATION_GROUP, freed.allocation, EACH, ".record_stream(", code, ")")
+    fix = PendingFix(
+        (insertion(used_by.site, TensorCode(freed.allocation), ".record_stream(", code, ")"),),
+        otherwise=PendingFix((insertion(used_by.site, *of_group),)),
+    )
     home, actor = StreamRef(freed.home), StreamRef(freed.use.actor)
     advice: Text = ("let ", home, ", or the host, wait for ", actor, " before the tensor is freed")
     if user.is_torchs:  # the program has no object for it
@@ -108,9 +112,9 @@ def made_in_loop(kind: ObjectKind, site: SiteId) -> PendingFinding:
 def lost_context(actual: StreamId, expected: StreamId, site: SiteId) -> PendingFinding:
     """Word a thread that works on the default device or stream because the starter's does not carry over."""
     facts: dict[str, Text] = {"actual": (StreamRef(actual),), "expected": (StreamRef(expected),)}
-    call = insertion(site, "torch.cuda.set_stream(", StreamCode(expected), ")")
+    call = insertion(site, TorchCode("cuda.set_stream"), "(", StreamCode(expected), ")")
     advice: Text = (", in the thread: it sets the device too",)
-    fix = PendingFix((call,), is_unsafe=True, is_example=True)
+    fix = PendingFix((call,), is_unsafe=True)
     return PendingFinding(thread_loses_device.RULE, site, facts, [], advice, fix)
 
 

@@ -104,7 +104,7 @@ class Races:
         idle = self._sync_history.idle_wait(race.current.actor, race.prior.epoch)
         if idle is not None:  # one cause: the wait that waited for nothing
             pending.superseded = lambda: self._events.is_reported_as_unrecorded(idle.site)
-            _blame(pending, idle, context)
+            self._events.repair_unrecorded(idle.site, _blame(pending, idle, context))
         self._collector.add(pending, race.prior.actor)
 
     def _context(self, race: Race, view: ViewId) -> RaceContext:
@@ -129,12 +129,17 @@ def _pair(race: Race) -> Pair:
     return Pair(*(LaunchId(one.actor, one.epoch // TICK) for one in (race.prior, race.current)))
 
 
-def _blame(pending: PendingFinding, idle: Wait, context: RaceContext) -> None:
-    """Name the wait that waited for nothing: what is missing is the record of its event, and no other wait."""
+def _blame(pending: PendingFinding, idle: Wait, context: RaceContext) -> PendingFix:
+    """Name the wait that waited for nothing: what is missing is the record of its event, and no other wait.
+
+    Returns:
+        The repair, which adds the record.
+    """
     event = EventRef(idle.event)
     text: Text = ("this wait does nothing: ", event, f" was never recorded before it ({wait_before_record.RULE.code})")
     pending.related.append((idle.site, text))
     record = PendingEdit(EditKind.INSERT_AFTER, context.prior.site, (EventCode(idle.event), ".record()"))
     wait = classify.stream_wait(context) if context.race.current.actor != HOST else pending.fix
-    pending.fix = PendingFix((record,), is_unsafe=True, otherwise=wait)
-    pending.advice = ()
+    added = PendingFix((record,), is_unsafe=True)
+    pending.fix, pending.advice = added._replace(otherwise=wait), ()
+    return added

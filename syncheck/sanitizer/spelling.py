@@ -9,6 +9,7 @@ from syncheck.sanitizer.device_names import WITH_DEFAULT_STREAM
 from syncheck.sanitizer.messages import (
     DeviceSyncCode,
     EventCode,
+    GroupCode,
     Names,
     Part,
     StreamCode,
@@ -18,7 +19,7 @@ from syncheck.sanitizer.messages import (
     WaitCode,
 )
 from syncheck.sanitizer.monitor import Sites, SourceLine
-from syncheck.source.handles import wait_for
+from syncheck.source.handles import container_in, gives_several, wait_for, wait_for_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,8 @@ class Spelling:
             return Target(line, is_usable=False)
         if kind is EditKind.APPEND_CALL:
             may_be_none = _may_give_none(line)
-            is_usable = scopes.is_call_statement(line.number, line.column) and not may_be_none
+            is_list = gives_several(scopes.statement(line.number), line.number, line.column)
+            is_usable = scopes.is_call_statement(line.number, line.column) and not may_be_none and not is_list
             return Target(line, is_usable, may_be_none=may_be_none)
         return Target(line, is_usable=True)
 
@@ -116,11 +118,27 @@ class Spelling:
         for depth, line in enumerate(lines):
             if line.scopes is None or (depth and (line.path, line.number) in passed):
                 break  # what has to come later is in the call
-            if not line.scopes.can_insert_after(line.number):
+            if not line.scopes.can_insert_after(line.number) or not self._is_stable(code, line, passed):
                 continue
             if not depth or self.spell(_for_caller(code), line).is_usable:
                 return Target(line, is_usable=True)
         return Target(lines[0], is_usable=False)
+
+    def _is_stable(self, code: Text, line: SourceLine, late: set[tuple[str, int]]) -> bool:
+        """Return whether code has names at an early line for things of a late one, perhaps on another iteration."""
+        scopes = line.scopes
+        is_again = (line.path, line.number) in late  # in another iteration, or in another call of the function
+        for part in code:
+            if scopes is None or not isinstance(part, StreamCode | EventCode) or getattr(part, "is_current", False):
+                continue
+            name = self.spell((part,), line).code
+            if scopes.is_rebound(name, line.number) or (is_again and scopes.is_of_this_call(name, line.number)):
+                return False
+        return True
+
+    def gives_away(self, line: SourceLine) -> bool:
+        """Return whether the statement of a line gives what a call makes to another call: `queue.put(x.cuda())`."""
+        return line.scopes is not None and line.scopes.is_argument(line.number, line.column)
 
     def author(self, site: SiteId) -> Frame | None:
         """Return the frame of the code that made a call: see `Place.author`."""
@@ -141,6 +159,8 @@ class Spelling:
                     self._spell_named(NamedKind.EVENT, event, line, spelled)
                 case TensorCode(allocation):
                     self._spell_named(NamedKind.ALLOCATION, allocation, line, spelled)
+                case GroupCode(kind, ident):
+                    self._spell_named(kind, ident, line, spelled)
                 case _:
                     self._spell_call_of(part, line, spelled)
         return spelled
@@ -182,10 +202,13 @@ class Spelling:
             self._add_missing("stream", self._names.stream(stream), spelled)
 
     def _is_librarys(self, stream: StreamId) -> bool:
-        """Return whether a library made a stream: at a line of the user's it is not the current one."""
+        """Return whether a library made a stream: at a line of the user's it is not the current one.
+
+        The methods of a dataclass are code that was made of a string.
+        """
         info = self._names.streams[stream]
         frames = self._sites.place(info.site).stack if info.handle else ()
-        return bool(frames) and not frames[0].is_user
+        return bool(frames) and not frames[0].is_user and not frames[0].path.startswith("<")
 
     def _spell_call(self, function: str, stream: StreamId, line: SourceLine, spelled: Spelled) -> None:
         """Add a call of a function of `torch.cuda`, or what takes its place, with the device of a stream."""
@@ -200,14 +223,16 @@ class Spelling:
             spelled.code += name
             return
         given = self._names.given.get((kind, ident))
-        word = "event" if kind is NamedKind.EVENT else "tensor"
+        word = {NamedKind.EVENT: "event", NamedKind.ALLOCATION: "tensor"}.get(kind, "group")
         self._add_missing(word, f"`{given}`" if given else "", spelled)
 
     def _is_that_tensor(self, allocation: AllocationId, name: str, line: SourceLine) -> bool:
         """Return whether a name certainly stands for a tensor at a line.
 
-        It is used there, or it was seen to hold the tensor when that line ran, or it has no other value.
+        It is used there, or it was seen to hold the tensor when that line ran, or it held it until the end.
         """
+        if name and self._names.owners.get(allocation) == (name, line.path, line.function):
+            return True
         if line.scopes is None or line.scopes.is_spoken(name, line.number, is_bound=False):
             return True
         seen = self._names.seen_at.get((NamedKind.ALLOCATION, allocation), {})
@@ -224,12 +249,18 @@ class Spelling:
         may_be_none = _may_give_none(made)
         is_one_of_many = name.endswith("[...]")
         is_there = made == line or _is_same(name.removesuffix("[...]"), made, line)
-        if wait and is_there and not (may_be_none and is_one_of_many):
+        if wait and is_there and not (may_be_none and is_one_of_many) and not _may_be_missing(name, made, line):
             spelled.code += wait
             spelled.may_be_none = name if may_be_none else ""
-        else:
-            self._add_missing("handle", "", spelled)
-            spelled.code += ".wait()"
+            return
+        kind = made.scopes.kind_of_container(container_in(statement)) if made.scopes is not None else ""
+        container, wait = wait_for_all(statement, made.number, made.column, kind)
+        if container and _is_same(container, made, line) and not may_be_none:
+            spelled.code += wait
+            return
+        where = f"line {made.number}" if made.path == line.path else f"{made.path}:{made.number}"
+        self._add_missing("handle", f"what the call at {where} returns", spelled)
+        spelled.code += ".wait()"
 
     def _add_missing(self, word: str, what: str, spelled: Spelled) -> None:
         text = f"<{word}>"
@@ -292,6 +323,16 @@ def _launches(line: SourceLine, earlier: tuple[SourceLine, ...]) -> bool:
     others = [other.number for other in earlier if other.path == line.path]
     scopes = line.scopes
     return scopes is not None and scopes.can_insert_before(line.number) > scopes.can_insert_before(line.number, others)
+
+
+def _may_be_missing(name: str, made: SourceLine, line: SourceLine) -> bool:
+    """Return whether an item is bound only after a line has run for the first time."""
+    return (
+        "[" in name
+        and not name.endswith("[...]")
+        and (line.path, line.function) == (made.path, made.function)
+        and line.number < made.number
+    )
 
 
 def _may_give_none(line: SourceLine) -> bool:

@@ -11,6 +11,8 @@ def note_threads(context: RaceContext, pending: PendingFinding) -> None:
     """Name the threads of a race, and show the calls of other threads that do not count for the one that made it."""
     if context.is_between_threads:
         pending.thread = _known(context.current.host)
+        if context.prior.site == context.current.site and pending.fix is not None:  # each may come before the other
+            pending.fix, pending.advice = pending.fix.as_example(), (", and hold a lock around both lines",)
     unordered = _unordered_waits(context)
     if unordered:
         pending.fix = None

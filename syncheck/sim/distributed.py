@@ -368,6 +368,10 @@ class Distributed:
         key, started.work = id(work), None
         self._awaited[key] = (weakref.ref(work, lambda _: self._awaited.pop(key, None)), started)
 
+    def is_awaited(self, work: Any) -> bool:
+        """Return whether the program has waited for a handle before."""
+        return id(work) in self._awaited
+
     def group_of(self, work: Any) -> str:
         """Return the name of a handle's group in the records of the ranks; "" if it is not known."""
         started = self._started.get(id(work))

@@ -33,7 +33,9 @@ def _install_waits(distributed: Distributed, work_class: Any, patches: Patches) 
         def wait(self: Any, *args: Any, **kwargs: Any) -> Any:
             # gloo's own copies are not seen
             with distributed.unseen(), watchdog.waiting("the wait for a collective", distributed.group_of(self)):
-                result = original(self, *args, **kwargs)
+                # gloo would wait for another message; WorkNCCL::wait() for the same event (ProcessGroupNCCL.cpp)
+                is_again = original is original_wait and distributed.is_awaited(self)
+                result = is_again or original(self, *args, **kwargs)
             for work in distributed.with_its_like(self):
                 wait(work)
             distributed.waited(self, is_blocking=makes_host_wait(args, kwargs))
@@ -41,8 +43,9 @@ def _install_waits(distributed: Distributed, work_class: Any, patches: Patches) 
 
         return wait
 
+    original_wait = work_class.wait
     # `synchronize` of gloo's handles is not there: it waits, as NCCL's does
-    wait = waiting(work_class.wait)
+    wait = waiting(original_wait)
     for name in ("wait", "result"):
         patches.set(work_class, name, waiting(getattr(work_class, name)))
     original_future = work_class.get_future

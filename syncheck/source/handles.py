@@ -23,7 +23,83 @@ def wait_for(name: str, statement: ast.stmt | None, line: int, column: int) -> s
         return ""
     is_known = column > 0 and isinstance(value, ast.expr)
     is_handle = any(_is_at(part, line, column) for part in _bound_in(value))
-    return f"{name}.wait()" if name and (is_handle or not is_known) else ""
+    if not name or (is_known and not is_handle):
+        return ""
+    return f"[handle.wait() for handle in {name}]" if gives_several(statement, line, column) else f"{name}.wait()"
+
+
+def gives_several(statement: ast.stmt | None, line: int, column: int) -> bool:
+    """Return whether a call gives a list of handles.
+
+    Source:
+        torch/distributed/distributed_c10d.py: `batch_isend_irecv` returns a list of works.
+    """
+    calls = (node for node in (ast.walk(statement) if statement is not None else ()) if isinstance(node, ast.Call))
+    return any(_is_at(call, line, column) and ast.unparse(call.func).endswith("batch_isend_irecv") for call in calls)
+
+
+def wait_for_all(statement: ast.stmt | None, line: int, column: int, kind: str) -> tuple[str, str]:
+    """Return what a statement puts a call's handle into, and the statement that waits for all handles in there.
+
+    Args:
+        statement: the statement; None if it is not known.
+        line: of the call.
+        column: of the call, from 1.
+        kind: what the program binds the container to first: "dict", "list"; "" if that is not known.
+
+    Returns:
+        ("works", "[handle.wait() for handle in works]"), ("sends", "[item[0].wait() for item in sends]") for
+        `sends.append((start(x), x))`; ("", "") if it is not known how to get at the handles.
+    """
+    container, item = _put(statement)
+    if container is None or item is None or (kind == "" and isinstance(statement, ast.Assign)):
+        return "", ""
+    picked = _picked(item, line, column)
+    if picked is None:
+        return "", ""
+    variable = "item" if picked else "handle"
+    items = f"{ast.unparse(container)}.values()" if kind == "dict" else ast.unparse(container)
+    among = f"{variable} in {items}"
+    if isinstance(statement, ast.Expr) and isinstance(_container_of(statement), ast.Subscript):
+        among = f"several in {items} for {variable} in several"
+    condition = f" if {variable} is not None" if isinstance(statement, ast.Assign) and kind == "list" else ""
+    return ast.unparse(container), f"[{variable}{picked}.wait() for {among}{condition}]"
+
+
+def container_in(statement: ast.stmt | None) -> str:
+    """Return the container that a statement puts something into; "" if it does not."""
+    container, _ = _put(statement)
+    return ast.unparse(container) if container is not None else ""
+
+
+def _put(statement: ast.stmt | None) -> tuple[ast.expr | None, ast.expr | None]:
+    """Return what a statement puts something into, and what that is: of `works[0].append(start())`, `works`."""
+    match statement:
+        case ast.Expr(value=ast.Call(args=[item])):
+            kept = _container_of(statement)
+        case ast.Assign(targets=[ast.Subscript() as kept], value=item):
+            pass
+        case _:
+            return None, None
+    container = kept.value if isinstance(kept, ast.Subscript) else kept
+    return (container, item) if isinstance(container, ast.Name | ast.Attribute) else (None, None)
+
+
+def _container_of(statement: ast.Expr) -> ast.expr | None:
+    match statement.value:
+        case ast.Call(func=ast.Attribute(value=kept, attr="append" | "add")):
+            return kept
+        case _:
+            return None
+
+
+def _picked(item: ast.expr, line: int, column: int) -> str | None:
+    """Return what picks a handle from what is put into a container: "", "[0]"; None if it is not a part of that."""
+    if _is_at(item, line, column):
+        return ""
+    parts = item.elts if isinstance(item, ast.Tuple | ast.List) else []
+    index = next((index for index, part in enumerate(parts) if _is_at(part, line, column)), None)
+    return None if index is None else f"[{index}]"
 
 
 def _bound_in(value: object) -> list[ast.expr]:

@@ -6,151 +6,16 @@ Source:
 
 import ast
 import builtins
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TypeAlias
 
-Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+from syncheck.source.bindings import Function, Scope, binding_scope, collect
+from syncheck.source.expressions import has_index, items_in, kind_of_display, names_in, normal
+
 Loop: TypeAlias = ast.For | ast.AsyncFor | ast.While
 _FETCHING = frozenset({"result", "get", "join"})
 """Methods that wait for a thread or an executor and give what it has made."""
-_ALWAYS = 0
-"""The line of a binding that is there from the beginning of its scope: a parameter."""
-
-
-@dataclass(eq=False, slots=True)
-class Scope:
-    """The names of a module, a class or a function.
-
-    Attributes:
-        node: what it belongs to.
-        parent: the scope around it; None for a module.
-        bindings: name -> lines at which it is bound.
-        imports: name -> the full name of what is imported.
-        shared: names that are declared global or nonlocal -> whether global.
-    """
-
-    node: ast.Module | ast.ClassDef | Function
-    parent: "Scope | None"
-    bindings: dict[str, list[int]] = field(default_factory=dict)
-    imports: dict[str, str] = field(default_factory=dict)
-    shared: dict[str, bool] = field(default_factory=dict)
-
-    @property
-    def is_class(self) -> bool:
-        """Return whether it is that of a class: functions inside do not see its names."""
-        return isinstance(self.node, ast.ClassDef)
-
-    @property
-    def module(self) -> "Scope":
-        """The outermost scope."""
-        scope = self
-        while scope.parent is not None:
-            scope = scope.parent
-        return scope
-
-    @property
-    def first_parameter(self) -> str:
-        """The name of a method's object; "" for what is no method."""
-        node = self.node
-        if self.parent is None or not self.parent.is_class or not isinstance(node, Function):
-            return ""
-        if any(ast.unparse(decorator) in {"staticmethod", "classmethod"} for decorator in node.decorator_list):
-            return ""
-        arguments = [*node.args.posonlyargs, *node.args.args]
-        return arguments[0].arg if arguments else ""
-
-
-class _Collector(ast.NodeVisitor):
-    """Enters what the statements of a scope bind.
-
-    Args:
-        scope: the scope.
-        scopes: gets the scopes of the definitions inside.
-    """
-
-    def __init__(self, scope: Scope, scopes: dict[ast.AST, Scope]) -> None:
-        self._scope = scope
-        self._scopes = scopes
-
-    def _visit_function(self, node: Function) -> None:
-        _bind(self._scope, node.name, node.lineno)
-        inside = self._scopes[node] = Scope(node, self._scope)
-        for part in (*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults)):
-            self.visit(part)
-        for argument in ast.walk(node.args):
-            if isinstance(argument, ast.arg):
-                _bind(inside, argument.arg, _ALWAYS)
-        _visit_all(_Collector(inside, self._scopes), node.body)
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        self._visit_function(node)
-
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
-        self._visit_function(node)
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        _bind(self._scope, node.name, node.lineno)
-        inside = self._scopes[node] = Scope(node, self._scope)
-        for part in (*node.decorator_list, *node.bases, *node.keywords):
-            self.visit(part)
-        _visit_all(_Collector(inside, self._scopes), node.body)
-
-    def _visit_inner(self, node: ast.AST) -> None:
-        """Visit an expression with a scope of its own: only `:=` binds outside of it."""
-        for inner in ast.walk(node):
-            if isinstance(inner, ast.NamedExpr):
-                _bind(self._scope, inner.target.id, inner.lineno)
-
-    visit_Lambda = visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _visit_inner
-
-    def visit_Global(self, node: ast.Global) -> None:
-        self._scope.shared |= dict.fromkeys(node.names, True)
-
-    def visit_Nonlocal(self, node: ast.Nonlocal) -> None:
-        self._scope.shared |= dict.fromkeys(node.names, False)
-
-    def visit_Import(self, node: ast.Import) -> None:
-        for alias in node.names:
-            name = alias.asname or alias.name.partition(".")[0]
-            _bind(self._scope, name, node.lineno)
-            self._scope.imports[name] = alias.name if alias.asname else name
-
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        for alias in node.names:
-            name = alias.asname or alias.name
-            _bind(self._scope, name, node.lineno)
-            self._scope.imports[name] = f"{node.module or ''}.{alias.name}"
-
-    def visit_Name(self, node: ast.Name) -> None:
-        if isinstance(node.ctx, ast.Store):
-            _bind(self._scope, node.id, node.lineno)
-
-    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
-        self._bind_part(node, node.name)
-
-    def visit_MatchAs(self, node: ast.MatchAs) -> None:
-        self._bind_part(node, node.name)
-
-    def visit_MatchStar(self, node: ast.MatchStar) -> None:
-        self._bind_part(node, node.name)
-
-    def visit_MatchMapping(self, node: ast.MatchMapping) -> None:
-        self._bind_part(node, node.rest)
-
-    def _bind_part(self, node: ast.ExceptHandler | ast.pattern, name: str | None) -> None:
-        if name is not None:
-            _bind(self._scope, name, node.lineno)
-        self.generic_visit(node)
-
-
-def _visit_all(visitor: ast.NodeVisitor, body: list[ast.stmt]) -> None:
-    for statement in body:
-        visitor.visit(statement)
-
-
 _Statement: TypeAlias = tuple[ast.stmt, Scope, tuple[Loop, ...]]
 _Found: TypeAlias = tuple[ast.stmt | None, Scope, tuple[Loop, ...]]
 
@@ -169,7 +34,7 @@ class Scopes:
         self.module = Scope(tree, None)
         self._scopes: dict[ast.AST, Scope] = {tree: self.module}
         self._found: dict[int, _Found] = {}  # line -> what it belongs to, of those that were asked for
-        _Collector(self.module, self._scopes).generic_visit(tree)
+        collect(tree, self.module, self._scopes)
 
     # -- places
 
@@ -229,6 +94,36 @@ class Scopes:
         text = self._lines[statement.end_lineno - 1].encode()[statement.end_col_offset :].decode().strip()
         return self.can_insert_before(line) and (not text or text.startswith("#"))
 
+    def kind_of_container(self, expression: str) -> str:
+        """Return what the file binds an expression to first: "dict", "list"; "" if it is not one of these."""
+        for statement, _, _ in self._statements:
+            targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
+            value = getattr(statement, "value", None)
+            if value is not None and any(
+                target is not None and ast.unparse(target) == expression for target in targets
+            ):
+                return kind_of_display(value)
+        return ""
+
+    def is_whole_value(self, start: tuple[int, int], end: tuple[int, int]) -> bool:
+        """Return whether an expression, from one (line, column) to another, is all that its statement assigns."""
+        value = getattr(self.statement(start[0]), "value", None)
+        if not isinstance(value, ast.expr):
+            return False
+        first, last = (value.lineno, value.col_offset + 1), (value.end_lineno, (value.end_col_offset or 0) + 1)
+        return (first, last) == (start, end)
+
+    def is_argument(self, line: int, column: int) -> bool:
+        """Return whether what is at a position is an argument of a call."""
+        calls = [node for node in self._expressions(line) if isinstance(node, ast.Call)]
+        given = (argument for call in calls for argument in (*call.args, *(word.value for word in call.keywords)))
+        return any(
+            (node.lineno, node.col_offset + 1) == (line, column)
+            for argument in given
+            for node in ast.walk(argument)
+            if isinstance(node, ast.expr)
+        )
+
     def is_call_statement(self, line: int, column: int) -> bool:
         """Return whether a statement is the call at a position, so that its result is thrown away."""
         statement = self._find(line)[0]
@@ -266,17 +161,44 @@ class Scopes:
             return False
         _, scope, loops = self._find(line)
         is_once = not loops and scope is self.module
-        return is_once or not _has_index(expression) or self.is_spoken(expression, line)
+        if is_once or not has_index(expression) or self.is_spoken(expression, line):
+            return True
+        return self._picks_by_number(expression, loops[-1] if loops else scope.node)
+
+    def _picks_by_number(self, expression: str, around: ast.AST) -> bool:
+        """Return whether a loop or a function has the items of an expression, and picks all of their containers so."""
+        picked = [node for node in ast.walk(around) if isinstance(node, ast.Subscript)]
+        for item in items_in(expression):
+            alike = [node for node in picked if ast.unparse(node.value) == ast.unparse(item.value)]
+            if not all(isinstance(node.slice, ast.Constant) for node in alike):
+                return False
+            if ast.unparse(item) not in map(ast.unparse, alike):
+                return False
+        return True
 
     def is_spoken(self, expression: str, line: int, *, is_bound: bool = True) -> bool:
         """Return whether the statement of a line has an expression in it, also where it binds it, if `is_bound`."""
-        wanted = _normal(expression)
+        wanted = normal(expression)
         found = (node for node in self._expressions(line) if ast.unparse(node) == wanted)
         return any(is_bound or not isinstance(getattr(node, "ctx", None), ast.Store | ast.Del) for node in found)
 
     def is_bound_once(self, name: str, line: int) -> bool:
         """Return whether a variable of a line is bound by one statement only."""
-        return (owner := _binding_scope(name, self._find(line)[1])) is not None and len(owner.bindings[name]) == 1
+        return (owner := binding_scope(name, self._find(line)[1])) is not None and len(owner.bindings[name]) == 1
+
+    def is_rebound(self, expression: str, line: int) -> bool:
+        """Return whether a loop around a line binds a name of an expression, and with it what that means."""
+        _, scope, loops = self._find(line)
+        numbers = [number for name in names_in(expression) for number in scope.bindings.get(name, ())]
+        return any(loop.lineno <= number <= (loop.end_lineno or number) for loop in loops for number in numbers)
+
+    def is_of_this_call(self, expression: str, line: int) -> bool:
+        """Return whether an expression has a variable of the function of a line, which each call has for itself."""
+        scope = self._find(line)[1]
+        if not isinstance(scope.node, Function):
+            return False
+        names = names_in(expression) - {scope.first_parameter}
+        return any(binding_scope(name, scope) is scope for name in names)
 
     def waits_for_others(self, line: int) -> bool:
         """Return whether the statement of a line waits for what a thread or an executor makes."""
@@ -294,32 +216,34 @@ class Scopes:
 
     def is_visible(self, expression: str, line: int) -> bool:
         """Return whether every name of an expression is bound at the beginning of a line's statement."""
-        return all(self._is_bound(name, line) for name in _names_in(expression))
+        return all(self._is_bound(name, line) for name in names_in(expression))
 
     def means_the_same(self, expression: str, line: int, other: int) -> bool:
         """Return whether an expression that is right at one line is right at another: its names are the same variables.
 
         The object of a method is taken to be the same in all methods of its class.
         """
-        if line == other or _has_index(expression):
+        if line == other or has_index(expression):
             return self.is_right(expression, other) and (line == other or self._is_same(expression, line, other))
         return self._is_same(expression, line, other)
 
     def _is_same(self, expression: str, line: int, other: int) -> bool:
-        return all(self._is_same_variable(name, line, other) for name in _names_in(expression))
+        return all(self._is_same_variable(name, line, other) for name in names_in(expression))
 
     def _is_same_variable(self, name: str, line: int, other: int) -> bool:
         one, two = self._find(line)[1], self._find(other)[1]
         if one is not two and name == one.first_parameter == two.first_parameter:
             return one.parent is two.parent and self._is_bound(name, other)
-        first, second = _binding_scope(name, one), _binding_scope(name, two)
+        first, second = binding_scope(name, one), binding_scope(name, two)
         return first is not None and first is second and self._is_bound(name, other)
 
     def _is_bound(self, name: str, line: int) -> bool:
         statement, scope, loops = self._find(line)
-        owner = _binding_scope(name, scope)
+        owner = binding_scope(name, scope)
         if owner is None:
             return hasattr(builtins, name)
+        if self._is_left_over(name, owner, line) and not self.is_spoken(name, line, is_bound=False):
+            return False
         if owner is not scope:
             return True  # of a scope around it, which has run on by the time that this one runs
         first = statement.lineno if statement is not None else line
@@ -327,6 +251,17 @@ class Scopes:
             bound < first or any(loop.lineno <= bound <= (loop.end_lineno or bound) for loop in loops)
             for bound in owner.bindings.get(name, ())
         )
+
+    def _is_left_over(self, name: str, owner: Scope, line: int) -> bool:
+        """Return whether a line comes after the loops whose variable a name is: it has a value of the last turn."""
+        loops = [loop for loop in self._loops if loop[1] is owner and name in _targets(loop[0])]
+        is_inside = any(loop.lineno <= line <= (loop.end_lineno or 0) for loop, _ in loops)
+        return bool(loops) and len(loops) == len(owner.bindings[name]) and not is_inside
+
+    @cached_property
+    def _loops(self) -> list[tuple[ast.For | ast.AsyncFor, Scope]]:
+        """All loops over something, each with the scope that it belongs to."""
+        return [(node, scope) for node, scope, _ in self._statements if isinstance(node, ast.For | ast.AsyncFor)]
 
     def name_of_import(self, module: str, line: int) -> str:
         """Return what a module is called at a line: "torch", or "th"; "" if it is not imported there."""
@@ -348,8 +283,8 @@ def scopes_of(source: str) -> Scopes | None:
         return None
 
 
-def _bind(scope: Scope, name: str, line: int) -> None:
-    scope.bindings.setdefault(name, []).append(line)
+def _targets(loop: ast.For | ast.AsyncFor) -> frozenset[str]:
+    return frozenset(node.id for node in ast.walk(loop.target) if isinstance(node, ast.Name))
 
 
 def _bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
@@ -358,43 +293,3 @@ def _bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
         yield getattr(statement, name, None) or []
     for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
         yield part.body
-
-
-def _binding_scope(name: str, scope: Scope) -> Scope | None:
-    """Return the scope that binds a name as it is seen from another; None if none does."""
-    if name in scope.shared:
-        if scope.shared[name]:
-            return scope.module
-        return _binding_scope(name, scope.parent) if scope.parent is not None else None
-    if name in scope.bindings:
-        return scope
-    around = scope.parent
-    while around is not None:
-        if name in around.bindings and not around.is_class:
-            return around
-        around = around.parent
-    return None
-
-
-@lru_cache(maxsize=4096)
-def _normal(expression: str) -> str:
-    """Return an expression as `ast.unparse` writes it."""
-    try:
-        return ast.unparse(ast.parse(expression, mode="eval"))
-    except SyntaxError:
-        return ""
-
-
-@lru_cache(maxsize=4096)
-def _names_in(expression: str) -> frozenset[str]:
-    """Return the names that an expression uses."""
-    try:
-        tree = ast.parse(expression, mode="eval")
-    except SyntaxError:
-        return frozenset({""})  # which is bound nowhere
-    return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
-
-
-def _has_index(expression: str) -> bool:
-    """Return whether an expression picks an item by a number."""
-    return re.search(r"\[(\d+|\.\.\.)\]", expression) is not None

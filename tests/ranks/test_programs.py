@@ -28,6 +28,12 @@ def test_frameworks_run_and_are_clean(program, in_folder, tmp_path):
     assert report["summary"]["operators"] > 20
 
 
+def test_a_message_is_waited_for_again(in_folder, tmp_path):
+    done = in_folder(*RUN, "--nproc", "2", "--hang-timeout", "5", *JSON, str(PROGRAMS / "waits_twice.py"))
+    report, found = findings(tmp_path)
+    assert (done.returncode, found, report["incomplete"]) == (0, [], []), done.stdout + done.stderr
+
+
 def test_collectives_run_alone_too(in_folder):
     alone = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
     done = in_folder(*RUN, str(PROGRAMS / "collectives.py"), **alone)

@@ -15,7 +15,12 @@ from syncheck.rules.catalogue import CATALOGUE
 TESTS = Path(__file__).parents[1]
 CODES = frozenset(rule.code for rule in CATALOGUE)
 PROGRAMS = [*markers.fixtures(), *sorted(TESTS.glob("*/programs/*.py")), *sorted(TESTS.glob("docs/project/*.py"))]
-NEEDS = {"blocking_wait.py": "# ranks: 2\n", "race.py": "# ranks: 2\n", "errors.py": "# devices: 2\n"}
+NEEDS = {
+    "blocking_wait.py": "# ranks: 2\n",
+    "race.py": "# ranks: 2\n",
+    "waits_twice.py": "# ranks: 2\n",
+    "errors.py": "# devices: 2\n",
+}
 """What programs without markers need."""
 NOT_RUN = {"race_spawned.py", "starts_the_others.py"}
 """Programs whose tests give them something: a port."""

@@ -192,3 +192,12 @@ def test_different_uses_are_different_hazards():
     pool.add(freed(epoch=4, use_label=8))
     pool.add(freed(epoch=4, use_label=8, allocation_label=6))
     assert len(pool.take(64, NOTHING_KNOWN)) == 3
+
+
+def test_all_tensors_that_one_op_used_are_kept():
+    pool = Pool()
+    for allocation in (1, 2, 2, 3):
+        pool.add(freed(epoch=4, allocation=allocation))
+    pool.add(freed(epoch=3, allocation=4))  # of an earlier op with the same cause
+    assert [use.allocation for use in pool.take(64, NOTHING_KNOWN)] == [1, 2, 3]
+    assert pool.take(64, NOTHING_KNOWN) == []

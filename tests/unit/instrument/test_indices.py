@@ -2,7 +2,9 @@
 
 import sys
 
-from syncheck.instrument.indices import as_spoken
+import torch
+
+from syncheck.instrument.indices import as_spoken, name_of_item
 
 
 class Ring:
@@ -63,3 +65,37 @@ def test_other_names_stay():
     assert as_spoken("side", sys._getframe()) == "side"
     assert as_spoken("", sys._getframe()) == ""
     assert as_spoken("slots[turn]", sys._getframe()) == "slots[turn]"
+
+
+def test_an_item_of_a_dict_has_the_variable_that_picks_it():
+    device = torch.device("cpu")
+    streams = {torch.device("cpu"): "a", torch.device("meta"): "b"}
+    assert streams[device] == "a"
+    assert name_of_item(lambda value: value == "a", sys._getframe()) == "streams[device]"
+    assert name_of_item(lambda value: value == "b", sys._getframe()) == ""
+
+
+def test_an_item_of_an_attribute_is_found_by_the_key_itself():
+    ring, key = Ring([], 0), object()
+    ring.by_name[key] = "thing"
+    assert ring.by_name[key] == "thing"
+    assert name_of_item(lambda value: value == "thing", sys._getframe()) == "ring.by_name[key]"
+
+
+def test_keys_of_the_program_are_not_compared():
+    class Key:
+        def __eq__(self, other):
+            raise AssertionError
+
+        __hash__ = object.__hash__
+
+    key, kept = Key(), {Key(): "thing"}
+    if not kept:
+        kept[key]
+    assert name_of_item(lambda value: isinstance(value, str) and value == "thing", sys._getframe()) == ""
+
+
+def test_without_such_a_key_the_name_is_that_of_the_item():
+    slots, turn = ["a", "b"], 3
+    assert slots[turn % 2] == "b"
+    assert name_of_item(lambda value: value == "b", sys._getframe()) == "slots[turn % 2]"

@@ -2,6 +2,7 @@
 
 import ast
 import sys
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ import torch
 from syncheck.instrument.naming import (
     bound_name,
     counted_name,
+    is_handed_over,
     name_in_frame,
     name_of_tensor,
     stored_name,
@@ -29,7 +31,7 @@ from syncheck.instrument.naming import (
         ("a = f(X() for _ in y)", ""),
         ("a = {'k': [f(), X()]}", "a['k'][1]"), ("*a, b = X()", ""),
         ("a, b = (X() for _ in y)", "(a, b)[...]"), ("if (n := X()): pass", "n"),
-        ("with X() as c: pass", "c"), ("del X", "X"), ("f(X())", ""), ("a.b[0] = X()", "a.b[0]"),
+        ("with X() as c: pass", "c"), ("del X", "X"), ("del a, X", "X"), ("f(X())", ""), ("a.b[0] = X()", "a.b[0]"),
         ("return_ = f(X())", "return_"), ("a = [f()]; b = X()", "b"), ("a = f(); X(); c = f()", ""),
     ],
 )  # fmt: skip
@@ -187,3 +189,64 @@ def test_what_pytest_stores_while_it_evaluates_an_assertion_is_no_name_of_the_pr
         return name_in_frame(frame, lambda held: held is value), name_of_tensor(frame, lambda held: held is value)
 
     assert names_of(torch.ones(2)) == ("", "")
+
+
+def repeated(value):
+    return value
+
+
+def made_here():
+    frame = sys._getframe(1)
+    return frame.f_code, frame.f_lasti
+
+
+def test_what_goes_into_a_call_or_comes_from_a_lambda_has_not_the_name_of_the_result():
+    direct = made_here()
+    wrapped = [made_here()]
+    given = repeated(made_here())
+    makers = [lambda: repeated(0) or made_here()]
+    later = makers[0]()
+    (counted,) = tuple(made_here() for _ in range(1))
+    assert [is_handed_over(found) for found in (direct, wrapped[0], given, later, counted)] == [
+        False, False, True, True, False,
+    ]  # fmt: skip
+    assert not is_handed_over(None)
+
+
+class Pair(NamedTuple):
+    left: object
+    right: object
+
+
+class Slotted:
+    __slots__ = ("empty", "held")
+
+    def __init__(self, held):
+        self.held = held
+
+
+def test_parts_of_a_named_tuple_have_their_names():
+    wanted = object()
+    pair = Pair(None, wanted)
+    del wanted
+    assert name_in_frame(sys._getframe(), lambda value: value is pair.right) == "pair.right"
+
+
+def test_attributes_in_slots_are_found():
+    item = Slotted(object())
+    assert name_in_frame(sys._getframe(), lambda value: value is item.held) == "item.held"
+
+
+def test_attributes_of_objects_in_a_list_are_found():
+    stages = [Slotted(object()), Slotted(object())]
+    assert name_in_frame(sys._getframe(), lambda value: value is stages[1].held) == "stages[1].held"
+
+
+def test_the_name_that_the_function_uses_comes_first():
+    def use():
+        return name_in_frame(sys._getframe(), lambda value: value is box.held)
+
+    box = Slotted(object())
+    other = box.held
+    assert use() == "box.held"
+    assert other

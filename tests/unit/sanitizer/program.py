@@ -67,7 +67,8 @@ class Program:
 
 
 class Text:
-    """Call sites in a text: their numbers are its lines, from 1, but for those in `at_line`; `columns` are theirs.
+    """Call sites in a text: their numbers are its lines, from 1, but for those in `at_line`; `columns` are theirs, and
+    `spans` their first and last columns in places.
 
     `callers` has the lines that call a line.
     """
@@ -83,6 +84,7 @@ class Text:
         self.stacks = stacks or {}
         self.at_line = {}
         self.columns = {}
+        self.spans = {}
 
     def line(self, number):
         function = ""
@@ -98,7 +100,9 @@ class Text:
 
     def place(self, site):
         source = self.lines[site - 1] if 0 < site <= len(self.lines) else ""
-        return Place(Frame(self.path, site, source=source), stack=self.stacks.get(site, ()))
+        first, last = self.spans.get(site, (0, 0))
+        frame = Frame(self.path, site, first, site, last, source=source)
+        return Place(frame, stack=self.stacks.get(site, ()))
 
     def bound(self, site):
         return self.names.get(site, "")

@@ -2,14 +2,14 @@
 
 import pytest
 
-from syncheck.findings import Severity
+from syncheck.findings import EditKind, Severity
 from syncheck.hb.clock import HOST
 from syncheck.hb.footprint import dense
 from syncheck.hb.ids import LookedUp, NamedKind
 from syncheck.sanitizer import classify
 from syncheck.sanitizer.classify import explain
 from syncheck.sanitizer.labels import Label
-from syncheck.sanitizer.messages import EventCode, StreamInfo, TensorRef, View
+from syncheck.sanitizer.messages import EventCode, GroupCode, StreamInfo, TensorRef, View
 from syncheck.sanitizer.race_context import UNSEEN_WRITE, RaceContext
 from syncheck.sanitizer.sync_history import NOT_RECORDED, HostSync, LostRecord, SyncHistory, Wait
 from tests.unit.sanitizer.program import Text, new_collector, new_engine
@@ -94,7 +94,9 @@ def test_the_late_stream_waits_before_its_access_or_the_early_one_is_waited_for_
         RaceContext(race, *raced.labels, TensorRef(9, 0), raced.engine, raced.history, raced.collector.names)
     ).fix
     assert (fix.edits[0].site, fix.after, fix.is_unsafe) == (LATE, EARLY, False)
-    assert (fix.otherwise.edits[0].site, fix.otherwise.is_unsafe) == (EARLY, True)
+    group, last = list(fix.choices())[1:]
+    assert (group.edits[0].site, group.edits[0].code[-2]) == (LATE, GroupCode(NamedKind.STREAM_GROUP, 2))
+    assert (last.edits[0].site, last.is_unsafe) == (EARLY, True)
 
 
 def test_the_late_stream_waits_for_an_event_behind_the_early_access_if_there_is_one():
@@ -103,7 +105,9 @@ def test_the_late_stream_waits_for_an_event_behind_the_early_access_if_there_is_
     (race,) = raced.engine.launch(3, [(9, raced.view, False)], 2)
     parts = (raced.engine, raced.history, raced.collector.names, raced.events)
     choices = list(explain(RaceContext(race, *raced.labels, TensorRef(9, 0), *parts)).fix.choices())
-    assert [choice.edits[0].code[1] for choice in choices] == [".wait_event(", ".wait_stream(", ".wait_stream("]
+    kinds = [(choice.edits[0].kind, ".wait_event(" in choice.edits[0].code) for choice in choices]
+    before, after = EditKind.INSERT_BEFORE, EditKind.INSERT_AFTER
+    assert kinds == [(before, True), (before, False), (before, False), (after, False)]
     assert choices[0].edits[0].code[2] == EventCode(7)
 
 

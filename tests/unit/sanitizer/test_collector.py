@@ -2,11 +2,11 @@
 
 from syncheck.findings import Frame
 from syncheck.hb.ids import NamedKind
-from syncheck.rules import redundant_wait, unordered_read, useless_record_stream
+from syncheck.rules import missing_record_stream, redundant_wait, unordered_read, useless_record_stream
 from syncheck.rules.model import Severity
 from syncheck.sanitizer.collector import Collector, PendingFinding
 from syncheck.sanitizer.fixes import PendingFix, insertion
-from syncheck.sanitizer.messages import EventCode, EventRef, StreamInfo, StreamRef, TensorRef, View
+from syncheck.sanitizer.messages import EventCode, EventRef, StreamInfo, StreamRef, TensorCode, TensorRef, View
 from tests.unit.sanitizer.program import Text, found, new_collector
 
 
@@ -183,3 +183,62 @@ def test_the_result_of_the_use_does_not_give_its_name_to_what_went():
         collector.add(useless(line, name_sites=(line, 1), freed=line))
         (finding,) = collector.findings(Text(text, bound={1: "data", line: bound}))
         assert named in finding.message
+
+
+def race_with(writer, *code, site=12, early=3):
+    facts = {"tensor": ("x",), "reader": ("a",), "writer": (str(writer),)}
+    fix = PendingFix((insertion(site, *code),))
+    return PendingFinding(unordered_read.RULE, site, facts, [(early, ("wrote it",))], fix=fix)
+
+
+def test_findings_with_equal_places_are_one_with_a_line_for_each():
+    collector = new_collector()
+    text = Text("import torch\n" + "first()\n" * 20)
+    for writer in ("left", "right", "left"):
+        collector.add(race_with(writer, f"wait_for('{writer}')"), writer)
+    (finding,) = collector.findings(text)
+    assert finding.count == 3
+    assert [edit.code for edit in finding.fix.edits] == ["wait_for('left')", "wait_for('right')"]
+
+
+def test_where_one_of_several_has_no_line_the_first_is_shown_alone():
+    collector = new_collector()
+    text = Text("import torch\n" + "first()\n" * 20)
+    collector.add(race_with("left", "wait_for('left')"), "left")
+    collector.add(race_with("right", EventCode(1), ".wait()"), "right")
+    (finding,) = collector.findings(text)
+    assert [edit.code for edit in finding.fix.edits] == ["wait_for('left')"]
+
+
+def freed_tensor(collector, text, names, source_columns):
+    facts = {"tensor": (TensorRef(9, 0),), "user": ("a",), "verb": ("reading",)}
+    code = insertion(3, TensorCode(9), ".record_stream(s)")
+    collector.add(
+        PendingFinding(
+            missing_record_stream.RULE, 3, facts, fix=PendingFix((code,)), allocation=9, name_sites=(4, 2), freed=4
+        )
+    )
+    text.names |= names
+    text.spans |= source_columns
+    (finding,) = collector.findings(text)
+    return finding.fix.edits[0].code
+
+
+MADE_AND_LOST = "import torch\nlayer.weight = load()\nlayer()\nlayer.weight = None\n"
+
+
+def test_a_tensor_has_the_name_that_it_was_made_for_and_that_lost_it():
+    names = {2: "layer.weight", 4: "layer.weight"}
+    text = Text("layer = make()\n" + MADE_AND_LOST.partition("\n")[2])
+    assert freed_tensor(new_collector(), text, names, {2: (16, 22)}) == "layer.weight.record_stream(s)"
+
+
+def test_what_was_only_a_part_of_the_value_has_no_such_name():
+    names = {2: "layer.weight", 4: "layer.weight"}
+    text = Text("layer = make()\n" + MADE_AND_LOST.partition("\n")[2])
+    assert "<tensor>" in freed_tensor(new_collector(), text, names, {2: (16, 20)})
+
+
+def test_what_is_assigned_to_data_lets_the_old_tensor_go():
+    text = Text("layer = make()\n" + MADE_AND_LOST.partition("\n")[2])
+    assert freed_tensor(new_collector(), text, {4: "layer.weight.data"}, {}) == "layer.weight.data.record_stream(s)"

@@ -4,7 +4,19 @@ import pytest
 
 from syncheck.findings import Applicability, EditKind, Frame
 from syncheck.hb.ids import NamedKind
-from syncheck.sanitizer.fixes import PendingEdit, PendingFix, host_wait, insertion, replacement, wait_at_once, word
+from syncheck.sanitizer.fixes import (
+    EACH,
+    PendingEdit,
+    PendingFix,
+    for_all,
+    for_each,
+    host_wait,
+    insertion,
+    replacement,
+    wait_at_once,
+    wait_code,
+    word,
+)
 from syncheck.sanitizer.messages import EventCode, Names, StreamCode, StreamInfo, WaitCode
 from tests.unit.sanitizer.program import Text
 
@@ -194,3 +206,81 @@ def test_a_library_that_launches_and_uses_is_named(names):
 def test_an_example_is_called_one(names):
     found = worded(PendingFix((replacement(5, "wait", "synchronize()"),)), names)
     assert found.text == "for example, call `synchronize()` instead of `.wait()` at line 5"
+
+
+LOOP = """\
+import torch
+streams = make()
+works = []
+for stream in streams:
+    work(stream)
+    works.append(start())
+    done()
+join()
+"""
+
+
+@pytest.fixture
+def loop_names():
+    names = Names()
+    names.streams |= {1: StreamInfo(0, 0, 0), 2: StreamInfo(0, 7, 2), 3: StreamInfo(0, 8, 2)}
+    for stream in (2, 3):
+        names.seen_at[NamedKind.STREAM_GROUP, stream] = {("program.py", line): "streams" for line in (5, 8)}
+        names.seen_at[NamedKind.STREAM, stream] = {("program.py", 5): "stream"}
+    return names
+
+
+def wait_for_one(stream, line):
+    group = for_each(NamedKind.STREAM_GROUP, stream, "main.wait_stream(", EACH, ")")
+    one = insertion(line, "main.wait_stream(", StreamCode(stream), ")")
+    return PendingFix((one,), otherwise=PendingFix((insertion(line, *group),)))
+
+
+def test_each_member_of_a_group_is_waited_for(loop_names):
+    found = worded(wait_for_one(2, 8), loop_names, text=LOOP)
+    assert found.text == "add `[main.wait_stream(each) for each in streams]` before line 8"
+
+
+def test_several_mistakes_at_one_place_have_the_line_that_cures_all(loop_names):
+    joined = for_all([wait_for_one(stream, 8) for stream in (2, 3)], loop_names, Columns(LOOP))
+    assert worded(joined, loop_names, text=LOOP).text.startswith("add `[main.wait_stream(each)")
+
+
+def test_several_mistakes_at_one_place_have_a_line_each(names):
+    one, other = (PendingFix((insertion(4, code),), is_unsafe=code == "b()") for code in ("a()", "b()"))
+    joined = for_all([one, other], names, Columns(SOURCE))
+    assert [edit.code for edit in joined.edits] == [("a()",), ("b()",)]
+    assert joined.is_unsafe
+    unknown = PendingFix((insertion(4, EventCode(9), ".wait()"),))
+    assert for_all([one, unknown], names, Columns(SOURCE)) is None
+
+
+def test_what_comes_after_the_early_work_names_no_variable_of_a_later_turn(loop_names):
+    text, after = LOOP, PendingEdit(EditKind.INSERT_AFTER, 5, (StreamCode(3), ".wait_stream(x)"))
+    found = worded(PendingFix((after,), before=5), loop_names, text=text)
+    assert found.fix.applicability is Applicability.EXAMPLE
+
+
+def test_handles_in_a_list_are_waited_for_together(names):
+    found = worded(PendingFix((insertion(8, wait_code(ALL_REDUCE, 6)),), after=6), names, text=LOOP)
+    assert found.text == "add `[handle.wait() for handle in works]` before line 8"
+
+
+def test_a_handle_without_a_name_is_said_to_be_what_a_call_returns(names):
+    text = "import torch\nuse(start())\nlate()\n"
+    found = worded(PendingFix((insertion(3, wait_code(ALL_REDUCE, 2)),)), names, text=text)
+    assert found.text == "add `<handle>.wait()` before line 3, where `<handle>` is what the call at line 2 returns"
+
+
+def test_an_item_is_not_waited_for_before_it_is_there(names):
+    text = "import torch\nworks = {}\nfor key in keys:\n    late()\n    works[key] = start()\n"
+    found = worded(PendingFix((insertion(4, wait_code(ALL_REDUCE, 5)),)), names, text=text, bound={5: "works[key]"})
+    assert found.text == "add `[handle.wait() for handle in works.values()]` before line 4"
+
+
+def test_what_a_statement_gives_to_another_thread_is_gone_after_it(names):
+    text = "import torch\nside = make()\nqueue.put(start())\n"
+    after = PendingFix((PendingEdit(EditKind.INSERT_AFTER, 3, ("wait()",)),), is_between_threads=True)
+    assert worded(after, names, text=text).fix.applicability is Applicability.EXAMPLE
+    alone = after._replace(is_between_threads=False)
+    assert worded(alone, names, text=text).fix.applicability is Applicability.SAFE

@@ -206,3 +206,16 @@ def test_only_the_latest_useless_records_are_remembered(program, monkeypatch):
         program.session.free(x, 10)
     program.allocate(HOME, 12)
     assert [code for code, _ in codes(program)] == ["SYN201"]
+
+
+def test_tensors_that_one_op_used_are_reported_each_by_itself(program):
+    tensors = [program.allocate(HOME, 5) for _ in range(2)]
+    for x in tensors:
+        program.write(HOME, x, 6)
+    program.session.wait_stream(SIDE, HOME, 7)
+    program.session.launch(SIDE, "aten::cat", [(x, program.view, False) for x in tensors], 8)
+    for x in tensors:
+        program.session.free(x, 10)
+    program.write(HOME, program.allocate(HOME, 12), 13)
+    pending = [p for p in program.session.collector._pending_findings.values() if p.rule.code == "SYN201"]
+    assert [p.allocation for p in pending] == tensors

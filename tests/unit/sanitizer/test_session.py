@@ -2,7 +2,7 @@
 
 import pytest
 
-from syncheck.findings import Frame, Place
+from syncheck.findings import EditKind, Frame, Place
 from syncheck.hb.ids import NamedKind, ObjectKind
 from syncheck.sanitizer.session import Session
 from tests.unit.sanitizer.program import Program
@@ -451,8 +451,11 @@ def test_a_race_behind_a_wait_that_waited_for_nothing_names_that_wait():
     assert ".record()" in finding.help
     assert "wait" not in finding.help
     (pending,) = [p for p in program.session.collector._pending_findings.values() if p.rule.code == "SYN101"]
-    choices = [choice.edits[0].code[1] for choice in pending.fix.choices()]
-    assert choices == [".record()", ".wait_stream(", ".wait_stream("]  # where no name of the event can be used
+    choices = [
+        "".join(part for part in choice.edits[0].code if isinstance(part, str)) for choice in pending.fix.choices()
+    ]
+    one, each = ".wait_stream()", "[.wait_stream(each) for each in ]"
+    assert choices == [".record()", one, each, one]  # where no name of the event can be used
 
 
 @pytest.mark.parametrize("waits", [False, True])
@@ -500,3 +503,18 @@ def test_a_stream_keeps_the_name_of_its_first_object_while_that_is_alive():
     session.object_destroyed(ObjectKind.STREAM, 2)
     session.name(NamedKind.STREAM, 2, "other")
     assert names.given[NamedKind.STREAM, 2] == "other"
+
+
+def test_a_race_shows_where_an_event_that_was_never_recorded_belongs():
+    program = Program()
+    event = program.event()
+    program.session.name(NamedKind.EVENT, event, "done")
+    x = program.allocate(2)
+    program.write(2, x, 10)
+    program.session.wait(event, 1, 12, "stream")
+    program.read(1, x, 13)
+    (finding,) = program.report().findings
+    assert finding.rule.code == "SYN401"
+    assert "before line 12" in finding.help  # without a file to change it is said in words
+    (pending,) = [p for p in program.session.collector._pending_findings.values() if p.rule.code == "SYN401"]
+    assert [(edit.kind, edit.site) for edit in pending.fix.edits] == [(EditKind.INSERT_AFTER, 10)]

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from syncheck.findings import Applicability
 from syncheck.run.trace.codec import FORMAT
 from syncheck.run.trace.replaying import replay
 from syncheck.run.trace.writer import TraceWriter
@@ -270,3 +271,14 @@ def test_a_trace_keeps_the_threads(tmp_path):
         (f.rule.code, f.message) for f in session.report(program).findings
     ]
     assert [f.rule.code for f in replayed.findings] == ["SYN301"]
+
+
+def test_threads_that_run_one_line_need_a_lock_around_it_too():
+    program = Threads(streams=3)
+    x = program.allocate(2)
+    for thread, stream in ((LOADER, 2), (WRITER, 3)):
+        program.become(thread)
+        program.write(stream, x, 12)
+    (finding,) = (f for f in program.report().findings if f.rule.code == "SYN103")
+    assert finding.help.endswith("and hold a lock around both lines")
+    assert finding.fix.applicability is Applicability.EXAMPLE

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from syncheck.source.handles import wait_for
+from syncheck.source.handles import container_in, gives_several, wait_for, wait_for_all
 
 
 def waits(text, name, call="start("):
@@ -45,3 +45,46 @@ def test_without_the_source_the_name_is_taken():
     assert wait_for("work", None, 1, 5) == "work.wait()"
     assert wait_for("work", ast.parse("work = use(start(x))").body[0], 1, 0) == "work.wait()"
     assert wait_for("works[...]", None, 1, 5) == ""
+
+
+def waits_for_all(text, kind="list"):
+    (statement,) = ast.parse(text).body
+    return wait_for_all(statement, 1, text.index("start(") + 1, kind)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "expected"),
+    [
+        ("works.append(start(x))", "list", ("works", "[handle.wait() for handle in works]")),
+        ("self.works.add(start(x))", "", ("self.works", "[handle.wait() for handle in self.works]")),
+        ("sends.append((x, start(x)))", "list", ("sends", "[item[1].wait() for item in sends]")),
+        ("works[i] = start(x)", "dict", ("works", "[handle.wait() for handle in works.values()]")),
+        ("works[i] = start(x)", "list", ("works", "[handle.wait() for handle in works if handle is not None]")),
+        ("works[i] = start(x)", "", ("", "")),
+        (
+            "works[i].append(start(x))",
+            "dict",
+            ("works", "[handle.wait() for several in works.values() for handle in several]"),
+        ),
+        ("works.append(Pending(start(x)))", "list", ("", "")),
+        ("works().append(start(x))", "list", ("", "")),
+        ("works.put(start(x))", "list", ("", "")),
+        ("use(start(x))", "list", ("", "")),
+    ],
+)
+def test_what_is_put_into_a_container_is_waited_for_with_the_others(text, kind, expected):
+    assert waits_for_all(text, kind) == expected
+
+
+def test_a_container_is_what_something_is_put_into():
+    assert [container_in(ast.parse(text).body[0]) for text in ("a.b[c] = d", "e.append(f)", "g(h)")] == ["a.b", "e", ""]
+    assert container_in(None) == ""
+
+
+def test_a_batch_of_messages_gives_several_handles():
+    text = "works = dist.batch_isend_irecv(ops)"
+    (statement,) = ast.parse(text).body
+    assert wait_for("works", statement, 1, 9) == "[handle.wait() for handle in works]"
+    assert gives_several(statement, 1, 9)
+    assert not gives_several(statement, 1, 1)
+    assert not gives_several(None, 1, 9)

@@ -140,3 +140,73 @@ def test_a_line_belongs_to_its_innermost_statement(scopes):
 def test_what_is_no_python_has_no_scopes():
     assert scopes_of("def (") is None
     assert scopes_of("x = " + "(" * 5000) is None
+
+
+def scopes_in(text):
+    scopes = scopes_of(textwrap.dedent(text))
+    assert scopes is not None
+    return scopes
+
+
+LOOPS = """\
+for stream in streams:
+    start(stream)
+join(first)
+use(stream)
+def later(index):
+    for other in streams:
+        other.wait()
+        work(streams[index], self.x)
+"""
+
+
+def test_a_loop_variable_means_nothing_behind_its_loop():
+    scopes = scopes_in(LOOPS)
+    assert [line for line in range(1, 9) if scopes.is_visible("stream", line)] == [2, 4]  # the use says what it means
+    assert scopes_in("s = f()\nfor s in t: pass\ng()\n").is_visible("s", 3)
+
+
+def test_what_a_loop_binds_means_another_thing_each_time():
+    scopes = scopes_in(LOOPS)
+    assert scopes.is_rebound("stream.x", 2)
+    assert not scopes.is_rebound("streams", 2)
+    assert not scopes.is_rebound("index", 7)
+
+
+def test_each_call_has_variables_of_its_own():
+    scopes = scopes_in(LOOPS)
+    assert scopes.is_of_this_call("streams[index]", 8)
+    assert not scopes.is_of_this_call("streams", 8)
+    assert not scopes.is_of_this_call("stream", 2)
+    assert not scopes_in("class A:\n    def f(self):\n        g()\n").is_of_this_call("self.stream", 3)
+
+
+def test_items_that_a_loop_picks_only_by_number_stay_the_same():
+    text = "stages = make()\nfor x in xs:\n    y = stages[0](x)\n    send(y)\n    z = {}(y)\n"
+    assert scopes_in(text.format("stages[1]")).is_right("stages[0].stream", 4)
+    assert not scopes_in(text.format("stages[1]")).is_right("stages[2].stream", 4)
+    assert not scopes_in(text.format("stages[x]")).is_right("stages[0].stream", 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("self.works = {}", "dict"), ("self.works: dict = defaultdict(list)", "dict"),
+        ("self.works = [None] * n", "list"),
+        ("self.works = deque()", "list"), ("self.works = make()", ""), ("works = []", ""), ("self.works.x()", ""),
+    ],
+)  # fmt: skip
+def test_the_kind_of_a_container_is_that_of_its_first_binding(text, kind):
+    assert scopes_in(text).kind_of_container("self.works") == kind
+
+
+def test_a_call_is_all_that_is_assigned_or_a_part():
+    text = "x = load(a)\ny = load(a) + 1\n"
+    assert scopes_in(text).is_whole_value((1, 5), (1, 12))
+    assert not scopes_in(text).is_whole_value((2, 5), (2, 12))
+    assert not scopes_in("load(a)\n\n").is_whole_value((2, 1), (2, 8))
+
+
+def test_what_a_call_gets_is_known():
+    text = "queue.put(x.cuda(), flag=f())\n"
+    assert [scopes_in(text).is_argument(1, column) for column in (1, 11, 26)] == [False, True, True]

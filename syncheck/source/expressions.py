@@ -1,0 +1,52 @@
+"""What the text of an expression says."""
+
+import ast
+import re
+from functools import lru_cache
+
+
+@lru_cache(maxsize=4096)
+def normal(expression: str) -> str:
+    """Return an expression as `ast.unparse` writes it."""
+    try:
+        return ast.unparse(ast.parse(expression, mode="eval"))
+    except SyntaxError:
+        return ""
+
+
+@lru_cache(maxsize=4096)
+def names_in(expression: str) -> frozenset[str]:
+    """Return the names that an expression uses."""
+    try:
+        tree = ast.parse(expression, mode="eval")
+    except SyntaxError:
+        return frozenset({""})  # which is bound nowhere
+    return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+
+
+def has_index(expression: str) -> bool:
+    """Return whether an expression picks an item by a number."""
+    return re.search(r"\[(\d+|\.\.\.)\]", expression) is not None
+
+
+def items_in(expression: str) -> list[ast.Subscript]:
+    """Return the items that an expression picks."""
+    try:
+        tree = ast.parse(expression, mode="eval")
+    except SyntaxError:
+        return []
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Subscript)]
+
+
+_DICTS = frozenset({"dict", "defaultdict", "OrderedDict"})
+_LISTS = frozenset({"list", "deque", "set"})
+
+
+def kind_of_display(value: ast.expr) -> str:
+    """Return what an expression makes: "dict", "list" for what is gone through as a list is; "" if it is neither."""
+    made = ast.unparse(value.func).rpartition(".")[2] if isinstance(value, ast.Call) else ""
+    if isinstance(value, ast.Dict | ast.DictComp) or made in _DICTS:
+        return "dict"
+    is_list = isinstance(value, ast.List | ast.ListComp | ast.Set | ast.SetComp) or made in _LISTS
+    is_repeated = isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mult) and isinstance(value.left, ast.List)
+    return "list" if is_list or is_repeated else ""

@@ -1,0 +1,64 @@
+"""What a container that holds a thing among others is called."""
+
+import sys
+from collections import deque
+from types import SimpleNamespace
+
+import pytest
+
+from syncheck.instrument.groups import group_in_frame
+
+
+class Thing:
+    def __init__(self, ident):
+        self.ident = ident
+
+
+def of(value):
+    return value.ident if isinstance(value, Thing) else 0
+
+
+def group_here(wanted):
+    return group_in_frame(sys._getframe(1), of, wanted)
+
+
+@pytest.mark.parametrize("kind", [list, tuple, deque])
+def test_a_sequence_is_gone_through(kind):
+    streams = kind([Thing(1), Thing(2)])
+    assert group_here(2) == "streams"
+    assert group_here(3) == ""
+    assert streams
+
+
+def test_of_a_dict_the_values_are_gone_through():
+    streams = {object(): Thing(1), object(): Thing(2)}
+    assert group_here(2) == "streams.values()"
+    assert streams
+
+
+def test_a_container_of_an_object_is_found():
+    pool = SimpleNamespace(streams=[Thing(1)])
+    assert group_here(1) == "pool.streams"
+    assert pool
+
+
+def test_what_holds_other_things_too_is_no_group():
+    mixed, few = [Thing(1), None], []
+    assert group_here(1) == ""
+    assert mixed != few
+
+
+def test_what_has_very_many_members_is_no_group():
+    many = [Thing(1)] * 1000
+    assert group_here(1) == ""
+    assert many
+
+
+def test_no_code_of_the_program_runs():
+    class Strange(list):
+        def __iter__(self):
+            raise AssertionError
+
+    strange = Strange([Thing(1)])
+    assert group_here(1) == "strange"
+    assert list.__len__(strange) == 1
