@@ -1,6 +1,5 @@
 """Records what a program computes on real GPUs, where it can be compared with another run of it."""
 
-import gc
 import time
 import weakref
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from syncheck.cuda.memory import Memory
 from syncheck.cuda.own_work import OwnWork
 from syncheck.cuda.streams import Streams
 from syncheck.hb.ids import SiteId, StreamId
+from syncheck.instrument.living_tensors import living_tensors
 from syncheck.instrument.sites import SiteTable
 from syncheck.instrument.torch_internals import storage_key
 from syncheck.instrument.values import Observed, values_of
@@ -164,18 +164,15 @@ class Observations(Observed):
     def _final(self, memory: Memory, counts: LaunchCounts) -> list[Values]:
         """Return the values of all tensors of GPUs that the program still has, in the order of their allocation."""
         found: dict[int, torch.Tensor] = {}
-        for value in gc.get_objects():
-            if type(value) in _TENSORS and value.is_cuda and is_plain(value):
-                key = storage_key(value.untyped_storage())
-                found[key] = max(found.get(key, value), value, key=_extent)
+        for tensor in living_tensors():
+            if tensor.is_cuda and is_plain(tensor):
+                key = storage_key(tensor.untyped_storage())
+                found[key] = max(found.get(key, tensor), tensor, key=_extent)
         known = {memory.allocation_of(tensor): tensor for tensor in found.values()}
         sizes = sorted((tensor.nbytes, ident) for ident, tensor in known.items() if ident in counts.allocated)
         sums = accumulate(size for size, _ in sizes)
         chosen = sorted(ident for (_, ident), total in zip(sizes, sums, strict=True) if total <= _MOST_BYTES)
         return [values_of(self._work.on_host(known[ident]), self.place(counts.allocated[ident][1])) for ident in chosen]
-
-
-_TENSORS = {torch.Tensor, torch.nn.Parameter}
 
 
 def _extent(tensor: torch.Tensor) -> tuple[int, int, str, tuple[int, ...], tuple[int, ...]]:

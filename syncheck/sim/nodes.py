@@ -1,6 +1,5 @@
 """Nodes of autograd's graph: the ways between them, and the streams on which they were made."""
 
-import gc
 import weakref
 from bisect import bisect_right
 from dataclasses import dataclass, field
@@ -9,6 +8,7 @@ from typing import Any
 import torch
 
 from syncheck.hb.ids import StreamId
+from syncheck.instrument.living_tensors import living_tensors
 from syncheck.instrument.torch_internals import (
     C,
     SetExcludeDispatchKeyGuard,
@@ -19,7 +19,6 @@ from syncheck.instrument.torch_internals import (
 
 _AUTOGRAD = C.DispatchKey.AutogradFunctionality
 _LEAF = (1 << 64) - 1  # sequence number of AccumulateGrad nodes
-_LEAVES = frozenset({torch.Tensor, torch.nn.Parameter})
 _MOST_STEPS = 32
 """Nodes to look at for a way between two; longer ways lead through nodes that launch something."""
 
@@ -106,9 +105,9 @@ def note_leaves(streams: dict[int, StreamId]) -> None:
     A leaf without a node gets one, which ends with this call.
     """
     with disable_dispatch_modes():
-        for value in gc.get_objects():
-            if type(value) in _LEAVES and value.requires_grad and value.is_leaf:
-                note_streams(value, streams)
+        for tensor in living_tensors():
+            if tensor.requires_grad and tensor.is_leaf:
+                note_streams(tensor, streams)
 
 
 def is_leaf(node: Any) -> bool:

@@ -1,0 +1,73 @@
+"""All tensors of the program."""
+
+import gc
+import sys
+import threading
+
+import pytest
+import torch
+
+from syncheck.instrument.living_tensors import living_tensors
+
+
+def test_tensors_of_all_ages_are_found():
+    old = [torch.ones(1), torch.nn.Parameter(torch.ones(1))]
+    gc.collect()
+    gc.collect()
+    new = torch.ones(1)
+    found = living_tensors()
+    assert all(any(tensor is other for other in found) for tensor in (*old, new))
+    assert {type(tensor) for tensor in found} <= {torch.Tensor, torch.nn.Parameter}
+
+
+def test_what_is_no_plain_tensor_is_not():
+    class Mine(torch.Tensor):
+        pass
+
+    mine = torch.ones(1).as_subclass(Mine)
+    assert not any(tensor is mine for tensor in living_tensors())
+
+
+def test_nothing_is_kept_alive():
+    things = [(object(), number) for number in range(100)]
+    before = [sys.getrefcount(thing) for thing in things]
+    living_tensors()
+    assert [sys.getrefcount(thing) for thing in things] == before
+
+
+@pytest.mark.parametrize("was_enabled", [False, True])
+def test_the_collection_of_garbage_is_as_before(was_enabled):
+    before = gc.isenabled()
+    (gc.enable if was_enabled else gc.disable)()
+    try:
+        living_tensors()
+        assert gc.isenabled() is was_enabled
+    finally:
+        (gc.enable if before else gc.disable)()
+
+
+def test_other_threads_go_on_making_tuples():
+    made, errors, stop = [], [], threading.Event()
+
+    def work():
+        while not stop.is_set():
+            try:
+                made.append(len(tuple(number for number in range(60))))
+            except SystemError as error:
+                errors.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    try:
+        for thread in threads:
+            thread.start()
+        for _ in range(20):
+            living_tensors()
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+        sys.setswitchinterval(interval)
+    assert errors == []
+    assert len(made) > 20
