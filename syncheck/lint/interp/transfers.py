@@ -64,7 +64,8 @@ class Transfers:
             return wanted.block.device
         if isinstance(wanted, Symbol) and wanted.path.startswith("torch."):
             return UNKNOWN
-        return self._operators.device_in(wanted)
+        found = self._operators.device_in(wanted)
+        return self._machine.device if found is UNKNOWN and self._operators.is_gpu(_first(call.node)) else found
 
     def _casts(self, name: str, call: Call) -> bool:
         return name == "to" and (len(call.args) > 1 or "dtype" in call.kwargs)
@@ -108,6 +109,19 @@ class Transfers:
             machine.sync_stream(made.stream, call.node, explicit=False)
         return made
 
+    def upload(self, call: Call, name: str) -> Value | None:
+        """Copy a tensor to something of which nothing is known: what is worth not to block uses a GPU."""
+        source, machine = call.get("src", 0), self._machine
+        if name != "copy_" or not isinstance(source, Tensor) or not call.flag("non_blocking", 1):
+            return None
+        device = source.block.device
+        if device is None and not source.block.is_pinned:
+            return None
+        machine.n_relevant += 1
+        stream = machine.current(machine.thread.device if device is None else device)
+        machine.launch(stream, "aten::copy_", [(source, False)], call.node)
+        return UNKNOWN
+
     def _is_on_side_stream(self) -> bool:
         """Return whether a stream that the program has made is current."""
         stream = self._machine.current(self._machine.thread.device)
@@ -145,6 +159,8 @@ class Transfers:
             machine, device = self._machine, target.block.device
             if device is None and target.block.is_pinned and call.flag("non_blocking", 1):
                 device = machine.thread.device  # where else it would come from
+            if device is None and target.block.is_pinned and source is UNKNOWN and not call.args[1:]:
+                self._fill_from_host(target, call)
             if device is not None:
                 machine.launch(machine.current(device), "aten::copy_", [(target, True)], call.node)
             return target
@@ -152,6 +168,11 @@ class Transfers:
             return self._operators.in_place("copy_", target, tensors_in(source), call)
         self._log(target, source, call.node, non_blocking=call.flag("non_blocking", 1))
         return target
+
+    def _fill_from_host(self, target: Tensor, call: Call) -> None:
+        """Copy something of which nothing is known to pinned memory: from the host, as what goes to a GPU does."""
+        if call.flag("non_blocking", 1) is False:
+            self._machine.touch_host("aten::copy_", [(target, True)], call.node)
 
     def _log(self, target: Tensor, source: Tensor, node: ast.AST, *, non_blocking: bool | None) -> None:
         """Run a copy between different devices."""
@@ -231,6 +252,11 @@ def _non_blocking(call: Call, name: str) -> bool | None:
         return call.flag("non_blocking")
     given = (value.value for value in call.args[1:] if isinstance(value, Constant))
     return next((value for value in given if isinstance(value, bool)), False)
+
+
+def _first(node: ast.AST) -> ast.expr | None:
+    """Return the first argument of a call."""
+    return node.args[0] if isinstance(node, ast.Call) and node.args else None
 
 
 def _end(tensor: Tensor) -> CopyEnd:

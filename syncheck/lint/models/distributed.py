@@ -3,8 +3,8 @@
 import ast
 
 from syncheck.lint.interp.evaluator import Evaluator
-from syncheck.lint.interp.registry import models_below, models_methods
-from syncheck.lint.interp.values import UNKNOWN, Call, Value, Work
+from syncheck.lint.interp.registry import models, models_below, models_methods
+from syncheck.lint.interp.values import UNKNOWN, Call, Sequence, Symbol, Value, Work
 
 _IN_DEEPSPEED = {
     "allgather_fn": "all_gather_into_tensor",
@@ -14,6 +14,27 @@ _IN_DEEPSPEED = {
     "irecv": "recv",
 }
 """Names of deepspeed.comm that differ from torch's; its `isend` is a `send`. Source: deepspeed/comm/comm.py."""
+
+
+@models("torch.distributed.P2POp")
+def _operation(evaluator: Evaluator, call: Call) -> Value:
+    del evaluator
+    return Sequence([call.get("op", 0) or UNKNOWN, call.get("tensor", 1) or UNKNOWN])
+
+
+@models("torch.distributed.batch_isend_irecv")
+def _batch(evaluator: Evaluator, call: Call) -> Value | None:
+    """Start what a list of operations says; None if one of them is not known."""
+    operations = call.get("p2p_op_list", 0)
+    started: list[Value] = []
+    for operation in operations.items if isinstance(operations, Sequence) and not operations.is_open else [UNKNOWN]:
+        match operation:
+            case Sequence(items=[Symbol(path=path), tensor]):
+                given = Call(call.node, [tensor], {}, call.is_complete)
+                started.append(_collective(evaluator, path, given) or UNKNOWN)
+            case _:
+                return None
+    return Sequence(started)
 
 
 @models_below("torch.distributed")
