@@ -9,7 +9,7 @@ from functools import partial
 from weakref import ref
 
 from syncheck.findings import Finding, merge_equal
-from syncheck.lint import models, side_streams, strict
+from syncheck.lint import inline_streams, models, side_streams, strict
 from syncheck.lint.callers import consume, gives_more
 from syncheck.lint.certainty import judged, one_for_each_clock
 from syncheck.lint.classes import Method, assigned_elsewhere, between_methods, lazily_made, order
@@ -151,6 +151,8 @@ class Analysis:
                 kind for kind in self._tree.body if isinstance(kind, ast.ClassDef) and self._has_anchor_word(kind)
             )
             found += list(side_streams.findings(self._tree, classes, Places(self._source), found))
+        if inline_streams.WORDS.search(self._source.text):
+            found += list(inline_streams.findings(self._tree, Places(self._source), found))
         found = list(merge_equal(one_for_each_clock(found)))
         if self._is_strict:
             found = list(merge_equal([*found, *strict.more(self._with_premises(), found)]))

@@ -22,7 +22,7 @@ _DEVICES = (b"cuda", b"xpu", b"npu", b"hpu", b"musa", b"accelerator")
 
 _ANCHORS = frozenset(
     """Stream ExternalStream Event CUDAGraph wait_stream wait_event record_stream record_event non_blocking async_op
-    elapsed_time isend irecv set_stream make_graphed_callables""".split()
+    elapsed_time isend irecv batch_isend_irecv set_stream make_graphed_callables""".split()
 )
 _CLOCK_ANCHORS = frozenset(
     "perf_counter perf_counter_ns monotonic monotonic_ns time time_ns default_timer timeit Thread".split()

@@ -24,7 +24,7 @@ _OTHER_DEVICES = re.compile(rf"""(?:\btorch(?:\.| import )|['"])({"|".join(_OTHE
 
 _GIVEN_TO_CUDA = re.compile(
     r"torch\.cuda\.(?:Stream|current_stream|default_stream|set_device|synchronize|device|current_blas_handle|mem_get_info)"
-    r"\((?:device=)?((?:\w+\.)*[A-Za-z_]\w*)\)"
+    r"\(\s*(?:device=)?((?:\w+\.)*[A-Za-z_]\w*)\s*\)"
 )
 
 

@@ -46,7 +46,7 @@ class Binding:
                 self._evaluator.forget_decisions(name)
             case ast.Subscript(value=owner):
                 if not is_same:
-                    self._set_item(self._evaluator.evaluate(owner, scope), target, value, scope)
+                    self._set_item(self._container(owner, target.slice, value, scope), target, value, scope)
             case _:
                 pass
 
@@ -92,6 +92,19 @@ class Binding:
             owner.block, owner.part = value.block, value.part
         else:
             self._evaluator.escape(value)
+
+    def _container(self, node: ast.expr, index: ast.expr, value: Value, scope: Scope) -> Value:
+        """Return what an item is set of; what a side stream puts tensors into is taken for a dictionary."""
+        owner = self._evaluator.evaluate(node, scope)
+        if owner is not UNKNOWN or not isinstance(value, Tensor) or not isinstance(index, ast.Name | ast.Constant):
+            return owner
+        device, machine = value.block.device, self._machine
+        if device is None or value.stream == machine.default_stream(device) or machine.ordering_only:
+            return owner
+        made = Mapping({}, is_open=True)
+        if isinstance(node, ast.Name | ast.Attribute):
+            self.assign(node, made, scope)
+        return made
 
     def _set_item(self, owner: Value, node: ast.Subscript, value: Value, scope: Scope) -> None:
         """Bind an item of a container, or write a part of a tensor."""

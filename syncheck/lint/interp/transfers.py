@@ -255,8 +255,11 @@ def _non_blocking(call: Call, name: str) -> bool | None:
 
 
 def _first(node: ast.AST) -> ast.expr | None:
-    """Return the first argument of a call."""
-    return node.args[0] if isinstance(node, ast.Call) and node.args else None
+    """Return the first argument of a call, or its device."""
+    if not isinstance(node, ast.Call):
+        return None
+    named = next((keyword.value for keyword in node.keywords if keyword.arg == "device"), None)
+    return node.args[0] if node.args and named is None else named
 
 
 def _end(tensor: Tensor) -> CopyEnd:
