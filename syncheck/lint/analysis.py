@@ -41,7 +41,7 @@ from syncheck.lint.interp.values import (
 )
 from syncheck.lint.lifetimes import by_reference_count
 from syncheck.lint.nodes import branches, walk
-from syncheck.lint.prefilter import anchor_lines, clock_aliases, has_anchor
+from syncheck.lint.prefilter import anchor_lines, clock_aliases, device_names, has_anchor
 from syncheck.lint.source_file import SourceFile
 from syncheck.rules import (
     event_waits_for_itself,
@@ -114,7 +114,7 @@ class Analysis:
         self._imports = Imports(source.path)
         self.asked = self._imports.asked
         self._definitions = definitions_in(self._tree.body)
-        self._clocks = clock_aliases(source.text)
+        self._clocks, self._devices = clock_aliases(source.text), device_names(source.text)
         self._anchors = anchor_lines(source.text, self._clocks)
         self._helpers = helpers_in(self._tree.body, self._has_anchor_word)
         self._attributes: dict[ast.ClassDef, dict[str, list[ast.expr | None]]] = {}
@@ -170,7 +170,7 @@ class Analysis:
     def _can_matter(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
         if self._is_thorough or self._is_loader(function):
             return True
-        if self._has_anchor_word(function) and has_anchor(function, self._clocks):
+        if self._has_anchor_word(function) and has_anchor(function, self._clocks, self._devices):
             return True
         return uses_helper(function, self._helpers)
 

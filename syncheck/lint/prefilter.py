@@ -30,6 +30,7 @@ _CLOCK_ANCHORS = frozenset(
 _DEVICE_ANCHORS = frozenset("cuda xpu npu hpu musa accelerator get_accelerator synchronize".split())
 _of_libraries: set[str] = set()
 _WORD = re.compile(r"\w+")
+_DEVICE_NAME = re.compile(r"""^(\w+) *=[^\n]*['"]cuda\b""", re.MULTILINE)
 _CLOCK_ALIAS = re.compile(
     rf"\bimport(?:[^\n]*,)? *(?:{'|'.join(sorted(_CLOCK_ANCHORS - {'timeit', 'Thread'}))}) as (\w+)"
 )
@@ -68,6 +69,11 @@ def clock_aliases(source: str) -> frozenset[str]:
     return frozenset(_CLOCK_ALIAS.findall(source)) if " as " in source else frozenset()
 
 
+def device_names(source: str) -> frozenset[str]:
+    """Return the names of a file's devices: `device`, and `gpu = torch.device("cuda" if use_gpu else "cpu")`."""
+    return frozenset((*_DEVICE_NAME.findall(source), "device")) if "cuda" in source else frozenset()
+
+
 def anchor_lines(source: str, aliases: Iterable[str] = ()) -> list[int]:
     """Return the lines, from 1 and in order, with a word that a rule of meaning can begin with.
 
@@ -95,8 +101,14 @@ def lines_with(source: str, words: Iterable[str]) -> list[int]:
     return found
 
 
-def has_anchor(node: ast.AST, aliases: frozenset[str] = frozenset()) -> bool:
-    """Return whether any rule can report anything in a function that is followed by itself; see `clock_aliases`."""
+def has_anchor(node: ast.AST, aliases: frozenset[str] = frozenset(), devices: frozenset[str] = frozenset()) -> bool:
+    """Return whether any rule can report anything in a function that is followed by itself.
+
+    Args:
+        node: the function.
+        aliases: see `clock_aliases`.
+        devices: see `device_names`.
+    """
     text = deferred.text_of(node)
     wanted = _ANCHORS | _CLOCK_ANCHORS | _of_libraries | {"stream"} | aliases
     if text is not None and wanted.isdisjoint(_WORD.findall(text)):
@@ -104,7 +116,7 @@ def has_anchor(node: ast.AST, aliases: frozenset[str] = frozenset()) -> bool:
     found = _all_words(node)
     if found & _ANCHORS or found & _of_libraries or "a stream block" in found:
         return True
-    return bool(found & (_CLOCK_ANCHORS | aliases) and found & _DEVICE_ANCHORS)
+    return bool(found & (_CLOCK_ANCHORS | aliases) and found & (_DEVICE_ANCHORS | devices))
 
 
 @once

@@ -40,6 +40,10 @@ BEGINNING = slice(None, object())
 """`[:n]` where nothing is known of `n`: the first row, at least."""
 
 
+_DEVICES = frozenset({"device", "dev", "_device", "gpu", "rank", "local_rank"})
+"""Names of devices that a program is given, and works on."""
+
+
 class _Facts:
     """See `syncheck.semantics.waits.TensorFacts`."""
 
@@ -90,6 +94,11 @@ class Operators:
         """Return whether what names a device is given to functions of CUDA elsewhere in the file."""
         name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
         return bool(name) and self._machine.places.is_gpu_name(name)
+
+    def may_be_gpu(self, node: ast.expr | None) -> bool:
+        """Return whether the name of a device says nothing of the host, where the file speaks of CUDA."""
+        name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+        return name in _DEVICES and self._machine.places.speaks_of_cuda
 
     def make(self, operator: str, call: Call, device: DeviceIndex, *, is_pinned: bool = False) -> Value:
         """Run an operator that makes a tensor from nothing."""

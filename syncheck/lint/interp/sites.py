@@ -37,6 +37,7 @@ class Places:
         self._source = source
         self._lines = source.lines
         self.is_gpu_name = source.gpu_names.__contains__
+        self.speaks_of_cuda = "cuda" in source.text
         self._bindings = source.bindings
         self.callers: dict[SiteId, tuple[tuple[ast.AST, str], ...]] = {}
         self.ignored_now: frozenset[str] = frozenset()

@@ -94,15 +94,13 @@ class Transfers:
             wanted = call.get("device", 0)
             is_named = not isinstance(wanted, Device) or wanted.is_named
             return self._fetch(call, non_blocking=non_blocking) if is_named or not non_blocking else UNKNOWN
-        if isinstance(target, Value):
-            if name == "to" and non_blocking and self._is_on_side_stream():
-                target = machine.thread.device
-            elif non_blocking or name == "cuda" or not is_tensor:
-                return UNKNOWN if non_blocking or name == "cuda" else None
-            else:
-                return DERIVED  # of another type, or somewhere else
-        elif (name == "to" and not non_blocking) or target != machine.thread.device:
-            return None if not non_blocking else UNKNOWN  # of a GPU, its own stream copies, and not the target's
+        if name == "to" and not non_blocking:
+            is_moved = non_blocking is False and self._is_to_gpu(target, call)
+            return DERIVED if is_moved or (is_tensor and isinstance(target, Value)) else None
+        if isinstance(target, Value) and name == "to" and self._is_on_side_stream():
+            target = machine.thread.device
+        if isinstance(target, Value) or target != machine.thread.device:
+            return UNKNOWN  # of a GPU, its own stream copies, and not the target's
         made = Tensor(machine.allocate(target, call.node), stream=machine.current(target))
         machine.launch(made.stream, "aten::_to_copy", [(made, True)], call.node)
         if not non_blocking:
@@ -121,6 +119,12 @@ class Transfers:
         stream = machine.current(machine.thread.device if device is None else device)
         machine.launch(stream, "aten::copy_", [(source, False)], call.node)
         return UNKNOWN
+
+    def _is_to_gpu(self, target: int | Value, call: Call) -> bool:
+        """Return whether something that may be a layer is moved to a GPU, as far as the words say."""
+        if isinstance(target, Value):
+            return self._operators.may_be_gpu(_first(call.node))
+        return target == self._machine.thread.device
 
     def _is_on_side_stream(self) -> bool:
         """Return whether a stream that the program has made is current."""

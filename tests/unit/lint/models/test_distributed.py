@@ -40,7 +40,10 @@ BATCH = "works = dist.batch_isend_irecv([dist.P2POp(dist.isend, x, 1), dist.P2PO
 
 def test_a_batch_starts_what_its_operations_say():
     calls = calls_of(BATCH, X + "y = torch.ones(4, device='cuda')\n")
-    assert [call for call in calls if call.startswith("launch")] == ["launch s1 c10d::send r1", "launch s1 c10d::recv_ w2"]
+    assert [call for call in calls if call.startswith("launch")] == [
+        "launch s1 c10d::send r1",
+        "launch s1 c10d::recv_ w2",
+    ]
 
 
 def test_of_operations_that_are_not_known_only_the_handle_that_is_dropped_is():
