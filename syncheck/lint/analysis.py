@@ -147,12 +147,12 @@ class Analysis:
             if isinstance(statement, ast.ClassDef) and self._has_anchor_word(statement):
                 found += self._in_class(statement, found)
         if side_streams.WORD in self._source.text:
+            if inline_streams.WORDS.search(self._source.text):
+                found += list(inline_streams.findings(self._tree, Places(self._source), found))
             classes = (
                 kind for kind in self._tree.body if isinstance(kind, ast.ClassDef) and self._has_anchor_word(kind)
             )
             found += list(side_streams.findings(self._tree, classes, Places(self._source), found))
-        if inline_streams.WORDS.search(self._source.text):
-            found += list(inline_streams.findings(self._tree, Places(self._source), found))
         found = list(merge_equal(one_for_each_clock(found)))
         if self._is_strict:
             found = list(merge_equal([*found, *strict.more(self._with_premises(), found)]))

@@ -84,7 +84,9 @@ def _levelled(
         ):
             continue  # the other one says what goes wrong
         if finding.rule.code == "SYN701" and (
-            any(place.frame in copies for place in finding.related) or not _is_measured(finding.place.frame, tree)
+            any(place.frame in copies for place in finding.related)
+            or not _is_measured(finding.place.frame, tree)
+            or _goes_on(finding.place.frame, tree, waits=True)
         ):
             continue
         if finding.rule.code == "SYN902" and has_chosen and _is_elsewhere(finding):
@@ -146,12 +148,20 @@ def _is_over_a_loop(finding: Finding, tree: ast.Module) -> bool:
     return any(_has_line(loop, running.line) or running.function != read.function for loop in between)
 
 
-def _goes_on(frame: Frame, tree: ast.Module) -> bool:
-    """Return whether the next time begins in a loop where this one ends: what one misses, the next has."""
+def _goes_on(frame: Frame, tree: ast.Module, *, waits: bool = False) -> bool:
+    """Return whether the next time begins in a loop where this one ends: what one misses, the next has.
+
+    Args:
+        frame: of the reading.
+        tree: the file.
+        waits: only in loops whose iterations wait for the device.
+    """
     function = _innermost(tree, frame.line)
     for loop in (node for node in own_nodes(function) if isinstance(node, ast.For | ast.While)):
         if any(isinstance(node, ast.For | ast.While) for node in own_nodes(loop)):
             continue  # a time of many batches
+        if waits and not _waits_for_device(loop):
+            continue
         for block in (node for node in (loop, *own_nodes(loop)) if isinstance(getattr(node, "body", None), list)):
             steps = branches(block)
             if any(_has_line(step, frame.line) and _begins_again(step, after) for step, after in pairwise(steps)):

@@ -10,7 +10,7 @@ from syncheck.lint.interp.sites import Places
 from syncheck.lint.nodes import names, text, walk
 from syncheck.rules import unordered_side_stream
 
-WORDS = re.compile(r"\bstream\(\s*(?:\w+\.)*Stream\(")
+WORDS = re.compile(r"stream\(\s*(?:\w+\.)*Stream\(")
 """What stands in a file where this can be found."""
 _ORDERING = re.compile(r"wait|synchron|barrier|record|current_stream|graph|capture|sleep", re.IGNORECASE)
 """Words of what orders a stream, waits for the device, as the capture of a graph does, or is meant to come late."""

@@ -31,9 +31,8 @@ _DEVICE_ANCHORS = frozenset("cuda xpu npu hpu musa accelerator get_accelerator s
 _of_libraries: set[str] = set()
 _WORD = re.compile(r"\w+")
 _DEVICE_NAME = re.compile(r"""^(\w+) *=[^\n]*['"]cuda\b""", re.MULTILINE)
-_CLOCK_ALIAS = re.compile(
-    rf"\bimport(?:[^\n]*,)? *(?:{'|'.join(sorted(_CLOCK_ANCHORS - {'timeit', 'Thread'}))}) as (\w+)"
-)
+_CLOCKS_IMPORTED = sorted(_CLOCK_ANCHORS - {"timeit", "Thread"})
+_CLOCK_ALIAS = re.compile(rf"import(?:[^\n]*,)? *(?:{'|'.join(_CLOCKS_IMPORTED)}) as (\w+)")
 
 
 def add_words(names: Iterable[str]) -> None:
@@ -66,12 +65,17 @@ _SEARCHED = (
 
 def clock_aliases(source: str) -> frozenset[str]:
     """Return the names under which a file imports clocks: `from timeit import default_timer as timer`."""
-    return frozenset(_CLOCK_ALIAS.findall(source)) if " as " in source else frozenset()
+    if not any(f"{name} as " in source for name in _CLOCKS_IMPORTED):
+        return frozenset()
+    return frozenset(_CLOCK_ALIAS.findall(source))
 
 
 def device_names(source: str) -> frozenset[str]:
     """Return the names of a file's devices: `device`, and `gpu = torch.device("cuda" if use_gpu else "cpu")`."""
-    return frozenset((*_DEVICE_NAME.findall(source), "device")) if "cuda" in source else frozenset()
+    if "cuda" not in source:
+        return frozenset()
+    is_named = "'cuda" in source or '"cuda' in source
+    return frozenset((*(_DEVICE_NAME.findall(source) if is_named else ()), "device"))
 
 
 def anchor_lines(source: str, aliases: Iterable[str] = ()) -> list[int]:

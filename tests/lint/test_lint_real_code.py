@@ -1099,3 +1099,49 @@ def test_a_compiled_function_does_what_it_did(wait, expected):
         )
         == expected
     )
+
+
+# -- times that follow each other
+
+TRAINING = """
+import time
+import torch
+
+def train(model, loader, meter):
+    end = time.time()
+    for images, target in loader:
+        images = images.cuda(non_blocking=True)
+        loss = (images @ images).sum()
+        {read}
+        images.mul_(loss)
+        meter.update(time.time() - end)
+        {again}
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "again", "levels"),
+    [
+        ("pass", "pass", ["error"]),
+        ("pass", "end = time.time()", ["warning"]),
+        ("meter.add(loss.item())", "end = time.time()", []),
+        ("pass", "meter.total = time.time()", ["error"]),
+    ],
+)
+def test_what_one_time_of_a_loop_misses_the_next_has(read, again, levels):
+    result = lint_source("m.py", Text(TRAINING.format(read=read, again=again)))
+    assert [f.level.value for f in result.findings if f.rule.code == "SYN701"] == levels
+
+
+def test_what_is_called_with_what_was_moved_may_leave_work_for_a_clock_alone():
+    source = """
+        import time
+        import torch
+        def f(model, x, device):  # cuda
+            x = x.to(device)
+            begin = time.time()
+            y = {call}(x)
+            return time.time() - begin
+        """
+    assert [code for code, _ in found(source.format(call="model"))] == ["SYN701"]
+    assert found(source.format(call="describe")) == []

@@ -28,6 +28,7 @@ from syncheck.lint.interp.unknown import (
 )
 from syncheck.lint.interp.values import (
     DERIVED,
+    MOVED,
     NONE,
     UNKNOWN,
     Attribute,
@@ -149,10 +150,9 @@ class Calls:
                     self.escape(value)
             if has_tensor or not name or may_wait(name) or takes_code(given, call.node):
                 self._machine.assume_synchronized()
-        if not has_tensor:
-            return UNKNOWN
-        self._machine.guess(call.node)
-        return DERIVED
+        if has_tensor or (MOVED in given and computes(call.node)):
+            self._machine.guess(call.node)
+        return DERIVED if has_tensor else UNKNOWN
 
     def _only_uses(self, name: str, given: list[Value], node: ast.AST) -> bool:
         """Return whether unknown code is taken to use what it is given at once, and to wait for nothing."""

@@ -8,6 +8,7 @@ from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.operators import Operators
 from syncheck.lint.interp.values import (
     DERIVED,
+    MOVED,
     UNKNOWN,
     UNKNOWN_STREAM,
     Call,
@@ -95,8 +96,9 @@ class Transfers:
             is_named = not isinstance(wanted, Device) or wanted.is_named
             return self._fetch(call, non_blocking=non_blocking) if is_named or not non_blocking else UNKNOWN
         if name == "to" and not non_blocking:
-            is_moved = non_blocking is False and self._is_to_gpu(target, call)
-            return DERIVED if is_moved or (is_tensor and isinstance(target, Value)) else None
+            if is_tensor and isinstance(target, Value):
+                return DERIVED
+            return MOVED if non_blocking is False and self._is_to_gpu(target, call) else None
         if isinstance(target, Value) and name == "to" and self._is_on_side_stream():
             target = machine.thread.device
         if isinstance(target, Value) or target != machine.thread.device:

@@ -17,6 +17,8 @@ class Value:
 UNKNOWN = Value()
 DERIVED = Value()
 """What unknown code has made of a tensor on a GPU: nothing is known of it but that it may be one, too."""
+MOVED = Value()
+"""What was moved to a device that is a GPU, or may be: a tensor or a layer. Only clocks take it for one on a GPU."""
 UNKNOWN_STREAM = StreamId(0)
 """A stream that is not known."""
 
