@@ -180,7 +180,7 @@ class Analysis:
         if not steps or self._used_by_script & {step for step in kind.body if isinstance(step, Method)}:
             return []  # the file itself shows in which order they are called
         findings, others = self._follow(partial(self._run_class, kind, steps), frozenset(), always=True)
-        for flipped in others[: _MOST_CLASS_PATHS - 1]:
+        for flipped in others[: _MOST_CLASS_PATHS - 1] if len(set(steps)) > 1 else ():
             findings += self._follow(partial(self._run_class, kind, steps), flipped)[0]
         return list(between_methods(findings, known))
 

@@ -32,10 +32,10 @@ def order(kind: ast.ClassDef) -> list[Method]:
     """Return the methods of a class in the order in which they are followed; empty if none leaves anything."""
     methods = [node for node in kind.body if isinstance(node, Method)]
     public = [method for method in methods if _is_public(method)]
-    called_in_constructor = _made_in_constructor(methods)
-    public = [method for method in public if method.name not in called_in_constructor]
     if not public or len(public) > _MOST_METHODS or not any(has_anchor(method) for method in methods):
         return []
+    once_only = _called_in_constructor(methods, {method.name for method in public})
+    public = [method for method in public if method.name not in once_only]
     last = [method for method in public if words_of(method.name) & _AT_THE_END]
     first = [method for method in public if method not in last]
     waiting = [method for method in public if _only_waits(method)]
@@ -44,13 +44,18 @@ def order(kind: ast.ClassDef) -> list[Method]:
     return [*once, *once]
 
 
-def _made_in_constructor(methods: list[Method]) -> set[str]:
+def _called_in_constructor(methods: list[Method], wanted: set[str]) -> set[str]:
     """Return the names of methods that the constructor alone calls: to call one again would make all anew."""
-    called = {"": set[str](), "__init__": set[str]()}
-    for method in methods:
-        own = called["__init__" if method.name == "__init__" else ""]
-        own |= {node.attr for node in walk(method) if isinstance(node, ast.Attribute)} - {method.name}
-    return called["__init__"] - called[""]
+    begin = next((method for method in methods if method.name == "__init__"), None)
+    found = _members_in(begin) & wanted if begin is not None else set()
+    for method in methods if found else ():
+        if method is not begin:
+            found -= _members_in(method) - {method.name}
+    return found
+
+
+def _members_in(method: Method) -> set[str]:
+    return {node.attr for node in walk(method) if isinstance(node, ast.Attribute)}
 
 
 def _is_public(method: Method) -> bool:

@@ -8,6 +8,7 @@ from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.values import Constant, Device, Function, Tensor, Value
 from syncheck.lint.nodes import once, walk
 from syncheck.lint.parameters import tensors_given
+from syncheck.lint.prefilter import STREAM_BLOCK, words_in
 
 _ASYNCHRONOUS = frozenset({"isend", "irecv", "batch_isend_irecv", "async_op"})
 
@@ -66,6 +67,9 @@ def _is_gpu(value: Value) -> bool:
 @once
 def _has_side_stream(function: ast.AST) -> bool:
     """Return whether a function makes a stream current that is not, or leaves a collective running."""
+    words = words_in(function)
+    if STREAM_BLOCK not in words and words.isdisjoint(_ASYNCHRONOUS):
+        return False
     for node in walk(function):
         if isinstance(node, ast.With) and any(_is_of_stream(item.context_expr) for item in node.items):
             return True

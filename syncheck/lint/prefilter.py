@@ -28,6 +28,7 @@ _CLOCK_ANCHORS = frozenset(
     "perf_counter perf_counter_ns monotonic monotonic_ns time time_ns default_timer timeit Thread".split()
 )
 _DEVICE_ANCHORS = frozenset("cuda xpu npu hpu musa accelerator get_accelerator synchronize".split())
+STREAM_BLOCK = "a stream block"
 _of_libraries: set[str] = set()
 _WORD = re.compile(r"\w+")
 _DEVICE_NAME = re.compile(r"""^(\w+) *=[^\n]*['"]cuda\b""", re.MULTILINE)
@@ -117,14 +118,15 @@ def has_anchor(node: ast.AST, aliases: frozenset[str] = frozenset(), devices: fr
     wanted = _ANCHORS | _CLOCK_ANCHORS | _of_libraries | {"stream"} | aliases
     if text is not None and wanted.isdisjoint(_WORD.findall(text)):
         return False
-    found = _all_words(node)
-    if found & _ANCHORS or found & _of_libraries or "a stream block" in found:
+    found = words_in(node)
+    if found & _ANCHORS or found & _of_libraries or STREAM_BLOCK in found:
         return True
     return bool(found & (_CLOCK_ANCHORS | aliases) and found & (_DEVICE_ANCHORS | devices))
 
 
 @once
-def _all_words(node: ast.AST) -> set[str]:
+def words_in(node: ast.AST) -> set[str]:
+    """Return the names, members and keywords of a function, and words for a stream block and for a GPU by its name."""
     found: set[str] = set()
     for inner in walk(node):
         if isinstance(inner, ast.Name):
@@ -136,5 +138,5 @@ def _all_words(node: ast.AST) -> set[str]:
         elif isinstance(inner, ast.Constant) and isinstance(inner.value, str) and inner.value.startswith("cuda"):
             found.add("cuda")
         elif isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr == "stream":
-            found.add("a stream block")
+            found.add(STREAM_BLOCK)
     return found

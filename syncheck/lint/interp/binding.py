@@ -109,7 +109,6 @@ class Binding:
     def _set_item(self, owner: Value, node: ast.Subscript, value: Value, scope: Scope) -> None:
         """Bind an item of a container, or write a part of a tensor."""
         index = self._evaluator.evaluate(node.slice, scope)
-        key = self._evaluator.picks.key(index, node.slice)
         if isinstance(owner, Tensor):
             self._write_part(owner, index, value, node)
         elif self._machine.ordering_only:
@@ -119,7 +118,7 @@ class Binding:
         elif isinstance(owner, Sequence) and isinstance(index, Constant) and isinstance(index.value, int):
             if -len(owner.items) <= index.value < len(owner.items):
                 owner.items[index.value] = value
-        elif isinstance(owner, Mapping) and key is not None:
+        elif isinstance(owner, Mapping) and (key := self._evaluator.picks.key(index, node.slice)) is not None:
             put(owner, key, value, self._evaluator.escape)
         else:
             self._evaluator.escape(value)

@@ -4,7 +4,7 @@ import ast
 
 from syncheck.lint.interp.unknown import called_name, may_be_tensor
 from syncheck.lint.interp.values import UNKNOWN, Attribute, Instance, Stream, Value
-from syncheck.lint.nodes import text, walk
+from syncheck.lint.nodes import walk
 from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY
 
 
@@ -16,9 +16,14 @@ def is_made(value: Value) -> bool:
 def makes_up(node: ast.IfExp) -> bool:
     """Return whether something begins in the second case alone: `stream if stream is not None else Stream()`."""
     made = node.orelse
-    if "non_blocking" in text(made) and "non_blocking" not in text(node.body):
+    if _may_not_block(made) and not _may_not_block(node.body):
         return True
     return isinstance(made, ast.Call) and not isinstance(node.body, ast.Call) and called_name(made) == "Stream"
+
+
+def _may_not_block(node: ast.expr) -> bool:
+    """Return whether an expression is a call that asks for a copy which does not block."""
+    return isinstance(node, ast.Call) and any(keyword.arg == "non_blocking" for keyword in node.keywords)
 
 
 def has_element(bound: ast.expr | None) -> bool:

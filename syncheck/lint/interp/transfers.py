@@ -111,8 +111,8 @@ class Transfers:
 
     def upload(self, call: Call, name: str) -> Value | None:
         """Copy a tensor to something of which nothing is known: what is worth not to block uses a GPU."""
-        source, machine = call.get("src", 0), self._machine
-        if name != "copy_" or not isinstance(source, Tensor) or not call.flag("non_blocking", 1):
+        source, machine = call.get("src", 0) if name == "copy_" else None, self._machine
+        if not isinstance(source, Tensor) or not call.flag("non_blocking", 1):
             return None
         device = source.block.device
         if device is None and not source.block.is_pinned:

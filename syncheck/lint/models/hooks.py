@@ -20,10 +20,11 @@ _ARGUMENTS: dict[str, Arguments] = {
 
 def call_hook(evaluator: Evaluator, name: str, call: Call) -> None:
     """Call a hook once, where the program has streams of its own; what it leaves running is complete after it."""
-    machine, hook, arguments = evaluator.machine, call.get("hook", 0), _ARGUMENTS.get(name)
-    if arguments is None or not isinstance(hook, Function | Partial) or not machine.stream_names:
+    machine, arguments = evaluator.machine, _ARGUMENTS.get(name)
+    if arguments is None or not machine.stream_names or machine.ordering_only:
         return
-    if machine.ordering_only:
+    hook = call.get("hook", 0)
+    if not isinstance(hook, Function | Partial):
         return
     tensor = _computed(machine, call)
     if name == "register_post_accumulate_grad_hook":

@@ -36,8 +36,8 @@ def _unknown(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value
         evaluator.machine.read_unknown()
         return UNKNOWN
     call_hook(evaluator, name, call)
-    first = call.get("fn", 0)
-    if name == "submit" and isinstance(first, Symbol) and first.path == "torch.save":
+    first = call.get("fn", 0) if name == "submit" else None
+    if isinstance(first, Symbol) and first.path == "torch.save":
         return evaluator.call_in_new_thread(first, Call(call.node, call.args[1:], call.kwargs))
     if not is_tensor:
         return None
