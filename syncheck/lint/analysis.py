@@ -9,14 +9,17 @@ from functools import partial
 from weakref import ref
 
 from syncheck.findings import Finding, merge_equal
-from syncheck.lint import models, side_streams, strict
-from syncheck.lint.callers import consume
+from syncheck.lint import inline_streams, models, side_streams, strict
+from syncheck.lint.callers import consume, gives_more
 from syncheck.lint.certainty import judged, one_for_each_clock
-from syncheck.lint.classes import Method, assigned_elsewhere, between_methods, order
+from syncheck.lint.classes import Method, assigned_elsewhere, between_methods, lazily_made, order
+from syncheck.lint.given import given, has_defaults, reuse_memory, takes_self
+from syncheck.lint.helpers import helpers_in, uses_helper
 from syncheck.lint.imports import Imports
 from syncheck.lint.interp import transfers
 from syncheck.lint.interp.control_flow import Jump, Raised, TooLongError
 from syncheck.lint.interp.decisions import Flipped
+from syncheck.lint.interp.functions import defaults_of
 from syncheck.lint.interp.imported import FindFunction
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import Machine
@@ -38,7 +41,7 @@ from syncheck.lint.interp.values import (
 )
 from syncheck.lint.lifetimes import by_reference_count
 from syncheck.lint.nodes import branches, walk
-from syncheck.lint.prefilter import anchor_lines, has_anchor
+from syncheck.lint.prefilter import anchor_lines, clock_aliases, device_names, has_anchor
 from syncheck.lint.source_file import SourceFile
 from syncheck.rules import (
     event_waits_for_itself,
@@ -111,7 +114,9 @@ class Analysis:
         self._imports = Imports(source.path)
         self.asked = self._imports.asked
         self._definitions = definitions_in(self._tree.body)
-        self._anchors = anchor_lines(source.text)
+        self._clocks, self._devices = clock_aliases(source.text), device_names(source.text)
+        self._anchors = anchor_lines(source.text, self._clocks)
+        self._helpers = helpers_in(self._tree.body, self._has_anchor_word)
         self._attributes: dict[ast.ClassDef, dict[str, list[ast.expr | None]]] = {}
         self._followed: set[ast.AST] = set()
         self._used_by_script: set[ast.AST] = set()
@@ -128,7 +133,7 @@ class Analysis:
         self._used_by_script = set(self._followed)
         for function, kind in self._functions():
             was_followed = function in self._followed
-            if (was_followed and not _has_defaults(function)) or not self._can_matter(function):
+            if (was_followed and not has_defaults(function)) or not self._can_matter(function):
                 continue
             known = {(finding.rule, finding.place.frame.line) for finding in found}
             alone = self._paths(partial(self._run_function, function, kind), is_script=False)
@@ -142,6 +147,8 @@ class Analysis:
             if isinstance(statement, ast.ClassDef) and self._has_anchor_word(statement):
                 found += self._in_class(statement, found)
         if side_streams.WORD in self._source.text:
+            if inline_streams.WORDS.search(self._source.text):
+                found += list(inline_streams.findings(self._tree, Places(self._source), found))
             classes = (
                 kind for kind in self._tree.body if isinstance(kind, ast.ClassDef) and self._has_anchor_word(kind)
             )
@@ -163,7 +170,9 @@ class Analysis:
     def _can_matter(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
         if self._is_thorough or self._is_loader(function):
             return True
-        return self._has_anchor_word(function) and has_anchor(function)
+        if self._has_anchor_word(function) and has_anchor(function, self._clocks, self._devices):
+            return True
+        return uses_helper(function, self._helpers)
 
     def _in_class(self, kind: ast.ClassDef, known: list[Finding]) -> list[Finding]:
         """Return what the methods of a class do wrong together."""
@@ -171,7 +180,7 @@ class Analysis:
         if not steps or self._used_by_script & {step for step in kind.body if isinstance(step, Method)}:
             return []  # the file itself shows in which order they are called
         findings, others = self._follow(partial(self._run_class, kind, steps), frozenset(), always=True)
-        for flipped in others[: _MOST_CLASS_PATHS - 1]:
+        for flipped in others[: _MOST_CLASS_PATHS - 1] if len(set(steps)) > 1 else ():
             findings += self._follow(partial(self._run_class, kind, steps), flipped)[0]
         return list(between_methods(findings, known))
 
@@ -252,7 +261,7 @@ class Analysis:
             for finding in strict.resting_on(report.findings, texts)
             if not _is_cross_function_timing(finding)
             and (finding.rule.code, finding.place.frame) not in foreign
-            and not (finding.rule.code == "SYN401" and finding.place.frame in unsure)
+            and not (finding.rule.code == "SYN401" and (flipped or finding.place.frame in unsure))
         ]
         guesses = {places.place(site).frame: is_likely for site, is_likely in machine.guesses.items()}
         copies = {places.place(site).frame for site in machine.assumed_copies}
@@ -286,7 +295,9 @@ class Analysis:
         scope = self._scope(interpreter)
         if kind is None:
             found = scope.find(function.name)
-            self._call(interpreter, found if isinstance(found, Function) else Function(function, scope), [])
+            if not isinstance(found, Function):  # an unknown decorator has replaced it
+                found = Function(function, scope, defaults_of(function, lambda node: interpreter.evaluate(node, scope)))
+            self._call(interpreter, found, [])
             interpreter.keep_works(scope, list(scope.names))  # other functions see the names of the file
             return
         made = scope.find(kind.name)
@@ -294,8 +305,10 @@ class Analysis:
             return
         member = made.members.get(function.name)
         if not isinstance(member, Function):  # an unknown decorator has replaced it
-            member = Function(function, made.scope)
-        args: list[Value] = [self._instance(interpreter, made, function)] if _takes_self(member) else []
+            member = Function(
+                function, made.scope, defaults_of(function, lambda node: interpreter.evaluate(node, scope))
+            )
+        args: list[Value] = [self._instance(interpreter, made, function)] if takes_self(member) else []
         interpreter.decisions.begin()
         self._call(interpreter, member, args)
         interpreter.keep_works(scope, list(scope.names))
@@ -310,22 +323,26 @@ class Analysis:
             with contextlib.suppress(Raised):
                 interpreter.call_function(begin, Call(begin.node, [instance], {}, is_complete=False))
         interpreter.decisions.begin()
+        found = ((step, made.members.get(step.name)) for step in steps)
+        members = [(step, member) for step, member in found if isinstance(member, Function)]
+        known = {step: given(interpreter.machine, member) for step, member in members}
         interpreter.machine.assume_synchronized()
-        for step in steps:
-            member = made.members.get(step.name)
-            if isinstance(member, Function):
-                with contextlib.suppress(Raised):
-                    result = interpreter.call_function(member, Call(step, [instance], {}, is_complete=False))
-                    consume(interpreter, result, step)
-                    del result
+        for step, member in members:
+            with contextlib.suppress(Raised):
+                result = interpreter.call_function(member, Call(step, [instance], known[step], is_complete=False))
+                consume(interpreter, result, step)
+                del result
 
     def _call(self, interpreter: Interpreter, function: Function, args: list[Value]) -> None:
         interpreter.machine.assume_synchronized()
+        known, is_for_caller = given(interpreter.machine, function), False
         for _ in range(_MOST_CALLS if getattr(function.node, "name", "") in _ITERATING else 1):
-            given = strict.given(interpreter.machine, function)
-            result = interpreter.call_function(function, Call(function.node, list(args), given, is_complete=False))
+            result = interpreter.call_function(function, Call(function.node, list(args), known, is_complete=False))
             consume(interpreter, result, function.node)
+            is_for_caller = gives_more(interpreter.machine, result)
             del result
+        if not args and not is_for_caller:
+            reuse_memory(interpreter.machine, function.node)
         for value in args:
             interpreter.escape(value)
 
@@ -347,28 +364,8 @@ class Analysis:
             instance.attributes[name] = _forget(value)
         for name, values in assigned.items():
             if not isinstance(instance.attributes.get(name), Stream):
-                instance.attributes[name] = _lazily_made(interpreter, kind, values)
+                instance.attributes[name] = lazily_made(interpreter, kind, values)
         return instance
-
-
-def _has_defaults(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Return whether a function does more than those of its calls show that leave arguments out."""
-    return bool(function.args.defaults) or any(function.args.kw_defaults)
-
-
-def _takes_self(member: Function) -> bool:
-    """Return whether a function in a class is a method; one without `self` is a helper of the class's body."""
-    arguments = member.node.args
-    first = [*arguments.posonlyargs, *arguments.args][:1]
-    return not member.is_static and bool(first) and first[0].arg in {"self", "cls", "_self", "this"}
-
-
-def _lazily_made(interpreter: Interpreter, kind: Class, values: list[ast.expr | None]) -> Value:
-    """Return the stream that an attribute is set to wherever it is set; UNKNOWN if it is set to anything else."""
-    made = [value for value in values if not (isinstance(value, ast.Constant) and value.value is None)]
-    if made and all(isinstance(value, ast.Call) and ast.unparse(value.func).endswith(".Stream") for value in made):
-        return interpreter.evaluate(made[0], kind.scope)
-    return UNKNOWN
 
 
 def _as_seen_in_source(finding: Finding) -> Finding:

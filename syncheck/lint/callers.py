@@ -4,13 +4,18 @@ import ast
 
 from syncheck.lint.interp.contents import tensors_in, works_in
 from syncheck.lint.interp.interpreter import Interpreter
+from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.values import Generator, Instance, Tensor, Value
 
 
 def consume(interpreter: Interpreter, result: Value, function: ast.AST) -> None:
     """Use what a function gives as a loop over batches does: on the current stream, and no longer than needed."""
     name = getattr(function, "name", "")
-    if not isinstance(result, Generator | Instance) and name not in {"__next__", "next"}:
+    if (
+        not isinstance(result, Generator | Instance)
+        and name not in {"__next__", "next"}
+        and not _is_handed_over(interpreter.machine, result)
+    ):
         interpreter.escape(result)
         return
     if not isinstance(result, Generator | Instance):
@@ -21,6 +26,20 @@ def consume(interpreter: Interpreter, result: Value, function: ast.AST) -> None:
         del item
     for work in works_in(result):
         interpreter.escape(work)
+
+
+def _is_handed_over(machine: Machine, result: Value) -> bool:
+    """Return whether a function gives tensors of a side stream for which the current one has waited: to use them."""
+    made = [tensor for tensor in tensors_in(result) if tensor.block.device is not None and tensor.stream]
+    current = {tensor.block.device: machine.current(tensor.block.device or 0) for tensor in made}
+    others = [tensor for tensor in made if tensor.stream != current[tensor.block.device]]
+    return bool(others) and all(machine.joins.cover(tensor, current[tensor.block.device]) for tensor in others)
+
+
+def gives_more(machine: Machine, result: Value) -> bool:
+    """Return whether the caller of a function may have to wait: for what it gives, or for what it does wrong."""
+    current = machine.current(machine.thread.device)
+    return bool(machine.findings) or any(tensor.stream not in {current, 0} for tensor in tensors_in(result))
 
 
 def _use(interpreter: Interpreter, value: Value, node: ast.AST, function: str) -> None:

@@ -3,10 +3,12 @@
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import replace
+from itertools import pairwise
 
 from syncheck.findings import Finding, Frame
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.unknown import words_of
+from syncheck.lint.nodes import branches
 from syncheck.rules.model import Severity
 
 _FOR_HOSTS_TIME = frozenset({"SYN701", "SYN402", "SYN502"})
@@ -82,7 +84,9 @@ def _levelled(
         ):
             continue  # the other one says what goes wrong
         if finding.rule.code == "SYN701" and (
-            any(place.frame in copies for place in finding.related) or not _is_measured(finding.place.frame, tree)
+            any(place.frame in copies for place in finding.related)
+            or not _is_measured(finding.place.frame, tree)
+            or _goes_on(finding.place.frame, tree, waits=True)
         ):
             continue
         if finding.rule.code == "SYN902" and has_chosen and _is_elsewhere(finding):
@@ -91,7 +95,9 @@ def _levelled(
         likely = [guesses[place.frame] for place in finding.related if place.frame in guesses]
         is_sure = not likely or finding.rule.code not in _FOR_HOSTS_TIME
         is_end = finding.place.frame in ends
-        misses_little = finding.rule.code == "SYN701" and (is_end or _is_over_a_loop(finding, tree))
+        misses_little = finding.rule.code == "SYN701" and (
+            is_end or _is_over_a_loop(finding, tree) or _goes_on(finding.place.frame, tree)
+        )
         if is_sure and not misses_little:
             yield finding
         elif is_sure or (all(likely) and not misses_little):
@@ -140,6 +146,36 @@ def _is_over_a_loop(finding: Finding, tree: ast.Module) -> bool:
     loops = [node for node in own_nodes(function) if isinstance(node, ast.For | ast.While)]
     between = [loop for loop in loops if start.line < loop.lineno < read.line and _waits_for_device(loop)]
     return any(_has_line(loop, running.line) or running.function != read.function for loop in between)
+
+
+def _goes_on(frame: Frame, tree: ast.Module, *, waits: bool = False) -> bool:
+    """Return whether the next time begins in a loop where this one ends: what one misses, the next has.
+
+    Args:
+        frame: of the reading.
+        tree: the file.
+        waits: only in loops whose iterations wait for the device.
+    """
+    function = _innermost(tree, frame.line)
+    for loop in (node for node in own_nodes(function) if isinstance(node, ast.For | ast.While)):
+        if any(isinstance(node, ast.For | ast.While) for node in own_nodes(loop)):
+            continue  # a time of many batches
+        if waits and not _waits_for_device(loop):
+            continue
+        for block in (node for node in (loop, *own_nodes(loop)) if isinstance(getattr(node, "body", None), list)):
+            steps = branches(block)
+            if any(_has_line(step, frame.line) and _begins_again(step, after) for step, after in pairwise(steps)):
+                return True
+    return False
+
+
+def _begins_again(step: ast.stmt, after: ast.stmt) -> bool:
+    """Return whether a statement sets a variable anew that the one before it subtracts from a clock."""
+    if isinstance(step, ast.For | ast.While | ast.If | ast.With | ast.Try) or not isinstance(after, ast.Assign):
+        return False
+    names = {target.id for target in after.targets if isinstance(target, ast.Name)}
+    used = {node.id for node in ast.walk(step) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    return bool(names & used) and isinstance(after.value, ast.Call)
 
 
 def _waits_for_device(loop: ast.For | ast.While) -> bool:

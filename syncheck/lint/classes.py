@@ -9,6 +9,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from syncheck.findings import Finding
+from syncheck.lint.interp.interpreter import Interpreter
+from syncheck.lint.interp.unknown import words_of
+from syncheck.lint.interp.values import UNKNOWN, Class, Value
 from syncheck.lint.nodes import statements, walk
 from syncheck.lint.prefilter import has_anchor
 from syncheck.rules.model import Severity
@@ -20,6 +23,8 @@ _WAITING = frozenset({"wait", "wait_stream", "wait_event", "synchronize"})
 _WORKING = frozenset({"non_blocking", "copy_", "async_op"})
 _BETWEEN_METHODS = frozenset({"SYN101", "SYN102", "SYN103", "SYN104", "SYN201", "SYN301", "SYN302", "SYN601", "SYN602"})
 """Rules about what one part of a program leaves for another."""
+_BETWEEN_CALLS = frozenset({"SYN201", "SYN302"})
+"""Those about what one call of a method leaves for its next."""
 _MOST_METHODS = 24
 
 
@@ -27,14 +32,30 @@ def order(kind: ast.ClassDef) -> list[Method]:
     """Return the methods of a class in the order in which they are followed; empty if none leaves anything."""
     methods = [node for node in kind.body if isinstance(node, Method)]
     public = [method for method in methods if _is_public(method)]
-    if len(public) < 2 or len(public) > _MOST_METHODS or not any(has_anchor(method) for method in methods):
+    if not public or len(public) > _MOST_METHODS or not any(has_anchor(method) for method in methods):
         return []
-    last = [method for method in public if method.name in _AT_THE_END]
+    once_only = _called_in_constructor(methods, {method.name for method in public})
+    public = [method for method in public if method.name not in once_only]
+    last = [method for method in public if words_of(method.name) & _AT_THE_END]
     first = [method for method in public if method not in last]
     waiting = [method for method in public if _only_waits(method)]
     working = [method for method in (*first, *last) if method not in waiting]
     once = [step for method in working for step in (method, *waiting)]
     return [*once, *once]
+
+
+def _called_in_constructor(methods: list[Method], wanted: set[str]) -> set[str]:
+    """Return the names of methods that the constructor alone calls: to call one again would make all anew."""
+    begin = next((method for method in methods if method.name == "__init__"), None)
+    found = _members_in(begin) & wanted if begin is not None else set()
+    for method in methods if found else ():
+        if method is not begin:
+            found -= _members_in(method) - {method.name}
+    return found
+
+
+def _members_in(method: Method) -> set[str]:
+    return {node.attr for node in walk(method) if isinstance(node, ast.Attribute)}
 
 
 def _is_public(method: Method) -> bool:
@@ -49,17 +70,29 @@ def _only_waits(method: Method) -> bool:
     nodes = walk(method)
     words = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     words |= {node.arg for node in nodes if isinstance(node, ast.keyword) and node.arg}
-    has_block = any(isinstance(node, ast.With | ast.AsyncWith) for node in nodes)
-    return bool(words & _WAITING) and not words & _WORKING and not has_block
+    has_others = any(isinstance(node, ast.With | ast.AsyncWith) or _calls_own(node) for node in nodes)
+    return bool(words & _WAITING) and not words & _WORKING and not has_others
+
+
+def _calls_own(node: ast.AST) -> bool:
+    """Return whether a method calls another one of its object."""
+    function = node.func if isinstance(node, ast.Call) else None
+    return isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "self"
 
 
 def between_methods(findings: Iterable[Finding], known: Iterable[Finding]) -> Iterator[Finding]:
     """Yield what only several methods show together, and was not found in one: it rests on the order of the calls."""
     said = {(finding.rule, finding.place.frame.line) for finding in known}
+    lines = {line for _, line in said}
     for finding in findings:
         functions = {place.frame.function for place in (finding.place, *finding.related)}
         is_new = (finding.rule, finding.place.frame.line) not in said
-        if finding.rule.code in _BETWEEN_METHODS and len(functions) > 1 and is_new:
+        if finding.rule.code == "SYN201" and any(words_of(name) & _AT_THE_END for name in functions):
+            continue  # when that is called is not known, and what it drops may have been used before
+        is_between = len(functions) > 1 or (
+            finding.rule.code in _BETWEEN_CALLS and finding.place.frame.line not in lines
+        )
+        if finding.rule.code in _BETWEEN_METHODS and is_between and is_new:
             yield replace(finding, level=Severity.WARNING)
 
 
@@ -92,3 +125,11 @@ def _targets(statement: ast.AST) -> list[ast.expr]:
             return [item.optional_vars for item in items if item.optional_vars is not None]
         case _:
             return []
+
+
+def lazily_made(interpreter: Interpreter, kind: Class, values: list[ast.expr | None]) -> Value:
+    """Return the stream that an attribute is set to wherever it is set; UNKNOWN if it is set to anything else."""
+    made = [value for value in values if not (isinstance(value, ast.Constant) and value.value is None)]
+    if made and all(isinstance(value, ast.Call) and ast.unparse(value.func).endswith(".Stream") for value in made):
+        return interpreter.evaluate(made[0], kind.scope)
+    return UNKNOWN

@@ -53,11 +53,27 @@ def _used(function: Function) -> dict[str, set[str]]:
         match node:
             case ast.Attribute(value=ast.Name(id=name), attr=member):
                 used.setdefault(name, set()).add(member)
+            case ast.BinOp(op=ast.MatMult(), left=left, right=right):
+                for operand in (left, right):
+                    if isinstance(operand, ast.Name):
+                        used.setdefault(operand.id, set()).update(_METHODS)
             case ast.Call(func=ast.Attribute() as called, args=[ast.Name(id=name), *_]) if _takes_tensor(called):
                 used.setdefault(name, set()).update(_METHODS)
             case _:
                 pass
+    for node in [node for node in own_nodes(function) if isinstance(node, ast.Assign)]:
+        _trace_back(node, used)
     return used
+
+
+def _trace_back(node: ast.Assign, used: dict[str, set[str]]) -> None:
+    """What an operator makes of one variable is a tensor only where that is one: `y = x * 2`, `y.record_stream(s)`."""
+    made = {target.id for target in node.targets if isinstance(target, ast.Name)}
+    if not isinstance(node.value, ast.BinOp) or not any(used.get(name, set()) & _METHODS for name in made):
+        return
+    operands = [part.id for part in (node.value.left, node.value.right) if isinstance(part, ast.Name)]
+    if len(operands) == 1:
+        used.setdefault(operands[0], set()).update(_METHODS)
 
 
 def _takes_tensor(function: ast.Attribute) -> bool:

@@ -22,14 +22,18 @@ _DEVICES = (b"cuda", b"xpu", b"npu", b"hpu", b"musa", b"accelerator")
 
 _ANCHORS = frozenset(
     """Stream ExternalStream Event CUDAGraph wait_stream wait_event record_stream record_event non_blocking async_op
-    elapsed_time isend irecv set_stream make_graphed_callables""".split()
+    elapsed_time isend irecv batch_isend_irecv set_stream make_graphed_callables""".split()
 )
 _CLOCK_ANCHORS = frozenset(
     "perf_counter perf_counter_ns monotonic monotonic_ns time time_ns default_timer timeit Thread".split()
 )
 _DEVICE_ANCHORS = frozenset("cuda xpu npu hpu musa accelerator get_accelerator synchronize".split())
+STREAM_BLOCK = "a stream block"
 _of_libraries: set[str] = set()
 _WORD = re.compile(r"\w+")
+_DEVICE_NAME = re.compile(r"""^(\w+) *=[^\n]*['"]cuda\b""", re.MULTILINE)
+_CLOCKS_IMPORTED = sorted(_CLOCK_ANCHORS - {"timeit", "Thread"})
+_CLOCK_ALIAS = re.compile(rf"import(?:[^\n]*,)? *(?:{'|'.join(_CLOCKS_IMPORTED)}) as (\w+)")
 
 
 def add_words(names: Iterable[str]) -> None:
@@ -60,9 +64,29 @@ _SEARCHED = (
 )  # fmt: skip
 
 
-def anchor_lines(source: str) -> list[int]:
-    """Return the lines, from 1 and in order, with a word that a rule of meaning can begin with."""
-    return lines_with(source, (*_SEARCHED, *_of_libraries))
+def clock_aliases(source: str) -> frozenset[str]:
+    """Return the names under which a file imports clocks: `from timeit import default_timer as timer`."""
+    if not any(f"{name} as " in source for name in _CLOCKS_IMPORTED):
+        return frozenset()
+    return frozenset(_CLOCK_ALIAS.findall(source))
+
+
+def device_names(source: str) -> frozenset[str]:
+    """Return the names of a file's devices: `device`, and `gpu = torch.device("cuda" if use_gpu else "cpu")`."""
+    if "cuda" not in source:
+        return frozenset()
+    is_named = "'cuda" in source or '"cuda' in source
+    return frozenset((*(_DEVICE_NAME.findall(source) if is_named else ()), "device"))
+
+
+def anchor_lines(source: str, aliases: Iterable[str] = ()) -> list[int]:
+    """Return the lines, from 1 and in order, with a word that a rule of meaning can begin with.
+
+    Args:
+        source: the text of a file.
+        aliases: see `clock_aliases`.
+    """
+    return lines_with(source, (*_SEARCHED, *_of_libraries, *(f"{name}(" for name in aliases)))
 
 
 def lines_with(source: str, words: Iterable[str]) -> list[int]:
@@ -82,19 +106,27 @@ def lines_with(source: str, words: Iterable[str]) -> list[int]:
     return found
 
 
-def has_anchor(node: ast.AST) -> bool:
-    """Return whether any rule can report anything in a function that is followed by itself."""
+def has_anchor(node: ast.AST, aliases: frozenset[str] = frozenset(), devices: frozenset[str] = frozenset()) -> bool:
+    """Return whether any rule can report anything in a function that is followed by itself.
+
+    Args:
+        node: the function.
+        aliases: see `clock_aliases`.
+        devices: see `device_names`.
+    """
     text = deferred.text_of(node)
-    if text is not None and (_ANCHORS | _CLOCK_ANCHORS | _of_libraries | {"stream"}).isdisjoint(_WORD.findall(text)):
+    wanted = _ANCHORS | _CLOCK_ANCHORS | _of_libraries | {"stream"} | aliases
+    if text is not None and wanted.isdisjoint(_WORD.findall(text)):
         return False
-    found = _all_words(node)
-    if found & _ANCHORS or found & _of_libraries or "a stream block" in found:
+    found = words_in(node)
+    if found & _ANCHORS or found & _of_libraries or STREAM_BLOCK in found:
         return True
-    return bool(found & _CLOCK_ANCHORS and found & _DEVICE_ANCHORS)
+    return bool(found & (_CLOCK_ANCHORS | aliases) and found & (_DEVICE_ANCHORS | devices))
 
 
 @once
-def _all_words(node: ast.AST) -> set[str]:
+def words_in(node: ast.AST) -> set[str]:
+    """Return the names, members and keywords of a function, and words for a stream block and for a GPU by its name."""
     found: set[str] = set()
     for inner in walk(node):
         if isinstance(inner, ast.Name):
@@ -106,5 +138,5 @@ def _all_words(node: ast.AST) -> set[str]:
         elif isinstance(inner, ast.Constant) and isinstance(inner.value, str) and inner.value.startswith("cuda"):
             found.add("cuda")
         elif isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr == "stream":
-            found.add("a stream block")
+            found.add(STREAM_BLOCK)
     return found

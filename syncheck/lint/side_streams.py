@@ -26,6 +26,10 @@ _LAYERS = frozenset({"nn.Module", "torch.nn.Module", "Module"})
 _COLLECTIVES = FUNCTIONS.keys() - {"barrier"}
 
 
+_SPOKEN = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all"})
+"""Names of collectives that hardly anything else has."""
+
+
 @dataclass(slots=True)
 class _Use:
     """What a file does with a stream that an object keeps.
@@ -259,9 +263,16 @@ def _made_in(block: ast.With) -> set[str]:
 def _sends_from_outside(block: ast.With, made: set[str]) -> bool:
     """Return whether a block starts a collective on variables, of which none was made on its stream."""
     calls = [node for node in _nodes_in(block) if isinstance(node, ast.Call)]
-    started = [call for call in calls if ast.unparse(call.func).rpartition(".")[2] in _COLLECTIVES]
-    given = [_variables(call.args) for call in started if ast.unparse(call.func).startswith(("dist.", "torch.dist"))]
+    given = [_variables(call.args) for call in calls if _is_collective(ast.unparse(call.func))]
     return any(names and not names & made for names in given)
+
+
+def _is_collective(called: str) -> bool:
+    """Return whether a call is a collective of torch, or the name says that it makes one: `concat_all_gather`."""
+    name = called.rpartition(".")[2]
+    if called.startswith(("dist.", "torch.dist")):
+        return name in _COLLECTIVES
+    return name == called and any(f"_{collective}" in f"_{name}_" for collective in _SPOKEN)
 
 
 def _computes_from_outside(block: ast.With, made: set[str], kind: ast.ClassDef) -> bool:

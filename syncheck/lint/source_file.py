@@ -22,6 +22,12 @@ _OTHERS = ("xpu", "npu", "hpu", "musa", "mtia", "accelerator")
 _OTHER_DEVICES = re.compile(rf"""(?:\btorch(?:\.| import )|['"])({"|".join(_OTHERS)})\b""")
 
 
+_GIVEN_TO_CUDA = re.compile(
+    r"torch\.cuda\.(?:Stream|current_stream|default_stream|set_device|synchronize|device|current_blas_handle|mem_get_info)"
+    r"\(\s*(?:device=)?((?:\w+\.)*[A-Za-z_]\w*)\s*\)"
+)
+
+
 class Bindings:
     """The statements of a file that bind names, by their lines."""
 
@@ -91,6 +97,11 @@ class SourceFile:
         if not others:
             return CUDA
         return min(others - {_ANY_DEVICE} or others)
+
+    @cached_property
+    def gpu_names(self) -> frozenset[str]:
+        """The last names of what the file gives to functions of CUDA as their device: `self.device` is "device"."""
+        return frozenset(name.rpartition(".")[2] for name in _GIVEN_TO_CUDA.findall(self.text))
 
     @cached_property
     def definitions(self) -> "Definitions":

@@ -105,3 +105,31 @@ def test_the_order_that_the_file_itself_shows_is_the_one():
     """
     )
     assert not found(source)
+
+
+DROPPED = """
+import torch
+
+class Pending:
+    def __init__(self):
+        self.side = torch.cuda.Stream()
+        self.pending = None
+
+    def {name}(self):
+        self.pending = None
+
+    def start(self, n):
+        made = torch.zeros(8, device="cuda")
+        self.side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.side):
+            made.add_(1)
+        self.pending = made
+
+    def make(self):
+        return torch.zeros(8, device="cuda")
+"""
+
+
+def test_when_a_reset_drops_memory_is_not_known():
+    assert "SYN201" in [code for code, _, _ in found(DROPPED.format(name="skip"))]
+    assert found(DROPPED.format(name="reset_state")) == []

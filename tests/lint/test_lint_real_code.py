@@ -284,7 +284,7 @@ class Scaler:
         with torch.cuda.stream(side):
             return x * 3
 """
-    ) == [("SYN101", 33)]
+    )[0] == ("SYN101", 33)
 
 
 def test_a_wait_that_is_for_an_unknown_record_another_time_is_not_vain():
@@ -346,7 +346,7 @@ def test_who_asks_for_a_copy_to_the_host_that_does_not_block_has_a_gpu(read):
         "a = x.to('cpu', non_blocking=True)\n    torch.cuda.current_stream().synchronize()\n    return a.tolist()",
         "return {key: value.to('cpu', non_blocking=True) for key, value in x.items()}",
         "a = x.to('cpu', 'x', 'y')\n    return a.tolist()",
-        "a = x.to('cpu', non_blocking=True)\n    return a.numpy()",
+        "a = x.to('cpu', non_blocking=True).numpy()\n    torch.cuda.synchronize()\n    return a",
         "a = x.to('cpu', non_blocking=flag)\n    return a.tolist()",
         "a = x.to('cpu', non_blocking=True)\n    return int(a.shape[0])",
     ],
@@ -1099,3 +1099,49 @@ def test_a_compiled_function_does_what_it_did(wait, expected):
         )
         == expected
     )
+
+
+# -- times that follow each other
+
+TRAINING = """
+import time
+import torch
+
+def train(model, loader, meter):
+    end = time.time()
+    for images, target in loader:
+        images = images.cuda(non_blocking=True)
+        loss = (images @ images).sum()
+        {read}
+        images.mul_(loss)
+        meter.update(time.time() - end)
+        {again}
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "again", "levels"),
+    [
+        ("pass", "pass", ["error"]),
+        ("pass", "end = time.time()", ["warning"]),
+        ("meter.add(loss.item())", "end = time.time()", []),
+        ("pass", "meter.total = time.time()", ["error"]),
+    ],
+)
+def test_what_one_time_of_a_loop_misses_the_next_has(read, again, levels):
+    result = lint_source("m.py", Text(TRAINING.format(read=read, again=again)))
+    assert [f.level.value for f in result.findings if f.rule.code == "SYN701"] == levels
+
+
+def test_what_is_called_with_what_was_moved_may_leave_work_for_a_clock_alone():
+    source = """
+        import time
+        import torch
+        def f(model, x, device):  # cuda
+            x = x.to(device)
+            begin = time.time()
+            y = {call}(x)
+            return time.time() - begin
+        """
+    assert [code for code, _ in found(source.format(call="model"))] == ["SYN701"]
+    assert found(source.format(call="describe")) == []

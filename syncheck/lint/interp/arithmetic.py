@@ -15,6 +15,8 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
     ast.Div: operator.truediv,
+    ast.BitAnd: operator.and_,
+    ast.BitXor: operator.xor,
 }
 _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
@@ -23,8 +25,18 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
+    ast.In: lambda left, right: left in right,
+    ast.NotIn: lambda left, right: left not in right,
 }
 _MOST_ITEMS = 64
+MOST_TURNS = 3
+"""Iterations of a loop whose end is not known that are followed."""
+
+
+class Turn(int):
+    """A number that grows in a loop whose end is not known, beyond the iterations that are followed."""
+
+    __slots__ = ()
 
 
 @once
@@ -40,7 +52,8 @@ def computed(kind: ast.operator, left: Any, right: Any) -> Value:
     if compute is None or not small or (isinstance(left, str | bytes) and isinstance(kind, ast.Mult | ast.Mod)):
         return UNKNOWN
     try:
-        return Constant(compute(left, right))
+        made = compute(left, right)
+        return Constant(Turn(made) if isinstance(made, int) and Turn in (type(left), type(right)) else made)
     except (TypeError, ValueError, ArithmeticError):
         return UNKNOWN
 
@@ -48,12 +61,18 @@ def computed(kind: ast.operator, left: Any, right: Any) -> Value:
 def compared(kind: ast.cmpop, left: Any, right: Any) -> Value:
     """Return what a comparison says of two constants."""
     compare = _COMPARE.get(type(kind))
-    if compare is None:
+    if compare is None or _is_open(left, right):
         return UNKNOWN
     try:
         return Constant(compare(left, right))
     except TypeError:
         return UNKNOWN
+
+
+def _is_open(left: Any, right: Any) -> bool:
+    """Return whether a comparison with a number that grows comes out differently in a later iteration."""
+    number, other = (left, right) if isinstance(left, Turn) else (right, left)
+    return isinstance(number, Turn) and isinstance(other, int | float) and other >= MOST_TURNS
 
 
 def repeated(left: Value, right: Value) -> Value:

@@ -6,6 +6,7 @@ from syncheck.hb.ids import NamedKind
 from syncheck.lint.interp.contents import is_key, tensors_in
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.operators import is_list
+from syncheck.lint.interp.picks import forget_items, put
 from syncheck.lint.interp.scope import Scope
 from syncheck.lint.interp.unknown import may_be_tensor
 from syncheck.lint.interp.values import (
@@ -13,12 +14,10 @@ from syncheck.lint.interp.values import (
     UNKNOWN,
     Call,
     Constant,
-    Event,
     Generator,
     Instance,
     Mapping,
     Sequence,
-    Stream,
     Tensor,
     Value,
 )
@@ -45,11 +44,9 @@ class Binding:
             case ast.Attribute(value=owner, attr=name):
                 self._set_attribute(self._evaluator.evaluate(owner, scope), name, value)
                 self._evaluator.forget_decisions(name)
-            case ast.Subscript(value=owner, slice=index):
+            case ast.Subscript(value=owner):
                 if not is_same:
-                    self._set_item(
-                        self._evaluator.evaluate(owner, scope), self._evaluator.evaluate(index, scope), value, target
-                    )
+                    self._set_item(self._container(owner, target.slice, value, scope), target, value, scope)
             case _:
                 pass
 
@@ -96,8 +93,22 @@ class Binding:
         else:
             self._evaluator.escape(value)
 
-    def _set_item(self, owner: Value, index: Value, value: Value, node: ast.AST) -> None:
+    def _container(self, node: ast.expr, index: ast.expr, value: Value, scope: Scope) -> Value:
+        """Return what an item is set of; what a side stream puts tensors into is taken for a dictionary."""
+        owner = self._evaluator.evaluate(node, scope)
+        if owner is not UNKNOWN or not isinstance(value, Tensor) or not isinstance(index, ast.Name | ast.Constant):
+            return owner
+        device, machine = value.block.device, self._machine
+        if device is None or value.stream == machine.default_stream(device) or machine.ordering_only:
+            return owner
+        made = Mapping({}, is_open=True)
+        if isinstance(node, ast.Name | ast.Attribute):
+            self.assign(node, made, scope)
+        return made
+
+    def _set_item(self, owner: Value, node: ast.Subscript, value: Value, scope: Scope) -> None:
         """Bind an item of a container, or write a part of a tensor."""
+        index = self._evaluator.evaluate(node.slice, scope)
         if isinstance(owner, Tensor):
             self._write_part(owner, index, value, node)
         elif self._machine.ordering_only:
@@ -107,10 +118,12 @@ class Binding:
         elif isinstance(owner, Sequence) and isinstance(index, Constant) and isinstance(index.value, int):
             if -len(owner.items) <= index.value < len(owner.items):
                 owner.items[index.value] = value
+        elif isinstance(owner, Mapping) and (key := self._evaluator.picks.key(index, node.slice)) is not None:
+            put(owner, key, value, self._evaluator.escape)
         else:
             self._evaluator.escape(value)
             if isinstance(owner, Sequence | Mapping):
-                self._invalidate(owner)
+                forget_items(owner, self._evaluator.escape)
 
     def _write_part(self, owner: Tensor, index: Value, value: Value, node: ast.AST) -> None:
         """Run `owner[index] = value`."""
@@ -123,16 +136,6 @@ class Binding:
             self._evaluator.transfers.method(part, "copy_", Call(node, [values[-1]]))
         else:
             self._operators.in_place("copy_", part, values, Call(node, []))
-
-    def _invalidate(self, owner: Sequence | Mapping) -> None:
-        """Forget a container's items: one of them was replaced, and it is not known which."""
-        for item in owner.items.values() if isinstance(owner, Mapping) else owner.items:
-            self._evaluator.escape(item)
-        owner.is_open = True
-        if isinstance(owner, Mapping):
-            owner.items.clear()
-        else:
-            owner.items[:] = [item if isinstance(item, Stream | Event) else UNKNOWN for item in owner.items]
 
     def delete(self, target: ast.expr, scope: Scope) -> None:
         """Run `del`."""
@@ -149,16 +152,21 @@ class Binding:
                 if isinstance(found, Instance):
                     found.attributes.pop(name, None)
             case ast.Subscript(value=owner, slice=index):
-                self._delete_item(self._evaluator.evaluate(owner, scope), self._evaluator.evaluate(index, scope))
+                self._delete_item(self._evaluator.evaluate(owner, scope), self._evaluator.evaluate(index, scope), index)
             case _:
                 pass
 
-    def _delete_item(self, owner: Value, index: Value) -> None:
+    def _delete_item(self, owner: Value, index: Value, node: ast.expr) -> None:
         if not isinstance(owner, Sequence | Mapping):
             return
-        if not isinstance(index, Constant) or isinstance(index.value, slice):
-            self._invalidate(owner)
-        elif isinstance(owner, Mapping):
-            owner.items.pop(index.value, None)
-        elif isinstance(index.value, int) and -len(owner.items) <= index.value < len(owner.items):
+        place = self._evaluator.picks.place(owner, index, node) if isinstance(owner, Mapping) else None
+        if isinstance(owner, Mapping) and place is not None:
+            owner.items.pop(place, None)
+        elif not isinstance(index, Constant) or isinstance(index.value, slice):
+            forget_items(owner, self._evaluator.escape)
+        elif (
+            isinstance(owner, Sequence)
+            and isinstance(index.value, int)
+            and -len(owner.items) <= index.value < len(owner.items)
+        ):
             del owner.items[index.value]

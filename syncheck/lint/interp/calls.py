@@ -18,6 +18,7 @@ from syncheck.lint.interp.premises import Premise, in_words
 from syncheck.lint.interp.scope import Scope
 from syncheck.lint.interp.unknown import (
     called_name,
+    computes,
     is_on_gpu,
     is_on_host,
     makes_object,
@@ -27,6 +28,7 @@ from syncheck.lint.interp.unknown import (
 )
 from syncheck.lint.interp.values import (
     DERIVED,
+    MOVED,
     NONE,
     UNKNOWN,
     Attribute,
@@ -141,15 +143,16 @@ class Calls:
         given = [value for value in call.values() if value is not UNKNOWN]
         has_tensor = any(map(is_on_gpu, given))
         if not ((has_tensor or not name) and self._only_uses(name, given, call.node)):
+            if has_tensor and computes(call.node) and not takes_code(given, call.node):
+                self._use(given, call.node)
             for value in given:
                 if value.__class__ not in _HOLDING_NOTHING:
                     self.escape(value)
             if has_tensor or not name or may_wait(name) or takes_code(given, call.node):
                 self._machine.assume_synchronized()
-        if not has_tensor:
-            return UNKNOWN
-        self._machine.guess(call.node)
-        return DERIVED
+        if has_tensor or (MOVED in given and computes(call.node)):
+            self._machine.guess(call.node)
+        return DERIVED if has_tensor else UNKNOWN
 
     def _only_uses(self, name: str, given: list[Value], node: ast.AST) -> bool:
         """Return whether unknown code is taken to use what it is given at once, and to wait for nothing."""
@@ -160,33 +163,50 @@ class Calls:
         if is_on_host(node) or makes_object(node) or takes_flag(node) or not all(map(_is_plain, given)):
             return False
         premises.make(Premise.CODE, f"{in_words(node)} does not wait")
+        premises.keep(self._use(given, node))
+        return True
+
+    def _use(self, given: list[Value], node: ast.AST) -> list[Tensor]:
+        """Let unknown code begin with the tensors on GPUs that it is given, each on its current stream; return them."""
+        machine = self._machine
         tensors = [tensor for tensor in tensors_in(Sequence(given)) if tensor.block.device is not None]
         for device in {tensor.block.device for tensor in tensors}:
             used = [(tensor, False) for tensor in tensors if tensor.block.device == device]
             machine.launch(machine.current(device or 0), "unknown code", used, node)
-        premises.keep(tensors)
-        return True
+        return tensors
 
     def escape(self, value: Value, depth: int = 4) -> None:
         """See `Evaluator`."""
         machine = self._machine
+        if isinstance(value, Stream | Event):
+            machine.assume_synchronized()
         if not depth or machine.ordering_only:
-            if isinstance(value, Stream | Event):
-                machine.assume_synchronized()
             return
         match value:
-            case Stream():
-                machine.assume_synchronized()
             case Event():
                 value.escaped = True
-                machine.assume_synchronized()
             case Tensor():
-                value.block.escaped = True
+                self._escape_tensor(value)
+            case Instance(attributes=attributes):
+                self._escape_attributes(attributes, depth - 1)
             case Work():
                 self._evaluator.collectives.escape(value)
             case _:
                 for item in _held_by(value):
                     self.escape(item, depth - 1)
+
+    def _escape_tensor(self, tensor: Tensor) -> None:
+        if tensor.array is not None:
+            self._machine.touch_host("Tensor.numpy()", [(tensor, False)], tensor.array, escape=True)
+        tensor.block.escaped = True
+
+    def _escape_attributes(self, attributes: dict[str, Value], depth: int) -> None:
+        """An object goes where it cannot be followed; who reads an array in it may wait before."""
+        for item in attributes.values():
+            if isinstance(item, Tensor):
+                item.block.escaped = True
+            else:
+                self.escape(item, depth)
 
     # -- functions of the program
 
@@ -201,6 +221,7 @@ class Calls:
             return self.call_unknown(getattr(node, "name", ""), call)
         scope = Scope(function.scope)
         scope.names = bind(function, call)
+        self._evaluator.enter(scope.names)
         if isinstance(node, ast.Lambda):
             return self._evaluator.evaluate(node.body, scope)
         call.args.clear()
@@ -220,20 +241,28 @@ class Calls:
         try:
             self._evaluator.run(node.body, scope)
         except Returned as returned:
-            is_function = isinstance(returned.value, Function)
-            if (
-                is_function and self._evaluator.collectives.have_started
-            ):  # it has what it uses of this one, which is gone
-                for work in works_in(returned.value):
-                    self._evaluator.collectives.escape(work)
+            if isinstance(returned.value, Function):
+                return self._closed(returned.value, scope)
             return returned.value
         finally:
-            scope.names.clear()
+            if not scope.is_kept:
+                scope.names.clear()
             self._depth -= 1
             self._running.pop()
             machine.calls.pop()
             machine.current_node, machine.function = caller, function
         return NONE
+
+    def _closed(self, function: Function, scope: Scope) -> Function:
+        """Let a function keep what it uses of the one that returns it."""
+        if self._evaluator.collectives.have_started:
+            for work in works_in(function):
+                self._evaluator.collectives.escape(work)
+        if function.scope is scope:
+            scope.is_kept = True
+            for name in scope.names.keys() - nodes.names(function.node):
+                del scope.names[name]
+        return function
 
     def _generate(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> abc.Generator[Value, None, None]:
         steps = self._evaluator.block(node.body, scope)
@@ -364,8 +393,6 @@ def _held_by(value: Value) -> list[Value]:
             return items
         case Mapping(items=items):
             return list(items.values())
-        case Instance(attributes=attributes):
-            return list(attributes.values())
         case Partial(args=args, kwargs=kwargs):
             return [*args, *kwargs.values()]
         case _:

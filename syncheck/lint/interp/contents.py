@@ -1,8 +1,10 @@
 """What values contain, and what is known of them."""
 
 from syncheck.lint.interp.values import (
+    Constant,
     Function,
     Instance,
+    Key,
     Mapping,
     Sequence,
     Tensor,
@@ -40,6 +42,11 @@ def works_in(value: Value | None, depth: int = 3) -> list[Work]:
             return [work for name, item in scope.names.items() if name in used for work in works_in(item, depth - 1)]
         case _:
             return []
+
+
+def keys_of(mapping: Mapping) -> list[Value]:
+    """Return the keys of a dictionary."""
+    return [key if isinstance(key, Key) else Constant(key) for key in mapping.items]
 
 
 def is_key(value: object) -> bool:

@@ -3,7 +3,7 @@
 import ast
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 
@@ -17,6 +17,9 @@ Flipped = frozenset[int]
 class Decisions:
     """Decides open conditions; the same condition is decided in the same way.
 
+    Attributes:
+        n_bound: how often each name was bound.
+
     Args:
         flipped: which ones are decided in another way than usual, by their order.
     """
@@ -26,6 +29,7 @@ class Decisions:
         self._made: dict[str, bool] = {}  # text of a condition -> how it was decided
         self._about: dict[str, set[str]] = {}  # word -> the texts with it
         self._guards: list[bool] = []
+        self.n_bound: dict[str, int] = {}
         self._n_before = 0
         self._is_closed = False
         self._is_chosen = False
@@ -55,14 +59,20 @@ class Decisions:
             is_flipped = len(self._guards) in self._flipped
             self._guards.append(not usual)
             self._made[text] = (usual != is_flipped) != negated
-            for word in _words(text):
+            for word in words_of_source(text):
                 self._about.setdefault(word, set()).add(text)
         return self._made[text] != negated
 
     def forget(self, name: str) -> None:
         """A name stands for something else now: conditions with it are open again."""
+        self.n_bound[name] = self.n_bound.get(name, 0) + 1
         for text in self._about.pop(name, ()):
             self._made.pop(text, None)
+
+    def enter(self, parameters: Iterable[str]) -> None:
+        """A function is called: its parameters are bound, which changes no condition of its caller."""
+        for name in parameters:
+            self.n_bound[name] = self.n_bound.get(name, 0) + 1
 
     def begin(self) -> None:
         """The function that is of interest begins: what was decided so far only prepares its call."""
@@ -87,5 +97,6 @@ class Decisions:
 
 
 @lru_cache(maxsize=4096)
-def _words(text: str) -> frozenset[str]:
-    return frozenset(re.findall(r"\w+", text))
+def words_of_source(text: str) -> tuple[str, ...]:
+    """Return the words of an expression, each once and in order."""
+    return tuple(sorted(set(re.findall(r"\w+", text))))

@@ -1,13 +1,14 @@
 """The interpreter, as far as its own parts and the models of libraries need it."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Protocol
 
 from syncheck.lint.interp.collectives import Collectives
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.operators import Operators
+from syncheck.lint.interp.picks import Picks
 from syncheck.lint.interp.scope import Scope
 from syncheck.lint.interp.transfers import Transfers
 from syncheck.lint.interp.values import Call, Context, Function, Sequence, Value
@@ -28,6 +29,7 @@ class Evaluator(Protocol):
     operators: Operators
     transfers: Transfers
     collectives: Collectives
+    picks: Picks
     steps_left: int
 
     # -- expressions
@@ -50,6 +52,10 @@ class Evaluator(Protocol):
 
     def forget_decisions(self, name: str) -> None:
         """A name stands for something else now: conditions with it are open again."""
+        ...
+
+    def enter(self, parameters: Iterable[str]) -> None:
+        """A function is called: its parameters stand for something else now."""
         ...
 
     def condition(self, test: ast.expr, scope: Scope) -> bool | None:

@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from syncheck.lint.interp.arithmetic import compared, computed, constant, is_same, repeated, subscript
-from syncheck.lint.interp.contents import is_key, tensors_in, works_in
+from syncheck.lint.interp.choices import attribute_of_unknown, has_element, is_made, makes_up
+from syncheck.lint.interp.contents import tensors_in, works_in
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.functions import defaults_of
 from syncheck.lint.interp.guards import waits
 from syncheck.lint.interp.machine import Machine
-from syncheck.lint.interp.operators import is_list
+from syncheck.lint.interp.operators import BEGINNING, is_list
 from syncheck.lint.interp.scope import Scope
 from syncheck.lint.interp.unknown import may_be_tensor
 from syncheck.lint.interp.values import (
@@ -26,6 +27,7 @@ from syncheck.lint.interp.values import (
     Function,
     Generator,
     Instance,
+    Key,
     Mapping,
     Module,
     Native,
@@ -37,8 +39,8 @@ from syncheck.lint.interp.values import (
     Value,
     truth,
 )
-from syncheck.lint.nodes import children, walk
-from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY, REORDERING
+from syncheck.lint.nodes import children
+from syncheck.semantics.python_api import REORDERING
 
 _LIKE: dict[type[ast.expr], type[ast.expr]] = {ast.List: ast.Tuple, ast.Set: ast.Tuple, ast.SetComp: ast.ListComp}
 """Expressions that are evaluated as another one is."""
@@ -113,7 +115,7 @@ class Expressions:
             if keyword.arg is not None:
                 kwargs[keyword.arg] = value
             elif isinstance(value, Mapping):
-                kwargs |= {str(key): item for key, item in value.items.items()}
+                kwargs |= {key: item for key, item in value.items.items() if isinstance(key, str)}
                 is_complete &= not value.is_open
             else:
                 is_complete = False
@@ -152,7 +154,7 @@ class Expressions:
             elif isinstance(key, Constant) and key_node is not None:
                 made.items[key.value] = value
             else:
-                made.is_open = True
+                self._put(made, key, key_node, value)
         return made
 
     def _of_ListComp(self, node: ast.ListComp | ast.SetComp, scope: Scope) -> Value:
@@ -169,8 +171,13 @@ class Expressions:
             if isinstance(key, Constant):
                 made.items[key.value] = value
             else:
-                made.is_open = True
+                self._put(made, key, None, value)
         return made
+
+    def _put(self, made: Mapping, key: Value, node: ast.expr | None, value: Value) -> None:
+        """Put an item into a new dictionary, under a key that is not known."""
+        made.is_open = True
+        made.items[self._evaluator.picks.key(key, node) or Key("", ())] = value
 
     def _made_by(self, element: ast.expr, generators: list[ast.comprehension], scope: Scope) -> Iterator[Value]:
         if not generators:
@@ -275,14 +282,16 @@ class Expressions:
             self._evaluator.observe_truth_test(value)
             known = truth(value)
             if known is is_or:
-                return value if is_sure else UNKNOWN
+                break
             is_sure &= known is not None
+        if is_or and not is_sure and is_made(value):
+            return UNKNOWN if self._evaluator.decide(node.values[0], usual=False) else value
         return value if is_sure else UNKNOWN
 
     def _of_IfExp(self, node: ast.IfExp, scope: Scope) -> Value:
         known = self._evaluator.condition(node.test, scope)
         if known is None:
-            known = self._evaluator.decide(node.test)
+            known = self._evaluator.decide(node.test, usual=not makes_up(node))
         return self.evaluate(node.body if known else node.orelse, scope)
 
     # -- parts
@@ -294,9 +303,9 @@ class Expressions:
         for bound, value in zip((node.lower, node.upper, node.step), parts, strict=True):
             if isinstance(value, Tensor):
                 self._operators.asked_by_host(value, bound or node)
-            elif may_be_tensor(value) or (value is UNKNOWN and _has_element(bound)):
+            elif may_be_tensor(value) or (value is UNKNOWN and has_element(bound)):
                 self._evaluator.machine.read_unknown()
-        return UNKNOWN
+        return UNKNOWN if node.lower or node.step else Constant(BEGINNING)
 
     def _of_Subscript(self, node: ast.Subscript, scope: Scope) -> Value:
         owner, index = self.evaluate(node.value, scope), self.evaluate(node.slice, scope)
@@ -309,10 +318,10 @@ class Expressions:
             if picks or is_list(node):
                 return self._operators.index(owner, picks, node)
             return self._operators.item(owner, index)
-        if isinstance(owner, Mapping) and isinstance(index, Constant):
-            return owner.items.get(index.value, UNKNOWN) if is_key(index.value) else UNKNOWN
         if isinstance(owner, Sequence) and isinstance(index, Constant):
             return subscript(owner, index.value)
+        if isinstance(owner, Mapping | Sequence):
+            return self._evaluator.picks.item(owner, index, getattr(node, "slice", None)) or UNKNOWN
         if isinstance(owner, Module):
             return owner
         return DERIVED if may_be_tensor(owner) else UNKNOWN
@@ -322,7 +331,7 @@ class Expressions:
     def attribute(self, owner: Value, name: str, node: ast.AST) -> Value:
         """See `Evaluator`."""
         if owner.__class__ is Value or isinstance(owner, Attribute):
-            return _attribute_of_unknown(owner, name)
+            return attribute_of_unknown(owner, name)
         match owner:
             case Symbol(path=path):
                 found: Value = Symbol(f"{path}.{name}")
@@ -337,7 +346,7 @@ class Expressions:
             case Stream() if name == "device":
                 found = Device(owner.device)
             case _:
-                found = _attribute_of_unknown(owner, name)
+                found = attribute_of_unknown(owner, name)
         return found
 
     def _attribute_of_object(self, owner: Instance, name: str, node: ast.AST) -> Value:
@@ -370,13 +379,6 @@ class Expressions:
         return Attribute(owner, name)
 
 
-def _attribute_of_unknown(owner: Value, name: str) -> Value:
-    if type(owner) is Value and name.startswith("__"):
-        return UNKNOWN
-    is_about_tensor = name in MEMBERS_WITHOUT_MEMORY and may_be_tensor(owner)
-    return Attribute(UNKNOWN if is_about_tensor else owner, name)
-
-
 def difference(machine: Machine, later: ClockReading, earlier: Value) -> Value:
     """Subtract two readings of a clock."""
     if isinstance(earlier, ClockReading) and not machine.ordering_only:
@@ -393,8 +395,3 @@ _METHODS: dict[type[ast.expr], Callable[[Expressions, Any, Scope], Value]] = {
     kind: getattr(Expressions, _name_of_method(kind)) for kind in ast.expr.__subclasses__()
 }
 """Kind of expression -> the method that evaluates it."""
-
-
-def _has_element(bound: ast.expr | None) -> bool:
-    """Return whether a bound of a slice is made of an element, which of a tensor is a tensor: the host reads it."""
-    return bound is not None and any(isinstance(node, ast.Subscript) for node in walk(bound))

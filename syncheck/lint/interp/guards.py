@@ -35,6 +35,10 @@ def on_gpu(test: ast.expr) -> bool | None:
             if isinstance(asked, ast.Call) and text(asked.func) == "str" and len(asked.args) == 1:
                 asked = asked.args[0]
             return isinstance(how, ast.Eq) if _DEVICE.fullmatch(text(asked)) else None
+        case ast.Compare(left=ast.Constant(value="cuda"), ops=[ast.In() | ast.NotIn() as how], comparators=[asked]):
+            if isinstance(asked, ast.Call) and text(asked.func) == "str" and len(asked.args) == 1:
+                asked = asked.args[0]
+            return isinstance(how, ast.In) if _DEVICE.fullmatch(text(asked)) else None
         case _:
             return None
 

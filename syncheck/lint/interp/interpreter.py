@@ -23,6 +23,7 @@ from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.naming import name_findings
 from syncheck.lint.interp.operators import Operators
 from syncheck.lint.interp.passed_branches import PassedBranches
+from syncheck.lint.interp.picks import Picks
 from syncheck.lint.interp.premises import Premise, true, untrue
 from syncheck.lint.interp.scope import Scope, full_name
 from syncheck.lint.interp.transfers import Transfers
@@ -84,11 +85,11 @@ class Interpreter:
         self.operators = Operators(machine)
         self.transfers = Transfers(machine, self.operators)
         self.collectives = Collectives(machine)
-        self.decisions = Decisions(flipped)
-        self.steps_left = steps
+        self.decisions, self.steps_left = Decisions(flipped), steps
+        self.picks = Picks(self.decisions)
         self.modules: list[ref[Scope]] = []
         self.decide, self.forget_decisions = self.decisions.decide, self.decisions.forget
-        self.decide_as_usual = self.decisions.usual
+        self.decide_as_usual, self.enter = self.decisions.usual, self.decisions.enter
         expressions, binding = expressions_of(self), Binding(self)
         self.evaluate, self.attribute = expressions.evaluate, expressions.attribute
         self._augmented = expressions.augmented

@@ -3,6 +3,8 @@
 import itertools
 from collections.abc import Iterator
 
+from syncheck.lint.interp.arithmetic import MOST_TURNS
+from syncheck.lint.interp.contents import keys_of
 from syncheck.lint.interp.control_flow import Raised
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.unknown import may_be_tensor
@@ -20,7 +22,7 @@ from syncheck.lint.interp.values import (
     Value,
 )
 
-MOST_ITERATIONS = 3
+MOST_ITERATIONS = MOST_TURNS
 """Iterations of a loop that are followed: what is wrong from one to the next shows in the second, or of two buffers in
 the third."""
 _FULL_LENGTH = 12
@@ -44,7 +46,7 @@ class Iteration:
             case Sequence():
                 yield from list(source.items)
             case Mapping():
-                yield from [Constant(key) for key in source.items]
+                yield from keys_of(source)
             case Tensor():
                 operators = self._evaluator.operators
                 yield from (operators.alias(source, operators.part_of(source, Constant(row))) for row in range(3))

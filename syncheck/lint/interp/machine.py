@@ -23,6 +23,7 @@ from syncheck.hb.ids import (
 )
 from syncheck.lint.interp.active_loops import ActiveLoops
 from syncheck.lint.interp.imported_calls import ImportedCalls
+from syncheck.lint.interp.joins import Joins
 from syncheck.lint.interp.own_waits import OwnWaits
 from syncheck.lint.interp.parts import N_BYTES, Parts
 from syncheck.lint.interp.recent_work import QUICK, RecentWork
@@ -57,6 +58,7 @@ class Machine:
     Attributes:
         session: checks.
         own_waits: reports waits of streams for their own events.
+        joins: what streams have waited for.
         findings: those that the session completed so far.
         calls: the calls of the program's functions that run, the outermost first, each with the function it is in.
         n_relevant: things met that a finding can begin with, also in branches that are only run for ordering.
@@ -78,25 +80,22 @@ class Machine:
         self.findings: list[PendingFinding] = []
         self.named: set[AllocationId] = set()  # those that a finding is about, and that have got a name
         self.calls: list[tuple[ast.AST, str]] = []
-        self.imported = ImportedCalls()
-        self.loops = ActiveLoops()
+        self.imported, self.loops = ImportedCalls(), ActiveLoops()
         note = weakly(self._note_finding)  # a cycle would keep both alive
         self.session = Session(lambda rule: rule.code in selected, "the source", note, is_run=False)
         self.places = places
         self.stream_names: dict[StreamId, str] = {}
-        self.ordering_only = 0
+        self.ordering_only = self.n_relevant = 0
         self.function = ""
-        self.n_relevant = 0
-        self.unsure: set[SiteId] = set()
-        self.assumed_copies: set[SiteId] = set()
+        self.unsure, self.assumed_copies = set[SiteId](), set[SiteId]()
         self._unknown_devices: set[str] = set()
         self.guesses: dict[SiteId, bool] = {}
-        self.recent = RecentWork(self.session)
+        self.joins, self.recent = Joins(), RecentWork(self.session)
         self.own_waits = OwnWaits(self.session.collector)
         self.computing: set[StreamId] = set()  # streams that ran more than copies
         self.thread = self._main_thread = ThreadState()
         self.current_node: ast.AST = ast.Pass(lineno=1, col_offset=0)
-        self._n_idents = 0  # given so far
+        self._n_idents = 0
         self._streams: list[tuple[int, int]] = [(-1, 0)]  # id -> (device, handle)
         self._parts = Parts(self.session)
         self._defaults = [self._add_stream(device, 0, UNKNOWN_SITE) for device in range(N_DEVICES)]
@@ -186,6 +185,7 @@ class Machine:
         if not (waiter.ident and awaited.ident):
             self.assume_synchronized()
             return
+        self.joins.note_wait_stream(waiter.ident, awaited.ident, self._n_idents)
         device = waiter.device if waiter.looked_up else awaited.device
         looked_up = (waiter.looked_up, awaited.looked_up)
         self.session.wait_stream(waiter.ident, awaited.ident, self.site(node), looked_up, self.current(device))
@@ -198,11 +198,12 @@ class Machine:
     def record(self, event: Event, stream: Stream | None, node: ast.AST) -> None:
         """Record an event."""
         target = stream or Stream(self.current(self.device), self.device)
-        if event.escaped or not target.ident:
+        if (event.escaped and event.has_timing is None) or not target.ident:
             event.escaped = True
             return
         site = self.site(node)
-        event.recorded = (target.ident, site, self.function)
+        event.escaped, event.recorded = False, (target.ident, site, self.function)
+        self.joins.note_record(event.ident, target.ident, self._n_idents)
         self.session.record(event.ident, target.ident, site, target.looked_up, self.current(target.device))
 
     def wait(self, event: Event, stream: Stream | None, via: WaitCall, node: ast.AST) -> None:
@@ -212,6 +213,7 @@ class Machine:
             self.unsure.add(self.site(node))
             self.assume_synchronized()
             return
+        self.joins.note_wait(target.ident, event.ident)
         current = self.current(target.device)
         if event.recorded is not None and event.has_timing is False and not self.is_capturing():
             self.own_waits.note(event, target, self.site(node), self.function, is_followed=not self.ordering_only)
@@ -308,8 +310,7 @@ class Machine:
 
     def release(self, block: Block) -> None:
         """Give a block's memory back while tensors still name it."""
-        if block.ident:
-            self._died(block.ident)
+        self._died(block.ident)
         block.ident = NO_ALLOCATION
         block.escaped = True
 

@@ -9,7 +9,7 @@ from syncheck.findings import EditKind
 from syncheck.hb.ids import NamedKind
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.scope import Scope
-from syncheck.lint.interp.values import Event, Instance, Mapping, Sequence, Stream, Tensor, Value
+from syncheck.lint.interp.values import Event, Instance, Key, Mapping, Sequence, Stream, Tensor, Value
 from syncheck.sanitizer.collector import PendingFinding
 from syncheck.sanitizer.messages import EventCode, Part, StreamCode, TensorCode
 from syncheck.sanitizer.monitor import SourceLine
@@ -95,7 +95,9 @@ def _held(name: str, value: Value) -> Iterator[tuple[str, Value]]:
     if isinstance(value, Sequence):
         yield from ((f"{name}[{index}]", item) for index, item in enumerate(value.items))
     elif isinstance(value, Mapping):
-        yield from ((f"{name}[{key!r}]", item) for key, item in value.items.items())
+        yield from (
+            (f"{name}[{key.text if isinstance(key, Key) else repr(key)}]", item) for key, item in value.items.items()
+        )
     elif isinstance(value, Instance):
         for key, item in value.attributes.items():
             yield f"{name}.{key}", item

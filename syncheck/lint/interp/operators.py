@@ -36,6 +36,13 @@ from syncheck.semantics.python_api import (
 )
 from syncheck.semantics.waits import HostWait, host_wait
 
+BEGINNING = slice(None, object())
+"""`[:n]` where nothing is known of `n`: the first row, at least."""
+
+
+_DEVICES = frozenset({"device", "dev", "_device", "gpu", "rank", "local_rank"})
+"""Names of devices that a program is given, and works on."""
+
 
 class _Facts:
     """See `syncheck.semantics.waits.TensorFacts`."""
@@ -83,9 +90,21 @@ class Operators:
                 return _named_device(value.value, machine)
         return UNKNOWN
 
+    def is_gpu(self, node: ast.expr | None) -> bool:
+        """Return whether what names a device is given to functions of CUDA elsewhere in the file."""
+        name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+        return bool(name) and self._machine.places.is_gpu_name(name)
+
+    def may_be_gpu(self, node: ast.expr | None) -> bool:
+        """Return whether the name of a device says nothing of the host, where the file speaks of CUDA."""
+        name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+        return name in _DEVICES and self._machine.places.speaks_of_cuda
+
     def make(self, operator: str, call: Call, device: DeviceIndex, *, is_pinned: bool = False) -> Value:
         """Run an operator that makes a tensor from nothing."""
         machine, text = self._machine, ""
+        if isinstance(device, Value) and self.is_gpu(_device_of(call.node)):
+            device = machine.device
         if isinstance(device, Value):
             text = _premise_on_device(call.node) if machine.places.premises.has(Premise.DEVICE) else ""
             if not text:
@@ -128,11 +147,16 @@ class Operators:
         if made.block.device is not None and not self._machine.is_capturing():
             self._wait(made, node)
 
-    def like(self, name: str, source: Tensor, call: Call) -> Value:
-        """Run torch.zeros_like, Tensor.new_zeros and the like."""
-        wanted = call.get("device")
-        device = source.block.device if wanted is None else self.device_in(wanted)
-        return self.make(f"aten::{name}", call, device, is_pinned=bool(call.flag("pin_memory")))
+    def like(self, name: str, source: Tensor | None, call: Call) -> Value:
+        """Run torch.zeros_like, Tensor.new_zeros and the like; `source` None is a tensor of which nothing is known."""
+        wanted, is_pinned = call.get("device"), bool(call.flag("pin_memory"))
+        if wanted is not None:
+            device = self.device_in(wanted)
+        elif source is not None:
+            device = source.block.device
+        else:
+            device = None if is_pinned else UNKNOWN  # only memory of the host is pinned
+        return self.make(f"aten::{name}", call, device, is_pinned=is_pinned)
 
     # -- operators in general
 
@@ -206,9 +230,10 @@ class Operators:
         """Run a method that makes no tensor by a kernel, or only a new one; None if it is no such method."""
         if name in MEMBERS_WITHOUT_MEMORY:
             return UNKNOWN
+        if name == "contiguous" and (tensor.is_strided or tensor.is_given) and tensor.block.device is not None:
+            return None  # it is copied, or may be
         if name in ALIASES or name in PARTS:
             alias = self.alias(tensor, tensor.part if name in ALIASES else None, is_strided=name in REORDERING)
-            alias.is_strided &= name != "contiguous"
             if name.startswith("detach"):
                 alias.leaves, alias.keeps = (), ()
             return alias
@@ -227,6 +252,7 @@ class Operators:
         """Return a tensor over the same memory; `is_strided`: its elements no longer lie side by side."""
         alias = Tensor(tensor.block, part, tensor.leaves, tensor.keeps, tensor.stream, is_mask=tensor.is_mask)
         alias.is_strided = tensor.is_strided or is_strided
+        alias.is_given, alias.array = tensor.is_given, tensor.array
         return alias
 
     def item(self, tensor: Tensor, index: Value) -> Tensor:
@@ -272,22 +298,35 @@ class Operators:
         if tensor.part != WHOLE or not isinstance(first, Constant):
             return None
         value = first.value
-        if isinstance(value, slice) and value.step in {None, 1}:
-            start = value.start or 0
-            if not isinstance(start, int) or start < 0 or (value.stop is not None and not _is_row(value.stop)):
-                return None
-            if value.stop is None and start == 0:
-                return WHOLE if not isinstance(index, Sequence) or len(index.items) == 1 else None
-            return (start, value.stop if value.stop is not None else WHOLE[1]) if index is first else None
+        if isinstance(value, slice):
+            return _rows_of(value, index, is_alone=index is first)
         if value is Ellipsis or value is None:
             return WHOLE if index is first else None
         return (value, value + 1) if _is_row(value) and index is first else None
 
 
+def _rows_of(selected: slice, index: Value, *, is_alone: bool) -> Part:
+    """Return the rows that a slice selects, alone or as the first part of an index."""
+    start, stop = selected.start or 0, selected.stop
+    if selected is BEGINNING:
+        return (0, 1) if is_alone else None
+    is_known = isinstance(start, int) and start >= 0 and (stop is None or _is_row(stop))
+    if not is_known or selected.step not in {None, 1}:
+        return None
+    if stop is None and start == 0:
+        return WHOLE if not isinstance(index, Sequence) or len(index.items) == 1 else None
+    return (start, stop if stop is not None else WHOLE[1]) if is_alone else None
+
+
+def _device_of(node: ast.AST) -> ast.expr | None:
+    """Return the device that a call names."""
+    keywords = node.keywords if isinstance(node, ast.Call) else []
+    return next((keyword.value for keyword in keywords if keyword.arg == "device"), None)
+
+
 def _premise_on_device(node: ast.AST) -> str:
     """Return in words that the device which a call names is a GPU; "" for a call that names none."""
-    keywords = node.keywords if isinstance(node, ast.Call) else []
-    named = next((keyword.value for keyword in keywords if keyword.arg == "device"), None)
+    named = _device_of(node)
     return f"{in_words(named)} is a GPU" if named is not None else ""
 
 

@@ -64,7 +64,7 @@ class Premises:
 
     def launched(self, site: SiteId, touched: Iterable[tuple[Tensor, bool]]) -> None:
         """An operator was submitted: what it writes rests on what it reads."""
-        if not self._kinds:
+        if not self._kinds and not self._of:
             return
         touched = list(touched)
         texts = _NOTHING.union(*(self._of.get(tensor.block.ident, _NOTHING) for tensor, _ in touched))
@@ -76,7 +76,7 @@ class Premises:
 
     def finding(self, rule: Rule, site: SiteId, related: Iterable[SiteId], allocation: AllocationId) -> None:
         """Note on what a finding rests: its tensors, and what was taken to be so since the first of its places."""
-        if not self._kinds:
+        if not self._kinds and not self._of:
             return
         sites = [site, *related]
         texts = self._of.get(allocation, _NOTHING).union(*(self._at.get(other, _NOTHING) for other in sites))

@@ -13,6 +13,7 @@ class Scope:
     Attributes:
         is_lazy: names are defined when they are asked for.
         is_imported: they are those of another file.
+        is_kept: a function has been returned that uses them.
 
     Args:
         parent: the scope around it.
@@ -20,6 +21,7 @@ class Scope:
 
     is_lazy = False
     is_imported = False
+    is_kept = False
 
     def __init__(self, parent: "Scope | None" = None) -> None:
         self.parent = parent

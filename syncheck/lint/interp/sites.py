@@ -24,6 +24,7 @@ class Places:
 
     Attributes:
         premises: these, and what rests on them.
+        is_gpu_name: returns whether a name is that of a GPU, by what the file does with it.
         n_asked: how often a call site was asked for: all that is done at one asks for it.
         callers: call site -> the calls that led to it when something was found there, each with its function, the
             innermost first.
@@ -35,6 +36,8 @@ class Places:
         self.path = source.path
         self._source = source
         self._lines = source.lines
+        self.is_gpu_name = source.gpu_names.__contains__
+        self.speaks_of_cuda = "cuda" in source.text
         self._bindings = source.bindings
         self.callers: dict[SiteId, tuple[tuple[ast.AST, str], ...]] = {}
         self.ignored_now: frozenset[str] = frozenset()

@@ -8,6 +8,7 @@ from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.operators import Operators
 from syncheck.lint.interp.values import (
     DERIVED,
+    MOVED,
     UNKNOWN,
     UNKNOWN_STREAM,
     Call,
@@ -64,7 +65,8 @@ class Transfers:
             return wanted.block.device
         if isinstance(wanted, Symbol) and wanted.path.startswith("torch."):
             return UNKNOWN
-        return self._operators.device_in(wanted)
+        found = self._operators.device_in(wanted)
+        return self._machine.device if found is UNKNOWN and self._operators.is_gpu(_first(call.node)) else found
 
     def _casts(self, name: str, call: Call) -> bool:
         return name == "to" and (len(call.args) > 1 or "dtype" in call.kwargs)
@@ -93,20 +95,38 @@ class Transfers:
             wanted = call.get("device", 0)
             is_named = not isinstance(wanted, Device) or wanted.is_named
             return self._fetch(call, non_blocking=non_blocking) if is_named or not non_blocking else UNKNOWN
-        if isinstance(target, Value):
-            if name == "to" and non_blocking and self._is_on_side_stream():
-                target = machine.thread.device
-            elif non_blocking or name == "cuda" or not is_tensor:
-                return UNKNOWN if non_blocking or name == "cuda" else None
-            else:
-                return DERIVED  # of another type, or somewhere else
-        elif (name == "to" and not non_blocking) or target != machine.thread.device:
-            return None if not non_blocking else UNKNOWN  # of a GPU, its own stream copies, and not the target's
+        if name == "to" and not non_blocking:
+            if is_tensor and isinstance(target, Value):
+                return DERIVED
+            return MOVED if non_blocking is False and self._is_to_gpu(target, call) else None
+        if isinstance(target, Value) and name == "to" and self._is_on_side_stream():
+            target = machine.thread.device
+        if isinstance(target, Value) or target != machine.thread.device:
+            return UNKNOWN  # of a GPU, its own stream copies, and not the target's
         made = Tensor(machine.allocate(target, call.node), stream=machine.current(target))
         machine.launch(made.stream, "aten::_to_copy", [(made, True)], call.node)
         if not non_blocking:
             machine.sync_stream(made.stream, call.node, explicit=False)
         return made
+
+    def upload(self, call: Call, name: str) -> Value | None:
+        """Copy a tensor to something of which nothing is known: what is worth not to block uses a GPU."""
+        source, machine = call.get("src", 0) if name == "copy_" else None, self._machine
+        if not isinstance(source, Tensor) or not call.flag("non_blocking", 1):
+            return None
+        device = source.block.device
+        if device is None and not source.block.is_pinned:
+            return None
+        machine.n_relevant += 1
+        stream = machine.current(machine.thread.device if device is None else device)
+        machine.launch(stream, "aten::copy_", [(source, False)], call.node)
+        return UNKNOWN
+
+    def _is_to_gpu(self, target: int | Value, call: Call) -> bool:
+        """Return whether something that may be a layer is moved to a GPU, as far as the words say."""
+        if isinstance(target, Value):
+            return self._operators.may_be_gpu(_first(call.node))
+        return target == self._machine.thread.device
 
     def _is_on_side_stream(self) -> bool:
         """Return whether a stream that the program has made is current."""
@@ -145,6 +165,8 @@ class Transfers:
             machine, device = self._machine, target.block.device
             if device is None and target.block.is_pinned and call.flag("non_blocking", 1):
                 device = machine.thread.device  # where else it would come from
+            if device is None and target.block.is_pinned and source is UNKNOWN and not call.args[1:]:
+                self._fill_from_host(target, call)
             if device is not None:
                 machine.launch(machine.current(device), "aten::copy_", [(target, True)], call.node)
             return target
@@ -152,6 +174,11 @@ class Transfers:
             return self._operators.in_place("copy_", target, tensors_in(source), call)
         self._log(target, source, call.node, non_blocking=call.flag("non_blocking", 1))
         return target
+
+    def _fill_from_host(self, target: Tensor, call: Call) -> None:
+        """Copy something of which nothing is known to pinned memory: from the host, as what goes to a GPU does."""
+        if call.flag("non_blocking", 1) is False:
+            self._machine.touch_host("aten::copy_", [(target, True)], call.node)
 
     def _log(self, target: Tensor, source: Tensor, node: ast.AST, *, non_blocking: bool | None) -> None:
         """Run a copy between different devices."""
@@ -231,6 +258,14 @@ def _non_blocking(call: Call, name: str) -> bool | None:
         return call.flag("non_blocking")
     given = (value.value for value in call.args[1:] if isinstance(value, Constant))
     return next((value for value in given if isinstance(value, bool)), False)
+
+
+def _first(node: ast.AST) -> ast.expr | None:
+    """Return the first argument of a call, or its device."""
+    if not isinstance(node, ast.Call):
+        return None
+    named = next((keyword.value for keyword in node.keywords if keyword.arg == "device"), None)
+    return node.args[0] if node.args and named is None else named
 
 
 def _end(tensor: Tensor) -> CopyEnd:

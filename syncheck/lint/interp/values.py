@@ -17,6 +17,8 @@ class Value:
 UNKNOWN = Value()
 DERIVED = Value()
 """What unknown code has made of a tensor on a GPU: nothing is known of it but that it may be one, too."""
+MOVED = Value()
+"""What was moved to a device that is a GPU, or may be: a tensor or a layer. Only clocks take it for one on a GPU."""
 UNKNOWN_STREAM = StreamId(0)
 """A stream that is not known."""
 
@@ -26,6 +28,18 @@ class Constant(Value):
     """A number, a string, None, a slice."""
 
     value: Any
+
+
+@dataclass(eq=False, slots=True)
+class Key(Value):
+    """A key or an index that is not known, by its source, and how often each name in it was bound before."""
+
+    text: str
+    bindings: tuple[int, ...]
+
+    def is_like(self, other: "Key") -> bool:
+        """Return whether both are certainly the same."""
+        return bool(self.text) and (self.text, self.bindings) == (other.text, other.bindings)
 
 
 @dataclass(eq=False, slots=True)
@@ -42,16 +56,18 @@ class Sequence(Value):
     Attributes:
         is_open: there may be more of them.
         is_iterator: items are used up as they are taken.
+        picked: the indices that were met of which nothing is known; each stands for the item at its place here.
     """
 
     items: list[Value]
     is_open: bool = False
     is_iterator: bool = False
+    picked: list[Key] = field(default_factory=list)
 
 
 @dataclass(eq=False, slots=True)
 class Mapping(Value):
-    """A dictionary, by its constant keys."""
+    """A dictionary, by its keys: constants, and each `Key` for another one that is not known."""
 
     items: dict[Any, Value]
     is_open: bool = False
@@ -172,6 +188,8 @@ class Tensor(Value):
         is_leaf: it requires a gradient.
         is_mask: it is known to hold truth values, so that as an index it must be counted.
         is_strided: its elements are known not to lie side by side.
+        is_given: it comes from a caller, so that nothing is known of how they lie.
+        array: the call that made an array of NumPy of it: who gets that, reads it.
         hooks: what a backward pass calls with its gradient, and whether with the tensor itself instead.
     """
 
@@ -184,6 +202,8 @@ class Tensor(Value):
     is_leaf: bool = False
     is_mask: bool = False
     is_strided: bool = False
+    is_given: bool = False
+    array: ast.AST | None = None
     hooks: list[tuple[Value, bool]] = field(default_factory=list)
 
 
@@ -338,27 +358,6 @@ class Context(Value):
     leave: Callable[[], object]
 
 
-@dataclass(eq=False, slots=True)
-class Future(Value):
-    """What a thread or an executor will give back."""
-
-    value: Value
-
-
-@dataclass(eq=False, slots=True)
-class Thread(Value):
-    """A thread that was made and not started.
-
-    Attributes:
-        waits_inside: it may wait for what others do after its start, so that the time of its operations is unknown.
-    """
-
-    target: Value
-    args: list[Value]
-    kwargs: dict[str, Value]
-    waits_inside: bool = False
-
-
 @dataclass(slots=True)
 class Call:
     """One call.
@@ -387,7 +386,7 @@ class Call:
         return [*self.args, *self.kwargs.values()]
 
 
-_OPEN = frozenset({Value, Symbol, Tensor, Instance, ClockReading, Attribute, Query})  # true or not
+_OPEN = frozenset({Value, Key, Symbol, Tensor, Instance, ClockReading, Attribute, Query})  # true or not
 
 
 def truth(value: Value) -> bool | None:

@@ -3,7 +3,9 @@
 import ast
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
+from syncheck.lint.interp.arithmetic import MOST_TURNS, Turn
 from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.control_flow import Raised
 from syncheck.lint.interp.evaluator import Evaluator
@@ -174,6 +176,9 @@ def _len(evaluator: Evaluator, call: Call) -> Value:
 def _range(evaluator: Evaluator, call: Call) -> Value:
     del evaluator
     values = [value.value if isinstance(value, Constant) else None for value in call.args]
+    if _is_open(values):
+        start = values[0] if len(values) > 1 and isinstance(values[0], int) else 0
+        return Sequence([Constant(Turn(start + number)) for number in range(MOST_TURNS)], is_open=True)
     if not values or any(not isinstance(value, int) for value in values):
         return Sequence([], is_open=True)
     try:
@@ -181,6 +186,11 @@ def _range(evaluator: Evaluator, call: Call) -> Value:
     except (TypeError, ValueError, OverflowError):  # it raises
         return UNKNOWN
     return Sequence([Constant(number) for number in numbers])
+
+
+def _is_open(values: list[Any]) -> bool:
+    """Return whether the beginning of a range is known, and its end is not."""
+    return values == [None] or (len(values) == 2 and isinstance(values[0], int) and values[1] is None)
 
 
 @models("builtins.reversed")

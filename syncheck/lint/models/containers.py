@@ -1,6 +1,10 @@
 """Lists, queues, dictionaries and generators; in a branch that is run only for ordering, none of them changes."""
 
+import ast
+
+from syncheck.lint.interp.contents import keys_of
 from syncheck.lint.interp.evaluator import Evaluator
+from syncheck.lint.interp.picks import forget_items
 from syncheck.lint.interp.registry import models_methods
 from syncheck.lint.interp.values import NONE, UNKNOWN, Call, Constant, Generator, Mapping, Sequence, Value
 
@@ -39,15 +43,23 @@ def _mapping(evaluator: Evaluator, owner: Mapping, name: str, call: Call) -> Val
     key = call.get("", 0)
     if name in {"get", "pop", "setdefault"} and isinstance(key, Constant):
         return _entry(evaluator, owner, name, key, call)
+    if name in {"get", "pop"} and key is not None:
+        return _unknown_entry(evaluator, owner, name, key, call)
     if name == "clear" and not evaluator.machine.ordering_only:
         owner.items.clear()
         return NONE
+    return _listed(owner, name)
+
+
+def _listed(owner: Mapping, name: str) -> Value | None:
+    """Call a method that gives what is in a dictionary."""
     if name == "values":
         return Sequence(list(owner.items.values()), owner.is_open)
     if name == "keys":
-        return Sequence([Constant(key) for key in owner.items], owner.is_open)
+        return Sequence(keys_of(owner), owner.is_open)
     if name == "items":
-        return Sequence([Sequence([Constant(key), value]) for key, value in owner.items.items()], owner.is_open)
+        pairs = zip(keys_of(owner), owner.items.values(), strict=True)
+        return Sequence([Sequence([key, value]) for key, value in pairs], owner.is_open)
     return None
 
 
@@ -57,6 +69,21 @@ def _entry(evaluator: Evaluator, owner: Mapping, name: str, key: Constant, call:
     if name == "pop" and not evaluator.machine.ordering_only:
         return owner.items.pop(key.value)
     return owner.items[key.value]
+
+
+def _unknown_entry(evaluator: Evaluator, owner: Mapping, name: str, key: Value, call: Call) -> Value:
+    """Return the item under a key that is not known; where it is taken out, and not known either, all may be."""
+    place = evaluator.picks.place(
+        owner, key, call.node.args[0] if isinstance(call.node, ast.Call) and call.node.args else None
+    )
+    if place is not None:
+        found = owner.items.get(place, UNKNOWN)
+        if name == "pop" and not evaluator.machine.ordering_only:
+            del owner.items[place]
+        return found
+    if name == "pop" and not evaluator.machine.ordering_only:
+        forget_items(owner, evaluator.escape)
+    return UNKNOWN
 
 
 @models_methods(Generator)

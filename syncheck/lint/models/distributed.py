@@ -3,8 +3,8 @@
 import ast
 
 from syncheck.lint.interp.evaluator import Evaluator
-from syncheck.lint.interp.registry import models_below, models_methods
-from syncheck.lint.interp.values import UNKNOWN, Call, Value, Work
+from syncheck.lint.interp.registry import models, models_below, models_methods
+from syncheck.lint.interp.values import UNKNOWN, Call, Sequence, Symbol, Tensor, Value, Work
 
 _IN_DEEPSPEED = {
     "allgather_fn": "all_gather_into_tensor",
@@ -14,6 +14,30 @@ _IN_DEEPSPEED = {
     "irecv": "recv",
 }
 """Names of deepspeed.comm that differ from torch's; its `isend` is a `send`. Source: deepspeed/comm/comm.py."""
+
+
+@models("torch.distributed.P2POp")
+def _operation(evaluator: Evaluator, call: Call) -> Value:
+    del evaluator
+    return Sequence([call.get("op", 0) or UNKNOWN, call.get("tensor", 1) or UNKNOWN])
+
+
+@models("torch.distributed.batch_isend_irecv")
+def _batch(evaluator: Evaluator, call: Call) -> Value | None:
+    """Start what a list of operations says; where that is not known, and nothing takes the handles, that it sends."""
+    operations = call.get("p2p_op_list", 0)
+    known = operations.items if isinstance(operations, Sequence) and not operations.is_open else [UNKNOWN]
+    started: list[Value] = []
+    for operation in known:
+        match operation:
+            case Sequence(items=[Symbol(path=path), Tensor() as tensor]):
+                started.append(_collective(evaluator, path, Call(call.node, [tensor])) or UNKNOWN)
+            case _:
+                statement = evaluator.machine.current_node
+                if not isinstance(statement, ast.Expr) or statement.value is not call.node:
+                    return None
+                return _call(evaluator, "isend", Call(call.node, [UNKNOWN]))
+    return Sequence(started)
 
 
 @models_below("torch.distributed")

@@ -20,6 +20,7 @@ from syncheck.lint.interp.values import (
     Tensor,
     Value,
 )
+from syncheck.lint.models.hooks import call_hook
 from syncheck.lint.models.layers import call_module_method
 from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY, RETURNING_VALUES
 
@@ -28,12 +29,16 @@ from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY, RETURNING_VALU
 def _unknown(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value | None:
     """Call a method of a value of which nothing is known: some names show what they return."""
     is_tensor = may_be_tensor(owner)
-    moved = evaluator.transfers.move(call, name, is_tensor=is_tensor)
+    moved = evaluator.transfers.move(call, name, is_tensor=is_tensor) or evaluator.transfers.upload(call, name)
     if moved is not None:
         return moved
     if name in RETURNING_VALUES or name == "numpy":
         evaluator.machine.read_unknown()
         return UNKNOWN
+    call_hook(evaluator, name, call)
+    first = call.get("fn", 0) if name == "submit" else None
+    if isinstance(first, Symbol) and first.path == "torch.save":
+        return evaluator.call_in_new_thread(first, Call(call.node, call.args[1:], call.kwargs))
     if not is_tensor:
         return None
     if name in MEMBERS_WITHOUT_MEMORY:

@@ -1,9 +1,11 @@
 """Streams, events and devices of torch."""
 
+import ast
+
 from syncheck.hb.ids import LookedUp, NamedKind, WaitCall
 from syncheck.lint.interp.contexts import restoring, stream_context
 from syncheck.lint.interp.evaluator import Evaluator
-from syncheck.lint.interp.machine import N_DEVICES
+from syncheck.lint.interp.machine import N_DEVICES, Machine
 from syncheck.lint.interp.registry import models, models_methods
 from syncheck.lint.interp.values import (
     NONE,
@@ -231,6 +233,18 @@ def _new_event(evaluator: Evaluator, call: Call) -> Value:
     return event
 
 
+def _begin_timing(machine: Machine, event: Event, stream: Stream | None, node: ast.AST) -> None:
+    """Take it that work is timed which is not seen: then the event is not complete before the host has waited."""
+    target = machine.current(machine.device) if stream is None else stream.ident
+    if not event.has_timing or not target or machine.ordering_only or machine.is_capturing():
+        return
+    if not machine.session.is_pending(NamedKind.STREAM, target) and not machine.session.unordered(target):
+        site = machine.site(node)
+        machine.guesses[site] = True
+        machine.recent.note(target, "aten::fill_", is_quick=True)
+        machine.session.launch(target, "unknown code", [], site)
+
+
 @models_methods(Event)
 def _event_methods(evaluator: Evaluator, owner: Event, name: str, call: Call) -> Value | None:
     machine, first = evaluator.machine, call.get("stream", 0)
@@ -240,6 +254,7 @@ def _event_methods(evaluator: Evaluator, owner: Event, name: str, call: Call) ->
         machine.assume_synchronized()
         return NONE
     if name == "record":
+        _begin_timing(machine, owner, stream, call.node)
         machine.record(owner, stream, call.node)
     elif name == "wait":
         machine.wait(owner, stream, WaitCall.EVENT_WAIT, call.node)
@@ -250,7 +265,7 @@ def _event_methods(evaluator: Evaluator, owner: Event, name: str, call: Call) ->
         return Query(owner)
     elif name == "elapsed_time":
         other = call.get("end_event", 0)
-        is_known = isinstance(other, Event) and not (owner.escaped or other.escaped)
+        is_known = isinstance(other, Event) and not other.escaped
         lacks_timing = isinstance(other, Event) and (owner.has_timing is False or other.has_timing is False)
         if isinstance(other, Event) and (is_known or lacks_timing) and not machine.ordering_only:
             machine.session.elapsed(owner.ident, other.ident, machine.site(call.node))

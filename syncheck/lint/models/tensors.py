@@ -51,7 +51,7 @@ def call_torch_function(evaluator: Evaluator, path: str, call: Call) -> Value | 
         return evaluator.operators.factory(name, call)
     if head == "torch" and name in LIKE:
         source = call.args[0] if call.args else UNKNOWN
-        return evaluator.operators.like(name, source, call) if isinstance(source, Tensor) else UNKNOWN
+        return evaluator.operators.like(name, source if isinstance(source, Tensor) else None, call)
     if name in _NOT_OPERATORS or head.startswith(("torch.cuda", "torch.utils", "torch.backends")):
         return UNKNOWN if not any(isinstance(value, Stream | Event) for value in call.values()) else None
     inputs = tensors_in(Sequence(call.values()))
@@ -76,6 +76,11 @@ def _call_operator(evaluator: Evaluator, path: str, name: str, inputs: list[Tens
 
 @models("torch.from_numpy")
 def _from_numpy(evaluator: Evaluator, call: Call) -> Value:
+    source = call.get("ndarray", 0)
+    if isinstance(source, Tensor):
+        tensor = evaluator.operators.alias(source, source.part)
+        tensor.array = None
+        return tensor
     return evaluator.operators.make("aten::from_numpy", Call(call.node, []), None)
 
 
@@ -140,9 +145,9 @@ def _numpy(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:
         owner.block.device is not None
     ):  # with `force=True`, which copies to host memory and waits: else torch refuses it
         return evaluator.transfers.method(owner, "cpu", Call(call.node, [])) or UNKNOWN
-    if not owner.block.is_assumed:
-        evaluator.machine.touch_host("Tensor.numpy()", [(owner, False)], call.node, escape=True)
-    return evaluator.operators.alias(owner, owner.part)
+    array = evaluator.operators.alias(owner, owner.part)
+    array.array = call.node
+    return array
 
 
 def _untyped_storage(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:

@@ -1,6 +1,7 @@
 """Threads and executors: each runs its function from beginning to end where it is started."""
 
 import ast
+from dataclasses import dataclass
 
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.registry import models, models_methods
@@ -10,12 +11,10 @@ from syncheck.lint.interp.values import (
     Constant,
     Event,
     Function,
-    Future,
     Mapping,
     NativeObject,
     Partial,
     Sequence,
-    Thread,
     Value,
     Work,
 )
@@ -23,6 +22,27 @@ from syncheck.lint.nodes import walk
 
 _WAITING = frozenset({"get", "acquire", "wait", "recv", "join"})
 """Methods that a thread waits with for another thread."""
+
+
+@dataclass(eq=False, slots=True)
+class Future(Value):
+    """What a thread or an executor will give back."""
+
+    value: Value
+
+
+@dataclass(eq=False, slots=True)
+class Thread(Value):
+    """A thread that was made and not started.
+
+    Attributes:
+        waits_inside: it may wait for what others do after its start, so that the time of its operations is unknown.
+    """
+
+    target: Value
+    args: list[Value]
+    kwargs: dict[str, Value]
+    waits_inside: bool = False
 
 
 @models("threading.Thread")

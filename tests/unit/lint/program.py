@@ -10,7 +10,7 @@ from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import N_DEVICES, Machine
 from syncheck.lint.interp.scope import Scope
 from syncheck.lint.interp.sites import Places
-from syncheck.lint.interp.values import Call, Constant, Symbol
+from syncheck.lint.interp.values import Call, Constant, Key, Symbol
 from syncheck.lint.lifetimes import by_reference_count
 from syncheck.lint.source_file import SourceFile
 from syncheck.rules.catalogue import CATALOGUE
@@ -77,7 +77,8 @@ def plain(value):
     if isinstance(items, list):
         return [*map(plain, items), *(["..."] if value.is_open else [])]
     if isinstance(items, dict):
-        return {key: plain(item) for key, item in items.items()} | ({"...": "..."} if value.is_open else {})
+        known = {f"[{key.text}]" if isinstance(key, Key) else key: plain(item) for key, item in items.items()}
+        return known | ({"...": "..."} if value.is_open else {})
     return type(value).__name__.lower() if type(value).__name__ != "Value" else "unknown"
 
 

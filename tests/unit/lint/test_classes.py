@@ -58,8 +58,22 @@ def test_an_anchor_in_a_private_method_counts():
 
 
 def test_one_method_leaves_nothing_for_another():
-    assert steps(a=WORK) == []
-    assert steps(a=WORK, _b="pass", __init__="pass") == []
+    assert steps(_b=WORK, __init__="pass") == []
+
+
+def test_one_method_leaves_something_for_its_next_call():
+    assert steps(a=WORK, _b="pass", __init__="pass") == ["a", "a"]
+
+
+def test_what_the_constructor_alone_calls_is_not_called_again():
+    assert (
+        steps(__init__="self.make()\n        self.load()", make=WORK, load=WORK, run="self.load()")
+        == ["load", "run"] * 2
+    )
+
+
+def test_a_method_that_calls_another_one_does_not_only_wait():
+    assert steps(__init__="pass", _load=WORK, get="self.side.synchronize()\n        self._load()") == ["get", "get"]
 
 
 @pytest.mark.parametrize(("count", "expected"), [(24, 48), (25, 0)])

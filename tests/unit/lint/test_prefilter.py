@@ -5,7 +5,7 @@ import ast
 import pytest
 
 from syncheck.lint import deferred
-from syncheck.lint.prefilter import anchor_lines, can_matter, has_anchor, lines_with
+from syncheck.lint.prefilter import anchor_lines, can_matter, clock_aliases, device_names, has_anchor, lines_with
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,35 @@ def test_a_function_that_is_not_parsed_yet_matters_by_the_same_names(body, ancho
     assert deferred.text_of(function) is not None
     assert has_anchor(function) is anchored
     assert (deferred.text_of(function) is None) is anchored
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("from timeit import default_timer as timer\n", {"timer"}),
+        ("from time import sleep, perf_counter as now\n", {"now"}),
+        ("import time as clock\n", {"clock"}),
+        ("import numpy as np\nfrom time import time\n", set()),
+    ],
+)
+def test_clocks_have_other_names(source, names):
+    assert clock_aliases(source) == names
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("gpu = torch.device('cuda:0' if ok else 'cpu')\n", {"gpu", "device"}),
+        ("x = 'cuda'\n    y = 'cuda'\n", {"x", "device"}),
+        ("gpu = torch.device('cpu')\n", set()),
+    ],
+)
+def test_devices_are_named_in_a_file(source, names):
+    assert device_names(source) == names
+
+
+def test_a_clock_and_a_device_under_other_names_are_enough():
+    function = ast.parse("def f(x):\n    begin = now()\n    x.to(gpu)\n").body[0]
+    assert not has_anchor(function)
+    assert not has_anchor(function, frozenset({"now"}))
+    assert has_anchor(function, frozenset({"now"}), frozenset({"gpu"}))

@@ -301,3 +301,11 @@ def test_a_wait_of_the_host_in_another_method_may_come_before():
 )
 def test_a_layer_that_computes_what_it_is_given_needs_a_wait(work, kwargs, expected):
     assert bool(forward(work, **kwargs)) is expected
+
+
+@pytest.mark.parametrize(
+    ("called", "expected"),
+    [("concat_all_gather", True), ("my_all_reduce", True), ("gather", False), ("self.all_gather", False)],
+)
+def test_a_function_that_is_named_after_a_collective_sends(called, expected):
+    assert is_found(f"y = {called}(x)", JOIN) is expected

@@ -46,7 +46,7 @@ def test_attributes_of_objects_are_bound_and_deleted():
 def test_an_item_whose_index_is_not_known_makes_all_items_uncertain_but_for_streams():
     source = "s = torch.cuda.Stream()\na = [1, s]\na[unknown] = 2"
     assert constant("a", source) == ["unknown", "stream", "..."]
-    assert constant("a", "a = {'k': 1}\na[unknown] = 2") == {"...": "..."}
+    assert constant("a", "a = {'k': 1}\na[unknown] = 2") == {"[unknown]": 2, "...": "..."}
     assert constant("a", "a = [1, 2]\ndel a[unknown]") == ["unknown", "unknown", "..."]
 
 

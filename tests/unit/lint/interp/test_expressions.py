@@ -18,7 +18,8 @@ X = "x = torch.ones(4, device='cuda')\n"
         ("1 < 2", True), ("None is None", True), ("[] is not None", True), ("0 or 3", 3), ("1 and 0", 0),
         ("(lambda a, b=2: a + b)(1)", 3), ("[(i, j) for i in (1, 2) for j in (3,)]", [[1, 3], [2, 3]]),
         ("[*unknown]", ["..."]), ("f'{unknown}'", "unknown"), ("unknown + 1", "unknown"), ("1 < 2 < 3", "unknown"),
-        ("unknown or 3", "unknown"), ("3 or unknown", 3), ("not unknown", "unknown"), ("{unknown: 1}", {"...": "..."}),
+        ("unknown or 3", "unknown"), ("3 or unknown", 3), ("not unknown", "unknown"),
+        ("{unknown: 1}", {"[unknown]": 1, "...": "..."}),
         ("1 / 0", "unknown"), ("[1][5]", "unknown"), ("{}['a']", "unknown"), ("(yield_ := 4)", 4), ("... is ...", True),
     ],
 )  # fmt: skip

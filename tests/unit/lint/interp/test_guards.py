@@ -60,6 +60,9 @@ def test_a_loop_waits_by_a_method(source, expected):
         ("args.device != 'cuda'", False),
         ("self._device.type == 'cuda'", True),
         ("str(device) == 'cuda'", True),
+        ("'cuda' in self.device", True),
+        ("'cuda' not in str(args.device)", False),
+        ("'cuda' in name", None),
         ("x.device.type == 'cuda'", None),  # of a tensor, which may be anywhere
         ("offload_device == 'cuda'", None),
         ("device == 'cpu'", None),  # where something is moved to

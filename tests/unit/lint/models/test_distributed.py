@@ -33,3 +33,20 @@ def test_what_else_is_done_with_a_handle_may_wait_for_it():
 def test_functions_that_are_no_collectives_are_unknown_code():
     assert calls_of("dist.init_process_group()", X) == []
     assert calls_of("dist.monitored_barrier()", X) == ["all complete"]
+
+
+BATCH = "works = dist.batch_isend_irecv([dist.P2POp(dist.isend, x, 1), dist.P2POp(dist.irecv, y, 0)])\n"
+
+
+def test_a_batch_starts_what_its_operations_say():
+    calls = calls_of(BATCH, X + "y = torch.ones(4, device='cuda')\n")
+    assert [call for call in calls if call.startswith("launch")] == [
+        "launch s1 c10d::send r1",
+        "launch s1 c10d::recv_ w2",
+    ]
+
+
+def test_of_operations_that_are_not_known_only_the_handle_that_is_dropped_is():
+    assert calls_of("works = dist.batch_isend_irecv(f())") == []
+    assert calls_of("works.append(dist.batch_isend_irecv(f()))") == []
+    assert calls_of("dist.batch_isend_irecv(f())") != []

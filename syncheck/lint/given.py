@@ -1,0 +1,91 @@
+"""What a function is given that is followed by itself: as little as its own words say of its arguments."""
+
+import ast
+
+from syncheck.lint import strict
+from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.interp.machine import Machine
+from syncheck.lint.interp.values import Constant, Device, Function, Tensor, Value
+from syncheck.lint.nodes import once, walk
+from syncheck.lint.parameters import tensors_given
+from syncheck.lint.prefilter import STREAM_BLOCK, words_in
+
+_ASYNCHRONOUS = frozenset({"isend", "irecv", "batch_isend_irecv", "async_op"})
+
+
+def given(machine: Machine, function: Function) -> dict[str, Value]:
+    """Return the arguments of a function that are known, by the names of its parameters.
+
+    A device is the one that the function takes by default. A tensor is on a GPU where the function has a use for
+    streams or asynchronous collectives: on the host these order nothing. What its caller may still do to it is the
+    caller's: it is complete.
+    """
+    made = {name: value for name, value in function.defaults.items() if _is_gpu(value)}
+    strictly = strict.given(machine, function)
+    if strictly:
+        return made | strictly
+    if not _has_side_stream(function.node):
+        return made
+    premises = machine.places.premises
+    for argument in tensors_given(function.node):
+        tensor = Tensor(machine.allocate(machine.device, argument), stream=machine.current(machine.device))
+        tensor.is_given = True
+        premises.place(tensor, f"`{argument.arg}` is on a GPU")
+        premises.keep([tensor])
+        machine.launch(tensor.stream, "the caller's work", [(tensor, True)], argument)
+        made[argument.arg] = tensor
+    machine.assume_synchronized()
+    return made
+
+
+def has_defaults(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Return whether a function does more than those of its calls show that leave arguments out."""
+    return bool(function.args.defaults) or any(function.args.kw_defaults)
+
+
+def takes_self(member: Function) -> bool:
+    """Return whether a function in a class is a method; one without `self` is a helper of the class's body."""
+    arguments = member.node.args
+    first = [*arguments.posonlyargs, *arguments.args][:1]
+    return not member.is_static and bool(first) and first[0].arg in {"self", "cls", "_self", "this"}
+
+
+def reuse_memory(machine: Machine, function: ast.AST) -> None:
+    """Let the caller of a function get memory that it has freed, on the stream that is current there."""
+    if _has_side_stream(function):
+        tensor = Tensor(machine.allocate(machine.device, function))
+        machine.launch(machine.current(machine.device), "the caller's work", [(tensor, True)], function)
+
+
+def _is_gpu(value: Value) -> bool:
+    """Return whether a default argument names a GPU."""
+    if isinstance(value, Constant):
+        return isinstance(value.value, str) and value.value.partition(":")[0] == "cuda"
+    return isinstance(value, Device) and value.index is not None
+
+
+@once
+def _has_side_stream(function: ast.AST) -> bool:
+    """Return whether a function makes a stream current that is not, or leaves a collective running."""
+    words = words_in(function)
+    if STREAM_BLOCK not in words and words.isdisjoint(_ASYNCHRONOUS):
+        return False
+    for node in walk(function):
+        if isinstance(node, ast.With) and any(_is_of_stream(item.context_expr) for item in node.items):
+            return True
+    return any(_name(node) in _ASYNCHRONOUS for node in own_nodes(function))
+
+
+def _is_of_stream(context: ast.expr) -> bool:
+    called = context.func if isinstance(context, ast.Call) else None
+    return isinstance(called, ast.Attribute) and called.attr == "stream"
+
+
+def _name(node: ast.AST) -> str:
+    match node:
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name
+        case ast.keyword(arg=str(name), value=value):
+            return "" if isinstance(value, ast.Constant) and not value.value else name
+        case _:
+            return ""

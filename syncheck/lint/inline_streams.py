@@ -1,0 +1,68 @@
+"""Streams that a `with` statement makes for itself: no other code can wait for them, nor make them wait (SYN105)."""
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+
+from syncheck.findings import Finding
+from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.interp.sites import Places
+from syncheck.lint.nodes import names, text, walk
+from syncheck.rules import unordered_side_stream
+
+WORDS = re.compile(r"stream\(\s*(?:\w+\.)*Stream\(")
+"""What stands in a file where this can be found."""
+_ORDERING = re.compile(r"wait|synchron|barrier|record|current_stream|graph|capture|sleep", re.IGNORECASE)
+"""Words of what orders a stream, waits for the device, as the capture of a graph does, or is meant to come late."""
+_READING = frozenset({"item", "cpu", "tolist", "numpy", "print"})
+_FLAW = "nothing ever waits for the stream that is made here, nor does it wait for others"
+_FORK = "the stream that is made here never waits for the stream that makes what it reads"
+
+
+def findings(tree: ast.Module, places: Places, known: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the `with` statements of a file whose stream is ordered against no other.
+
+    Args:
+        tree: the file.
+        places: its call sites.
+        known: what was found on paths through it: a race there says more.
+    """
+    lines = {place.frame.line for finding in known for place in (finding.place, *finding.related)}
+    for function in (node for node in walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
+        if any(_ORDERING.search(name) for name in _called(own_nodes(function))):
+            continue  # the host may wait before the block, or behind it
+        for node in own_nodes(function):
+            if isinstance(node, ast.With) and not lines & set(range(node.lineno, (node.end_lineno or node.lineno) + 1)):
+                yield from _judge(node, function, places)
+
+
+def _judge(block: ast.With, function: ast.FunctionDef | ast.AsyncFunctionDef, places: Places) -> Iterator[Finding]:
+    context = next((item.context_expr for item in block.items if _makes_stream(item.context_expr)), None)
+    if context is None or _ORDERING.search(" ".join(text(statement) for statement in block.body)):
+        return
+    used = frozenset[str]().union(*(names(statement) for statement in block.body))
+    called = _called(node for statement in block.body for node in walk(statement))
+    if called and used & _made_outside(block, function):
+        flaw = _FORK if called & _READING else _FLAW
+        yield Finding.of(unordered_side_stream.RULE, places.place(places.id_of(context, function.name)), flaw=flaw)
+
+
+def _made_outside(block: ast.With, function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    """Return the parameters of a function, and the variables that it binds before a block."""
+    arguments = function.args
+    given = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    bound = (node for node in own_nodes(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    return {argument.arg for argument in given} | {node.id for node in bound if node.lineno < block.lineno}
+
+
+def _makes_stream(context: ast.expr) -> bool:
+    """Return whether a context makes a new stream current, at least on a GPU."""
+    if not isinstance(context, ast.Call) or text(context.func).rpartition(".")[2] != "stream" or not context.args:
+        return False
+    made = context.args[0].body if isinstance(context.args[0], ast.IfExp) else context.args[0]
+    return isinstance(made, ast.Call) and text(made.func).rpartition(".")[2] == "Stream"
+
+
+def _called(found: Iterator[ast.AST]) -> set[str]:
+    """Return the last names of all calls among some nodes."""
+    return {text(node.func).rpartition(".")[2] for node in found if isinstance(node, ast.Call)}

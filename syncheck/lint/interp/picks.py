@@ -1,0 +1,94 @@
+"""Items of containers under keys and indices that are not known: the same words stand for the same item."""
+
+import ast
+from collections.abc import Callable
+
+from syncheck.lint import nodes
+from syncheck.lint.interp.contents import is_key
+from syncheck.lint.interp.decisions import Decisions, words_of_source
+from syncheck.lint.interp.values import UNKNOWN, Constant, Event, Key, Mapping, Sequence, Stream, Tensor, Value
+
+_UNIQUE = (Event, Stream)
+"""Kinds of items that another index may stand for, too: to take them for two would show a wait that is none."""
+
+
+class Picks:
+    """Finds such items.
+
+    Args:
+        decisions: knows how often names were bound.
+    """
+
+    def __init__(self, decisions: Decisions) -> None:
+        self._n_bound = decisions.n_bound
+
+    def key(self, value: Value, node: ast.expr | None) -> Key | None:
+        """Return the key that an expression gives, whose value is not known; None where that is known."""
+        if isinstance(value, Key):
+            return value
+        if isinstance(value, Constant) or node is None:
+            return None
+        text = nodes.text(node)
+        return Key(text, tuple(self._n_bound.get(word, 0) for word in words_of_source(text)))
+
+    def place(self, owner: Mapping, value: Value, node: ast.expr | None) -> object:
+        """Return what a dictionary has an item under; None where that is not known."""
+        return known_key(owner, value, self.key(value, node))
+
+    def item(self, owner: Mapping | Sequence, value: Value, node: ast.expr | None) -> Value | None:
+        """Return the item under a key; None where it is not known which one that is."""
+        key = self.key(value, node)
+        if isinstance(owner, Mapping):
+            place = known_key(owner, value, key)
+            return None if place is None else owner.items.get(place)
+        index = _index(owner, key) if key is not None else None
+        return None if index is None else owner.items[index]
+
+
+def known_key(owner: Mapping, value: Value, key: Key | None) -> object:
+    """Return what a dictionary has an item under; None where that is not known."""
+    if isinstance(value, Constant):
+        return value.value if is_key(value.value) and value.value in owner.items else None
+    if key is None or key in owner.items:
+        return key
+    return next((known for known in owner.items if isinstance(known, Key) and known.is_like(key)), None)
+
+
+def _index(owner: Sequence, key: Key) -> int | None:
+    """Return which item an index stands for: of tensors, each index for another one as long as there are any."""
+    first = owner.items[0] if owner.items else None
+    if not isinstance(first, Tensor | Event | Stream) or any(type(item) is not type(first) for item in owner.items):
+        return None
+    known = next((place for place, other in enumerate(owner.picked) if other.is_like(key)), None)
+    if known is not None:
+        return known
+    if len(owner.picked) >= (1 if isinstance(first, _UNIQUE) else len(owner.items)):
+        for item in owner.items:
+            if isinstance(item, Event):
+                item.escaped = True
+        return None
+    if isinstance(first, Event):
+        first.escaped |= first.recorded is None  # in another iteration, it may be
+    owner.picked.append(key)
+    return len(owner.picked) - 1
+
+
+def forget_items(owner: Mapping | Sequence, escape: Callable[[Value], None]) -> None:
+    """Forget a container's items: one of them was replaced or taken out, and it is not known which."""
+    for item in owner.items.values() if isinstance(owner, Mapping) else owner.items:
+        escape(item)
+    owner.is_open = True
+    if isinstance(owner, Mapping):
+        owner.items.clear()
+    else:
+        owner.items[:] = [item if isinstance(item, _UNIQUE) else UNKNOWN for item in owner.items]
+
+
+def put(owner: Mapping, key: Key, value: Value, escape: Callable[[Value], None]) -> None:
+    """Put an item under a key that is not known: it may be that of an item under a constant, and is no other's."""
+    place = known_key(owner, key, key)
+    if place is None:
+        for known in [known for known in owner.items if not isinstance(known, Key)]:
+            escape(owner.items.pop(known))
+    owner.is_open = True
+    owner.items[place or key] = value

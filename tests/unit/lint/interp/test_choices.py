@@ -1,0 +1,44 @@
+"""What the words of an expression say."""
+
+import ast
+
+import pytest
+
+from syncheck.lint.interp.choices import has_element, is_made, makes_up
+from syncheck.lint.interp.values import UNKNOWN, Constant, Stream
+from tests.unit.lint.program import constant
+
+
+def expression(text):
+    return ast.parse(text, mode="eval").body
+
+
+def test_what_a_function_makes_for_itself_is_known():
+    assert is_made(Stream(1, 0))
+    assert not is_made(UNKNOWN)
+    assert not is_made(Constant(3))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("s if s is not None else torch.cuda.Stream()", True),
+        ("x.cpu() if small else x.to('cpu', non_blocking=True)", True),
+        ("torch.cuda.Stream() if cuda else None", False),
+        ("make() if cuda else torch.cuda.Stream()", False),
+        ("x.to('cpu', non_blocking=True) if a else x.to('cpu', non_blocking=True)", False),
+    ],
+)
+def test_the_second_case_comes_first_where_something_begins_in_it_alone(text, expected):
+    assert makes_up(expression(text)) is expected
+
+
+def test_a_stream_is_made_where_none_is_given():
+    assert constant("unknown or torch.cuda.Stream()") == "stream"
+    assert constant("s if s is not None else torch.cuda.Stream()") == "stream"
+
+
+def test_an_element_in_a_bound_is_seen():
+    assert has_element(expression("a[0] + 1"))
+    assert not has_element(expression("n + 1"))
+    assert not has_element(None)

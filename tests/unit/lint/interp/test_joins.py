@@ -1,0 +1,39 @@
+"""What streams have waited for."""
+
+from syncheck.lint.interp.joins import Joins
+from syncheck.lint.interp.values import Block, Tensor
+
+
+def made(ident, stream):
+    return Tensor(Block(ident, 0, is_pinned=False, died=lambda _: None), stream=stream)
+
+
+def test_a_wait_covers_what_was_made_before_it():
+    joins = Joins()
+    joins.note_wait_stream(1, 2, 5)
+    assert joins.cover(made(5, 2), 1)
+    assert not joins.cover(made(6, 2), 1)
+    assert not joins.cover(made(5, 3), 1)
+    assert not joins.cover(made(5, 2), 3)
+
+
+def test_an_earlier_wait_takes_nothing_back():
+    joins = Joins()
+    joins.note_wait_stream(1, 2, 5)
+    joins.note_wait_stream(1, 2, 3)
+    assert joins.cover(made(5, 2), 1)
+
+
+def test_a_wait_for_an_event_covers_what_was_made_before_its_record():
+    joins = Joins()
+    joins.note_record(7, 2, 4)
+    joins.note_wait(1, 7)
+    assert joins.cover(made(4, 2), 1)
+    assert not joins.cover(made(5, 2), 1)
+
+
+def test_a_wait_for_an_event_without_a_record_covers_nothing():
+    joins = Joins()
+    joins.note_wait(1, 7)
+    assert not joins.cover(made(1, 1), 2)
+    assert not joins.cover(made(0, 1), 1)

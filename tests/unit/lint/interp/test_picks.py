@@ -1,0 +1,71 @@
+"""Items under keys and indices that are not known."""
+
+import pytest
+
+from syncheck.lint.interp.picks import known_key
+from syncheck.lint.interp.values import NONE, UNKNOWN, Constant, Key, Mapping
+from tests.unit.lint.program import calls_of, constant
+
+S = "s = torch.cuda.Stream()\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        ("a = {}\na[k] = 1", 1),
+        ("a = {}\na[k] = 1\na[k] = 2", 2),
+        ("a = {}\na[j] = 1\na[k] = 2", 2),
+        ("a = {}\na[j] = 1", "unknown"),
+        ("a = {}\na[k] = 1\nk = f()", "unknown"),
+        ("a = {}\na[k] = 1\ndel a[k]", "unknown"),
+        ("a = {}\na[k] = 1\ndel a[j]", "unknown"),
+        ("a = {}\na[k] = 1\na.pop(k)", "unknown"),
+        ("a = {}\na[k] = 1\na.pop(j)", "unknown"),
+        ("a = {k: 1}", 1),
+        ("k = 'x'\na = {'x': 1}", 1),
+    ],
+)
+def test_the_same_words_stand_for_the_same_item(source, value):
+    assert constant("a[k]", source) == value
+
+
+def test_a_key_without_a_source_is_like_no_other():
+    made, same = Key("", ()), Key("", ())
+    owner = Mapping({made: NONE, "x": NONE})
+    assert known_key(owner, made, made) is made
+    assert known_key(owner, UNKNOWN, same) is None
+    assert known_key(owner, Constant("x"), None) == "x"
+    assert known_key(owner, Constant("y"), None) is None
+
+
+def test_a_key_that_is_not_known_may_be_any_that_is():
+    assert constant("a", "a = {'x': 1}\na[k] = 2") == {"[k]": 2, "...": "..."}
+
+
+def test_all_items_of_a_dictionary_with_unknown_keys_are_known():
+    before = "a = {name: 7 for name in f()}"
+    assert constant("list(a.values())", before) == [7, 7, 7, "..."]
+    assert constant("[a[key] for key in a]", before)[:3] == [7, 7, 7]
+    assert constant("[item for _, item in a.items()]", before)[:3] == [7, 7, 7]
+    assert constant("a.get(k)", "a = {}\na[k] = 3") == 3
+
+
+def test_an_unknown_key_is_neither_true_nor_equal_to_anything():
+    before = "a = {}\na[k] = 1\nn = list(a.keys())[0]"
+    assert constant("n == 'x'", before) == "unknown"
+    assert constant("not n", before) == "unknown"
+
+
+RING = "a = [torch.zeros(1, device='cuda') for _ in range(2)]\n"
+
+
+def test_an_index_stands_for_one_tensor_and_another_index_for_another():
+    assert calls_of("a[i].sin_()\na[i].cos_()", RING) == ["launch cuda:0 sin_ w1", "launch cuda:0 cos_ w1"]
+    assert calls_of("a[i].sin_()\na[j].cos_()", RING) == ["launch cuda:0 sin_ w1", "launch cuda:0 cos_ w2"]
+    assert calls_of("a[i].sin_()\na[j].sin_()\na[k].cos_()", RING)[2:] == []
+
+
+def test_two_indices_may_be_of_one_stream():
+    streams = "a = [torch.cuda.Stream() for _ in range(2)]\n"
+    assert constant("a[i]", streams) == "stream"
+    assert constant("[a[i], a[j]]", streams) == ["stream", "unknown"]

@@ -1,0 +1,44 @@
+"""Hooks on modules and parameters of which nothing is known."""
+
+import pytest
+
+from syncheck.lint.models import hooks
+from tests.unit.lint.program import calls_of
+
+STREAM = "s = torch.cuda.Stream()\n"
+
+
+def hooked(method, parameters, body, before=STREAM):
+    return calls_of(f"def hook({parameters}):\n    {body}\nf().{method}(hook)", before)
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters", "used"),
+    [
+        ("register_hook", "grad", "grad"),
+        ("register_post_accumulate_grad_hook", "p", "p.grad"),
+        ("register_forward_hook", "module, args, output", "output"),
+        ("register_forward_hook", "module, args, output", "args[0]"),
+        ("register_forward_pre_hook", "module, args", "args[0]"),
+        ("register_full_backward_hook", "module, before, after", "after[0]"),
+        ("register_full_backward_pre_hook", "module, after", "after[0]"),
+    ],
+)
+def test_a_hook_is_called_with_what_was_just_computed(method, parameters, used):
+    calls = hooked(method, parameters, f"{used}.sin_()")
+    assert any("autograd" in call for call in calls)
+    assert any("sin_" in call and "w" in call for call in calls)
+    assert "all complete" in calls
+
+
+def test_all_methods_that_take_hooks_are_tried():
+    (tried,) = test_a_hook_is_called_with_what_was_just_computed.pytestmark
+    assert {method for method, _, _ in tried.args[1]} == hooks._ARGUMENTS.keys()
+
+
+def test_a_hook_is_not_called_where_there_is_one_stream():
+    assert hooked("register_hook", "grad", "grad.sin_()", before="") == []
+
+
+def test_another_method_is_no_hook():
+    assert not any("sin_" in call for call in hooked("register_buffer", "grad", "grad.sin_()"))

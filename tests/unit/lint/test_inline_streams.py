@@ -1,0 +1,64 @@
+"""Streams that a `with` statement makes for itself."""
+
+import textwrap
+
+import pytest
+
+from syncheck.lint.inline_streams import WORDS, findings
+from syncheck.lint.interp.sites import Places
+from syncheck.lint.source_file import SourceFile
+
+SOURCE = """
+import torch
+
+def build({parameters}):
+    {before}
+    with torch.cuda.stream({stream}):
+        {work}
+    {after}
+"""
+
+
+def found(work, *, before="pass", after="return made", stream="torch.cuda.Stream()", known=()):
+    source = SOURCE.format(parameters="net, loss", before=before, work=work, after=after, stream=stream)
+    file = SourceFile("program.py", textwrap.dedent(source))
+    said = [(f.place.frame.line, f.message) for f in findings(file.tree, Places(file), known)]
+    assert not said or WORDS.search(source)
+    return said
+
+
+def test_nothing_can_wait_for_a_stream_without_a_name():
+    ((line, message),) = found("made = Wrapper(net)")
+    assert line == 6
+    assert message == "nothing ever waits for the stream that is made here, nor does it wait for others"
+
+
+def test_what_the_host_reads_is_waited_for_and_may_be_too_early():
+    ((_, message),) = found("made = loss.detach().cpu().item()")
+    assert message == "the stream that is made here never waits for the stream that makes what it reads"
+
+
+@pytest.mark.parametrize("stream", ["torch.cuda.Stream() if cuda else None", "torch.cuda.Stream(device=0)"])
+def test_a_stream_is_made_in_other_words(stream):
+    assert found("made = Wrapper(net)", stream=stream)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"work": "torch.cuda.current_stream().wait_stream(main); made = Wrapper(net)"},
+        {"work": "made = Wrapper(net); torch.cuda.current_stream().synchronize()"},
+        {"work": "made = capture(net)"},
+        {"work": "made = net"},
+        {"work": "made = torch.ones(4)"},
+        {"work": "torch.cuda._sleep(10); made = net.step()"},
+        {"work": "made = Wrapper(net)", "after": "torch.cuda.synchronize()"},
+        {"work": "made = Wrapper(net)", "before": "torch.cuda.synchronize()"},
+        {"work": "made = Wrapper(net)", "before": "dist.barrier()"},
+        {"work": "made = Wrapper(net)", "stream": "self.side"},
+        {"work": "made = Wrapper(net)", "stream": "side if side else torch.cuda.Stream()"},
+        {"work": "made = Wrapper(net)", "stream": "make()"},
+    ],
+)
+def test_what_may_be_ordered_or_needs_no_order_is_not_reported(given):
+    assert found(**given) == []
