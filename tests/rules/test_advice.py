@@ -1,0 +1,129 @@
+"""What a report advises can be pasted: the finding is gone, no other is there, and the program runs as before."""
+
+from collections import Counter
+from pathlib import Path
+
+import markers
+import pytest
+from pasting import has_placeholder, pasted
+from simulated import Outcome, Runner, problems
+
+MOST_ROUNDS = 8
+PROGRAMS = Path(__file__).with_name("programs")
+IN_PROSE = frozenset(
+    "SYN405 SYN406 SYN501 SYN604 SYN801 SYN803 SYN804 SYN805 SYN806 SYN808 SYN901 SYN902 SYN904".split()
+)
+"""Rules whose advice is no line of code."""
+WITHOUT_A_LINE = {
+    "bugs/4_03_input_buffer_refilled_bad.py",  # where the host wrote is not known
+    "bugs/5_15_embedding_batch_reused_bad.py",  # the program has no object for the stream of the group
+    "host-read-in-flight/bad_reused_by_thread.py",  # threads have to wait for each other
+    "unordered-read/bad_recorded_after_put.py",  # a line has to go elsewhere
+    "wait-before-record/bad_ring.py",  # the event has no name where its record belongs
+}
+"""Programs whose findings are of other rules, and have no line of code either."""
+COMPLETED_BY_THE_READER = {
+    "unordered-write/bad_threads.py",  # a lock has to be held around the line
+    "unsynchronized-timing/bad_timeit.py",  # a statement has to be split
+}
+"""Programs whose advice is code that has to be completed."""
+WITH_MISTAKES = [path for path in markers.fixtures() if markers.read(path).run]
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(markers.ROOT if path.is_relative_to(markers.ROOT) else PROGRAMS).as_posix()
+
+
+def codes(outcome: Outcome) -> Counter[str]:
+    return Counter(finding["rule"] for finding in outcome.report["findings"])
+
+
+def serious(outcome: Outcome) -> Counter[str]:
+    return Counter(finding["rule"] for finding in outcome.report["findings"] if finding["level"] != "advice")
+
+
+class Pastes:
+    """Runs a program, and copies of it with one finding's advice in them."""
+
+    def __init__(self, path: Path, simulator: Runner, folder: Path) -> None:
+        self._name, self._simulator, self._folder = path.name, simulator, folder
+        self._number = 0
+        self.source = path.read_text(encoding="utf-8")
+        self.outcome = simulator.outcome(path)
+
+    def after(self, advice: str) -> tuple[str, Outcome] | None:
+        """Return the program with advice, and what comes of it; None where that cannot be pasted."""
+        changed = pasted(self.source, advice)
+        if changed is None:
+            return None
+        self._number += 1
+        program = self._folder / str(self._number) / self._name
+        program.parent.mkdir()
+        program.write_text(changed, encoding="utf-8")
+        return changed, self._simulator.outcome(program)
+
+
+def assert_cured(before: Outcome, after: Outcome, code: str, advice: str) -> None:
+    assert after.report, after.error
+    assert after.status in {0, before.status}, after.error
+    assert len(after.report["incomplete"]) <= len(before.report["incomplete"]), after.report["incomplete"]
+    assert codes(after)[code] < codes(before)[code], advice
+    assert not serious(after) - serious(before), advice
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", [*WITH_MISTAKES, *sorted(PROGRAMS.glob("*.py"))], ids=name_of)
+def test_each_advised_line_cures_its_finding(path: Path, simulator: Runner, tmp_path: Path) -> None:
+    pastes = Pastes(path, simulator, tmp_path)
+    assert not problems(markers.read(path), pastes.outcome)
+    for finding in pastes.outcome.report["findings"]:
+        advice = finding["help"]
+        after = pastes.after(advice)
+        if name_of(path) in COMPLETED_BY_THE_READER:
+            assert has_placeholder(advice)
+        elif after is None:
+            assert not has_placeholder(advice), advice
+            assert finding["rule"] in IN_PROSE or name_of(path) in WITHOUT_A_LINE
+        else:
+            assert_cured(pastes.outcome, after[1], finding["rule"], advice)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted(PROGRAMS.glob("*.py")), ids=name_of)
+def test_all_advised_lines_together_leave_a_clean_program(path: Path, simulator: Runner, tmp_path: Path) -> None:
+    pastes = Pastes(path, simulator, tmp_path)
+    for _ in range(MOST_ROUNDS):
+        advised = (pastes.after(finding["help"]) for finding in pastes.outcome.report["findings"])
+        after = next((changed for changed in advised if changed is not None), None)
+        if after is None:
+            break
+        pastes.source, pastes.outcome = after
+    assert not pastes.outcome.report["findings"]
+    assert pastes.outcome.status == 0
+
+
+def test_words_become_a_change_of_the_program() -> None:
+    advice = "add `side.wait_stream(main)` before line 2; or let `y`, or the host, wait for `x`"
+    assert pasted("a\n  b\n", advice) == "a\n  side.wait_stream(main)\n  b\n"
+    assert pasted("e.wait(s)\n", "call `e.synchronize()` instead of `.wait()` at line 1") == "e.synchronize()\n"
+    assert pasted("e.record()\n", "call `e.record(side)` at line 1") == "e.record(side)\n"
+    assert (
+        pasted("a = E.Event()\n", "pass `enable_timing=True` to the call at line 1")
+        == "a = E.Event(enable_timing=True)\n"
+    )
+    assert pasted("f(a, non_blocking=True)\n", "pin it, or drop `non_blocking=True` at line 1") == "f(a)\n"
+    assert pasted("a\n", "add `<event>.synchronize()` before line 1") is None
+    assert pasted("a\n", "for example, add `b()` before line 1") is None
+
+
+@pytest.mark.parametrize(
+    ("advice", "has"),
+    [
+        ("add `<handle>.wait()` before line 2, where `<handle>` is what the call at line 1 returns", True),
+        ("for example, add `a()` before line 1", True),
+        ("add `a()` before line 1", False),
+        ("keep the value on the GPU", False),
+    ],
+)
+def test_what_a_reader_has_to_complete_is_known(advice: str, has: bool) -> None:
+    assert has_placeholder(advice) is has
