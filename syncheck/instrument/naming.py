@@ -35,10 +35,7 @@ def bound_name(found: tuple[CodeType, int] | None) -> str:
 
 
 def is_handed_over(found: tuple[CodeType, int] | None) -> bool:
-    """Return whether what an instruction makes goes into a call, or is made by a lambda: another thing gets the name.
-
-    Not so for `list(...)` and `tuple(...)` of what a comprehension makes.
-    """
+    """Return whether what an instruction makes goes into a call, or is made by a lambda: something else is bound."""
     if found is None:
         return False
     code, lasti = found
@@ -46,7 +43,15 @@ def is_handed_over(found: tuple[CodeType, int] | None) -> bool:
     tree = tree_of(code.co_filename)
     if tree is None or column is None:
         return False
-    around = (node for node in ast.walk(tree) if isinstance(node, ast.Call | ast.Lambda))
+    return handed_over_in(ast.walk(tree), line, column)
+
+
+def handed_over_in(nodes: Iterable[ast.AST], line: int, column: int) -> bool:
+    """Return whether one of some nodes is a call that is given what is made at a position, or a lambda that makes it.
+
+    Not so for `list(...)` and `tuple(...)` of what a comprehension makes.
+    """
+    around = (node for node in nodes if isinstance(node, ast.Call | ast.Lambda))
     return any(_holds(inside, line, column) for node in around for inside in _handed_over(node))
 
 

@@ -282,7 +282,7 @@ class Machine:
 
     def name_new(self, kind: NamedKind, ident: int, node: ast.AST) -> None:
         """Give a new object the name that the program binds it to."""
-        name = self.places.bound(self.site(node))
+        name = self.places.bound_directly(self.site(node))
         if name and "[...]" not in name:
             self.session.name(kind, ident, name)
             if kind is NamedKind.STREAM:

@@ -106,6 +106,14 @@ class Places:
         line, column, _, _ = span(self.nodes[site - 1])
         return self._bindings.target(line, column)
 
+    def bound_directly(self, site: SiteId) -> str:
+        """Return the name that is bound to what is made at a call site itself, and not to what is made of it."""
+        name = self.bound(site)
+        if not name:
+            return ""
+        line, column, _, _ = span(self.nodes[site - 1])
+        return "" if self._bindings.is_handed_over(line, column) else name
+
     def ignored(self, site: SiteId, rule: Rule) -> bool:
         """See `Sites`."""
         return rule.code in self.ignored_codes(site)

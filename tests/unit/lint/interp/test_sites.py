@@ -87,3 +87,12 @@ def test_the_same_node_is_another_site_where_rules_are_ignored(places):
     assert not places.ignored(inside, rules["SYN102"])
     assert not places.ignored(plain, rules["SYN101"])
     assert places.ignored_codes(inside) == ["SYN101"]
+
+
+def test_what_a_call_is_given_has_not_the_name_of_its_result():
+    file = SourceFile("program.py", "scale = scaler(Stream(), by=Event())\nside = priority(1)\nboth = list(pair())\n")
+    places = Places(file)
+    calls = {ast.unparse(found): found for found in ast.walk(file.tree) if isinstance(found, ast.Call)}
+    names = {text: places.bound_directly(places.id_of(found)) for text, found in calls.items()}
+    assert (names["scaler(Stream(), by=Event())"], names["Stream()"], names["Event()"]) == ("scale", "", "")
+    assert (names["priority(1)"], names["pair()"]) == ("side", "both")
