@@ -42,6 +42,7 @@ class Captures:
 
         Source:
             aten/src/ATen/core/CachingHostAllocator.h, `free` and `process_events`; seen on an H200, without syncheck.
+            PyTorch PR 161037 has another error that a collection makes in a capture.
         """
         if gc.isenabled():
             gc.disable()
