@@ -187,7 +187,7 @@ def test_settings_are_those_of_the_project(in_editor, tmp_path):
     in_editor(use)
 
 
-def test_wrong_settings_are_told(in_editor, tmp_path):
+def test_wrong_settings_are_reported(in_editor, tmp_path):
     (tmp_path / "pyproject.toml").write_text("[tool.syncheck]\nselekt = []\n")
 
     async def use(editor):

@@ -257,7 +257,7 @@ def test_a_wrong_baseline_is_named(folder, text, words):
     assert "--baseline FILE" in syncheck(folder, "lint", "--write-baseline").stderr
 
 
-def test_findings_in_installed_packages_are_told_in_short(folder, tmp_path_factory):
+def test_findings_in_installed_packages_are_shown_in_short(folder, tmp_path_factory):
     installed = tmp_path_factory.mktemp("installed")
     package = installed / "site-packages" / "prefetching"
     package.mkdir(parents=True)

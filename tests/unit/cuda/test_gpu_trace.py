@@ -23,7 +23,7 @@ def trace():
     return trace
 
 
-def test_what_happens_on_one_stream_is_told_later_and_in_order(gpu):
+def test_what_happens_on_one_stream_is_reported_later_and_in_order(gpu):
     torch.ones(4).neg_()
     gpu.cuda.flush_calls()
     gpu.monitor.calls.clear()
@@ -40,7 +40,7 @@ def test_what_is_put_off_does_not_grow_without_end(gpu):
     assert len(gpu.cuda.reporter.call_buffer.calls) < 3000
 
 
-def test_with_a_second_stream_launches_are_told_at_once(gpu):
+def test_with_a_second_stream_launches_are_reported_at_once(gpu):
     a = torch.ones(4)
     gpu.current.handle = 7
     b = torch.ones(4)

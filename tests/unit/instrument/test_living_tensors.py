@@ -62,7 +62,7 @@ def test_other_threads_go_on_making_tuples():
     try:
         for thread in threads:
             thread.start()
-        for _ in range(20):
+        for _ in range(5):
             living_tensors()
     finally:
         stop.set()
