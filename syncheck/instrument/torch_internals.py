@@ -179,21 +179,20 @@ def fake_mode() -> Any:
     return C._get_dispatch_mode(C._TorchDispatchModeKey.FAKE)
 
 
-_BY_ROWS = frozenset({torch.sparse_csr, torch.sparse_bsr})
-_BY_COLUMNS = frozenset({torch.sparse_csc, torch.sparse_bsc})
-SPARSE = frozenset({torch.sparse_coo}) | _BY_ROWS | _BY_COLUMNS
-"""The sparse layouts."""
+_BY_ROWS, _BY_COLUMNS = ("crow_indices", "col_indices", "values"), ("ccol_indices", "row_indices", "values")
+SPARSE = {
+    torch.sparse_coo: ("_indices", "_values"),  # also of an uncoalesced one
+    torch.sparse_csr: _BY_ROWS,
+    torch.sparse_bsr: _BY_ROWS,
+    torch.sparse_csc: _BY_COLUMNS,
+    torch.sparse_bsc: _BY_COLUMNS,
+}
+"""The sparse layouts -> the methods that return the dense parts of such a tensor, its values last."""
 
 
 def sparse_parts(tensor: torch.Tensor) -> list[torch.Tensor]:
     """Return the dense tensors that make up a sparse one, its values last; [] for any other layout."""
-    if tensor.layout is torch.sparse_coo:
-        return [tensor._indices(), tensor._values()]  # also of an uncoalesced one
-    if tensor.layout in _BY_ROWS:
-        return [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
-    if tensor.layout in _BY_COLUMNS:
-        return [tensor.ccol_indices(), tensor.row_indices(), tensor.values()]
-    return []
+    return [getattr(tensor, name)() for name in SPARSE.get(tensor.layout, ())]
 
 
 def is_zero_tensor(tensor: torch.Tensor) -> bool:

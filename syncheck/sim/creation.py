@@ -10,7 +10,7 @@ from torch.utils._device import DeviceContext, _device_constructors
 
 from syncheck.instrument.methods import ask_overrides
 from syncheck.instrument.patching import Patches
-from syncheck.instrument.torch_internals import nested_functions
+from syncheck.instrument.torch_internals import SPARSE, nested_functions
 from syncheck.sim.copies import Copies
 from syncheck.sim.device_kind import gpu, is_on_gpu
 from syncheck.sim.runtime import Runtime
@@ -21,12 +21,11 @@ _FACTORIES = """empty zeros ones full rand randn randint arange linspace logspac
 randperm tril_indices triu_indices hann_window hamming_window bartlett_window blackman_window kaiser_window normal
 range scalar_tensor""".split()
 _LIKE = "empty_like zeros_like ones_like full_like rand_like randn_like randint_like".split()
-_BY_ROWS, _BY_COLUMNS = ("crow_indices", "col_indices", "values"), ("ccol_indices", "row_indices", "values")
 _COMPRESSED = {
-    "sparse_csr_tensor": _BY_ROWS,
-    "sparse_bsr_tensor": _BY_ROWS,
-    "sparse_csc_tensor": _BY_COLUMNS,
-    "sparse_bsc_tensor": _BY_COLUMNS,
+    "sparse_csr_tensor": SPARSE[torch.sparse_csr],
+    "sparse_bsr_tensor": SPARSE[torch.sparse_bsr],
+    "sparse_csc_tensor": SPARSE[torch.sparse_csc],
+    "sparse_bsc_tensor": SPARSE[torch.sparse_bsc],
     "sparse_compressed_tensor": ("compressed_indices", "plain_indices", "values"),
 }
 """Functions that make a sparse tensor of its parts -> their names."""
