@@ -57,32 +57,32 @@ class Copies:
             self._errors.note(dispatch.plan, error, frame_at())
             raise
 
-    def _run_aside(self, dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run an operator; the callbacks that come meanwhile report what is known here already."""
+    def _run_aside(
+        self, dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any], *, non_blocking: bool
+    ) -> Any:
+        """Run a copy; the callbacks that come meanwhile report what is known here already."""
+        if not non_blocking:
+            self._streams.before_wait()
         with self._reporter.suppressed():
             return self._run(dispatch, args, kwargs)
 
     def _to_copy(self, dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         non_blocking = bool(kwargs.get("non_blocking"))
-        if not non_blocking:
-            self._streams.before_wait()
-        result = self._run_aside(dispatch, args, kwargs)
+        result = self._run_aside(dispatch, args, kwargs, non_blocking=non_blocking)
         with self._reporter.guard():
             self._log(result, args[0], non_blocking=non_blocking, is_new=True)
         return result
 
     def _copy(self, dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         non_blocking = _non_blocking(args, kwargs)
-        if not non_blocking:
-            self._streams.before_wait()
-        result = self._run_aside(dispatch, args, kwargs)
+        result = self._run_aside(dispatch, args, kwargs, non_blocking=non_blocking)
         with self._reporter.guard():
             self._log(args[0], tensor_of(args[1]), non_blocking=non_blocking)
         return result
 
     def _foreach_copy(self, dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        result = self._run_aside(dispatch, args, kwargs)
         non_blocking = _non_blocking(args, kwargs)
+        result = self._run_aside(dispatch, args, kwargs, non_blocking=non_blocking)
         with self._reporter.guard():
             for target, source in zip(args[0], args[1], strict=True):
                 self._log(target, source, non_blocking=non_blocking)
