@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from syncheck.instrument.naming import name_in_frame, tree_of
+from syncheck.instrument.naming import attributes_of, name_in_frame, tree_of
 from syncheck.source.frames import locals_of
 
 _COMPARED = frozenset({torch.device, torch.dtype})
@@ -116,11 +116,7 @@ def _value(index: ast.expr, variables: Mapping[str, Any]) -> int | str | None:
 
 
 def _held(value: Any) -> dict[str, Any]:
-    try:
-        held = object.__getattribute__(value, "__dict__")  # without code of the program
-    except AttributeError:
-        return {}
-    return held if type(held) is dict else {}
+    return attributes_of(value) or {}
 
 
 def _plain(value: Any) -> int | str | None:

@@ -230,11 +230,17 @@ def _held_by(value: Any) -> list[tuple[str, Any]]:
     """Return the attributes of an object of the program, and their values."""
     if issubclass(type(value), ModuleType | type):  # `isinstance` may run its code
         return []
+    attributes = attributes_of(value)
+    return (_slots_of(value) if attributes is None else list(attributes.items()))[:_MAX_ITEMS]
+
+
+def attributes_of(value: Any) -> dict[str, Any] | None:
+    """Return the attributes of an object, without code of the program; None for one that has no dictionary of them."""
     try:
-        held = list(object.__getattribute__(value, "__dict__").items())  # without code of the program
+        held = object.__getattribute__(value, "__dict__")
     except AttributeError:
-        held = _slots_of(value)
-    return held[:_MAX_ITEMS]
+        return None
+    return held if type(held) is dict else None
 
 
 def _slots_of(value: Any) -> list[tuple[str, Any]]:

@@ -293,10 +293,11 @@ class Analysis:
         self, function: ast.FunctionDef | ast.AsyncFunctionDef, kind: ast.ClassDef | None, interpreter: Interpreter
     ) -> None:
         scope = self._scope(interpreter)
+        evaluated_defaults = partial(defaults_of, function, lambda node: interpreter.evaluate(node, scope))
         if kind is None:
             found = scope.find(function.name)
             if not isinstance(found, Function):  # an unknown decorator has replaced it
-                found = Function(function, scope, defaults_of(function, lambda node: interpreter.evaluate(node, scope)))
+                found = Function(function, scope, evaluated_defaults())
             self._call(interpreter, found, [])
             interpreter.keep_works(scope, list(scope.names))  # other functions see the names of the file
             return
@@ -305,9 +306,7 @@ class Analysis:
             return
         member = made.members.get(function.name)
         if not isinstance(member, Function):  # an unknown decorator has replaced it
-            member = Function(
-                function, made.scope, defaults_of(function, lambda node: interpreter.evaluate(node, scope))
-            )
+            member = Function(function, made.scope, evaluated_defaults())
         args: list[Value] = [self._instance(interpreter, made, function)] if takes_self(member) else []
         interpreter.decisions.begin()
         self._call(interpreter, member, args)

@@ -214,7 +214,7 @@ class Names:
     def _code(
         self, part: StreamCode | TensorCode | GroupCode | EventCode | DeviceSyncCode | TorchCode | WaitCode
     ) -> str:
-        """Return the name that something was given, wherever that is right."""
+        """Return the name that something was given, wherever that is right, or a call."""
         match part:
             case StreamCode(stream):
                 return self.given.get((NamedKind.STREAM, stream), "stream")
@@ -222,12 +222,19 @@ class Names:
                 return self.given.get((NamedKind.ALLOCATION, allocation), "tensor")
             case EventCode(event):
                 return self.given.get((NamedKind.EVENT, event), "event")
+            case GroupCode(kind):
+                return str(kind)
+            case _:
+                return self._call_code(part)
+
+    def _call_code(self, part: DeviceSyncCode | TorchCode | WaitCode) -> str:
+        match part:
             case DeviceSyncCode(stream):
                 return f"torch.cuda.synchronize({self.device_argument(stream)})"
+            case TorchCode(name):
+                return f"torch.{name}"
             case WaitCode(site):
                 return f"{self.sites.bound(site) if self.sites is not None else ''}.wait()"
-            case _:
-                return f"torch.{part.name}" if isinstance(part, TorchCode) else str(part.kind)
 
     def device(self, number: int) -> str:
         """Return what torch calls a GPU."""

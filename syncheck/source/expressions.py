@@ -6,20 +6,26 @@ from functools import lru_cache
 
 
 @lru_cache(maxsize=4096)
+def _parsed(expression: str) -> ast.Expression | None:
+    """Return the tree of an expression; None if it is none."""
+    try:
+        return ast.parse(expression, mode="eval")
+    except SyntaxError:
+        return None
+
+
+@lru_cache(maxsize=4096)
 def normal(expression: str) -> str:
     """Return an expression as `ast.unparse` writes it."""
-    try:
-        return ast.unparse(ast.parse(expression, mode="eval"))
-    except SyntaxError:
-        return ""
+    tree = _parsed(expression)
+    return "" if tree is None else ast.unparse(tree)
 
 
 @lru_cache(maxsize=4096)
 def names_in(expression: str) -> frozenset[str]:
     """Return the names that an expression uses."""
-    try:
-        tree = ast.parse(expression, mode="eval")
-    except SyntaxError:
+    tree = _parsed(expression)
+    if tree is None:
         return frozenset({""})  # which is bound nowhere
     return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
 
@@ -31,11 +37,8 @@ def has_index(expression: str) -> bool:
 
 def items_in(expression: str) -> list[ast.Subscript]:
     """Return the items that an expression picks."""
-    try:
-        tree = ast.parse(expression, mode="eval")
-    except SyntaxError:
-        return []
-    return [node for node in ast.walk(tree) if isinstance(node, ast.Subscript)]
+    tree = _parsed(expression)
+    return [] if tree is None else [node for node in ast.walk(tree) if isinstance(node, ast.Subscript)]
 
 
 _DICTS = frozenset({"dict", "defaultdict", "OrderedDict"})

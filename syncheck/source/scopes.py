@@ -253,7 +253,7 @@ class Scopes:
         )
 
     def _is_left_over(self, name: str, owner: Scope, line: int) -> bool:
-        """Return whether a line comes after the loops whose variable a name is: it has a value of the last turn."""
+        """Return whether a line comes after the loops whose variable a name is: it has that of the last iteration."""
         loops = [loop for loop in self._loops if loop[1] is owner and name in _targets(loop[0])]
         is_inside = any(loop.lineno <= line <= (loop.end_lineno or 0) for loop, _ in loops)
         return bool(loops) and len(loops) == len(owner.bindings[name]) and not is_inside

@@ -29,11 +29,12 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.NotIn: lambda left, right: left not in right,
 }
 _MOST_ITEMS = 64
-MOST_TURNS = 3
-"""Iterations of a loop whose end is not known that are followed."""
+MOST_ITERATIONS = 3
+"""Iterations of a loop that are followed: what is wrong from one to the next shows in the second, or of two buffers in
+the third."""
 
 
-class Turn(int):
+class Growing(int):
     """A number that grows in a loop whose end is not known, beyond the iterations that are followed."""
 
     __slots__ = ()
@@ -53,7 +54,7 @@ def computed(kind: ast.operator, left: Any, right: Any) -> Value:
         return UNKNOWN
     try:
         made = compute(left, right)
-        return Constant(Turn(made) if isinstance(made, int) and Turn in (type(left), type(right)) else made)
+        return Constant(Growing(made) if isinstance(made, int) and Growing in (type(left), type(right)) else made)
     except (TypeError, ValueError, ArithmeticError):
         return UNKNOWN
 
@@ -71,8 +72,8 @@ def compared(kind: ast.cmpop, left: Any, right: Any) -> Value:
 
 def _is_open(left: Any, right: Any) -> bool:
     """Return whether a comparison with a number that grows comes out differently in a later iteration."""
-    number, other = (left, right) if isinstance(left, Turn) else (right, left)
-    return isinstance(number, Turn) and isinstance(other, int | float) and other >= MOST_TURNS
+    number, other = (left, right) if isinstance(left, Growing) else (right, left)
+    return isinstance(number, Growing) and isinstance(other, int | float) and other >= MOST_ITERATIONS
 
 
 def repeated(left: Value, right: Value) -> Value:

@@ -32,15 +32,18 @@ def on_gpu(test: ast.expr) -> bool | None:
     """Return what a question whether the program works on a GPU is answered there; None for any other condition."""
     match test:
         case ast.Compare(left=asked, ops=[ast.Eq() | ast.NotEq() as how], comparators=[ast.Constant(value="cuda")]):
-            if isinstance(asked, ast.Call) and text(asked.func) == "str" and len(asked.args) == 1:
-                asked = asked.args[0]
-            return isinstance(how, ast.Eq) if _DEVICE.fullmatch(text(asked)) else None
+            return isinstance(how, ast.Eq) if _is_device(asked) else None
         case ast.Compare(left=ast.Constant(value="cuda"), ops=[ast.In() | ast.NotIn() as how], comparators=[asked]):
-            if isinstance(asked, ast.Call) and text(asked.func) == "str" and len(asked.args) == 1:
-                asked = asked.args[0]
-            return isinstance(how, ast.In) if _DEVICE.fullmatch(text(asked)) else None
+            return isinstance(how, ast.In) if _is_device(asked) else None
         case _:
             return None
+
+
+def _is_device(asked: ast.expr) -> bool:
+    """Return whether an expression is a device by its name: `device.type`, `str(device)`."""
+    if isinstance(asked, ast.Call) and text(asked.func) == "str" and len(asked.args) == 1:
+        asked = asked.args[0]
+    return _DEVICE.fullmatch(text(asked)) is not None
 
 
 def _warns(statement: ast.stmt) -> bool:

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 from weakref import ref
 
 from syncheck.lint import deferred
+from syncheck.lint.interp.arithmetic import MOST_ITERATIONS
 from syncheck.lint.interp.binding import Binding
 from syncheck.lint.interp.calls import Calls
 from syncheck.lint.interp.collectives import Collectives
@@ -18,7 +19,7 @@ from syncheck.lint.interp.expressions import Expressions
 from syncheck.lint.interp.functions import defaults_of
 from syncheck.lint.interp.guards import is_over, on_gpu, used_in, usual, waits
 from syncheck.lint.interp.imported import FindFunction
-from syncheck.lint.interp.iteration import MOST_ITERATIONS, Iteration
+from syncheck.lint.interp.iteration import Iteration
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.naming import name_findings
 from syncheck.lint.interp.operators import Operators
@@ -332,9 +333,8 @@ class Interpreter:
         try:
             while done < _MOST_KNOWN:
                 known = self.condition(node.test, scope)
-                if known is False or (
-                    done >= MOST_ITERATIONS and (known is None or isinstance(node.test, ast.Constant))
-                ):
+                is_open = known is None or isinstance(node.test, ast.Constant)
+                if known is False or (is_open and done >= MOST_ITERATIONS):
                     break
                 done += 1
                 try:

@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterator
 
-from syncheck.lint.interp.arithmetic import MOST_TURNS
+from syncheck.lint.interp.arithmetic import MOST_ITERATIONS
 from syncheck.lint.interp.contents import keys_of
 from syncheck.lint.interp.control_flow import Raised
 from syncheck.lint.interp.evaluator import Evaluator
@@ -22,9 +22,6 @@ from syncheck.lint.interp.values import (
     Value,
 )
 
-MOST_ITERATIONS = MOST_TURNS
-"""Iterations of a loop that are followed: what is wrong from one to the next shows in the second, or of two buffers in
-the third."""
 _FULL_LENGTH = 12
 _MOST_LISTED = 16
 

@@ -92,18 +92,16 @@ class Operators:
 
     def is_gpu(self, node: ast.expr | None) -> bool:
         """Return whether what names a device is given to functions of CUDA elsewhere in the file."""
-        name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-        return bool(name) and self._machine.places.is_gpu_name(name)
+        return self._machine.places.is_gpu_name(_last_name(node))
 
     def may_be_gpu(self, node: ast.expr | None) -> bool:
         """Return whether the name of a device says nothing of the host, where the file speaks of CUDA."""
-        name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-        return name in _DEVICES and self._machine.places.speaks_of_cuda
+        return _last_name(node) in _DEVICES and self._machine.places.speaks_of_cuda
 
     def make(self, operator: str, call: Call, device: DeviceIndex, *, is_pinned: bool = False) -> Value:
         """Run an operator that makes a tensor from nothing."""
         machine, text = self._machine, ""
-        if isinstance(device, Value) and self.is_gpu(_device_of(call.node)):
+        if isinstance(device, Value) and self.is_gpu(device_of(call.node)):
             device = machine.device
         if isinstance(device, Value):
             text = _premise_on_device(call.node) if machine.places.premises.has(Premise.DEVICE) else ""
@@ -318,7 +316,12 @@ def _rows_of(selected: slice, index: Value, *, is_alone: bool) -> Part:
     return (start, stop if stop is not None else WHOLE[1]) if is_alone else None
 
 
-def _device_of(node: ast.AST) -> ast.expr | None:
+def _last_name(node: ast.expr | None) -> str:
+    """Return "device" of `device` and of `self.device`; "" of anything else."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def device_of(node: ast.AST) -> ast.expr | None:
     """Return the device that a call names."""
     keywords = node.keywords if isinstance(node, ast.Call) else []
     return next((keyword.value for keyword in keywords if keyword.arg == "device"), None)
@@ -326,7 +329,7 @@ def _device_of(node: ast.AST) -> ast.expr | None:
 
 def _premise_on_device(node: ast.AST) -> str:
     """Return in words that the device which a call names is a GPU; "" for a call that names none."""
-    named = _device_of(node)
+    named = device_of(node)
     return f"{in_words(named)} is a GPU" if named is not None else ""
 
 

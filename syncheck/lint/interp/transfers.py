@@ -5,7 +5,7 @@ import ast
 from syncheck.hb.ids import NO_VIEW, AllocationId, SiteId, StreamId
 from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.machine import Machine
-from syncheck.lint.interp.operators import Operators
+from syncheck.lint.interp.operators import Operators, device_of
 from syncheck.lint.interp.values import (
     DERIVED,
     MOVED,
@@ -264,7 +264,7 @@ def _first(node: ast.AST) -> ast.expr | None:
     """Return the first argument of a call, or its device."""
     if not isinstance(node, ast.Call):
         return None
-    named = next((keyword.value for keyword in node.keywords if keyword.arg == "device"), None)
+    named = device_of(node)
     return node.args[0] if node.args and named is None else named
 
 

@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from syncheck.lint.interp.arithmetic import MOST_TURNS, Turn
+from syncheck.lint.interp.arithmetic import MOST_ITERATIONS, Growing
 from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.control_flow import Raised
 from syncheck.lint.interp.evaluator import Evaluator
@@ -178,7 +178,7 @@ def _range(evaluator: Evaluator, call: Call) -> Value:
     values = [value.value if isinstance(value, Constant) else None for value in call.args]
     if _is_open(values):
         start = values[0] if len(values) > 1 and isinstance(values[0], int) else 0
-        return Sequence([Constant(Turn(start + number)) for number in range(MOST_TURNS)], is_open=True)
+        return Sequence([Constant(Growing(start + number)) for number in range(MOST_ITERATIONS)], is_open=True)
     if not values or any(not isinstance(value, int) for value in values):
         return Sequence([], is_open=True)
     try:
