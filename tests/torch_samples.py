@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils._pytree import tree_leaves, tree_map
 
 
 def operator_table(monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -32,3 +33,47 @@ def run_sample(entry: Any, sample: Any) -> None:
     result = entry.op(sample.input, *sample.args, **sample.kwargs)
     if isinstance(result, torch.Tensor) and result.requires_grad:
         result.sum().backward()
+
+
+_LEFT_OUT = (
+    *("rand", "normal", "bernoulli", "multinomial", "cauchy", "exponential", "geometric", "jiterator"),
+    *("pinverse", "nn.functional.bilinear"),  # autocast treats them, of the CPU or of GPUs; a mode gets only the inside
+)
+
+
+def comparable_samples(table: Any, device: str, count: int) -> Iterator[tuple[Any, Any]]:
+    """Yield operators, real and complex, with samples; not those whose results are random or not set."""
+    for entry in table:
+        if entry.name.startswith(_LEFT_OUT) or "random" in entry.name or "empty" in entry.name:
+            continue
+        for dtype in (torch.float32, torch.complex64):
+            if entry.supports_dtype(dtype, device):
+                samples = entry.sample_inputs(device, dtype)
+                yield from ((entry, sample) for _, sample in zip(range(count), samples, strict=False))
+
+
+def result_of(entry: Any, sample: Any) -> list[Any]:
+    """Return copies of the tensors that an operator returns for a sample, or its error."""
+    torch.manual_seed(0)
+    given, args, kwargs = tree_map(_copied, (sample.input, sample.args, sample.kwargs))
+    try:
+        result = entry.op(given, *args, **kwargs)
+    except (RuntimeError, TypeError) as error:
+        return [str(error)]
+    return [leaf.detach().resolve_conj().clone() for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+
+
+def _copied(value: Any) -> Any:
+    return value.detach().clone() if isinstance(value, torch.Tensor) else value
+
+
+def are_alike(ours: list[Any], theirs: list[Any]) -> bool:
+    """Return whether two results have the same types and, as far as they are dense tensors, values that are close."""
+    return len(ours) == len(theirs) and all(_is_alike(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
+def _is_alike(a: Any, b: Any) -> bool:
+    if not (isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor)) or a.layout != torch.strided:
+        return type(a) is type(b)
+    wide = torch.complex128 if a.is_complex() else torch.float64
+    return a.dtype == b.dtype and torch.allclose(a.to(wide), b.to(wide), rtol=1e-4, atol=1e-4, equal_nan=True)

@@ -1,9 +1,11 @@
 """What the hot path needs of an operator's plan, worked out once."""
 
+from functools import partial
 from typing import Any
 
 import torch
 
+from syncheck.instrument.inner_operators import as_without_mode, calls_others
 from syncheck.instrument.plan import Plan
 from syncheck.instrument.torch_internals import is_composite, schema_of
 from syncheck.semantics.operators import ALLOCATING, ROWS, SILENT
@@ -25,6 +27,8 @@ class DispatchPlan:
         self.evaluating = None if plan.evaluating is None else DispatchPlan(func, plan.evaluating, special)
         self.special = special
         self.call = func._op  # what OpOverload.__call__ calls, one Python frame deeper
+        if calls_others(func):
+            self.call = partial(as_without_mode, func, func._op)
         kept = [a for a in plan.tensors if plan.touches and (a.is_read or a.is_write)]
         self.arguments = tuple((a.position, a.name, a.is_list, a.is_write) for a in kept)
         returns = schema_of(func).returns

@@ -13,6 +13,7 @@ from syncheck.cuda.operator_errors import OperatorErrors
 from syncheck.cuda.operators import Operators
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.thread_contexts import ThreadContexts
+from syncheck.instrument.inner_operators import as_without_mode
 from syncheck.instrument.torch_internals import is_of_nested, run_parts, takes_apart
 from syncheck.source.frames import frame_at
 
@@ -55,7 +56,7 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
         if dispatch.is_composite and not is_of_nested(args):
             super().__enter__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
             try:
-                return run_parts(dispatch.func, args, kwargs)
+                return as_without_mode(dispatch.func, run_parts, dispatch.func, args, kwargs)
             finally:
                 super().__exit__(None, None, None)  # type: ignore[no-untyped-call]  # torch leaves it untyped
         return _NOT_HANDLED

@@ -94,7 +94,7 @@ def is_composite(func: Any) -> bool:
     """
     if not isinstance(func, OpOverload):
         return False
-    return _has_kernel(func, "CompositeImplicitAutograd") and not any(_has_kernel(func, key) for key in ("CPU", "CUDA"))
+    return has_kernel(func, "CompositeImplicitAutograd") and not any(has_kernel(func, key) for key in ("CPU", "CUDA"))
 
 
 def run_parts(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -130,7 +130,7 @@ def python_kernel(func: OpOverload, gpu_key: str) -> Callable[[tuple[Any, ...], 
     Source:
         torch/library.py, `Library.impl`: `_impls`. torch/_library/autograd.py, `make_autograd_impl`.
     """
-    key = next((k for k in ("CPU", gpu_key, "CompositeExplicitAutograd") if _has_kernel(func, k)), None)
+    key = next((k for k in ("CPU", gpu_key, "CompositeExplicitAutograd") if has_kernel(func, k)), None)
     if f"{func._name.replace('::', '/')}/{key}" not in torch.library._impls:
         return None
     dispatch_key = getattr(C.DispatchKey, str(key))
@@ -142,7 +142,8 @@ def python_kernel(func: OpOverload, gpu_key: str) -> Callable[[tuple[Any, ...], 
     return run
 
 
-def _has_kernel(func: OpOverload, key: str) -> bool:
+def has_kernel(func: OpOverload, key: str) -> bool:
+    """Return whether an operator has a kernel for a dispatch key."""
     return bool(C._dispatch_has_kernel_for_dispatch_key(func._name, key))
 
 

@@ -8,6 +8,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from syncheck.instrument.inner_operators import as_without_mode, calls_others
 from syncheck.instrument.torch_internals import (
     C,
     HigherOrderOperator,
@@ -74,9 +75,10 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
             self._plain_types.update(types)
         parts = self._parts[func] if func in self._parts else self._find_parts(func)
         if parts is None or is_of_nested(args):
-            return self._dispatcher.run(func, args, kwargs)
+            run = self._dispatcher.run
+            return as_without_mode(func, run, func, args, kwargs) if calls_others(func) else run(func, args, kwargs)
         with self:
-            return parts(args, kwargs)
+            return as_without_mode(func, parts, args, kwargs)
 
     def _find_parts(self, func: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], Any] | None:
         """Return what runs the operators that an operator is made of; None if it is none of these.
@@ -88,7 +90,7 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
         else:
             parts = partial(run_parts, func) if is_composite(func) else python_kernel(func, simulated().name.upper())
         self._parts[func] = parts
-        if parts is None and isinstance(func, OpOverload):
+        if parts is None and isinstance(func, OpOverload) and not calls_others(func):
             self._dispatcher.add_ordinary(func)
         return parts
 

@@ -20,6 +20,7 @@ from syncheck.instrument.collectives import plan_of
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.plan import plan_of as operator_plan
 from syncheck.instrument.sites import SiteTable
+from syncheck.instrument.torch_internals import disable_dispatch_modes
 
 
 def test_an_operator_reads_its_arguments_and_writes_its_result(gpu):
@@ -529,3 +530,67 @@ def test_an_operator_that_nested_tensors_have_of_their_own_is_not_taken_apart(gp
     rows = torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(3, 4)])
     layer = torch.nn.Linear(4, 2)
     assert layer(rows).unbind()[1].shape == (3, 2)
+
+
+@pytest.fixture(scope="module")
+def library():
+    """A library's operator that calls another one."""
+
+    @torch.library.custom_op("mode_test::product", mutates_args=())
+    def product(x: torch.Tensor) -> torch.Tensor:
+        return (x @ x).clone()
+
+    return product
+
+
+@pytest.mark.parametrize("context", [nullcontext, torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda x, _: torch.einsum("ij,jk->ik", x, x),
+        lambda x, _: torch.tensordot(x, x, dims=1),
+        lambda x, _: torch.nn.functional.scaled_dot_product_attention(x, x, x),
+        lambda x, _: torch.linalg.matrix_power(x, 3),
+        lambda x, _: torch.linalg.pinv(x),
+        lambda x, _: torch.cov(x),
+        lambda x, _: torch.nn.functional.cross_entropy(x @ x, torch.tensor([0, 1, 2, 3])),
+        lambda x, _: torch.nn.LSTM(4, 4)(x)[0],
+        lambda x, library: library(x),
+    ],
+    ids=["einsum", "tensordot", "attention", "power", "pinv", "cov", "loss", "lstm", "library"],
+)
+def test_autocast_treats_the_operators_inside_of_others(compute, context, library, gpu, monkeypatch):
+    """A mode runs below autocast, where those inside of `einsum` would compute in float32."""
+    x = torch.arange(16.0).reshape(4, 4).sin()
+
+    def result():
+        torch.manual_seed(0)
+        with context(), torch.autocast("cpu", torch.bfloat16):
+            return compute(x, library).detach()
+
+    watched = result()
+    with disable_dispatch_modes():
+        plain = result()
+    assert watched.dtype == plain.dtype
+    assert torch.equal(watched, plain)
+
+
+def test_autocast_stays_off_where_the_program_switched_it_off(gpu):
+    x = torch.eye(4)
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast("cpu", enabled=False):
+            assert torch.tensordot(x, x, dims=1).dtype == torch.float32
+        assert torch.tensordot(x, x, dims=1).dtype == torch.bfloat16
+    with torch.inference_mode():
+        assert torch.tensordot(x, x, dims=1).dtype == torch.float32
+
+
+@pytest.mark.parametrize("context", [nullcontext, torch.inference_mode])
+def test_conjugated_views_inside_of_operators_are_what_they_are_without_a_check(context, gpu):
+    """Below a mode, kernels that take no such view would read it as if it were not conjugated."""
+    x = torch.randn(5, 5, dtype=torch.complex64)
+    with context():
+        watched = torch.linalg.pinv(x), torch.fft.hfft(x)
+        with disable_dispatch_modes():
+            plain = torch.linalg.pinv(x), torch.fft.hfft(x)
+    assert all(torch.equal(a, b) for a, b in zip(watched, plain, strict=True))

@@ -1,5 +1,7 @@
 """The dispatch mode."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -137,3 +139,40 @@ def test_an_operator_that_nested_tensors_have_of_their_own_is_not_taken_apart(gp
     made = gpu.calls_of(lambda: layer(rows))
     assert any("linear" in call for call in made)
     assert layer(rows).unbind()[1].shape == (3, 2)
+
+
+@torch.library.custom_op("mode_test::product", mutates_args=())
+def product(x: torch.Tensor) -> torch.Tensor:
+    return (x @ x).clone()
+
+
+@pytest.mark.parametrize("context", [nullcontext, torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize(
+    ("compute", "dtype"),
+    [
+        (lambda x: torch.einsum("ij,jk->ik", x, x), torch.bfloat16),
+        (lambda x: torch.linalg.matrix_power(x, 3), torch.bfloat16),
+        (lambda x: torch.nn.functional.scaled_dot_product_attention(x, x, x), torch.bfloat16),
+        (torch.cov, torch.bfloat16),
+        (lambda x: torch.nn.functional.cross_entropy(x @ x, x.long()[0]), torch.float32),
+        (product, torch.bfloat16),
+    ],
+    ids=["einsum", "power", "attention", "cov", "loss", "library"],
+)
+def test_autocast_treats_the_operators_inside_of_others(compute, dtype, context, gpu):
+    """A mode runs below autocast, where those inside of `cov` would compute in float32."""
+    x = torch.zeros(4, 4, device="cuda")
+    with context(), torch.autocast("cuda", torch.bfloat16):
+        assert compute(x).dtype == dtype
+    with context():
+        assert compute(x).dtype == torch.float32
+
+
+@pytest.mark.parametrize("context", [nullcontext, torch.inference_mode])
+def test_conjugated_views_inside_of_operators_are_copied_for_kernels_that_take_none(context, gpu):
+    """Below a mode, such kernels would read them as if they were not conjugated."""
+    x = torch.randn(5, 5, dtype=torch.complex64)
+    plain = torch.linalg.inv(x), torch.fft.irfft(x.conj(), norm="forward")
+    with context():
+        made = torch.linalg.pinv(x.cuda()), torch.fft.hfft(x.cuda())
+    assert all(torch.allclose(a.cpu(), b, rtol=1e-3, atol=1e-3) for a, b in zip(made, plain, strict=True))

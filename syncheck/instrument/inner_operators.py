@@ -1,0 +1,71 @@
+"""Operators that an operator calls while a dispatch mode runs it.
+
+While a mode handles an operator, torch switches off what comes before a mode, also for the operators that this one
+calls: autocast, and the copies of conjugated and negated views for kernels that take none. Without a mode they have
+both, so that a mode changes results: those of `torch.linalg.pinv`, of operators of `torch.library`, and in inference
+mode of each that is made of others.
+
+Source:
+    aten/src/ATen/core/PythonFallbackKernel.cpp: `pythonFallback` excludes `after_Python_keyset`;
+    `MaybeSetTLSOnEntryGuard` keeps the state of the call. c10/core/DispatchKey.h has the order of the keys.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from syncheck.instrument.torch_internals import C, OpOverload, has_kernel, schema_of
+from syncheck.semantics.operators import SILENT
+
+_KEYS = {
+    name: getattr(C.DispatchKey, name)
+    for name in (
+        *("AutocastCPU", "AutocastCUDA", "AutocastXPU", "Conjugate", "Negative", "ZeroTensor"),
+        "PythonTLSSnapshot",  # keeps the state of calls inside of the operator, in place of that of its own call
+    )
+}
+_NAMESPACES = frozenset({"aten", "prim", "prims", "profiler", "c10d", "_c10d_functional"})
+"""Those of torch itself, whose kernels are known."""
+
+
+@cache
+def calls_others(func: OpOverload) -> bool:
+    """Return whether the kernel of an operator may call operators, for which a mode would make a difference.
+
+    Source:
+        aten/src/ATen/native/LinearAlgebra.cpp and BatchLinearAlgebra.cpp, such as `linalg_pinv`. `_trilinear` calls
+        `bmm`, but autocast treats `bilinear`, which calls it.
+    """
+    base = schema_of(func).name.partition("::")[2]
+    is_linalg = base.startswith("linalg_") and base not in SILENT
+    return is_linalg or func.namespace not in _NAMESPACES
+
+
+def as_without_mode(func: OpOverload, run: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Run an operator in a mode; the operators that it calls get what they get without a mode.
+
+    An operator that autocast itself treats calls others without it, also where no mode is active.
+
+    Args:
+        func: the operator.
+        run: what runs it.
+        args: what `run` is called with.
+        kwargs: the same, by name.
+
+    Source:
+        torch/csrc/autograd/init.cpp: `_RestorePythonTLSSnapshot` has the state of the call; operators that are called
+        inside of it keep their own. aten/src/ATen/autocast_mode.h: kernels of autocast exclude its key.
+    """
+    included, excluded = C._dispatch_tls_local_include_set(), C._dispatch_tls_local_exclude_set()
+    with C._RestorePythonTLSSnapshot():
+        excluded_by_program = C._dispatch_tls_local_exclude_set()
+        for name, key in _KEYS.items():
+            if not (excluded_by_program.has(key) or _is_treated(func, name)):
+                excluded = excluded.remove(key)
+        with C._ForceDispatchKeyGuard(included, excluded):
+            return run(*args, **kwargs)
+
+
+def _is_treated(func: OpOverload, key: str) -> bool:
+    """Return whether an operator has a kernel of its own for a key."""
+    return has_kernel(func, key) and not C._dispatch_kernel_for_dispatch_key_is_fallthrough(func._name, key)

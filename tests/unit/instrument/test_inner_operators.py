@@ -1,0 +1,85 @@
+"""Operators that an operator calls while a dispatch mode runs it."""
+
+from contextlib import nullcontext
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from syncheck.instrument.inner_operators import as_without_mode, calls_others
+from syncheck.instrument.torch_internals import is_composite, run_parts
+from tests.torch_samples import are_alike, comparable_samples, operator_table, result_of
+
+aten = torch.ops.aten
+
+
+class Watching(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if is_composite(func):
+            with self:
+                return as_without_mode(func, run_parts, func, args, kwargs or {})
+        if calls_others(func):
+            return as_without_mode(func, func, *args, **(kwargs or {}))
+        return func(*args, **(kwargs or {}))
+
+
+@torch.library.custom_op("inner_operators::product", mutates_args=())
+def product(x: torch.Tensor) -> torch.Tensor:
+    with torch.autocast("cpu", enabled=False):
+        assert torch.tensordot(x, x, dims=1).dtype == torch.float32
+    return (x @ x).clone()
+
+
+@pytest.mark.parametrize(
+    ("operator", "calls"),
+    [
+        (aten.linalg_pinv.atol_rtol_tensor, True),
+        (aten._trilinear.default, False),
+        (torch.ops.inner_operators.product.default, True),
+        (aten.linalg_vector_norm.default, False),
+        (aten.mm.default, False),
+    ],
+    ids=str,
+)
+def test_which_kernels_call_other_operators(operator, calls):
+    assert calls_others(operator) is calls
+
+
+@pytest.mark.parametrize("context", [nullcontext, torch.inference_mode])
+def test_the_program_may_change_autocast_inside_of_its_own_operator(context):
+    x = torch.eye(3)
+    with context(), torch.autocast("cpu", torch.bfloat16):
+        plain = product(x)
+        with Watching():
+            assert product(x).dtype == plain.dtype == torch.bfloat16
+
+
+def test_the_state_of_the_caller_comes_back():
+    x = torch.eye(3)
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16), Watching():
+        torch.tensordot(x, x, dims=1)
+        assert torch.is_autocast_enabled("cpu")
+    assert not torch.is_autocast_enabled("cpu")
+    with pytest.raises(RuntimeError, match="contracted"), torch.inference_mode(), Watching():
+        torch.tensordot(x, torch.ones(2, 2), dims=1)
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16), Watching():
+        assert torch.tensordot(x, x, dims=1).dtype == torch.bfloat16
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize("context", [nullcontext, torch.inference_mode])
+def test_a_mode_changes_no_result_of_torchs_own_samples(context, autocast, monkeypatch):
+    changed, n_compared = set(), 0
+    for entry, sample in comparable_samples(operator_table(monkeypatch), "cpu", 2):
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast), context():
+            first, second = result_of(entry, sample), result_of(entry, sample)
+            with Watching():
+                watched = result_of(entry, sample)
+        if are_alike(first, second):
+            n_compared += 1
+            if not are_alike(first, watched):
+                changed.add(entry.full_name)
+    assert changed == set()
+    assert n_compared > 1000
