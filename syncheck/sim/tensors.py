@@ -14,73 +14,13 @@ from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim import fake_tensors
 from syncheck.sim.copies import Copies
 from syncheck.sim.device_kind import gpu, is_gpu, simulated
+from syncheck.sim.moved_gradients import device_copy, pinned_copy, sent_back
 from syncheck.sim.placement import raw_device
 from syncheck.sim.runtime import Runtime
 
 _WRAPPED = "_syncheck_device"
 """Where a tensor that holds others keeps the virtual device that it was made for."""
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
-
-
-class _DeviceCopy(torch.autograd.Function):
-    """A copy to another device; its gradient goes back the same way."""
-
-    @staticmethod
-    def forward(source: torch.Tensor, shim: "TensorShim", target: int, non_blocking: bool, kwargs: Any) -> Any:
-        return shim.copies.transfer(source, target, non_blocking=non_blocking, **kwargs)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        del output
-        source, shim = inputs[:2]
-        ctx.set_materialize_grads(False)
-        ctx.shim, ctx.dtype, ctx.origin = shim, source.dtype, shim.index(source)
-        ctx.move = inputs[2:]
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
-        del info
-        return _DeviceCopy.apply(*args), in_dims[0]  # type: ignore[no-untyped-call]  # torch leaves it untyped
-
-    @staticmethod
-    def jvp(ctx: Any, *tangents: Any) -> Any:
-        target, non_blocking, kwargs = ctx.move
-        return ctx.shim.move(tangents[0], target, non_blocking=non_blocking, copy=False, **kwargs)
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        back = grads[0]
-        if back is not None:
-            kwargs = {"dtype": ctx.dtype} if back.dtype != ctx.dtype else {}
-            back = ctx.shim.move(back, ctx.origin, non_blocking=False, copy=False, **kwargs)
-        return back, None, None, None, None
-
-
-class _PinnedCopy(torch.autograd.Function):
-    """A copy in pinned memory; its gradient goes back as it is.
-
-    Source:
-        tools/autograd/derivatives.yaml, `_pin_memory`.
-    """
-
-    @staticmethod
-    def forward(source: torch.Tensor, shim: "TensorShim") -> Any:
-        return shim.copies.pin(source)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        del inputs, output
-        ctx.set_materialize_grads(False)
-
-    @staticmethod
-    def jvp(ctx: Any, *tangents: Any) -> Any:
-        del ctx
-        return tangents[0]
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        del ctx
-        return grads[0], None
 
 
 class TensorShim:
@@ -182,7 +122,7 @@ class TensorShim:
         if tensor.layout in SPARSE:
             return self._move_sparse(tensor, target, non_blocking=non_blocking, dtype=dtype)
         if is_differentiated(tensor):
-            return _DeviceCopy.apply(tensor, self, target, non_blocking, kwargs)  # type: ignore[no-any-return, no-untyped-call]  # torch leaves `apply` untyped
+            return device_copy(tensor, self, target, non_blocking=non_blocking, kwargs=kwargs)  # type: ignore[no-any-return]  # autograd's
         with C.DisableTorchFunctionSubclass():
             return self.copies.transfer(tensor, target, non_blocking=non_blocking, **kwargs)
 
@@ -227,6 +167,7 @@ class TensorShim:
             "is_pinned": lambda _: lambda tensor, device=None: copies.is_pinned(tensor),
             "record_stream": lambda _: self.record_stream,
             "copy_": lambda original: lambda tensor, *args, **kwargs: self.copy_(original, tensor, *args, **kwargs),
+            "__setitem__": lambda original: lambda tensor, index, value: self.set_item(original, tensor, index, value),
         }
         for name, make in replacements.items():
             replace_method(self._patches, name, make)
@@ -237,16 +178,26 @@ class TensorShim:
     def pin(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a copy in pinned memory, with autograd; the tensor itself if it is there."""
         if is_differentiated(tensor) and not self.copies.is_pinned(tensor):
-            return _PinnedCopy.apply(tensor, self)  # type: ignore[no-any-return, no-untyped-call]  # as above
+            return pinned_copy(tensor, self)  # type: ignore[no-any-return]  # as above
         return self.copies.pin(tensor)
 
     def copy_(self, original: Any, target: torch.Tensor, src: Any, non_blocking: bool = False) -> torch.Tensor:
-        """Copy into a tensor; across devices with a gradient, through a differentiable move."""
-        if isinstance(src, torch.Tensor) and is_differentiated(src):
-            here = self.index(target)
-            if here != self.index(src):
-                src = self.move(src, here, non_blocking=non_blocking, copy=False)
-        return original(target, src, non_blocking)  # type: ignore[no-any-return]  # torch's own method
+        """Copy into a tensor."""
+        return original(target, self._copied(target, src), non_blocking)  # type: ignore[no-any-return]  # torch's own method
+
+    def set_item(self, original: Any, target: torch.Tensor, index: Any, value: Any) -> None:
+        """Copy into a part of a tensor: `target[index] = value`."""
+        original(target, index, self._copied(target, value))
+
+    def _copied(self, target: torch.Tensor, source: Any) -> Any:
+        """Return what is copied into a tensor; across devices, its gradient comes back."""
+        if not isinstance(source, torch.Tensor) or not is_differentiated(source):
+            return source
+        if self.index(target) == self.index(source):
+            return source
+        if isinstance(source, FakeTensor) or source.layout in SPARSE:
+            return self.move(source, self.index(target), non_blocking=False, copy=False)
+        return sent_back(source, self)
 
     def to(self, original: Any, tensor: torch.Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """`Tensor.to` in all its forms."""

@@ -47,6 +47,15 @@ def test_copies_to_the_host(gpu):
     assert pinned.tolist() == [1, 1, 1, 1]
 
 
+def test_a_copy_with_a_gradient_is_one_copy_into_its_target(gpu):
+    h, x = torch.zeros(4).pin_memory(), torch.ones(4, device="cuda", requires_grad=True) * 1
+    assert gpu.calls_of(lambda: h.copy_(x, non_blocking=True)) == ["launch cuda:0 copy_ r3 w1"]
+    assert gpu.codes() == []
+    assert h.requires_grad
+    h.detach().tolist()
+    assert gpu.codes() == ["SYN301"]
+
+
 def test_between_devices_both_streams_wait(gpus):
     x = torch.ones(4, device="cuda:0")
     made = gpus.calls_of(lambda: x.to("cuda:1"))
