@@ -2,11 +2,11 @@
 
 Python calls a handler between any two instructions of the main thread, so also inside of our hooks: what a handler does
 on a GPU would go unseen there, what it raises would be lost in a callback, or leave our books half written. So the
-handlers of a program are called by ones of ours, which put them off for as long as a hook runs: until the program calls
-something, or something returns to it, and now and then the signal is sent once more.
+handlers of a program are called by ones of ours, which put them off for as long as a hook runs: until the program gets
+to its next line, calls something, or something returns to it, and now and then the signal is sent once more.
 
 Source:
-    Python library reference, `signal`, section "Execution of Python signal handlers"; `sys.setprofile`.
+    Python library reference, `signal`, section "Execution of Python signal handlers"; `sys.setprofile`, `sys.settrace`.
 """
 
 import _signal  # type: ignore[import-not-found]  # not in typeshed; `signal` converts what it is given
@@ -70,8 +70,7 @@ class _Waiting:
             handler(number, frame)
             return
         self._handlers[number] = handler
-        if sys.getprofile() is None:
-            sys.setprofile(self._look)
+        self._watch(frame)
         if number not in self._senders:
             self._senders.add(number)
             try:
@@ -86,6 +85,27 @@ class _Waiting:
         self._times += 1
         passed, computed = (later - earlier for later, earlier in zip(now, self._since, strict=True))
         return self._times > _PATIENCE and computed < _IDLE * passed
+
+    def _watch(self, frame: FrameType) -> None:
+        """See when the program's code runs again that a hook in this frame was called by, unless a debugger does."""
+        if sys.getprofile() is None:
+            sys.setprofile(self._look)
+        outside: FrameType | None = frame
+        while outside is not None and is_in_hook(outside):
+            outside = outside.f_back
+        if outside is not None and sys.gettrace() is None:
+            outside.f_trace = self._go_on
+            sys.settrace(self._leave)
+
+    def _leave(self, _frame: FrameType, _event: str, _argument: Any) -> None:
+        """Do not trace a function that is called."""
+
+    def _go_on(self, frame: FrameType, event: str, argument: Any) -> None:
+        """Handle what waits: a frame of the program gets to its next line, or returns."""
+        frame.f_trace = None
+        if sys.gettrace() == self._leave:
+            sys.settrace(None)
+        self._look(frame, event, argument)
 
     def _look(self, frame: FrameType, _event: str, _argument: Any) -> None:
         """Handle what waits: a function is called, or returns, in a frame."""

@@ -82,6 +82,45 @@ print(caught, lost)
     assert "no findings" in done.stderr
 
 
+def test_a_loop_that_calls_nothing_but_hooks_can_be_interrupted(tmp_path):
+    source = f"""{WORKING}
+turns = 0
+signal.setitimer(signal.ITIMER_REAL, 0.1)
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+try:
+    while turns < 20_000:
+        data = data * 1
+        turns += 1
+except KeyboardInterrupt:
+    print("interrupted", turns < 15_000)
+"""
+    assert run(tmp_path, source).stdout == "interrupted True\n"
+
+
+def test_a_debugger_of_the_program_is_left_in_place(tmp_path):
+    source = f"""{WORKING}
+import sys
+lines = []
+def trace(frame, event, argument):
+    if frame.f_globals is globals():
+        lines.append(event)
+        return trace
+signal.signal(signal.SIGALRM, lambda *_: None)
+signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+sys.settrace(trace)
+for _ in range(20):
+    work()
+print(sys.gettrace() is trace, lines.count("call") >= 20, lines.count("line") >= 60)
+sys.settrace(None)
+for _ in range(20):
+    work()
+signal.setitimer(signal.ITIMER_REAL, 0)
+work()
+print(sys.gettrace(), sys.getprofile())
+"""
+    assert run(tmp_path, source).stdout == "True True True\nNone None\n"
+
+
 def test_a_call_that_waits_can_be_interrupted(tmp_path):
     source = f"""{WORKING}
 import threading
