@@ -101,7 +101,8 @@ def _allow_any_sign() -> None:
 
 
 def _fail(message: str, hint: str, status: int) -> None:
-    sys.stderr.write(error_text(message, hint))
+    if sys.stderr is not None:  # it is where it was closed: `2>&-`
+        sys.stderr.write(error_text(message, hint))
     sys.exit(status)
 
 

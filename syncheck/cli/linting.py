@@ -120,7 +120,7 @@ def _lint_once(request: "LintRequest", options: Options, *, statistics: bool) ->
     report, changed = commands.lint(request)
     if request.change == "diff":
         sys.stdout.write(changed.diff)
-        if not options.quiet:
+        if not options.quiet and sys.stderr is not None:
             sys.stderr.write(f"Would fix {counted(len(changed.fixed), 'finding')}.\n")
         return int(bool(changed.diff))
     if statistics:

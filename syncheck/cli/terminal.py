@@ -162,7 +162,7 @@ def progress() -> Callable[[int, int], None]:
     def show(done: int, of: int) -> None:
         nonlocal bar
         if bar is None:
-            if not sys.stderr.isatty() or time.monotonic() - began < _PROGRESS_TIMEOUT:
+            if sys.stderr is None or not sys.stderr.isatty() or time.monotonic() - began < _PROGRESS_TIMEOUT:
                 return
             from rich.console import Console
             from rich.progress import Progress

@@ -253,7 +253,8 @@ class Run:
             try:
                 self._trace.close()
             except OSError as error:
-                sys.stderr.write(f"syncheck: the trace is incomplete: {error}\n")
+                if sys.stderr is not None:
+                    sys.stderr.write(f"syncheck: the trace is incomplete: {error}\n")
                 return status or 3
         return status
 
@@ -262,9 +263,9 @@ class Run:
             return
         if self._options.fail_fast and self._policy.is_failing(self.report()):
             self.backend.is_checking = False
-            sys.stdout.flush()
+            _flush()
             status = self._deliver_report(0)
-            sys.stderr.flush()
+            _flush()
             real_exit(status or 1)  # of several ranks, another one may deliver
 
 
@@ -272,6 +273,12 @@ class Run:
 def _both(outer: AbstractContextManager[None], inner: AbstractContextManager[None]) -> Iterator[None]:
     with outer, inner:
         yield
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # Python has none for a descriptor that was closed
+            stream.flush()
 
 
 _active: list[Run] = []
@@ -289,6 +296,5 @@ def leave_to_parent() -> None:
 
 def end_by_interrupt() -> None:
     """End this process as python does after an unhandled KeyboardInterrupt: by the signal itself."""
-    sys.stdout.flush()
-    sys.stderr.flush()
+    _flush()
     processes.end_by_interrupt(real_exit)

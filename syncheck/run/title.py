@@ -19,9 +19,9 @@ _FIRST_AFTER = 2.0
 """Seconds until the title changes, and between changes."""
 
 
-def can_show(stream: TextIO) -> bool:
-    """Return whether a stream is a terminal with a title."""
-    return stream.isatty() and os.environ.get("TERM", "dumb") not in {"dumb", "linux"}
+def can_show(stream: TextIO | None) -> bool:
+    """Return whether a stream is a terminal with a title; None is a standard stream that was closed."""
+    return stream is not None and stream.isatty() and os.environ.get("TERM", "dumb") not in {"dumb", "linux"}
 
 
 def writer(stream: TextIO) -> Callable[[bytes], object]:

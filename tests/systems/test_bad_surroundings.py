@@ -76,6 +76,26 @@ def test_without_standard_streams(folder, closed):
     assert done.returncode == 1, done.stderr
 
 
+@pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    "command", ["run --backend sim --fail-fast race.py", "run nothing.py", "lint --fix --diff race.py"]
+)
+def test_an_error_stream_that_is_closed(tmp_path, command, closed):
+    (tmp_path / "race.py").write_text(
+        "import torch\ns = torch.cuda.Stream()\nx = torch.ones(8, device='cuda')\n"
+        "with torch.cuda.stream(s):\n    y = x * 2\n"
+    )
+    done = subprocess.run(
+        ["bash", "-c", f"exec {sys.executable} -m syncheck {command} {closed}"], cwd=tmp_path, capture_output=True,
+        check=False, timeout=100, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert b"Traceback" not in done.stdout
+    if "nothing" in command:
+        assert done.returncode == 2
+    elif closed == "2>&-":
+        assert b"wait_stream" in done.stdout
+
+
 def test_a_terminal_of_40_columns(folder):
     import fcntl
     import termios
