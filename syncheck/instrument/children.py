@@ -50,6 +50,13 @@ def _install_programs(patches: Patches, incomplete: Callable[[str], None]) -> No
     patches.set(subprocess.Popen, "__init__", start_noted)
 
 
+def note_replaced(path: Any, arguments: Any, incomplete: Callable[[str], None]) -> None:
+    """Say of a program that replaces this one, by `os.execv`, that it is not checked, if it may use GPUs."""
+    name = "" if isinstance(path, int) else os.path.basename(os.fsdecode(path))  # it may be a descriptor
+    if _LAUNCHERS.fullmatch(name) and not _checks_itself(list(arguments)):
+        incomplete(f"`{name}`, which the program became by os.exec, was not checked")
+
+
 def _program(args: Any) -> str:
     """Return the name of the program that a command starts; "" where that is not known."""
     try:

@@ -139,7 +139,7 @@ class Run:
     def run(self, prepared: PreparedProgram) -> int:
         """Run the program and deliver the report; return the exit status."""
         with self.watching(), self._in_title():
-            outcome = execute(prepared, self.end)
+            outcome = execute(prepared, self.end, self._replaced)
             if outcome.is_child:
                 return outcome.status
         status = self._deliver_report(outcome.status)
@@ -222,6 +222,12 @@ class Run:
         self.backend.finish()
         own = self._deliver_report(status)
         return status or own
+
+    def _replaced(self, path: Any, arguments: Any) -> None:
+        """The program is about to replace itself by another one."""
+        from syncheck.instrument import children  # noqa: PLC0415  it needs torch
+
+        children.note_replaced(path, arguments, self.session.incomplete)
 
     def end_now(self, status: int, reason: str) -> NoReturn:
         """End this process with a report, from a thread that looks after the others.

@@ -365,6 +365,13 @@ ABRUPT = {
     "os._exit in a thread": ("import os, threading\nthreading.Thread(target=os._exit, args=(5,)).start()", 5),
     "os._exit at exit": ("import os, atexit\natexit.register(os._exit, 5)", 5),
     "os._exit in its excepthook": ("import os, sys\nsys.excepthook = lambda *a: os._exit(5)\n1 / 0", 5),
+    "os.execv": ("import os, sys\nos.execv(sys.executable, [sys.executable, '-c', 'print(1); exit(5)'])", 5),
+    "os.execlp after one that is not there": (
+        "import os\ntry:\n    os.execlp('no-such-program', 'x')\n"
+        "except FileNotFoundError as e:\n    print(e, flush=True)\n"
+        "os.execlpe('sh', 'sh', '-c', 'echo $X; exit 5', {'X': '3', **os.environ})",
+        5,
+    ),
     "SIGTERM": ("import os, signal\nprint('lost')\nos.kill(os.getpid(), signal.SIGTERM)\nprint('no')", -15),
     "SIGTERM while it waits for a thread": (
         "import os, signal, threading, time\n"

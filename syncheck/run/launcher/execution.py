@@ -36,7 +36,9 @@ class Outcome:
     is_child: bool
 
 
-def execute(prepared: PreparedProgram, at_exit: Callable[[int], int]) -> Outcome:
+def execute(
+    prepared: PreparedProgram, at_exit: Callable[[int], int], at_exec: Callable[[Any, Any], None] | None = None
+) -> Outcome:
     """Run a program to its end: its code, its threads, its `atexit` callbacks.
 
     Afterwards `sys.argv`, `sys.path`, `__main__`, the working directory and the signal handlers are as they
@@ -48,10 +50,11 @@ def execute(prepared: PreparedProgram, at_exit: Callable[[int], int]) -> Outcome
         at_exit: called, at most once and only in this process, when the program is about to end it by
             `os._exit` or SIGTERM, in the thread that does so, with the exit status; it returns the status to
             end with (that of a signal is not changed). It must flush what it writes. Not called where this
-            function returns.
+            function returns. So it is when the program replaces itself by another one, by `os.execv`.
+        at_exec: called before it in that case, with the path and the arguments of the other program.
     """
     pid = os.getpid()
-    with restored(), search_path(prepared.entry), ExitHook(at_exit):
+    with restored(), search_path(prepared.entry), ExitHook(at_exit, at_exec):
         sys.argv = ["-m" if prepared.program.is_module else prepared.program.target]
         sys.argv += prepared.program.arguments
         sys.modules["__main__"] = _new_main(prepared)

@@ -1,4 +1,4 @@
-"""Call `at_exit` before the ends of a process that run no Python code: `os._exit`, SIGTERM and SIGHUP."""
+"""Call `at_exit` before the ends of a process that run no Python code: `os._exit`, `os.exec*`, SIGTERM and SIGHUP."""
 
 import _signal  # type: ignore[import-not-found]  # not in typeshed; `signal` converts our handler to an int
 import operator
@@ -8,8 +8,9 @@ import threading
 import traceback
 import weakref
 from collections.abc import Callable
+from functools import wraps
 from types import FrameType
-from typing import NoReturn, Self
+from typing import Any, NoReturn, Self
 
 from syncheck.system import signals
 
@@ -17,6 +18,13 @@ from .state import in_main_thread
 
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 """The signals that ask a process to end: SIGHUP comes when the terminal, or the connection to it, is gone."""
+
+_REPLACING = tuple(name for name in ("execv", "execve") if hasattr(os, name))
+"""What all functions of `os` call that replace the program of a process.
+
+Source:
+    Lib/os.py, `execl`, `_execvpe`.
+"""
 
 
 class _Terminate(int):
@@ -42,20 +50,25 @@ class _Terminate(int):
 class ExitHook:
     """While it is entered, `at_exit` is called once before this process ends by `os._exit` or a signal that asks it to.
 
-    A forked child is left as if there were none.
+    So it is before the process becomes another program, by `os.execv` and the functions that call it, and
+    `at_exec` before that, with the path and the arguments of the program. A forked child is left as if there
+    were none.
     """
 
-    def __init__(self, at_exit: Callable[[int], int]) -> None:
-        self._at_exit = at_exit
+    def __init__(self, at_exit: Callable[[int], int], at_exec: Callable[[Any, Any], None] | None = None) -> None:
+        self._at_exit, self._at_exec = at_exit, at_exec
         self._spoken = False
         self._is_speaking = False
         self._lock = threading.RLock()  # a second thread that exits waits for the report of the first
         self._pid = os.getpid()
         self._real_exit = os._exit
+        self._real_exec = {name: getattr(os, name) for name in _REPLACING}
         self._handler = _Terminate.calling(self._on_signal)
 
     def __enter__(self) -> Self:
         os._exit = self._speaking_exit()  # type: ignore[assignment]  # a Callable does not name its parameter
+        for name, function in self._real_exec.items():
+            setattr(os, name, self._speaking_exec(function))
         for number in _ENDING if in_main_thread() else ():
             if signal.getsignal(number) == signal.SIG_DFL:
                 _signal.signal(number, self._handler)
@@ -67,6 +80,8 @@ class ExitHook:
 
     def _remove(self) -> None:
         os._exit = self._real_exit
+        for name, function in self._real_exec.items():
+            setattr(os, name, function)
         for number in _ENDING:
             if _signal.getsignal(number) is self._handler:
                 signal.signal(number, signal.SIG_DFL)
@@ -91,6 +106,18 @@ class ExitHook:
         _exit.__module__, _exit.__qualname__ = "os", "_exit"  # so that it pickles as os._exit does
         _exit.__doc__ = self._real_exit.__doc__
         return _exit
+
+    def _speaking_exec(self, real_exec: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
+        @wraps(real_exec)
+        def execute(path: Any, argv: Any, *environment: Any, **named: Any) -> NoReturn:
+            # `os.execvp` tries the folders of PATH one after the other: what is no program replaces nothing
+            if isinstance(path, int) or (os.path.isfile(path) and os.access(path, os.X_OK)):
+                if self._at_exec is not None and os.getpid() == self._pid:
+                    self._at_exec(path, argv)
+                self.speak(0)
+            real_exec(path, argv, *environment, **named)
+
+        return execute
 
     def _on_signal(self, number: int) -> None:
         if self._is_speaking:

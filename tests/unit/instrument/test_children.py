@@ -44,6 +44,22 @@ def test_a_program_of_python_that_is_not_checked_is_named(notes):
     assert "was not checked" in notes[0]
 
 
+@pytest.mark.parametrize(
+    ("path", "arguments", "is_named"),
+    [
+        (sys.executable, ["python", "x.py"], True),
+        (b"/usr/bin/torchrun", (b"torchrun", b"x.py"), True),
+        (sys.executable, ["python", "-m", "syncheck", "run", "x.py"], False),
+        ("/bin/sh", ["sh"], False),
+        (3, ["python"], False),
+    ],
+)
+def test_a_program_that_replaces_this_one_is_named(path, arguments, is_named):
+    notes = []
+    children.note_replaced(path, arguments, notes.append)
+    assert bool(notes) == is_named
+
+
 def test_a_program_that_is_started_under_syncheck_is_checked(notes):
     subprocess.run([sys.executable, "-m", "syncheck", "explain", "SYN101"], check=True, capture_output=True)
     assert notes == []
