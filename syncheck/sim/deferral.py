@@ -19,10 +19,11 @@ from syncheck.instrument.torch_internals import BelowAutograd
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.semantics.operators import ALLOCATING
 from syncheck.sim.compute import Compute
-from syncheck.sim.kept_storages import Kept, KeptStorages, Operand, overwrite, whole_of
+from syncheck.sim.kept_storages import KeptStorages, Operand, overwrite, whole_of
 from syncheck.sim.launches import TensorArguments
 from syncheck.sim.observations import Observations
 from syncheck.sim.placement import raw_device
+from syncheck.sim.reused_memory import ReusedMemory
 from syncheck.sim.runtime import Runtime
 from syncheck.sim.shapes import CannotDeferError, results_of
 from syncheck.sim.stream_order import StreamOrder
@@ -36,6 +37,7 @@ class Deferral:
 
     Attributes:
         observations: what is recorded of the run.
+        reused: memory that new tensors get.
     """
 
     def __init__(self, runtime: Runtime, compute: Compute, schedule: Schedule, observations: Observations) -> None:
@@ -47,6 +49,7 @@ class Deferral:
         self._kept = KeptStorages(runtime.memory)
         self._order = StreamOrder(runtime.gpus, schedule.policy(), self._kept.recorded)
         self._queues = self._order.queues
+        self.reused = ReusedMemory(runtime, self._kept, self._queues)
         self._has_finished = False
         atexit.register(self.finish)
         runtime.memory.before_flush = lambda: self._kept.poll(self._order.is_pending)
@@ -161,7 +164,7 @@ class Deferral:
             with self._runtime.unmonitored(), BelowAutograd():
                 for tensor in tensors_in(result):
                     if tensor.layout is torch.strided:
-                        self._give_new(tensor, device, stream)
+                        self.reused.give_new(tensor, device, stream)
         return result
 
     def _run_now(
@@ -182,7 +185,7 @@ class Deferral:
         fresh = self._fresh(result)
         with self._runtime.unmonitored(), BelowAutograd():
             for tensor in fresh:
-                self._give_memory(tensor, device, stream, is_filled=True)
+                self.reused.give(tensor, device, stream, is_filled=True)
             if is_watched:
                 written = [tensor for tensor, argument in tensors if argument.is_write]
                 self._note_writes(launch, [self._kept.keep(tensor) for tensor in (*written, *fresh)])
@@ -280,26 +283,16 @@ class Deferral:
         if not isinstance(value, torch.Tensor) or raw_device(value).type != "meta":
             return value
         made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype)
-        self._give_new(made, device, stream)
+        self.reused.give_new(made, device, stream)
         return made
-
-    def _give_new(self, tensor: torch.Tensor, device: int, stream: StreamId) -> None:
-        """Give a new tensor without values memory that was freed, or fill its own with what tells that it is new."""
-        if not self._give_memory(tensor, device, stream, is_filled=False):
-            self.fill(tensor)
 
     def give_new(self, tensor: torch.Tensor, device: int) -> None:
         """Give a new tensor of a device its memory, without values; one of the host keeps its own."""
         if device == HOST_DEVICE:
-            self.fill(tensor)
+            self.reused.fill(tensor)
             return
         with self._gpus.lock, self._runtime.unmonitored():
-            self._give_new(tensor, device, self._gpus.current_stream(device))
-
-    def fill(self, tensor: torch.Tensor) -> None:
-        """Fill new memory, so that what is read before it is written is the same in each run."""
-        with self._runtime.unmonitored():
-            overwrite(whole_of(tensor.untyped_storage()), tensor.dtype)
+            self.reused.give_new(tensor, device, self._gpus.current_stream(device))
 
     def _is_new(self, tensor: torch.Tensor) -> bool:
         return self._memory.of(tensor) is None
@@ -333,43 +326,6 @@ class Deferral:
             written = [operand for operand, is_write in kept if is_write]
             self._put(stream, lambda: act([(operand.tensor(), w) for operand, w in kept]), read, written)
             self._queues.pump()
-
-    # -- memory
-
-    def _give_memory(self, tensor: torch.Tensor, device: int, stream: StreamId, *, is_filled: bool) -> bool:
-        """Give a new tensor memory that was freed and that work is pending on, if there is any; return whether.
-
-        Other such memory of its kind may have been handed out as well: it is overwritten, on the same stream.
-        """
-        self._memory.flush()
-        n_bytes = tensor.untyped_storage().nbytes()
-        if not n_bytes or self._gpus.thread.pools.get(device, 0):
-            return False
-        given = False
-        for kept in self._kept.available(stream, n_bytes):
-            if not given and kept.storage.nbytes() == n_bytes:
-                given = True
-                values = tensor.clone() if is_filled else None
-                tensor.set_(self._kept.hand_out(kept), tensor.storage_offset(), tensor.size(), tensor.stride())
-                if values is not None:
-                    tensor.copy_(values)
-            elif not kept.is_overwritten:
-                kept.is_overwritten = True
-                self._overwrite(kept, stream)
-        return given
-
-    def _overwrite(self, kept: Kept, stream: StreamId) -> None:
-        if self._queues.is_free(stream):
-            overwrite(kept.whole, kept.dtype)
-            return
-        operand = self._kept.keep_freed(kept)
-
-        def run() -> None:
-            with self._runtime.unmonitored():
-                overwrite(kept.whole, kept.dtype)
-                self._kept.let_go(operand)
-
-        self._queues.put(stream, run, is_launch=False)
 
 
 def _read(plan: Plan, tensors: TensorArguments) -> list[torch.Tensor]:

@@ -95,7 +95,7 @@ class Dispatcher:
                 return self._distributed.run(func, collective, args, kwargs)
             if func.namespace == "_c10d_functional":
                 self._settle(func)
-                return self._distributed.run_functional(func, args, kwargs)
+                return self._distributed.functional.run(func, args, kwargs)
             plan = self._plans[func] = plan_of(func)
         if plan.evaluating is not None and plan.is_evaluating(args, kwargs):
             plan = plan.evaluating
@@ -137,7 +137,7 @@ class Dispatcher:
         if tag is not None:
             tag.layout = layout_of(tensor)
         if plan.base in ALLOCATING:
-            deferral.fill(tensor)
+            deferral.reused.fill(tensor)
 
     # -- on a device
 

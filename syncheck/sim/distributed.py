@@ -29,8 +29,7 @@ from syncheck.hb.ids import (
     WaitCall,
 )
 from syncheck.instrument.collectives import calls, issue, plan_of
-from syncheck.instrument.plan import Plan, tensors_in, tensors_of
-from syncheck.instrument.torch_internals import schema_of, tensor_owners
+from syncheck.instrument.plan import Plan, tensors_of
 from syncheck.ranks import watchdog
 from syncheck.semantics.collectives import POINT_TO_POINT, collective_name
 from syncheck.semantics.copies import HOST_DEVICE
@@ -45,9 +44,9 @@ from syncheck.sim.collective_arguments import (
     for_gloo_of,
     group_name,
     is_local,
-    wait_for_gloo,
     work_in,
 )
+from syncheck.sim.functional import FunctionalCollectives
 from syncheck.sim.futures import Futures
 from syncheck.sim.launches import Launches
 from syncheck.sim.nccl_groups import NcclGroups
@@ -62,6 +61,7 @@ class Distributed:
     """Runs collectives on virtual GPUs.
 
     Attributes:
+        functional: runs the functional ones.
         groups: those that the program has asked NCCL for.
         ddp_pending: allocation -> collective that DDP's reducer has started in a backward pass: it waits before it
             uses the result, unseen.
@@ -77,12 +77,12 @@ class Distributed:
         self._started: OrderedDict[int, Started] = OrderedDict()
         # handles that were waited for, as long as they are there: another stream may have to wait, too
         self._awaited: dict[int, tuple[weakref.ref[Any], Started]] = {}
-        self._functional: dict[AllocationId, Started] = {}  # allocation -> the functional collective that fills it
         self._plans: dict[Any, Plan | None] = {}
         self._coalesced: list[Any] | None = None  # what has been started since a coalescing manager was entered
         self._together: dict[int, list[Any]] = {}  # the last handle of a coalescing manager -> the others
         self.futures = Futures(self, self._gpus)
         self.groups = NcclGroups()
+        self.functional = FunctionalCollectives(self, runtime, launches)
         launches.before_launch.append(self._join_for)
         self.ddp_pending: dict[AllocationId, Started] = {}
         self._of_reducer: tuple[Started, frozenset[AllocationId]] | None = None
@@ -97,7 +97,7 @@ class Distributed:
 
     def run(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a collective; one of tensors in host memory is gloo's own."""
-        group = issue(func, args, kwargs, self._gpus.site(), self._place)
+        group = issue(func, args, kwargs, self._gpus.site(), self.place)
         with watchdog.waiting(collective_name(plan.name), group):
             return self._run(func, plan, args, kwargs, group)
 
@@ -111,7 +111,7 @@ class Distributed:
         device = min(devices)  # torch refuses tensors of several
         current = self._gpus.current_stream(device)
         is_async = asks_for_handle(func, args, kwargs)
-        stream = self._stream(group_name(args), device) if is_async else current
+        stream = self.stream(group_name(args), device) if is_async else current
         if stream != current:
             self._gpus.monitor.wait_stream(stream, current, UNKNOWN_SITE, BY_TORCH)
         is_late = self.can_be_late(plan, args)
@@ -171,7 +171,8 @@ class Distributed:
                 view = self._memory.view(tensor)
                 self._gpus.monitor.record_stream(tag.ident, view, stream, UNKNOWN_SITE)
 
-    def _place(self, site: SiteId) -> Place:
+    def place(self, site: SiteId) -> Place:
+        """Return the place of a call site."""
         return self._gpus.sites.place(site)
 
     def _launch(self, plan: Plan, tensors: Any, stream: StreamId) -> None:
@@ -184,7 +185,7 @@ class Distributed:
             self._launches.launch(stream, plan.name, accesses)
 
     def _start(self, work: Any, stream: StreamId, tensors: list[torch.Tensor], group: str) -> None:
-        started = self._recorded(work, stream, tensors, group)
+        started = self.recorded(work, stream, tensors, group)
         if calls.depth:
             self._started[id(work)] = started
             if len(self._started) > _MOST_STARTED:
@@ -205,14 +206,15 @@ class Distributed:
         if self._backward.is_running:
             self.ddp_pending |= dict.fromkeys(idents, started)
 
-    def _recorded(self, work: Any, stream: StreamId, tensors: list[torch.Tensor], group: str = "") -> Started:
+    def recorded(self, work: Any, stream: StreamId, tensors: list[torch.Tensor], group: str = "") -> Started:
         """Record an event at the end of a collective that has just been launched."""
         started = Started(work, self._gpus.next_event(), stream, tensors, group)
         self._gpus.monitor.event(started.event, UNKNOWN_SITE, timing=False)
         self._gpus.monitor.record(started.event, stream, self._gpus.site())
         return started
 
-    def _stream(self, group: str, device: int) -> StreamId:
+    def stream(self, group: str, device: int) -> StreamId:
+        """Return the communication stream of a group on a device."""
         known = self._streams.get((group, device))
         if known is None:
             known = self._streams[group, device] = self._gpus.new_stream(device, UNKNOWN_SITE)
@@ -234,55 +236,13 @@ class Distributed:
         if not (calls.depth and asks_for_handle(func, args, kwargs)):
             self._gpus.monitor.sync_stream(current, self._gpus.site(), explicit=True)
             return result
-        stream = self._stream(group_name(args), self._gpus.thread.device)
+        stream = self.stream(group_name(args), self._gpus.thread.device)
         self._gpus.monitor.wait_stream(stream, current, UNKNOWN_SITE, BY_TORCH)
         self._gpus.monitor.launch(stream, plan.name, (), self._gpus.site())
         self._gpus.monitor.collective(stream, plan.name, self._gpus.site())
         self._start(work, stream, [], group)
         self._started[id(work)].is_barrier = True
         return result
-
-    # -- functional collectives
-
-    def run_functional(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run an operator of `_c10d_functional`."""
-        base = schema_of(func).name.partition("::")[2]
-        if base == "wait_tensor":
-            return self._wait_tensor(func, args, kwargs)
-        inputs = [tensor for tensor in tensors_in(args[0]) if self._memory.of(tensor) is not None]
-        if not inputs or base.startswith("_wrap"):
-            return func(*args, **kwargs)
-        group = issue(func, args, kwargs, self._gpus.site(), self._place)
-        device = self._memory.device(inputs[0])
-        stream = self._stream(str(args[-1]), device)
-        self._gpus.monitor.wait_stream(stream, self._gpus.current_stream(device), UNKNOWN_SITE, BY_TORCH)
-        owners = {id(tensor): tensor_owners(tensor) for tensor in inputs}
-        with watchdog.waiting(collective_name(schema_of(func).name), group):
-            result = func(*self.groups.for_gpus(args), **kwargs)
-        outputs = tensors_in(result)
-        for tensor in outputs:
-            torch.ops._c10d_functional.wait_tensor(tensor)  # the values are there at once
-        wait_for_gloo([(tensor, owners.get(id(tensor), 1)) for tensor in (*inputs, *outputs)])
-        for tensor in outputs:
-            if self._memory.of(tensor) is None:
-                self._memory.tag(tensor.untyped_storage(), device, self._gpus.site())
-        memory = self._memory
-        written = {memory.of(tensor).ident for tensor in outputs}  # type: ignore[union-attr]  # tagged above
-        accesses = [(memory.of(t).ident, memory.view(t), True) for t in outputs]  # type: ignore[union-attr]
-        accesses += [
-            (tag.ident, memory.view(t), False) for t in inputs if (tag := memory.of(t)) and tag.ident not in written
-        ]
-        self._launches.launch(stream, schema_of(func).name, accesses)
-        self._gpus.monitor.collective(stream, schema_of(func).name, self._gpus.site())
-        self._functional |= dict.fromkeys(written, self._recorded(None, stream, inputs))
-        return result
-
-    def _wait_tensor(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        tag = self._memory.of(args[0])
-        started = self._functional.pop(tag.ident, None) if tag is not None else None
-        if started is not None:
-            self.join(started)
-        return func(*args, **kwargs)
 
     # -- waits
 
@@ -320,7 +280,7 @@ class Distributed:
         Of a bucket that no operator has used yet it is not known that it is on a GPU, nor was a collective seen.
         """
         current = self._gpus.current_stream(self._gpus.thread.device)
-        started, idents = self._of_reducer or (self._recorded(None, current, []), frozenset())
+        started, idents = self._of_reducer or (self.recorded(None, current, []), frozenset())
         self._of_reducer = None
         self.futures.made(future, started, idents)
 
