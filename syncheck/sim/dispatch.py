@@ -11,7 +11,7 @@ from syncheck.hb.ids import Access, StreamId
 from syncheck.instrument.library import Library, bound_to
 from syncheck.instrument.plan import Plan, plan_of, tensors_in, tensors_of
 from syncheck.instrument.tensor_facts import TorchFacts
-from syncheck.instrument.torch_internals import call_with_numbers, schema_of
+from syncheck.instrument.torch_internals import call_with_numbers, fake_mode, schema_of
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.semantics.library import operator as described_operator
 from syncheck.semantics.operators import ALLOCATING, HOST_OUTPUTS, ROWS
@@ -161,7 +161,7 @@ class Dispatcher:
             args, kwargs = tree_map(_on_host, (args, kwargs))
         if capturing:
             result = self._recorder.run(func, plan, tensors, args, kwargs, device)
-        elif self.deferral is None:
+        elif self.deferral is None or fake_mode() is not None:  # what is made in such a mode has no memory
             result = self._compute.run(func, plan, args, kwargs, device)
         else:
             waits = wait is not HostWait.NEVER
