@@ -89,14 +89,11 @@ class Dispatcher:
         """Run one operator on the CPU, with everything that its virtual device would do."""
         plan = self._plans.get(func)
         if plan is None:
-            if func.namespace == "c10d" and (collective := self._distributed.plan(func)) is not None:
-                if not self._distributed.can_be_late(collective, args):
-                    self._settle(func)
-                return self._distributed.run(func, collective, args, kwargs)
-            if func.namespace == "_c10d_functional":
-                self._settle(func)
-                return self._distributed.functional.run(func, args, kwargs)
+            if func.namespace in _EXCHANGING:
+                return self._exchange(func, args, kwargs)
             plan = self._plans[func] = plan_of(func)
+        if self.deferral is not None:
+            self._distributed.about_to_use(tensors_in((args, *kwargs.values())))
         if plan.evaluating is not None and plan.is_evaluating(args, kwargs):
             plan = plan.evaluating
         special = self._copies.specials.get(plan.base)
@@ -109,9 +106,20 @@ class Dispatcher:
         self._backward.note_made(result)
         return result
 
+    def _exchange(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a collective."""
+        plan = self._distributed.plan(func)
+        if plan is None:
+            self._settle(func)
+            return self._distributed.functional.run(func, args, kwargs)
+        if not self._distributed.can_be_late(plan):
+            self._settle(func)
+        return self._distributed.run(func, plan, args, kwargs)
+
     def _settle(self, func: Any) -> None:
         """A collective runs at once, and so does all that its streams were given before."""
-        if self.deferral is not None:
+        if self.deferral is not None and not schema_of(func).name.endswith("wait_tensor"):
+            self._distributed.settle(schema_of(func).name)
             self.deferral.settle_all(str(func))
 
     def _run_plain(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

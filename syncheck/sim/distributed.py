@@ -39,15 +39,16 @@ from syncheck.sim.collective_arguments import (
     asks_for_handle,
     averages_integers,
     cloned,
-    copy_locally,
     copy_results,
     for_gloo_of,
     group_name,
-    is_local,
     work_in,
 )
+from syncheck.sim.deferral import Deferral
+from syncheck.sim.exchange import Asked
 from syncheck.sim.functional import FunctionalCollectives
 from syncheck.sim.futures import Futures
+from syncheck.sim.late_collectives import LateCollectives
 from syncheck.sim.launches import Launches
 from syncheck.sim.nccl_groups import NcclGroups
 from syncheck.sim.runtime import Runtime
@@ -55,6 +56,8 @@ from syncheck.sim.started import Started
 
 _MOST_STARTED = 4096
 """Collectives that the program has not waited for, of which the tensors are kept as NCCL keeps them."""
+_NEVER_LATE = frozenset("barrier recv_any_source_".split())
+"""Operators that a schedule does not put off."""
 
 
 class Distributed:
@@ -67,7 +70,9 @@ class Distributed:
             uses the result, unseen.
     """
 
-    def __init__(self, runtime: Runtime, backward: Backward, launches: Launches) -> None:
+    def __init__(
+        self, runtime: Runtime, backward: Backward, launches: Launches, deferral: Deferral | None = None
+    ) -> None:
         self._runtime = runtime
         self._backward = backward
         self._launches = launches
@@ -83,6 +88,7 @@ class Distributed:
         self.futures = Futures(self, self._gpus)
         self.groups = NcclGroups()
         self.functional = FunctionalCollectives(self, runtime, launches)
+        self._late = LateCollectives(runtime, deferral, self.groups) if deferral is not None else None
         launches.before_launch.append(self._join_for)
         self.ddp_pending: dict[AllocationId, Started] = {}
         self._of_reducer: tuple[Started, frozenset[AllocationId]] | None = None
@@ -107,6 +113,7 @@ class Distributed:
         if plan.base == "barrier":
             return self._barrier(func, plan, args, kwargs, group)
         if not devices:
+            self.settle(plan.name)
             return func(*args, **kwargs)
         device = min(devices)  # torch refuses tensors of several
         current = self._gpus.current_stream(device)
@@ -114,28 +121,27 @@ class Distributed:
         stream = self.stream(group_name(args), device) if is_async else current
         if stream != current:
             self._gpus.monitor.wait_stream(stream, current, UNKNOWN_SITE, BY_TORCH)
-        is_late = self.can_be_late(plan, args)
-        result, work = self._call(func, plan, args, kwargs, has_handle=is_async and bool(calls.depth), is_late=is_late)
-        if is_late and self._runtime.deferral is not None:
-            moved = [(tensor, taken.is_write) for tensor, taken in tensors]
-            self._runtime.deferral.run_local(stream, moved, copy_locally)
+        if self._late is not None and self.can_be_late(plan):
+            result, work = self._late.start(Asked(func, plan, args, kwargs, stream, group, is_async))
+            self._note_coalesced(work)
+        else:
+            result, work = self._call(func, plan, args, kwargs, has_handle=is_async and bool(calls.depth))
         self._launch(plan, tensors, stream)
         if is_async:
             self._hand_out(plan, work, stream, [tensor for tensor, _ in tensors], group)
         return result
 
     def _call(
-        self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], *, has_handle: bool, is_late: bool
+        self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], *, has_handle: bool
     ) -> tuple[Any, Any]:
-        """Let gloo run a collective; return its result and its handle. `is_late`: its values are made later."""
+        """Let gloo run a collective; return its result and its handle."""
         dtype = torch.float64 if averages_integers(plan, args, kwargs) else None
-        is_apart = is_late or dtype is not None or (has_handle and plan.base in WRITTEN_AT_WAIT)
+        is_apart = dtype is not None or (has_handle and plan.base in WRITTEN_AT_WAIT)
         given, given_by_name = cloned(plan, args, kwargs, dtype=dtype) if is_apart else (args, kwargs)
         for_gloo, named = for_gloo_of(plan, given, given_by_name, has_handle=has_handle)
         result = func(*self.groups.for_gpus(for_gloo), **named)
         work = work_in(result)
-        if self._coalesced is not None:
-            self._coalesced.append(work)
+        self._note_coalesced(work)
         if plan.base in POINT_TO_POINT:
             return result, work  # a peer may still have to post its receive
         if isinstance(result, tuple):
@@ -144,16 +150,40 @@ class Distributed:
         if is_apart:
             tensors = tensors_of(plan, args, kwargs)
             weakref.finalize(work, list, [t for t, taken in tensors if taken.is_write])  # a handle owns its outputs
-            if not is_late:
-                copy_results(plan, given, given_by_name, tensors)
+            copy_results(plan, given, given_by_name, tensors)
         return result, work
 
-    def can_be_late(self, plan: Plan, args: tuple[Any, ...]) -> bool:
-        """Return whether a schedule may put a collective off: Python asked for it, and no other rank takes part."""
-        runtime = self._runtime
-        if runtime.deferral is None or runtime.is_capturing or not calls.depth:
+    def _note_coalesced(self, work: Any) -> None:
+        if self._coalesced is not None:
+            self._coalesced.append(work)
+
+    def can_be_late(self, plan: Plan) -> bool:
+        """Return whether a schedule may put a collective off: C++ code would wait for it unseen."""
+        if self._late is None or self._runtime.is_capturing or not calls.depth:
             return False
-        return is_local(plan, args, calls.reduce)
+        return plan.base not in _NEVER_LATE and "premul" not in calls.reduce
+
+    def settle(self, what: str) -> None:
+        """Run what a schedule has put off: what comes next, `what`, may wait for other ranks."""
+        if self._late is not None:
+            self._late.settle(what)
+
+    def about_to_wait(self, work: Any) -> None:
+        """The host is about to wait for a handle; for that of a collective under a schedule no other rank is needed."""
+        if self._late is not None and work not in self._late.handles:
+            self._late.settle("the wait for a collective")
+
+    def about_to_use(self, tensors: Iterable[torch.Tensor]) -> None:
+        """An operator is about to be submitted under a schedule: what is there by then comes first."""
+        if self._late is not None and (self.ddp_pending or self._late.receipts.is_pending):
+            idents = self.idents(tensors)
+            self.join_ddp_pending(idents)
+            self._late.receipts.used(idents)
+
+    def leave(self) -> None:
+        """The program leaves its groups: run what a schedule has put off."""
+        if self._late is not None:
+            self._late.finish()
 
     def _hand_out(self, plan: Plan, work: Any, stream: StreamId, tensors: list[torch.Tensor], group: str) -> None:
         if calls.depth:
@@ -190,6 +220,8 @@ class Distributed:
             self._started[id(work)] = started
             if len(self._started) > _MOST_STARTED:
                 self._started.popitem(last=False)
+            if self._late is not None:
+                self._late.receipts.recorded(id(work), started.event)
         elif self._backward.is_running:
             self._of_reducer = started, self.idents(tensors)
             self.add_ddp_pending(*self._of_reducer)
@@ -198,8 +230,7 @@ class Distributed:
 
     def idents(self, tensors: Iterable[torch.Tensor]) -> frozenset[AllocationId]:
         """Return the allocations of tensors."""
-        memory = self._memory
-        return frozenset(tag.ident for tensor in tensors if (tag := memory.of(tensor)) is not None)
+        return self._memory.idents(tensors)
 
     def add_ddp_pending(self, started: Started, idents: Iterable[AllocationId]) -> None:
         """In a backward pass, C++ code waits for what has been started before it uses these allocations."""
@@ -249,6 +280,8 @@ class Distributed:
     def join(self, started: Started) -> None:
         """Let the current stream wait for a collective, and let go of its tensors."""
         self._started.pop(id(started.work), None)
+        if self._late is not None:
+            self._late.receipts.waited(started.event)
         current = self._gpus.current_stream(self._gpus.device_of(started.stream))
         self._gpus.monitor.wait(started.event, current, self._gpus.site(), WaitCall.TORCH)
         if started.is_barrier:
