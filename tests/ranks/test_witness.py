@@ -126,13 +126,30 @@ def test_a_race_around_a_collective_is_shown_and_replayed(run, body, access, usu
     assert again[0] == again[1] != printed
 
 
+@pytest.fixture
+def explored(in_folder, tmp_path):
+    """Return a function that runs a program of some ranks by three schedules; it returns findings and notes."""
+
+    def explore(n_ranks, program, *arguments, seed=0):
+        own = ("--isolated", "--nproc", str(n_ranks), "--devices", str(n_ranks), "--output-format", "json")
+        schedules = ("--output", "report.json", "--schedules", "3", "--seed", str(seed))
+        in_folder(*RUN, *own, *schedules, str(PROGRAMS / f"{program}.py"), *arguments, timeout=280)
+        report = json.loads((tmp_path / "report.json").read_text())
+        return report["findings"], report["notes"]
+
+    return explore
+
+
+SAME = ([], ["3 random schedules: all results are those of the program's order"])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("program", ["collectives", "coalescing", "frameworks"])
-def test_a_right_job_gives_the_same_by_every_schedule(in_folder, tmp_path, program):
-    own = ("--isolated", "--nproc", "2", "--devices", "2", "--output-format", "json", "--output", "report.json")
-    in_folder(*RUN, *own, "--schedules", "3", str(PROGRAMS / f"{program}.py"), timeout=280)
-    report = json.loads((tmp_path / "report.json").read_text())
-    assert (report["findings"], report["notes"]) == (
-        [],
-        ["3 random schedules: all results are those of the program's order"],
-    )
+def test_a_right_job_gives_the_same_by_every_schedule(explored, program):
+    assert explored(2, program) == SAME
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_random_exchanges_on_groups_and_streams_give_the_same_by_every_schedule(explored, seed):
+    assert explored(3, "random_exchanges", str(seed), seed=10 * seed) == SAME
