@@ -146,6 +146,7 @@ class Finding:
         rank: the process's rank in a distributed job, 0 in a single process; the lowest of several.
         ranks: all ranks that found it, in order, once the ranks of a job are merged; else empty.
         pair: the accesses of a race where it was seen first; None for anything else.
+        pairs: the same for each of several ranks, by rank.
         proof: what came of the attempt to make it happen; None if there was none.
         assumptions: what the linter takes to be so, in words: "what line 9 copies lies on a GPU".
     """
@@ -162,6 +163,7 @@ class Finding:
     ranks: tuple[int, ...] = ()
     fix: Fix | None = None
     pair: Pair | None = None
+    pairs: tuple[tuple[int, Pair], ...] = ()
     proof: Proof | None = None
     assumptions: tuple[str, ...] = ()
 
@@ -332,7 +334,8 @@ def _joined(one: Finding, other: Finding) -> Finding:
     ranks = tuple(sorted({*one.ranks, *other.ranks}))
     fewest = min(one.assumptions, other.assumptions, key=len)  # it is found without the others, too
     rank = ranks[0] if ranks else one.rank
-    return replace(one, count=one.count + other.count, ranks=ranks, rank=rank, assumptions=fewest)
+    pairs = tuple(sorted((dict(other.pairs) | dict(one.pairs)).items()))
+    return replace(one, count=one.count + other.count, ranks=ranks, rank=rank, pairs=pairs, assumptions=fewest)
 
 
 def named_ranks(ranks: Iterable[int]) -> str:

@@ -23,8 +23,13 @@ class Means(Protocol):
         """See `Proof`."""
         ...
 
-    def schedules(self, pair: Pair) -> Sequence[Schedule | Delay]:
-        """Return what may bring two accesses into the other order, the most promising first; none: it is hopeless."""
+    def schedules(self, pair: Pair, rank: int | None) -> Sequence[Schedule | Delay]:
+        """Return what may bring two accesses into the other order, the most promising first; none: it is hopeless.
+
+        Args:
+            pair: the accesses.
+            rank: the rank of the job whose launches they are; None where there is but one process.
+        """
         ...
 
 
@@ -40,12 +45,12 @@ class Schedules:
     def __init__(self, program: int) -> None:
         self._program = program
 
-    def schedules(self, pair: Pair) -> list[Schedule]:
+    def schedules(self, pair: Pair, rank: int | None) -> list[Schedule]:
         """Hold the earlier access back until the later one has run, or as long as can be.
 
         The latter is for a loop, in which only a later iteration has other values.
         """
-        holds = [*([Hold(pair.earlier, pair.later)] if pair.later.stream else []), Hold(pair.earlier)]
+        holds = [Hold(pair.earlier, later, rank) for later in (pair.later, None) if later is None or later.stream]
         return [Schedule(self._program, (hold,)) for hold in holds]
 
 
@@ -63,8 +68,9 @@ class Delays:
         self._program = program
         self._usual = usual
 
-    def schedules(self, pair: Pair) -> list[Delay]:
+    def schedules(self, pair: Pair, rank: int | None) -> list[Delay]:
         """Delay the earlier access beyond the later one; then also each later call at its line, as in a loop."""
+        del rank  # each rank has the delay
         name = str(pair.earlier)
         record = next((record for record in self._usual.records if name in record.starts), None)
         if record is None:

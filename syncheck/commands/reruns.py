@@ -111,9 +111,10 @@ class Reruns:
             records = tuple(record.read(Path(record.file_of_rank(file, rank))) for rank in range(n_ranks))
         except RecordError:
             records = ()
-        lines = sorted(output) if n_ranks > 1 else output  # whose line comes first is a matter of luck
+        for rank in range(self.options.nproc):
+            output += [f"[rank {rank}] {line}" for line in record.lines_of_rank(file, rank)]
         last, exception = (errors[-1], exception_in(errors)) if errors and done.returncode else ("", "")
-        return Rerun(tuple(lines), done.returncode, last, records, exception=exception)
+        return Rerun(tuple(output), done.returncode, last, records, exception=exception)
 
     def command_for(self, schedule: Schedule | Delay) -> str:
         """Return the command that runs the program by a schedule, as people write it."""

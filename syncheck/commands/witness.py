@@ -1,6 +1,6 @@
 """Tries to make the races of a report happen, and says what changes."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from syncheck.commands.means import Delays, Means, Schedules, refused
@@ -20,10 +20,12 @@ from syncheck.witness.schedule import Pair, Schedule
 
 _MOST_TRIED = 20
 """Races that are tried; of more, the first of each rule come first."""
+_MOST_RANKS = 3
+"""Ranks in which a race is tried, those with the lowest numbers: to one of them, as to the root, it may not matter."""
 _MEMORY = "out of memory"
 _GONE = "the accesses did not come when the program was run again"
 _FIXED = {
-    "schedule": "simulated GPUs run the earlier access at once, as collectives of several ranks",
+    "schedule": "simulated GPUs run the earlier access at once, as functional collectives and those of C++ code",
     "delay": "the earlier access is not that of an operator",
 }
 _LATE = "it takes longer than --proof-limit"
@@ -32,14 +34,14 @@ _LATE = "it takes longer than --proof-limit"
 def prove(report: Report, reruns: Reruns) -> Report:
     """Return a report with what came of the attempt to make each of its races happen."""
     tried = _chosen(report.findings)
-    pairs = tuple(finding.pair for finding in tried if finding.pair is not None)
+    is_real = reruns.options.confirm
+    pairs = tuple(pair for finding in tried for _, pair in _places(finding, is_real=is_real))
     if not pairs and not reruns.options.schedules:
         return report
     program = reruns.program
-    is_real = reruns.options.confirm
     baseline = _baseline(Delay(program) if is_real else Schedule(program), reruns, pairs)
     means: Means = Delays(program, baseline.usual) if is_real else Schedules(program)
-    proofs = {id(finding): _Attempt(means, reruns, baseline, finding).proof() for finding in tried}
+    proofs = {id(finding): _proof(means, reruns, baseline, finding) for finding in tried}
     findings = tuple(_with_proof(finding, proofs, means) for finding in report.findings)
     report = replace(report, findings=findings)
     return report.noted(*_explored(reruns, baseline))
@@ -120,19 +122,35 @@ def _came(usual: Rerun, pair: Pair) -> bool:
     return str(pair.earlier) in seen and (not usual.status or not pair.later.stream or str(pair.later) in seen)
 
 
-class _Attempt:
-    """The attempt to make one race happen."""
+def _places(finding: Finding, *, is_real: bool) -> Sequence[tuple[int | None, Pair]]:
+    """Return the ranks in which a race is tried, with its accesses; None for all: a delay is that of each rank."""
+    if finding.pairs and not is_real:
+        return finding.pairs[:_MOST_RANKS]
+    return [(None, finding.pair)] if finding.pair is not None else []
 
-    def __init__(self, means: Means, reruns: Reruns, baseline: _Baseline, finding: Finding) -> None:
-        assert finding.pair is not None, "only races are tried"
+
+def _proof(means: Means, reruns: Reruns, baseline: _Baseline, finding: Finding) -> Proof:
+    """Return what came of the attempt in the first rank in which the race is shown, else in the first one."""
+    proofs = []
+    for rank, pair in _places(finding, is_real=means.name == "delay"):
+        proofs.append(_Attempt(means, reruns, baseline, rank, pair).proof())
+        if proofs[-1].outcome is ProofOutcome.SHOWN:
+            return proofs[-1]
+    return proofs[0]
+
+
+class _Attempt:
+    """The attempt to make one race happen, in one rank."""
+
+    def __init__(self, means: Means, reruns: Reruns, baseline: _Baseline, rank: int | None, pair: Pair) -> None:
         self._means, self._reruns, self._baseline = means, reruns, baseline
-        self._pair = finding.pair
+        self._rank, self._pair = rank, pair
 
     def proof(self) -> Proof:
         """Return what came of it: the first change, or that of the first schedule."""
         reason = self._hopeless()
         first = Proof(ProofOutcome.NOT_TRIED, self._means.name, reason=reason or _FIXED[self._means.name])
-        for number, schedule in enumerate(() if reason else self._means.schedules(self._pair)):
+        for number, schedule in enumerate(() if reason else self._means.schedules(self._pair, self._rank)):
             found = self._tried(schedule)
             if found.outcome is ProofOutcome.SHOWN:
                 return found
@@ -144,7 +162,7 @@ class _Attempt:
         baseline = self._baseline
         if baseline.failure or not self._pair.earlier.stream:
             return baseline.failure or "the earlier access is one of the host"
-        if not _came(baseline.usual, self._pair):
+        if not _came(baseline.usual.of_rank(self._rank), self._pair):
             failed = f"{_GONE}{_because(baseline.usual)}" if baseline.usual.status else ""
             return failed or _FIXED[self._means.name]
         is_steady = not baseline.unsteadiness or (
@@ -169,14 +187,14 @@ class _Attempt:
             return _LATE
         if _MEMORY in other.error:
             return f"there is not enough memory for it: {other.error}"
-        return refused(schedule, other, self._pair)
+        return refused(schedule, other.of_rank(self._rank), self._pair)
 
     def _differences(self, other: Rerun) -> tuple[Difference, ...]:
         baseline = self._baseline
         if baseline.unsteadiness:  # of real GPUs: only what both accesses see is compared
             ends = ends_differently(baseline.usual, baseline.same, other)
             return (*ends, *differences_at(baseline.usual, other, self._pair))
-        found = differences(baseline.usual, other, self._pair, baseline.unsteady)
+        found = differences(baseline.usual, other, self._pair, baseline.unsteady, self._rank)
         return () if self._means.name == "delay" and is_only_printed(found) else found
 
     def _unknown(self, other: Rerun) -> str:
@@ -184,7 +202,7 @@ class _Attempt:
         if not other.records:
             return f"the program did not get to its end{_because(other)}"
         names = [str(launch) for launch in self._pair if launch.stream]
-        for record in other.records:
+        for record in other.of_rank(self._rank).records:
             if record.forced:
                 return record.forced[0]
             if all(name in record.starts for name in names) and not set(names) <= set(record.order):

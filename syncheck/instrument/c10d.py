@@ -11,9 +11,29 @@ ProcessGroup: Any = None
 Reducer: Any = None
 Work: Any = None
 c10d: Any = None
+is_finished: Any = None
+"""`Work.is_completed` and, below, `Work.wait` as torch has them, whatever replaces them."""
+wait_for: Any = None
+_make_finished: Any = None
 
 if torch.distributed.is_available():
     from torch._C import _distributed_c10d as _compiled
     from torch.distributed import distributed_c10d as _module
 
     ProcessGroup, Reducer, Work, c10d = _compiled.ProcessGroup, _compiled.Reducer, _compiled.Work, _module
+    is_finished, wait_for = Work.is_completed, Work.wait
+    _make_finished = vars(_compiled)["_create_work_from_future"]
+
+
+def finished_work(value: Any) -> Any:
+    """Return a handle of a collective that is complete.
+
+    Args:
+        value: its result, which the future of the handle has.
+
+    Source:
+        torch/csrc/distributed/c10d/init.cpp, `_create_work_from_future`.
+    """
+    future: Any = torch.futures.Future()
+    future.set_result(value)
+    return _make_finished(future)

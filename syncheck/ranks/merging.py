@@ -14,6 +14,7 @@ from syncheck.ranks.compare import Comparison
 from syncheck.ranks.reader import Part, paths, read
 from syncheck.ranks.writer import is_over, local_pid
 from syncheck.system import processes
+from syncheck.witness.schedule import Pair
 
 _CLAIM = "merged"
 _HOW_TO_RECORD = "give each rank the same folder: `syncheck run --ranks-dir DIR`"
@@ -145,7 +146,7 @@ class _Merger:
         self._size = max(self._size, part.process.size)
         if rank >= 0:
             ranks = (rank,)
-            findings = [replace(finding, rank=rank, ranks=ranks) for finding in findings]
+            findings = [replace(finding, rank=rank, ranks=ranks, pairs=_pairs(rank, finding)) for finding in findings]
             self._newest(part)
         self._findings = merge_equal([*self._findings, *findings])
         if ending is None:
@@ -195,6 +196,10 @@ class _Merger:
 
 
 _CUT = "no end is there, so that findings may be lost: crashed, killed, or still running"
+
+
+def _pairs(rank: int, finding: Finding) -> tuple[tuple[int, Pair], ...]:
+    return ((rank, finding.pair),) if finding.pair is not None else ()
 
 
 def _of(text: str, ranks: list[int], n_ranks: int) -> str:

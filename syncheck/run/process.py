@@ -20,6 +20,7 @@ from syncheck.ranks import merging, rendezvous, watchdog, writer
 from syncheck.sanitizer.collector import OnFinding
 from syncheck.sanitizer.session import Session
 from syncheck.system.details import NO_DETAILS, Details
+from syncheck.witness import record
 
 if TYPE_CHECKING:
     from syncheck.run.run import Run
@@ -111,7 +112,7 @@ def run_ranks(options: Options, policy: Policy, deliver: Callable[[Report], int]
 
     with tempfile.TemporaryDirectory(prefix="syncheck-") as folder:
         command = ["-m", "syncheck", *sys.argv[1:]]
-        status = start_ranks(options.nproc, command, {rendezvous.PARTS: folder})
+        status = start_ranks(options.nproc, command, {rendezvous.PARTS: folder}, record.folder_of_lines())
         try:
             report = shown(merging.merge([Path(folder)]), policy)
         except RecordError as error:

@@ -6,23 +6,25 @@ import subprocess
 import sys
 import uuid
 
-from torch.distributed.elastic.multiprocessing.api import SignalException
+from torch.distributed.elastic.multiprocessing.api import DefaultLogsSpecs, SignalException, Std
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
 
-def start_ranks(number: int, command: list[str], more: dict[str, str]) -> int:
+def start_ranks(number: int, command: list[str], more: dict[str, str], folder: str | None = None) -> int:
     """Run `python COMMAND` in so many ranks, until all have ended; return the exit status of the first that failed.
 
     Args:
         number: of ranks.
         command: what follows the interpreter.
         more: environment variables besides those of this process and those of a rank.
+        folder: where the output of each rank goes, into a file of its own; None: to the output of this process.
     """
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001  as multiprocessing does
     config = LaunchConfig(
         min_nodes=1, max_nodes=1, nproc_per_node=number, run_id=uuid.uuid4().hex, rdzv_backend="c10d",
         rdzv_endpoint="localhost:0", max_restarts=0, monitor_interval=0.1,
+        logs_specs=DefaultLogsSpecs(folder, redirects=Std.OUT if folder else Std.NONE),
     )  # fmt: skip
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # as torchrun does for more than one
     os.environ.update(more)

@@ -24,6 +24,9 @@ WRITING = frozenset("allreduce_ allreduce_coalesced_ reduce_ broadcast_ recv_ re
 READING = frozenset({"send"})
 """Operators whose argument `tensors` is only read."""
 
+RECEIVING = frozenset({"recv_"})
+"""Operators that receive a message from a rank that is known."""
+
 POINT_TO_POINT = frozenset("send recv_ recv_any_source_".split())
 """Messages: torch records their tensors on the stream by itself, so that they may be freed before the wait.
 

@@ -100,7 +100,7 @@ class Simulator:
         self.recorder = recorder = GraphRecorder(runtime, compute, launches)
         self.deferral = deferral = self._make_deferral(compute, sites, schedule)
         self.copies = copies = Copies(runtime, backward, launches, placement, recorder, deferral)
-        self.distributed = distributed = Distributed(runtime, backward, launches)
+        self.distributed = distributed = Distributed(runtime, backward, launches, deferral)
         self.library = library = Library(LibraryCalls(runtime, launches))
         self.dispatcher = Dispatcher(
             runtime, backward, launches, placement, compute, recorder, copies, distributed, library

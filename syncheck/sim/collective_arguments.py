@@ -140,18 +140,6 @@ def asks_for_handle(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     return bool(next((value for value in asked if value is not None), True))
 
 
-def is_local(plan: Plan, args: tuple[Any, ...], reduce: str) -> bool:
-    """Return whether a collective copies what it reads to what it writes: one with a single rank.
-
-    Args:
-        plan: the collective's.
-        args: its arguments.
-        reduce: its reduce operation, as `instrument.collectives.Calls` has it.
-    """
-    is_known = plan.base not in POINT_TO_POINT and plan.base != "barrier" and "premul" not in reduce
-    return is_known and group_size(args) == 1
-
-
 def copy_results(
     plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Sequence[tuple[torch.Tensor, Argument]]
 ) -> None:
@@ -159,15 +147,6 @@ def copy_results(
     for (made, taken), (tensor, _) in zip(tensors_of(plan, args, kwargs), tensors, strict=True):
         if taken.is_write:
             tensor.copy_(made)
-
-
-def copy_locally(tensors: Sequence[tuple[torch.Tensor, bool]]) -> None:
-    """Do what a collective of one rank does to (tensor, is it written) pairs."""
-    read = [tensor for tensor, is_write in tensors if not is_write]
-    written = [tensor for tensor, is_write in tensors if is_write]
-    if read:
-        for output, given in zip(written, read, strict=True):
-            output.view(-1).copy_(given.view(-1))
 
 
 def group_name(args: tuple[Any, ...]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_map
 
 from syncheck.hb.ids import GraphId, StreamId
 from syncheck.instrument.plan import Plan, tensors_in
@@ -19,13 +19,16 @@ from syncheck.instrument.torch_internals import BelowAutograd
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.semantics.operators import ALLOCATING
 from syncheck.sim.compute import Compute
-from syncheck.sim.kept_storages import Kept, KeptStorages, Operand, overwrite, whole_of
+from syncheck.sim.kept_storages import KeptStorages, Operand, filled, is_plain, overwrite, whole_of
 from syncheck.sim.launches import TensorArguments
 from syncheck.sim.observations import Observations
 from syncheck.sim.placement import raw_device
+from syncheck.sim.queues import Marker
+from syncheck.sim.reused_memory import ReusedMemory
 from syncheck.sim.runtime import Runtime
 from syncheck.sim.shapes import CannotDeferError, results_of
 from syncheck.sim.stream_order import StreamOrder
+from syncheck.witness.record import own_rank
 from syncheck.witness.schedule import LaunchId, Schedule
 
 _RESIZING = frozenset({"resize_", "resize_as_"})
@@ -36,6 +39,11 @@ class Deferral:
 
     Attributes:
         observations: what is recorded of the run.
+        kept: memory that submitted work needs.
+        order: what orders them.
+        queues: of the streams.
+        reused: memory that new tensors get.
+        at_end: called when the program has ended and all has run.
     """
 
     def __init__(self, runtime: Runtime, compute: Compute, schedule: Schedule, observations: Observations) -> None:
@@ -44,12 +52,14 @@ class Deferral:
         self._memory = runtime.memory
         self._compute = compute
         self.observations = observations
-        self._kept = KeptStorages(runtime.memory)
-        self._order = StreamOrder(runtime.gpus, schedule.policy(), self._kept.recorded)
-        self._queues = self._order.queues
+        self.kept = KeptStorages(runtime.memory)
+        self.order = StreamOrder(runtime.gpus, schedule.policy(own_rank()), self.kept.recorded)
+        self.queues = self.order.queues
+        self.reused = ReusedMemory(runtime, self.kept, self.queues)
+        self.at_end: list[Callable[[], None]] = []
         self._has_finished = False
         atexit.register(self.finish)
-        runtime.memory.before_flush = lambda: self._kept.poll(self._order.is_pending)
+        runtime.memory.before_flush = lambda: self.kept.poll(self.order.is_pending)
 
     # -- operators
 
@@ -69,10 +79,10 @@ class Deferral:
         with self._gpus.lock:
             if not plan.touches:
                 return self._run_on_metadata(func, plan, args, kwargs, device, stream)
-            self._submit(stream)
+            self.submit(stream)
             if host_waits:
-                self._order.finish(stream)
-            elif not self._queues.is_free(stream):
+                self.order.finish(stream)
+            elif not self.queues.is_free(stream):
                 try:
                     return self._defer(func, plan, tensors, args, kwargs, device, stream)
                 except CannotDeferError:
@@ -82,18 +92,18 @@ class Deferral:
                 self.host_gets(tensors_in(result) or [tensor for tensor, _ in tensors])
             return result
 
-    def _submit(self, stream: StreamId) -> None:
+    def submit(self, stream: StreamId) -> None:
         """A launch on a stream is submitted now."""
-        self._order.wait_implicitly(stream)
-        self.observations.submitted(self._queues.next_launch(stream), self._gpus.site())
+        self.order.wait_implicitly(stream)
+        self.observations.submitted(self.queues.next_launch(stream), self._gpus.site())
 
     def is_late(self, device: int) -> bool:
         """Return whether the current stream of a device has work that has not run: values may not be there yet."""
-        return not self._queues.is_free(self._gpus.current_stream(device))
+        return not self.queues.is_free(self._gpus.current_stream(device))
 
     def settle(self, stream: StreamId, what: str) -> None:
         """Run all that a stream has been given: what comes next, `what`, cannot be put off."""
-        if self._order.finish(stream):
+        if self.order.finish(stream):
             self.observations.record.forced.append(f"{what} cannot be put off")
 
     def settle_all(self, what: str) -> None:
@@ -112,10 +122,10 @@ class Deferral:
 
         kept = list(used)
         with self._gpus.lock:
-            self._submit(stream)
-            self._order.wait_for_replay(graph, stream)
-            self._put(stream, run, [], [])
-            self._queues.pump()
+            self.submit(stream)
+            self.order.wait_for_replay(graph, stream)
+            self.put(stream, run, [], [])
+            self.queues.pump()
 
     def captured(self, owned: Iterable[torch.UntypedStorage]) -> None:
         """A graph was captured that owns this memory: nothing has run, so that it has no values yet."""
@@ -125,8 +135,8 @@ class Deferral:
 
     def _ran(self, stream: StreamId) -> None:
         """A launch has run at once."""
-        self._queues.ran(stream)
-        self._queues.pump()
+        self.queues.ran(stream)
+        self.queues.pump()
 
     def host_gets(self, tensors: Sequence[torch.Tensor]) -> None:
         """The host gets values."""
@@ -140,14 +150,16 @@ class Deferral:
             return
         self._has_finished = True
         with self._gpus.lock, self._runtime.unmonitored():
-            self._queues.finish_all()
-            self._kept.poll(self._order.is_pending)
+            self.queues.finish_all()
+            for act in self.at_end:
+                act()
+            self.kept.poll(self.order.is_pending)
             self.observations.end(self._memory)
 
     def before_resize(self, storage: torch.UntypedStorage) -> None:
         """A storage is about to get other memory."""
         with self._gpus.lock, self._runtime.unmonitored():
-            self._kept.before_resize(storage, self._order.is_pending)
+            self.kept.before_resize(storage, self.order.is_pending)
 
     # -- now
 
@@ -161,7 +173,7 @@ class Deferral:
             with self._runtime.unmonitored(), BelowAutograd():
                 for tensor in tensors_in(result):
                     if tensor.layout is torch.strided:
-                        self._give_new(tensor, device, stream)
+                        self.reused.give_new(tensor, device, stream)
         return result
 
     def _run_now(
@@ -174,18 +186,17 @@ class Deferral:
         device: int,
         stream: StreamId,
     ) -> Any:
-        launch = self._queues.next_launch(stream)
+        launch = self.queues.next_launch(stream)
         is_watched = launch in self.observations.watched
-        if is_watched:
-            self._note_reads(launch, _read(plan, tensors))
+        self.note_reads(launch, _read(plan, tensors))
         result = self._compute.run(func, plan, args, kwargs, device)
         fresh = self._fresh(result)
         with self._runtime.unmonitored(), BelowAutograd():
             for tensor in fresh:
-                self._give_memory(tensor, device, stream, is_filled=True)
+                self.reused.give(tensor, device, stream, is_filled=True)
             if is_watched:
                 written = [tensor for tensor, argument in tensors if argument.is_write]
-                self._note_writes(launch, [self._kept.keep(tensor) for tensor in (*written, *fresh)])
+                self._note_writes(launch, [self.kept.keep(tensor) for tensor in (*written, *fresh)])
         self._ran(stream)
         return result
 
@@ -193,7 +204,10 @@ class Deferral:
         """Return the new tensors among an operator's results."""
         return [t for t in tensors_in(result) if t.layout is torch.strided and self._is_new(t)]
 
-    def _note_reads(self, launch: LaunchId, tensors: list[torch.Tensor]) -> None:
+    def note_reads(self, launch: LaunchId, tensors: list[torch.Tensor]) -> None:
+        """A launch is about to read tensors."""
+        if launch not in self.observations.watched:
+            return
         with self._runtime.unmonitored(), BelowAutograd():
             self.observations.reads(launch, tensors)
 
@@ -210,96 +224,87 @@ class Deferral:
         stream: StreamId,
     ) -> Any:
         """Put an operator into its stream's queue; return its results, with memory and without values."""
-        if any(not _is_plain(tensor) for tensor, _ in tensors):
+        if any(not is_plain(tensor) for tensor, _ in tensors):
             raise CannotDeferError
         with self._runtime.unmonitored(), BelowAutograd():
             results = results_of(func, plan, args, kwargs)
             drawing = self._compute.drawing_later(plan, args, kwargs, device)
             results = tree_map(lambda value: self._made(value, device, stream), results)
-            fresh = [(place, self._kept.keep(t)) for place, t in enumerate(tensors_in(results)) if self._is_new(t)]
-            slots = tree_map(self._slot, (args, kwargs))
-            written = [self._kept.keep(tensor) for tensor, argument in tensors if argument.is_write]
-            read = [self._kept.keep(tensor) for tensor in _read(plan, tensors)]
+            fresh = [(place, self.kept.keep(t)) for place, t in enumerate(tensors_in(results)) if self._is_new(t)]
+            slots, held = self.kept.slots_of((args, kwargs))
+            written = [self.kept.keep(tensor) for tensor, argument in tensors if argument.is_write]
+            read = [self.kept.keep(tensor) for tensor in _read(plan, tensors)]
         has_grad = torch.is_grad_enabled()  # an LSTM keeps what its backward pass needs only where that is so
 
         def compute() -> None:
-            inputs, named = tree_map(lambda v: v.tensor() if isinstance(v, Operand) else v, slots)
+            inputs, named = filled(slots)
             with torch.set_grad_enabled(has_grad), drawing():
                 made = tensors_in(self._compute.run(func, plan, inputs, named, device))
             for place, target in fresh:
                 target.tensor().copy_(made[place])
 
-        held = [operand for operand in tree_leaves(slots) if isinstance(operand, Operand)]
-        self._put(stream, compute, read, [*written, *(operand for _, operand in fresh)], held)
+        self.put(stream, compute, read, [*written, *(operand for _, operand in fresh)], held)
         return results
 
-    def _put(
+    def put(
         self,
         stream: StreamId,
         compute: Callable[[], None],
         read: list[Operand],
         written: list[Operand],
         held: Sequence[Operand] = (),
+        is_ready: Callable[[], bool] = lambda: True,
+        launch: LaunchId | None = None,
     ) -> None:
-        """Put a launch into a stream's queue; what it reads, writes and holds is let go of when it has run."""
-        launch = self._queues.next_launch(stream)
+        """Put a launch into a stream's queue.
+
+        Args:
+            stream: which one.
+            compute: runs it.
+            read: what it reads; let go of when it has run, as is what it writes and holds.
+            written: what it writes.
+            held: what else it needs.
+            is_ready: says whether it may run before something has to wait for it.
+            launch: which one it is; None: the next one of the stream.
+        """
+        launch = launch or self.queues.next_launch(stream)
         is_watched = launch in self.observations.watched
 
         def run() -> None:
             with self._runtime.unmonitored(), BelowAutograd():
-                if is_watched:
-                    self._note_reads(launch, [operand.tensor() for operand in read])
+                if read:
+                    self.note_reads(launch, [operand.tensor() for operand in read])
                 compute()
                 if is_watched:
                     self._note_writes(launch, written)
                 self._let_go((*read, *held, *(() if is_watched else written)))
 
-        self._queues.put(stream, run)
+        self.queues.put(stream, run, is_ready=is_ready, launch=launch)
 
     def _note_writes(self, launch: LaunchId, written: list[Operand]) -> None:
         """A launch of interest has run; the memory that it wrote is kept, to be looked at later."""
-        self._kept.watch(written)
+        self.kept.watch(written)
         self.observations.wrote(launch, written)
 
     def _let_go(self, operands: Iterable[Operand]) -> None:
         for operand in operands:
-            self._kept.let_go(operand)
-
-    def _slot(self, value: Any) -> Any:
-        """Return what stands for an argument until the operator runs: numbers of the host are those of now."""
-        if isinstance(value, torch.device):
-            return torch.device("cpu")
-        if not isinstance(value, torch.Tensor):
-            return value
-        if self._memory.device(value) == HOST_DEVICE:
-            return value.detach().clone()
-        return self._kept.keep(value)
+            self.kept.let_go(operand)
 
     def _made(self, value: Any, device: int, stream: StreamId) -> Any:
         """Return memory for a result that is known by its shape alone; anything else as it is."""
         if not isinstance(value, torch.Tensor) or raw_device(value).type != "meta":
             return value
         made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype)
-        self._give_new(made, device, stream)
+        self.reused.give_new(made, device, stream)
         return made
-
-    def _give_new(self, tensor: torch.Tensor, device: int, stream: StreamId) -> None:
-        """Give a new tensor without values memory that was freed, or fill its own with what tells that it is new."""
-        if not self._give_memory(tensor, device, stream, is_filled=False):
-            self.fill(tensor)
 
     def give_new(self, tensor: torch.Tensor, device: int) -> None:
         """Give a new tensor of a device its memory, without values; one of the host keeps its own."""
         if device == HOST_DEVICE:
-            self.fill(tensor)
+            self.reused.fill(tensor)
             return
         with self._gpus.lock, self._runtime.unmonitored():
-            self._give_new(tensor, device, self._gpus.current_stream(device))
-
-    def fill(self, tensor: torch.Tensor) -> None:
-        """Fill new memory, so that what is read before it is written is the same in each run."""
-        with self._runtime.unmonitored():
-            overwrite(whole_of(tensor.untyped_storage()), tensor.dtype)
+            self.reused.give_new(tensor, device, self._gpus.current_stream(device))
 
     def _is_new(self, tensor: torch.Tensor) -> bool:
         return self._memory.of(tensor) is None
@@ -309,77 +314,45 @@ class Deferral:
     def copy(self, stream: StreamId, target: torch.Tensor, source: torch.Tensor, *, snapshot: bool) -> None:
         """Copy on a stream; `snapshot`: the source is host memory that the host has read when the call returns."""
         with self._gpus.lock, self._runtime.unmonitored(), BelowAutograd():
-            self._submit(stream)
-            if not (_is_plain(target) and _is_plain(source)):
+            self.submit(stream)
+            if not (is_plain(target) and is_plain(source)):
                 self.settle(stream, "a copy of conjugated or negated numbers")
                 target.copy_(source)
                 self._ran(stream)
                 return
-            to, origin = self._kept.keep(target), self._kept.keep(source.detach().clone() if snapshot else source)
-            self._put(stream, lambda: _copy(to, origin), [origin], [to])
-            self._queues.pump()
+            to, origin = self.kept.keep(target), self.kept.keep(source.detach().clone() if snapshot else source)
+            self.put(stream, lambda: _copy(to, origin), [origin], [to])
+            self.queues.pump()
 
-    def run_local(
-        self,
-        stream: StreamId,
-        tensors: Sequence[tuple[torch.Tensor, bool]],
-        act: Callable[[Sequence[tuple[torch.Tensor, bool]]], None],
+    # -- collectives
+
+    def run_at_once(
+        self, stream: StreamId, act: Callable[[], None], read: list[torch.Tensor], written: list[torch.Tensor]
     ) -> None:
-        """Run a collective without other ranks on a stream: `act`, with its tensors, and whether each is written."""
-        with self._gpus.lock, self._runtime.unmonitored(), BelowAutograd():
-            self._submit(stream)
-            kept = [(self._kept.keep(tensor), is_write) for tensor, is_write in tensors]
-            read = [operand for operand, is_write in kept if not is_write]
-            written = [operand for operand, is_write in kept if is_write]
-            self._put(stream, lambda: act([(operand.tensor(), w) for operand, w in kept]), read, written)
-            self._queues.pump()
+        """Run a launch on a free stream, without keeping other threads from theirs."""
+        launch = self.queues.next_launch(stream)
+        is_watched = launch in self.observations.watched
+        with self._runtime.unmonitored(), BelowAutograd():
+            self.note_reads(launch, read)
+            act()
+            with self._gpus.lock:
+                if is_watched:
+                    self._note_writes(launch, [self.kept.keep(tensor) for tensor in written])
+                self._ran(stream)
 
-    # -- memory
-
-    def _give_memory(self, tensor: torch.Tensor, device: int, stream: StreamId, *, is_filled: bool) -> bool:
-        """Give a new tensor memory that was freed and that work is pending on, if there is any; return whether.
-
-        Other such memory of its kind may have been handed out as well: it is overwritten, on the same stream.
-        """
-        self._memory.flush()
-        n_bytes = tensor.untyped_storage().nbytes()
-        if not n_bytes or self._gpus.thread.pools.get(device, 0):
+    def finish_until(self, marker: Marker) -> bool:
+        """Run all that a marker stands for; return whether there was anything."""
+        if self.queues.is_done(marker):
             return False
-        given = False
-        for kept in self._kept.available(stream, n_bytes):
-            if not given and kept.storage.nbytes() == n_bytes:
-                given = True
-                values = tensor.clone() if is_filled else None
-                tensor.set_(self._kept.hand_out(kept), tensor.storage_offset(), tensor.size(), tensor.stride())
-                if values is not None:
-                    tensor.copy_(values)
-            elif not kept.is_overwritten:
-                kept.is_overwritten = True
-                self._overwrite(kept, stream)
-        return given
-
-    def _overwrite(self, kept: Kept, stream: StreamId) -> None:
-        if self._queues.is_free(stream):
-            overwrite(kept.whole, kept.dtype)
-            return
-        operand = self._kept.keep_freed(kept)
-
-        def run() -> None:
-            with self._runtime.unmonitored():
-                overwrite(kept.whole, kept.dtype)
-                self._kept.let_go(operand)
-
-        self._queues.put(stream, run, is_launch=False)
+        self.queues.finish(marker)
+        self.queues.pump()
+        return True
 
 
 def _read(plan: Plan, tensors: TensorArguments) -> list[torch.Tensor]:
     """Return the tensors whose values an operator reads: what `out=` names is only written."""
     changes = plan.base.endswith("_")
     return [tensor for tensor, argument in tensors if argument.is_read and (changes or not argument.is_write)]
-
-
-def _is_plain(tensor: torch.Tensor) -> bool:
-    return tensor.layout is torch.strided and not tensor.is_conj() and not tensor.is_neg()
 
 
 def _copy(target: Operand, source: Operand) -> None:

@@ -11,7 +11,7 @@ from syncheck.hb.ids import Access, StreamId
 from syncheck.instrument.library import Library, bound_to
 from syncheck.instrument.plan import Plan, plan_of, tensors_in, tensors_of
 from syncheck.instrument.tensor_facts import TorchFacts
-from syncheck.instrument.torch_internals import call_with_numbers, schema_of
+from syncheck.instrument.torch_internals import call_with_numbers, fake_mode, schema_of
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.semantics.library import operator as described_operator
 from syncheck.semantics.operators import ALLOCATING, HOST_OUTPUTS, ROWS
@@ -89,14 +89,11 @@ class Dispatcher:
         """Run one operator on the CPU, with everything that its virtual device would do."""
         plan = self._plans.get(func)
         if plan is None:
-            if func.namespace == "c10d" and (collective := self._distributed.plan(func)) is not None:
-                if not self._distributed.can_be_late(collective, args):
-                    self._settle(func)
-                return self._distributed.run(func, collective, args, kwargs)
-            if func.namespace == "_c10d_functional":
-                self._settle(func)
-                return self._distributed.run_functional(func, args, kwargs)
+            if func.namespace in _EXCHANGING:
+                return self._exchange(func, args, kwargs)
             plan = self._plans[func] = plan_of(func)
+        if self.deferral is not None:
+            self._distributed.about_to_use(tensors_in((args, *kwargs.values())))
         if plan.evaluating is not None and plan.is_evaluating(args, kwargs):
             plan = plan.evaluating
         special = self._copies.specials.get(plan.base)
@@ -109,9 +106,20 @@ class Dispatcher:
         self._backward.note_made(result)
         return result
 
+    def _exchange(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a collective."""
+        plan = self._distributed.plan(func)
+        if plan is None:
+            self._settle(func)
+            return self._distributed.functional.run(func, args, kwargs)
+        if not self._distributed.can_be_late(plan):
+            self._settle(func)
+        return self._distributed.run(func, plan, args, kwargs)
+
     def _settle(self, func: Any) -> None:
         """A collective runs at once, and so does all that its streams were given before."""
-        if self.deferral is not None:
+        if self.deferral is not None and not schema_of(func).name.endswith("wait_tensor"):
+            self._distributed.settle(schema_of(func).name)
             self.deferral.settle_all(str(func))
 
     def _run_plain(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -137,7 +145,7 @@ class Dispatcher:
         if tag is not None:
             tag.layout = layout_of(tensor)
         if plan.base in ALLOCATING:
-            deferral.fill(tensor)
+            deferral.reused.fill(tensor)
 
     # -- on a device
 
@@ -161,7 +169,7 @@ class Dispatcher:
             args, kwargs = tree_map(_on_host, (args, kwargs))
         if capturing:
             result = self._recorder.run(func, plan, tensors, args, kwargs, device)
-        elif self.deferral is None:
+        elif self.deferral is None or fake_mode() is not None:  # what is made in such a mode has no memory
             result = self._compute.run(func, plan, args, kwargs, device)
         else:
             waits = wait is not HostWait.NEVER

@@ -29,8 +29,7 @@ from syncheck.hb.ids import (
     WaitCall,
 )
 from syncheck.instrument.collectives import calls, issue, plan_of
-from syncheck.instrument.plan import Plan, tensors_in, tensors_of
-from syncheck.instrument.torch_internals import schema_of, tensor_owners
+from syncheck.instrument.plan import Plan, tensors_of
 from syncheck.ranks import watchdog
 from syncheck.semantics.collectives import POINT_TO_POINT, collective_name
 from syncheck.semantics.copies import HOST_DEVICE
@@ -40,15 +39,16 @@ from syncheck.sim.collective_arguments import (
     asks_for_handle,
     averages_integers,
     cloned,
-    copy_locally,
     copy_results,
     for_gloo_of,
     group_name,
-    is_local,
-    wait_for_gloo,
     work_in,
 )
+from syncheck.sim.deferral import Deferral
+from syncheck.sim.exchange import Asked
+from syncheck.sim.functional import FunctionalCollectives
 from syncheck.sim.futures import Futures
+from syncheck.sim.late_collectives import LateCollectives
 from syncheck.sim.launches import Launches
 from syncheck.sim.nccl_groups import NcclGroups
 from syncheck.sim.runtime import Runtime
@@ -56,18 +56,23 @@ from syncheck.sim.started import Started
 
 _MOST_STARTED = 4096
 """Collectives that the program has not waited for, of which the tensors are kept as NCCL keeps them."""
+_NEVER_LATE = frozenset("barrier recv_any_source_".split())
+"""Operators that a schedule does not put off."""
 
 
 class Distributed:
     """Runs collectives on virtual GPUs.
 
     Attributes:
+        functional: runs the functional ones.
         groups: those that the program has asked NCCL for.
         ddp_pending: allocation -> collective that DDP's reducer has started in a backward pass: it waits before it
             uses the result, unseen.
     """
 
-    def __init__(self, runtime: Runtime, backward: Backward, launches: Launches) -> None:
+    def __init__(
+        self, runtime: Runtime, backward: Backward, launches: Launches, deferral: Deferral | None = None
+    ) -> None:
         self._runtime = runtime
         self._backward = backward
         self._launches = launches
@@ -77,12 +82,13 @@ class Distributed:
         self._started: OrderedDict[int, Started] = OrderedDict()
         # handles that were waited for, as long as they are there: another stream may have to wait, too
         self._awaited: dict[int, tuple[weakref.ref[Any], Started]] = {}
-        self._functional: dict[AllocationId, Started] = {}  # allocation -> the functional collective that fills it
         self._plans: dict[Any, Plan | None] = {}
         self._coalesced: list[Any] | None = None  # what has been started since a coalescing manager was entered
         self._together: dict[int, list[Any]] = {}  # the last handle of a coalescing manager -> the others
         self.futures = Futures(self, self._gpus)
         self.groups = NcclGroups()
+        self.functional = FunctionalCollectives(self, runtime, launches)
+        self._late = LateCollectives(runtime, deferral, self.groups) if deferral is not None else None
         launches.before_launch.append(self._join_for)
         self.ddp_pending: dict[AllocationId, Started] = {}
         self._of_reducer: tuple[Started, frozenset[AllocationId]] | None = None
@@ -97,7 +103,7 @@ class Distributed:
 
     def run(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run a collective; one of tensors in host memory is gloo's own."""
-        group = issue(func, args, kwargs, self._gpus.site(), self._place)
+        group = issue(func, args, kwargs, self._gpus.site(), self.place)
         with watchdog.waiting(collective_name(plan.name), group):
             return self._run(func, plan, args, kwargs, group)
 
@@ -107,35 +113,35 @@ class Distributed:
         if plan.base == "barrier":
             return self._barrier(func, plan, args, kwargs, group)
         if not devices:
+            self.settle(plan.name)
             return func(*args, **kwargs)
         device = min(devices)  # torch refuses tensors of several
         current = self._gpus.current_stream(device)
         is_async = asks_for_handle(func, args, kwargs)
-        stream = self._stream(group_name(args), device) if is_async else current
+        stream = self.stream(group_name(args), device) if is_async else current
         if stream != current:
             self._gpus.monitor.wait_stream(stream, current, UNKNOWN_SITE, BY_TORCH)
-        is_late = self.can_be_late(plan, args)
-        result, work = self._call(func, plan, args, kwargs, has_handle=is_async and bool(calls.depth), is_late=is_late)
-        if is_late and self._runtime.deferral is not None:
-            moved = [(tensor, taken.is_write) for tensor, taken in tensors]
-            self._runtime.deferral.run_local(stream, moved, copy_locally)
+        if self._late is not None and self.can_be_late(plan):
+            result, work = self._late.start(Asked(func, plan, args, kwargs, stream, group, is_async))
+            self._note_coalesced(work)
+        else:
+            result, work = self._call(func, plan, args, kwargs, has_handle=is_async and bool(calls.depth))
         self._launch(plan, tensors, stream)
         if is_async:
             self._hand_out(plan, work, stream, [tensor for tensor, _ in tensors], group)
         return result
 
     def _call(
-        self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], *, has_handle: bool, is_late: bool
+        self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], *, has_handle: bool
     ) -> tuple[Any, Any]:
-        """Let gloo run a collective; return its result and its handle. `is_late`: its values are made later."""
+        """Let gloo run a collective; return its result and its handle."""
         dtype = torch.float64 if averages_integers(plan, args, kwargs) else None
-        is_apart = is_late or dtype is not None or (has_handle and plan.base in WRITTEN_AT_WAIT)
+        is_apart = dtype is not None or (has_handle and plan.base in WRITTEN_AT_WAIT)
         given, given_by_name = cloned(plan, args, kwargs, dtype=dtype) if is_apart else (args, kwargs)
         for_gloo, named = for_gloo_of(plan, given, given_by_name, has_handle=has_handle)
         result = func(*self.groups.for_gpus(for_gloo), **named)
         work = work_in(result)
-        if self._coalesced is not None:
-            self._coalesced.append(work)
+        self._note_coalesced(work)
         if plan.base in POINT_TO_POINT:
             return result, work  # a peer may still have to post its receive
         if isinstance(result, tuple):
@@ -144,16 +150,40 @@ class Distributed:
         if is_apart:
             tensors = tensors_of(plan, args, kwargs)
             weakref.finalize(work, list, [t for t, taken in tensors if taken.is_write])  # a handle owns its outputs
-            if not is_late:
-                copy_results(plan, given, given_by_name, tensors)
+            copy_results(plan, given, given_by_name, tensors)
         return result, work
 
-    def can_be_late(self, plan: Plan, args: tuple[Any, ...]) -> bool:
-        """Return whether a schedule may put a collective off: Python asked for it, and no other rank takes part."""
-        runtime = self._runtime
-        if runtime.deferral is None or runtime.is_capturing or not calls.depth:
+    def _note_coalesced(self, work: Any) -> None:
+        if self._coalesced is not None:
+            self._coalesced.append(work)
+
+    def can_be_late(self, plan: Plan) -> bool:
+        """Return whether a schedule may put a collective off: C++ code would wait for it unseen."""
+        if self._late is None or self._runtime.is_capturing or not calls.depth:
             return False
-        return is_local(plan, args, calls.reduce)
+        return plan.base not in _NEVER_LATE and "premul" not in calls.reduce
+
+    def settle(self, what: str) -> None:
+        """Run what a schedule has put off: what comes next, `what`, may wait for other ranks."""
+        if self._late is not None:
+            self._late.settle(what)
+
+    def about_to_wait(self, work: Any) -> None:
+        """The host is about to wait for a handle; for that of a collective under a schedule no other rank is needed."""
+        if self._late is not None and work not in self._late.handles:
+            self._late.settle("the wait for a collective")
+
+    def about_to_use(self, tensors: Iterable[torch.Tensor]) -> None:
+        """An operator is about to be submitted under a schedule: what is there by then comes first."""
+        if self._late is not None and (self.ddp_pending or self._late.receipts.is_pending):
+            idents = self.idents(tensors)
+            self.join_ddp_pending(idents)
+            self._late.receipts.used(idents)
+
+    def leave(self) -> None:
+        """The program leaves its groups: run what a schedule has put off."""
+        if self._late is not None:
+            self._late.finish()
 
     def _hand_out(self, plan: Plan, work: Any, stream: StreamId, tensors: list[torch.Tensor], group: str) -> None:
         if calls.depth:
@@ -171,7 +201,8 @@ class Distributed:
                 view = self._memory.view(tensor)
                 self._gpus.monitor.record_stream(tag.ident, view, stream, UNKNOWN_SITE)
 
-    def _place(self, site: SiteId) -> Place:
+    def place(self, site: SiteId) -> Place:
+        """Return the place of a call site."""
         return self._gpus.sites.place(site)
 
     def _launch(self, plan: Plan, tensors: Any, stream: StreamId) -> None:
@@ -184,11 +215,13 @@ class Distributed:
             self._launches.launch(stream, plan.name, accesses)
 
     def _start(self, work: Any, stream: StreamId, tensors: list[torch.Tensor], group: str) -> None:
-        started = self._recorded(work, stream, tensors, group)
+        started = self.recorded(work, stream, tensors, group)
         if calls.depth:
             self._started[id(work)] = started
             if len(self._started) > _MOST_STARTED:
                 self._started.popitem(last=False)
+            if self._late is not None:
+                self._late.receipts.recorded(id(work), started.event)
         elif self._backward.is_running:
             self._of_reducer = started, self.idents(tensors)
             self.add_ddp_pending(*self._of_reducer)
@@ -197,22 +230,22 @@ class Distributed:
 
     def idents(self, tensors: Iterable[torch.Tensor]) -> frozenset[AllocationId]:
         """Return the allocations of tensors."""
-        memory = self._memory
-        return frozenset(tag.ident for tensor in tensors if (tag := memory.of(tensor)) is not None)
+        return self._memory.idents(tensors)
 
     def add_ddp_pending(self, started: Started, idents: Iterable[AllocationId]) -> None:
         """In a backward pass, C++ code waits for what has been started before it uses these allocations."""
         if self._backward.is_running:
             self.ddp_pending |= dict.fromkeys(idents, started)
 
-    def _recorded(self, work: Any, stream: StreamId, tensors: list[torch.Tensor], group: str = "") -> Started:
+    def recorded(self, work: Any, stream: StreamId, tensors: list[torch.Tensor], group: str = "") -> Started:
         """Record an event at the end of a collective that has just been launched."""
         started = Started(work, self._gpus.next_event(), stream, tensors, group)
         self._gpus.monitor.event(started.event, UNKNOWN_SITE, timing=False)
         self._gpus.monitor.record(started.event, stream, self._gpus.site())
         return started
 
-    def _stream(self, group: str, device: int) -> StreamId:
+    def stream(self, group: str, device: int) -> StreamId:
+        """Return the communication stream of a group on a device."""
         known = self._streams.get((group, device))
         if known is None:
             known = self._streams[group, device] = self._gpus.new_stream(device, UNKNOWN_SITE)
@@ -234,7 +267,7 @@ class Distributed:
         if not (calls.depth and asks_for_handle(func, args, kwargs)):
             self._gpus.monitor.sync_stream(current, self._gpus.site(), explicit=True)
             return result
-        stream = self._stream(group_name(args), self._gpus.thread.device)
+        stream = self.stream(group_name(args), self._gpus.thread.device)
         self._gpus.monitor.wait_stream(stream, current, UNKNOWN_SITE, BY_TORCH)
         self._gpus.monitor.launch(stream, plan.name, (), self._gpus.site())
         self._gpus.monitor.collective(stream, plan.name, self._gpus.site())
@@ -242,53 +275,13 @@ class Distributed:
         self._started[id(work)].is_barrier = True
         return result
 
-    # -- functional collectives
-
-    def run_functional(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run an operator of `_c10d_functional`."""
-        base = schema_of(func).name.partition("::")[2]
-        if base == "wait_tensor":
-            return self._wait_tensor(func, args, kwargs)
-        inputs = [tensor for tensor in tensors_in(args[0]) if self._memory.of(tensor) is not None]
-        if not inputs or base.startswith("_wrap"):
-            return func(*args, **kwargs)
-        group = issue(func, args, kwargs, self._gpus.site(), self._place)
-        device = self._memory.device(inputs[0])
-        stream = self._stream(str(args[-1]), device)
-        self._gpus.monitor.wait_stream(stream, self._gpus.current_stream(device), UNKNOWN_SITE, BY_TORCH)
-        owners = {id(tensor): tensor_owners(tensor) for tensor in inputs}
-        with watchdog.waiting(collective_name(schema_of(func).name), group):
-            result = func(*self.groups.for_gpus(args), **kwargs)
-        outputs = tensors_in(result)
-        for tensor in outputs:
-            torch.ops._c10d_functional.wait_tensor(tensor)  # the values are there at once
-        wait_for_gloo([(tensor, owners.get(id(tensor), 1)) for tensor in (*inputs, *outputs)])
-        for tensor in outputs:
-            if self._memory.of(tensor) is None:
-                self._memory.tag(tensor.untyped_storage(), device, self._gpus.site())
-        memory = self._memory
-        written = {memory.of(tensor).ident for tensor in outputs}  # type: ignore[union-attr]  # tagged above
-        accesses = [(memory.of(t).ident, memory.view(t), True) for t in outputs]  # type: ignore[union-attr]
-        accesses += [
-            (tag.ident, memory.view(t), False) for t in inputs if (tag := memory.of(t)) and tag.ident not in written
-        ]
-        self._launches.launch(stream, schema_of(func).name, accesses)
-        self._gpus.monitor.collective(stream, schema_of(func).name, self._gpus.site())
-        self._functional |= dict.fromkeys(written, self._recorded(None, stream, inputs))
-        return result
-
-    def _wait_tensor(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        tag = self._memory.of(args[0])
-        started = self._functional.pop(tag.ident, None) if tag is not None else None
-        if started is not None:
-            self.join(started)
-        return func(*args, **kwargs)
-
     # -- waits
 
     def join(self, started: Started) -> None:
         """Let the current stream wait for a collective, and let go of its tensors."""
         self._started.pop(id(started.work), None)
+        if self._late is not None:
+            self._late.receipts.waited(started.event)
         current = self._gpus.current_stream(self._gpus.device_of(started.stream))
         self._gpus.monitor.wait(started.event, current, self._gpus.site(), WaitCall.TORCH)
         if started.is_barrier:
@@ -320,7 +313,7 @@ class Distributed:
         Of a bucket that no operator has used yet it is not known that it is on a GPU, nor was a collective seen.
         """
         current = self._gpus.current_stream(self._gpus.thread.device)
-        started, idents = self._of_reducer or (self._recorded(None, current, []), frozenset())
+        started, idents = self._of_reducer or (self.recorded(None, current, []), frozenset())
         self._of_reducer = None
         self.futures.made(future, started, idents)
 

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves, tree_map
 
 from syncheck.hb.ids import AllocationId, StreamId
 from syncheck.hb.memory import SMALL_BYTES
@@ -86,6 +87,21 @@ class KeptStorages:
         kept.n_pending += 1
         place = (int(tensor.storage_offset()), tuple(tensor.shape), tensor.stride())
         return Operand(kept, tensor.dtype, *place)
+
+    def slots_of(self, arguments: Any) -> tuple[Any, list[Operand]]:
+        """Return what stands for arguments until they are used, and the tensors among them."""
+        slots = tree_map(self._slot, arguments)
+        return slots, [operand for operand in tree_leaves(slots) if isinstance(operand, Operand)]
+
+    def _slot(self, value: Any) -> Any:
+        """Return what stands for an argument until the operator runs: numbers of the host are those of now."""
+        if isinstance(value, torch.device):
+            return torch.device("cpu")
+        if not isinstance(value, torch.Tensor):
+            return value
+        if self.memory.device(value) == HOST_DEVICE:
+            return value.detach().clone()
+        return self.keep(value)
 
     def keep_freed(self, kept: Kept) -> Operand:
         """Return an operand for all of a freed storage."""
@@ -173,6 +189,16 @@ class KeptStorages:
         kept.block, kept.is_overwritten = None, False
         self.by_key[storage_key(kept.storage)] = kept
         return kept.storage
+
+
+def filled(slots: Any) -> Any:
+    """Return arguments with the tensors that `KeptStorages.slots_of` has kept for them."""
+    return tree_map(lambda value: value.tensor() if isinstance(value, Operand) else value, slots)
+
+
+def is_plain(tensor: torch.Tensor) -> bool:
+    """Return whether an operand can stand for a tensor."""
+    return tensor.layout is torch.strided and not tensor.is_conj() and not tensor.is_neg()
 
 
 def overwrite(whole: torch.Tensor, dtype: torch.dtype) -> None:

@@ -3,7 +3,7 @@
 import weakref
 import zlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,6 +99,10 @@ class Memory:
         """Follow a call of the monitor."""
         del args
         self._frees_matter = self._frees_matter or name in _SHARING
+
+    def idents(self, tensors: Iterable[torch.Tensor]) -> frozenset[AllocationId]:
+        """Return the allocations of tensors."""
+        return frozenset(tag.ident for tensor in tensors if (tag := self.of(tensor)) is not None)
 
     def of(self, tensor: torch.Tensor) -> Allocation | None:
         """Return a tensor's tag; None for plain host memory and for tensors without storage."""

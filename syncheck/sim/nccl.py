@@ -25,12 +25,38 @@ def install_distributed(distributed: Distributed, patches: Patches) -> None:
     _install_waits(distributed, Work, patches)
     _install_reducer(distributed, patches)
     _install_groups(distributed, c10d, patches)
+    _install_other_waits(distributed, patches)
+
+
+def _install_other_waits(distributed: Distributed, patches: Patches) -> None:
+    """Follow the calls that wait for other ranks, or part from them, and are no collectives."""
+    store = c10d.Store
+    for name in ("wait", "get"):
+        patches.set(store, name, _settling(distributed, getattr(store, name), f"a store's `{name}`"))
+    original = c10d.destroy_process_group
+
+    @wraps(original)
+    def destroy_process_group(*args: Any, **kwargs: Any) -> None:
+        distributed.leave()
+        original(*args, **kwargs)
+
+    patches.everywhere({original: destroy_process_group})
+
+
+def _settling(distributed: Distributed, original: Any, what: str) -> Any:
+    @wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        distributed.settle(what)
+        return original(*args, **kwargs)
+
+    return call
 
 
 def _install_waits(distributed: Distributed, work_class: Any, patches: Patches) -> None:
     def waiting(original: Any) -> Any:
         @wraps(original)
         def wait(self: Any, *args: Any, **kwargs: Any) -> Any:
+            distributed.about_to_wait(self)
             # gloo's own copies are not seen
             with distributed.unseen(), watchdog.waiting("the wait for a collective", distributed.group_of(self)):
                 # gloo would wait for another message; WorkNCCL::wait() for the same event (ProcessGroupNCCL.cpp)
@@ -107,6 +133,7 @@ def _install_groups(distributed: Distributed, c10d: Any, patches: Patches) -> No
 
     @wraps(original_new)
     def new_group(ranks: Any = None, timeout: Any = None, backend: Any = None, *args: Any, **kwargs: Any) -> Any:
+        distributed.settle("new_group")
         wanted = get_backend() if backend is None else backend
         if not _is_nccl(wanted):
             return original_new(ranks, timeout, backend, *args, **kwargs)

@@ -29,12 +29,14 @@ class _Entry:
         is_launch: it is one.
         run: runs it; None for a wait.
         waits_for: what has to have run before; None for nothing.
+        is_ready: says whether it may run before something has to wait for it.
     """
 
     launch: LaunchId
     is_launch: bool
     run: Callable[[], None] | None
     waits_for: Marker | None = None
+    is_ready: Callable[[], bool] = lambda: True
 
 
 class Queues:
@@ -76,9 +78,25 @@ class Queues:
 
     # -- submitting
 
-    def put(self, stream: StreamId, run: Callable[[], None], *, is_launch: bool = True) -> None:
-        """Submit something to a stream."""
-        self._add(stream, _Entry(self.next_launch(stream), is_launch, run))
+    def put(
+        self,
+        stream: StreamId,
+        run: Callable[[], None],
+        *,
+        is_launch: bool = True,
+        is_ready: Callable[[], bool] = lambda: True,
+        launch: LaunchId | None = None,
+    ) -> None:
+        """Submit something to a stream.
+
+        Args:
+            stream: which one.
+            run: runs it.
+            is_launch: it is a launch.
+            is_ready: says whether it may run before something has to wait for it.
+            launch: which launch it is; None: the next one of the stream.
+        """
+        self._add(stream, _Entry(launch or self.next_launch(stream), is_launch, run, is_ready=is_ready))
 
     def ran(self, stream: StreamId) -> None:
         """A launch on a free stream has run at once."""
@@ -120,7 +138,7 @@ class Queues:
     def _run_head(self, stream: StreamId) -> bool:
         """Run what stands first in a queue if it may; return whether it did."""
         queue = self._queues[stream]
-        if not queue or not self._policy.may_run(queue[0].launch):
+        if not queue or not self._policy.may_run(queue[0].launch) or not queue[0].is_ready():
             return False
         marker = queue[0].waits_for
         if marker is not None and not self.is_done(marker):

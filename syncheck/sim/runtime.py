@@ -64,14 +64,6 @@ class Postponing(Protocol):
     def replay(self, graph: GraphId, steps: Sequence[Callable[[], None]], used: Sequence[torch.Tensor]) -> None:
         """Replay a graph on the current stream; `used`: what it needs and does not own."""
 
-    def run_local(
-        self,
-        stream: StreamId,
-        tensors: Sequence[tuple[torch.Tensor, bool]],
-        act: Callable[[Sequence[tuple[torch.Tensor, bool]]], None],
-    ) -> None:
-        """Run a collective without other ranks on a stream."""
-
     def captured(self, owned: Iterable[torch.UntypedStorage]) -> None:
         """A graph was captured that owns this memory."""
 

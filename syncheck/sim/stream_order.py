@@ -27,6 +27,7 @@ class StreamOrder:
         self._events: dict[EventId, Marker] = {}
         self._replays: dict[GraphId, Marker] = {}  # the latest one of each graph
         self._recorded = recorded
+        self._beside: dict[StreamId, list[Marker]] = {}  # what counts as a stream's and has a queue of its own
         self._acts: dict[str, Callable[..., None]] = {
             "launch": self._launch,
             "replay": self._replay,
@@ -57,12 +58,21 @@ class StreamOrder:
     def finish(self, stream: StreamId) -> bool:
         """Run all that a stream has been given; return whether there was anything."""
         self.wait_implicitly(stream)
-        marker = self.queues.mark(stream)
-        if self.queues.is_done(marker):
-            return False
-        self.queues.finish(marker)
-        self.queues.pump()
-        return True
+        markers = [marker for marker in self._all_of(stream) if not self.queues.is_done(marker)]
+        for marker in markers:
+            self.queues.finish(marker)
+        if markers:
+            self.queues.pump()
+        return bool(markers)
+
+    def add_beside(self, stream: StreamId, marker: Marker) -> None:
+        """Count what has a queue of its own as a stream's where the host waits for that, or memory is kept for it."""
+        self._beside[stream] = [*self._all_of(stream)[1:], marker]
+
+    def _all_of(self, stream: StreamId) -> list[Marker]:
+        """Return what stands for all that a stream has been given."""
+        beside = [marker for marker in self._beside.get(stream, ()) if not self.queues.is_done(marker)]
+        return [self.queues.mark(stream), *beside]
 
     def wait_for_replay(self, graph: GraphId, stream: StreamId) -> None:
         """Let a replay that a stream is about to be given wait for the graph's latest one.
@@ -78,10 +88,14 @@ class StreamOrder:
         """An event is gone."""
         self._events.pop(event, None)
 
+    def remark(self, event: EventId, marker: Marker) -> None:
+        """An event stands for something else than all that its stream was given."""
+        self._events[event] = marker
+
     def is_pending(self, stream: StreamId) -> Callable[[], bool]:
         """Return what says whether the work that a stream has now is pending."""
-        marker = self.queues.mark(stream)
-        return lambda: not self.queues.is_done(marker)
+        markers = self._all_of(stream)
+        return lambda: not all(map(self.queues.is_done, markers))
 
     # -- calls of the monitor
 

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+_GRACE = 10.0
+"""Seconds that a program has to end when it is asked to."""
 _CONTROL_C_EXIT = -1073741510
 """The status of a program that Ctrl-C ends on Windows, as Python gives it. Source: Modules/main.c, `exit_sigint`."""
 
@@ -78,12 +80,26 @@ def run_quietly(
         subprocess.TimeoutExpired: it took longer.
         OSError: it cannot be started.
     """
-    return subprocess.run(  # noqa: S603  a program of the user, as it was started
+    with subprocess.Popen(  # noqa: S603  a program of the user, as it was started
         command,
         cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=limit,
-        check=False,
-    )
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        try:
+            output, errors = process.communicate(timeout=limit)
+        except BaseException:
+            _end(process)
+            raise
+    return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """End a process, which has some time to end those that it has started itself, such as ranks."""
+    process.terminate()
+    try:
+        process.wait(_GRACE)
+    except subprocess.TimeoutExpired:
+        process.kill()

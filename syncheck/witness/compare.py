@@ -35,6 +35,10 @@ class Rerun:
     timed_out: bool = False
     exception: str = ""
 
+    def of_rank(self, rank: int | None) -> "Rerun":
+        """Return the run with what one rank recorded alone; as it is where that is None."""
+        return self if rank is None else replace(self, records=self.records[rank : rank + 1])
+
     @property
     def failure(self) -> str:
         """How syncheck itself failed in it; "" if it did not."""
@@ -48,7 +52,11 @@ def unsteady_lines(one: Rerun, other: Rerun) -> frozenset[int]:
 
 
 def differences(
-    usual: Rerun, other: Rerun, pair: Pair | None = None, unsteady: frozenset[int] = frozenset()
+    usual: Rerun,
+    other: Rerun,
+    pair: Pair | None = None,
+    unsteady: frozenset[int] = frozenset(),
+    rank: int | None = None,
 ) -> tuple[Difference, ...]:
     """Return what differs between two runs, the most telling first.
 
@@ -57,10 +65,11 @@ def differences(
         other: the run in another order.
         pair: the accesses whose order is another one.
         unsteady: numbers of printed lines that differ between runs in one order.
+        rank: the rank whose accesses they are; None: they may be those of any.
     """
     found = [*_ends(usual, other)]
     if usual.records and other.records:
-        found += differences_at(usual, other, pair) if pair is not None else ()
+        found += differences_at(usual, other, pair, rank) if pair is not None else ()
         found += _printed(usual, other, unsteady)
         found += _of_ranks(usual, other, lambda one, two: _first("what the host gets at {}", one.host, two.host))
         found += _of_ranks(usual, other, lambda one, two: _final(one.final, two.final))
@@ -79,15 +88,17 @@ def is_only_printed(found: tuple[Difference, ...]) -> bool:
     return all(one.what.startswith(_PRINTED) for one in found)
 
 
-def differences_at(usual: Rerun, other: Rerun, pair: Pair) -> tuple[Difference, ...]:
+def differences_at(usual: Rerun, other: Rerun, pair: Pair, only: int | None = None) -> tuple[Difference, ...]:
     """Return what differs at the two accesses of a race: what they read, or what is left of what they wrote."""
-    return tuple(_of_ranks(usual, other, lambda one, two: _at_accesses(one, two, pair)))
+    return tuple(_of_ranks(usual, other, lambda one, two: _at_accesses(one, two, pair), only))
 
 
-def _of_ranks(usual: Rerun, other: Rerun, compare: Callable[[Record, Record], list[Difference]]) -> list[Difference]:
-    """Return what differs in the first process in which something does."""
+def _of_ranks(
+    usual: Rerun, other: Rerun, compare: Callable[[Record, Record], list[Difference]], only: int | None = None
+) -> list[Difference]:
+    """Return what differs in the first process in which something does; `only`: the one to look at."""
     for rank, (one, two) in enumerate(zip(usual.records, other.records, strict=False)):
-        found = compare(one, two)
+        found = compare(one, two) if only in {None, rank} else []
         if found and len(usual.records) > 1:
             found = [replace(each, what=f"in rank {rank}, {each.what}") for each in found]
         if found:

@@ -37,12 +37,36 @@ def request() -> Request | None:
         return None
     data = json.loads(text)
     pairs = (Pair(LaunchId.of(earlier), LaunchId.of(later)) for earlier, later in data["pairs"])
-    return Request(file_of_rank(data["file"], int(os.environ.get("RANK", "0"))), tuple(pairs))
+    return Request(file_of_rank(data["file"], own_rank()), tuple(pairs))
+
+
+def own_rank() -> int:
+    """Return this process's rank in its job; 0 where it is alone."""
+    return int(os.environ.get("RANK", "0"))
 
 
 def file_of_rank(file: str, rank: int) -> str:
     """Return where a rank records, where a run of one process records in `file`."""
     return f"{file}.{rank}" if rank else file
+
+
+def folder_of_lines() -> str | None:
+    """Return where each rank that this process starts prints, where another process has asked for what they record.
+
+    They print into files of their own: in one file their lines may be mixed.
+    """
+    text = os.environ.get(REQUEST)
+    return os.path.join(os.path.dirname(json.loads(text)["file"]), "lines") if text is not None else None
+
+
+def lines_of_rank(file: str, rank: int) -> list[str]:
+    """Return what a rank has printed, where a run of one process records in `file`.
+
+    Source:
+        torch/distributed/elastic/multiprocessing/api.py, `DefaultLogsSpecs.reify`: a folder for each rank.
+    """
+    found = sorted(Path(file).parent.glob(f"lines/*/*/{rank}/stdout.log"))
+    return [line for path in found for line in path.read_text(encoding="utf-8", errors="replace").splitlines()]
 
 
 @dataclass(frozen=True, slots=True)

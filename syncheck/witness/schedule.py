@@ -2,7 +2,7 @@
 
 `s1-5f3a21-2.5_1.9-07ce` is: format 1, the program's checksum, the launches that are held back, and a checksum of the
 rest. `2.5_1.9` holds stream 2 back from its launch 5 on, until launch 9 of stream 1 has run; `2.5` until something has
-to wait for it. `r17` holds streams back at random, from seed 17.
+to wait for it; `2.5@1` does so in rank 1 of a job alone. `r17` holds streams back at random, from seed 17.
 
 Source:
     Musuvathi & Burckhardt et al., "A randomized scheduler with probabilistic guarantees of finding bugs", ASPLOS 2010:
@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 from syncheck.errors import ConfigError
 
 _FORMAT = "s1"
-_HOLD = re.compile(r"(\d+)\.(\d+)(?:_(\d+)\.(\d+))?")
+_HOLD = re.compile(r"(\d+\.\d+)(?:_(\d+\.\d+))?(?:@(\d+))?")
 _ONE_CHANGE_IN = 6
 """Launches after which, on average, the priorities are drawn again."""
 
@@ -53,13 +53,21 @@ class Pair(NamedTuple):
 
 
 class Hold(NamedTuple):
-    """A stream is held back from a launch on, until another one has run; None: until something waits for it."""
+    """A stream is held back from a launch on.
+
+    Attributes:
+        launch: the first launch that is held back.
+        until: the launch that has to run before; None: until something waits for it.
+        rank: the rank of the job in which it is held back; None: in every process.
+    """
 
     launch: LaunchId
     until: LaunchId | None = None
+    rank: int | None = None
 
     def __str__(self) -> str:
-        return str(self.launch) + (f"_{self.until}" if self.until is not None else "")
+        until = f"_{self.until}" if self.until is not None else ""
+        return f"{self.launch}{until}{f'@{self.rank}' if self.rank is not None else ''}"
 
 
 class Policy(Protocol):
@@ -117,9 +125,11 @@ class Schedule:
         except ValueError:
             raise _damaged(text) from None
 
-    def policy(self) -> Policy:
-        """Return what decides by this schedule, for one run."""
-        return RandomPriorities(self.seed) if self.seed is not None else Holds(self.holds)
+    def policy(self, rank: int = 0) -> Policy:
+        """Return what decides by this schedule, for one run of one rank."""
+        if self.seed is not None:
+            return RandomPriorities(self.seed, rank)
+        return Holds(tuple(hold for hold in self.holds if hold.rank in {None, rank}))
 
 
 def with_check(text: str) -> str:
@@ -161,8 +171,8 @@ def _hold(text: str) -> Hold:
     match = _HOLD.fullmatch(text)
     if match is None:
         raise ValueError(text)
-    launch, _, until = text.partition("_")
-    return Hold(LaunchId.of(launch), LaunchId.of(until) if until else None)
+    launch, until, rank = match.groups()
+    return Hold(LaunchId.of(launch), LaunchId.of(until) if until else None, int(rank) if rank else None)
 
 
 class Holds:
@@ -186,8 +196,8 @@ class Holds:
 class RandomPriorities:
     """Gives each stream and the host a random priority; a stream below the host waits until it is waited for."""
 
-    def __init__(self, seed: int) -> None:
-        self._random = random.Random(seed)  # noqa: S311  a seed that replays, and no secret
+    def __init__(self, seed: int, rank: int = 0) -> None:
+        self._random = random.Random(f"{seed}@{rank}" if rank else seed)  # noqa: S311  a seed that replays, and no secret
         self._host = self._random.random()
         self._streams: dict[int, float] = {}
 

@@ -1,6 +1,6 @@
 """Virtual GPUs, and the calls that they make of a monitor."""
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -8,6 +8,8 @@ from syncheck.instrument.findings import NewFindings
 from syncheck.instrument.sites import SiteTable
 from syncheck.sanitizer.session import Session
 from syncheck.sim.backend import Simulator
+from syncheck.sim.null_monitor import NoSites, NullMonitor
+from syncheck.witness.schedule import Schedule
 from tests.unit.recording import Recording
 
 
@@ -66,3 +68,19 @@ def gpu():
 def gpus():
     """Two virtual GPUs."""
     yield from watched(2)
+
+
+@pytest.fixture
+def scheduled():
+    """Return a function that enters virtual GPUs under a schedule, until the test ends; it returns the simulator."""
+    with ExitStack() as entered:
+
+        def enter(*holds, n_devices=1):
+            findings, schedule = NewFindings(), Schedule(0, holds)
+            made = Simulator(
+                n_devices, NullMonitor(), NoSites(), lambda _: None, findings, lambda: None, schedule=schedule
+            )
+            entered.enter_context(made.watching())
+            return made
+
+        yield enter

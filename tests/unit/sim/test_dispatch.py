@@ -1,7 +1,10 @@
 """Every operator: it runs on the CPU and is reported on the virtual stream of its tensors' device."""
 
+from contextlib import ExitStack
+
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 
 def test_an_operator_reads_its_arguments_and_writes_its_result(gpus):
@@ -81,3 +84,10 @@ def test_lengths_of_packed_sequences_stay_on_the_host(gpu):
 def test_a_tensor_that_grows_gets_other_memory(gpu):
     x = torch.ones(4, device="cuda")
     assert gpu.calls_of(lambda: x.resize_(100))[:2] == ["free 1", "allocate 2 on cuda:0"]
+
+
+def test_what_torch_makes_to_know_a_shape_has_no_memory_under_a_schedule(scheduled):
+    scheduled()
+    with ExitStack() as entered:
+        entered.enter_context(FakeTensorMode())  # by library code, as DTensor does
+        assert torch.empty(3, device="cuda").shape == (3,)

@@ -6,8 +6,6 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from syncheck.instrument.torch_internals import tensor_owners
-
 pytestmark = pytest.mark.skipif(not dist.is_available(), reason="this torch has no torch.distributed")
 
 
@@ -82,21 +80,6 @@ def test_each_group_has_its_stream(job, x):
     assert launched == ["s1", "s2"]
     for work in works:
         work.wait()
-
-
-def test_functional_collectives_wait_where_their_result_is_used(job, x):
-    pytest.importorskip("torch.distributed._functional_collectives")  # defines the operators
-    with job.calling() as calls:
-        y = torch.ops._c10d_functional.all_reduce(x, "sum", dist.group.WORLD.group_name)
-        torch.ops._c10d_functional.wait_tensor(y)
-    assert [call.split()[0] for call in shown(calls)] == ["wait", "launch", "handle", "record", "wait"]
-
-
-def test_gloo_lets_go_of_the_tensors_of_functional_collectives(job, x):
-    gather = torch.ops._c10d_functional.all_gather_into_tensor
-    for _ in range(300):
-        gathered = gather(x, 1, dist.group.WORLD.group_name)
-        assert (tensor_owners(x), tensor_owners(gathered)) == (1, 1)
 
 
 @pytest.mark.filterwarnings("ignore:.*is deprecated:FutureWarning")

@@ -85,3 +85,24 @@ def test_an_error_in_an_entry_is_raised_where_it_runs(done):
         queues.finish_all()
     queues.finish_all()
     assert done == ["b"]
+
+
+def test_what_is_not_ready_runs_only_where_something_waits_for_it(done):
+    queues, ready = held(), []
+    queues.put(1, lambda: done.append("a"), is_ready=lambda: bool(ready))
+    queues.put(2, lambda: done.append("b"), is_ready=lambda: bool(ready))
+    queues.pump()
+    assert done == []
+    queues.finish(queues.mark(2))
+    assert done == ["b"]
+    ready.append(True)
+    queues.pump()
+    assert done == ["b", "a"]
+
+
+def test_a_launch_in_a_queue_of_its_own_is_held_back_as_one_of_its_stream(done):
+    queues = held((1, 2))
+    queues.put(-1, lambda: done.append("a"), launch=LaunchId(1, 2))
+    queues.put(-2, lambda: done.append("b"), launch=LaunchId(1, 1))
+    queues.pump()
+    assert done == ["b"]

@@ -76,3 +76,32 @@ def test_a_wait_of_the_default_stream_waits_for_blocking_streams():
     order.wait_implicitly(other)
     launch(gpus, order, other, done, "b")
     assert done == []
+
+
+def beside(order, stream, done):
+    """Put a launch into a queue of its own that counts as a stream's; return what stands for it."""
+    order.queues.put(-1, lambda: done.append("beside"), is_ready=lambda: False)
+    order.add_beside(stream, order.queues.mark(-1))
+    return order.queues.mark(-1)
+
+
+def test_who_waits_for_a_device_waits_for_what_is_beside_its_streams():
+    gpus, order, done = ordered()
+    beside(order, 1, done)
+    is_pending = order.is_pending(1)
+    assert is_pending()
+    gpus.monitor.sync_device(1, 0)
+    assert done == []
+    gpus.monitor.sync_device(0, 0)
+    assert (done, is_pending()) == (["beside"], False)
+
+
+def test_an_event_can_stand_for_what_is_beside_a_stream():
+    gpus, order, done = ordered()
+    marker = beside(order, 1, done)
+    gpus.monitor.record(5, 1, 0)
+    gpus.monitor.sync_event(5, 0)
+    assert done == []
+    order.remark(5, marker)
+    gpus.monitor.sync_event(5, 0)
+    assert done == ["beside"]

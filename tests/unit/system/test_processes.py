@@ -81,6 +81,19 @@ def test_an_interrupt_ends_windows_with_its_status(monkeypatch):
     assert ended == [0xC000013A - (1 << 32)]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="a process there ends without a word")
+def test_a_program_that_takes_too_long_can_end_what_it_has_started(tmp_path):
+    program = """
+import pathlib, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(pathlib.Path("asked").touch()))
+pathlib.Path("started").touch()
+time.sleep(60)
+"""
+    with pytest.raises(subprocess.TimeoutExpired):
+        processes.run_quietly([sys.executable, "-S", "-c", program], tmp_path, limit=2)
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["asked", "started"]
+
+
 def test_a_program_that_is_run_quietly_gets_no_input_and_its_output_is_kept(tmp_path):
     program = "import os, sys; print(sys.stdin.read() + os.getcwd()); sys.exit(3)"
     done = processes.run_quietly([sys.executable, "-c", program], tmp_path)

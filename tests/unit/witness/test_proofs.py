@@ -228,7 +228,43 @@ def test_what_no_operator_makes_cannot_be_delayed():
 def test_what_a_simulated_gpu_runs_at_once_cannot_be_put_off():
     found = proof(Reruns(ran(records=(Record(has_ended=True),))))
     assert found.outcome is ProofOutcome.NOT_TRIED
-    assert found.reason == "simulated GPUs run the earlier access at once, as collectives of several ranks"
+    assert (
+        found.reason == "simulated GPUs run the earlier access at once, as functional collectives and those of C++ code"
+    )
+
+
+def in_ranks(*pairs):
+    """Return a race that several ranks have."""
+    ranks = tuple(rank for rank, _ in pairs)
+    return dataclasses.replace(race(), ranks=ranks, pair=pairs[0][1], pairs=pairs)
+
+
+def recorded(pair, text=None):
+    """Return what a rank records in which an access reads a text; in the other order if there is one."""
+    first, second = map(str, reversed(pair) if text else pair)
+    read = {str(pair.later): [Values(hash(text), (text or "1",), 1)]}
+    return Record(order=[first, second], read=read, has_ended=True)
+
+
+def test_a_race_of_several_ranks_is_tried_in_each_until_it_is_shown():
+    other = Pair(LaunchId(5, 2), LaunchId(2, 8))
+    usual = ran(records=(recorded(PAIR), recorded(other)))
+    late = ran(records=(recorded(PAIR, "1"), recorded(other, "9")))
+    late.records[0].read.clear()
+    reruns = Reruns(usual, late, nproc=2)
+    found = proof(reruns, in_ranks((0, PAIR), (1, other)))
+    assert reruns.asked[2:] == [
+        Schedule(7, (Hold(PAIR.earlier, PAIR.later, 0),)),
+        Schedule(7, (Hold(PAIR.earlier, None, 0),)),
+        Schedule(7, (Hold(other.earlier, other.later, 1),)),
+    ]
+    assert [(one.what, one.other) for one in found.differences] == [("in rank 1, what a launch reads", "9")]
+
+
+def test_a_rank_in_which_the_order_stays_as_it_is_shows_nothing():
+    usual = ran(records=(recorded(PAIR), recorded(PAIR)))
+    found = proof(Reruns(usual, ran(records=(recorded(PAIR), recorded(PAIR, "9"))), nproc=2), in_ranks((0, PAIR)))
+    assert (found.outcome, found.reason) == (ProofOutcome.NOT_TRIED, "the host waits for the earlier access first")
 
 
 def test_a_collective_is_delayed_on_its_own_stream():

@@ -1,6 +1,7 @@
 """What a run under a schedule records."""
 
 import os
+import subprocess
 
 import pytest
 
@@ -8,6 +9,7 @@ from syncheck.errors import RecordError
 from syncheck.witness import record
 from syncheck.witness.record import Record, Request, Values
 from syncheck.witness.schedule import LaunchId, Pair
+from tests import warm
 
 
 def test_a_record_can_be_written_and_read(tmp_path):
@@ -35,3 +37,13 @@ def test_a_request_is_for_one_process_alone(monkeypatch):
     assert record.request() == wanted
     assert record.REQUEST not in os.environ
     assert record.request() is None
+
+
+def test_each_rank_prints_into_a_file_of_its_own(monkeypatch, tmp_path):
+    file = str(tmp_path / "record.json")
+    assert record.folder_of_lines() is None
+    monkeypatch.setenv(record.REQUEST, Request(file).as_variable())
+    program = "import os; print('rank', os.environ['RANK'])"
+    ranks = f"start_ranks(2, ['-c', {program!r}], {{}}, {record.folder_of_lines()!r})"
+    subprocess.run([warm.PYTHON, "-c", f"from syncheck.run.start_ranks import start_ranks; {ranks}"], check=True)
+    assert [record.lines_of_rank(file, rank) for rank in range(3)] == [["rank 0"], ["rank 1"], []]

@@ -3,14 +3,20 @@
 import pytest
 
 from syncheck.errors import ConfigError
-from syncheck.witness.schedule import Hold, Holds, LaunchId, RandomPriorities, Schedule
+from syncheck.witness.schedule import Hold, Holds, LaunchId, Schedule
 
 HOLD = Hold(LaunchId(2, 5), LaunchId(1, 9))
 
 
 @pytest.mark.parametrize(
     "schedule",
-    [Schedule(7), Schedule(7, (HOLD,)), Schedule(7, (HOLD, Hold(LaunchId(3, 1)))), Schedule(0xFFFFFF, seed=17)],
+    [
+        Schedule(7),
+        Schedule(7, (HOLD,)),
+        Schedule(7, (HOLD, Hold(LaunchId(3, 1)))),
+        Schedule(7, (Hold(LaunchId(3, 1), rank=12), Hold(LaunchId(2, 5), LaunchId(1, 9), 0))),
+        Schedule(0xFFFFFF, seed=17),
+    ],
 )
 def test_a_schedule_can_be_written_and_read(schedule):
     assert Schedule.parse(str(schedule)) == schedule
@@ -50,8 +56,13 @@ def test_a_held_stream_runs_when_the_other_launch_has_run():
     assert policy.may_run(LaunchId(2, 5))
 
 
-def choices(seed):
-    policy, made = RandomPriorities(seed), []
+def test_a_hold_of_one_rank_holds_nothing_back_in_another():
+    schedule = Schedule(7, (Hold(LaunchId(2, 5), rank=1),))
+    assert [schedule.policy(rank).may_run(LaunchId(2, 5)) for rank in (0, 1)] == [True, False]
+
+
+def choices(seed, rank=0):
+    policy, made = Schedule(0, seed=seed).policy(rank), []
     for number in range(50):
         made += [policy.may_run(LaunchId(stream, number)) for stream in (1, 2, 3)]
         policy.host_steps()
@@ -62,3 +73,8 @@ def test_a_seed_makes_the_same_choices_each_time():
     assert choices(3) == choices(3)
     assert choices(3) != choices(4)
     assert {True, False} == set(choices(3))
+
+
+def test_each_rank_makes_choices_of_its_own():
+    assert choices(3, rank=1) == choices(3, rank=1)
+    assert choices(3, rank=1) != choices(3)

@@ -1,0 +1,74 @@
+"""A collective that gloo runs in two steps."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from syncheck.hb.ids import StreamId
+from syncheck.instrument.c10d import wait_for
+from syncheck.instrument.plan import Plan, tensors_of
+from syncheck.ranks import watchdog
+from syncheck.semantics.collectives import WRITING, collective_name
+from syncheck.sim.collective_arguments import averages_integers, cloned, copy_results, for_gloo_of, work_in
+from syncheck.sim.nccl_groups import NcclGroups
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A collective that a program asks for.
+
+    Attributes:
+        func, plan, args, kwargs: its operator, and what that is called with.
+        stream: where it runs.
+        group: the name of its group in the records of the ranks.
+        is_async: the program gets a handle.
+    """
+
+    func: Any
+    plan: Plan
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    stream: StreamId
+    group: str
+    is_async: bool
+
+    @property
+    def written(self) -> list[torch.Tensor]:
+        """The tensors that it writes."""
+        return [tensor for tensor, taken in tensors_of(self.plan, self.args, self.kwargs) if taken.is_write]
+
+    def reads(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+        """Return those of its tensors that it reads, given its arguments: what is only an output is not read."""
+        tensors = tensors_of(self.plan, args, kwargs)
+        return [tensor for tensor, taken in tensors if self.plan.base in WRITING or not taken.is_write]
+
+
+class Exchange:
+    """The two steps of a collective that gloo runs, with copies of the tensors, so that it keeps none of them.
+
+    Attributes:
+        asked: the collective.
+        work: gloo's handle; None before it has begun.
+    """
+
+    def __init__(self, asked: Asked, groups: NcclGroups) -> None:
+        self.asked = asked
+        self._groups = groups
+        self._dtype = torch.float64 if averages_integers(asked.plan, asked.args, asked.kwargs) else None
+        self._given: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
+        self.work: Any = None
+
+    def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Read the tensors, and let gloo begin; the other ranks are not waited for."""
+        plan = self.asked.plan
+        self._given = cloned(plan, args, kwargs, dtype=self._dtype)
+        for_gloo, named = for_gloo_of(plan, *self._given, has_handle=False)
+        self.work = work_in(self.asked.func(*self._groups.for_gpus(for_gloo), **named))
+
+    def end(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Wait for the other ranks, and write the results."""
+        plan = self.asked.plan
+        with watchdog.waiting(collective_name(plan.name), self.asked.group):
+            wait_for(self.work)
+        copy_results(plan, *self._given, tensors_of(plan, args, kwargs))

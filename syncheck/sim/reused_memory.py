@@ -1,0 +1,74 @@
+"""The memory of new tensors in a run by a schedule: some that was freed while work was pending on it, if there is any.
+
+Source:
+    c10/cuda/CUDACachingAllocator.cpp, `free`: a block is free for its own stream at once.
+"""
+
+import torch
+
+from syncheck.hb.ids import StreamId
+from syncheck.sim.kept_storages import Kept, KeptStorages, overwrite, whole_of
+from syncheck.sim.queues import Queues
+from syncheck.sim.runtime import Runtime
+
+
+class ReusedMemory:
+    """Hands out memory.
+
+    Args:
+        runtime: the virtual GPUs.
+        kept: the storages that submitted work needs.
+        queues: of the streams.
+    """
+
+    def __init__(self, runtime: Runtime, kept: KeptStorages, queues: Queues) -> None:
+        self._runtime = runtime
+        self._gpus = runtime.gpus
+        self._memory = runtime.memory
+        self._kept = kept
+        self._queues = queues
+
+    def give_new(self, tensor: torch.Tensor, device: int, stream: StreamId) -> None:
+        """Give a new tensor without values memory that was freed, or fill its own with what tells that it is new."""
+        if not self.give(tensor, device, stream, is_filled=False):
+            self.fill(tensor)
+
+    def fill(self, tensor: torch.Tensor) -> None:
+        """Fill new memory, so that what is read before it is written is the same in each run."""
+        with self._runtime.unmonitored():
+            overwrite(whole_of(tensor.untyped_storage()), tensor.dtype)
+
+    def give(self, tensor: torch.Tensor, device: int, stream: StreamId, *, is_filled: bool) -> bool:
+        """Give a new tensor memory that was freed and that work is pending on, if there is any; return whether.
+
+        Other such memory of its kind may have been handed out as well: it is overwritten, on the same stream.
+        """
+        self._memory.flush()
+        n_bytes = tensor.untyped_storage().nbytes()
+        if not n_bytes or self._gpus.thread.pools.get(device, 0):
+            return False
+        given = False
+        for kept in self._kept.available(stream, n_bytes):
+            if not given and kept.storage.nbytes() == n_bytes:
+                given = True
+                values = tensor.clone() if is_filled else None
+                tensor.set_(self._kept.hand_out(kept), tensor.storage_offset(), tensor.size(), tensor.stride())
+                if values is not None:
+                    tensor.copy_(values)
+            elif not kept.is_overwritten:
+                kept.is_overwritten = True
+                self._overwrite(kept, stream)
+        return given
+
+    def _overwrite(self, kept: Kept, stream: StreamId) -> None:
+        if self._queues.is_free(stream):
+            overwrite(kept.whole, kept.dtype)
+            return
+        operand = self._kept.keep_freed(kept)
+
+        def run() -> None:
+            with self._runtime.unmonitored():
+                overwrite(kept.whole, kept.dtype)
+                self._kept.let_go(operand)
+
+        self._queues.put(stream, run, is_launch=False)

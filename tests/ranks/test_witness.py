@@ -1,0 +1,155 @@
+"""`--witness` on two ranks: a race around a collective is shown, and its schedule replays."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from syncheck.witness.schedule import Schedule
+from tests.ranks.conftest import PROGRAMS, RUN
+
+BEGIN = """
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("nccl")
+rank = dist.get_rank()
+torch.cuda.set_device(rank)
+x = torch.full((4,), rank + 1.0, device="cuda")
+"""
+END = """
+torch.cuda.synchronize()
+print(f"rank {rank}: {x.tolist()}\\n", end="", flush=True)
+dist.destroy_process_group()
+"""
+READ = """
+work = dist.all_reduce(x, async_op=True)
+x = x + 0
+work.wait()
+"""
+OVERWRITTEN = """
+work = dist.all_reduce(x, async_op=True)
+x.fill_(50)
+work.wait()
+"""
+SENT = """
+if rank == 0:
+    work = dist.isend(x, 1)
+    x.fill_(50)
+else:
+    work = dist.irecv(x, 0)
+work.wait()
+"""
+RECEIVED = """
+if rank == 0:
+    work = dist.isend(x, 1)
+else:
+    work = dist.irecv(x, 0)
+    x = x + 0
+work.wait()
+"""
+SCATTERED = """
+shared = torch.full((8,), rank + 1.0, device="cuda")
+side = torch.cuda.Stream()
+torch.cuda.synchronize()
+dist.reduce_scatter_tensor(x, shared)
+with torch.cuda.stream(side):
+    x = x * 2
+"""
+BROADCAST = """
+side = torch.cuda.Stream()
+side.wait_stream(torch.cuda.current_stream())
+with torch.cuda.stream(side):
+    dist.broadcast(x, 0)
+x = x * 2
+"""
+HOOK = """
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1, bias=False).cuda())
+
+def average(state, bucket):
+    buffer = bucket.buffer()
+    work = dist.all_reduce(buffer, async_op=True)
+    buffer.div_(2)
+    return work.get_future().then(lambda future: future.value()[0])
+
+model.register_comm_hook(None, average)
+model(x).sum().backward()
+x = model.module.weight.grad
+"""
+TWO_GROUPS = """
+y = torch.full((4,), rank + 1.0, device="cuda")
+other = dist.new_group([0, 1])
+work = dist.all_reduce(x, async_op=True)
+later = dist.all_reduce(y, group=other, async_op=True)
+later.wait()
+x = x + y
+work.wait()
+"""
+
+
+@pytest.fixture
+def run(in_folder, tmp_path):
+    """Return a function that runs a program on two ranks; it returns the report, and the lines that were printed."""
+
+    def check(source, *options):
+        (tmp_path / "train.py").write_text(source)
+        own = ("--isolated", "--nproc", "2", "--devices", "2", "--output-format", "json", "--output", "report.json")
+        done = in_folder(*RUN, *own, *options, "train.py", timeout=280)
+        assert "Traceback" not in done.stderr, done.stderr[-3000:]
+        return json.loads((tmp_path / "report.json").read_text()), sorted(done.stdout.splitlines())
+
+    return check
+
+
+@pytest.mark.parametrize(
+    ("body", "access", "usual", "other"),
+    [
+        (READ, "in rank 0, what train.py:11 reads", "[3, 3, 3, ...]", "[1, 1, 1, ...]"),
+        (OVERWRITTEN, "in rank 0, what train.py:10 reads", "[1, 1, 1, ...]", "[50, 50, 50, ...]"),
+        (SENT, "in rank 0, what train.py:11 reads", "[1, 1, 1, ...]", "[50, 50, 50, ...]"),
+        (RECEIVED, "in rank 1, what train.py:14 reads", "[1, 1, 1, ...]", "[2, 2, 2, ...]"),
+        (SCATTERED, "in rank 0, what train.py:15 reads", "[3, 3, 3, ...]", "[1, 1, 1, ...]"),
+        (BROADCAST, "in rank 1, what train.py:14 reads", "[1, 1, 1, ...]", "[2, 2, 2, ...]"),
+        (HOOK, "in rank 0, what train.py:15 reads", "[3, 3, 3, ...]", "[1, 1, 1, ...]"),
+        (TWO_GROUPS, "in rank 0, what train.py:15 reads", "[3, 3, 3, ...]", "[1, 1, 1, ...]"),
+    ],
+    ids=["read", "overwritten", "sent", "received", "scattered", "broadcast", "hook", "two groups"],
+)
+def test_a_race_around_a_collective_is_shown_and_replayed(run, body, access, usual, other):
+    source = BEGIN + body + END
+    report, _ = run(source, "--witness")
+    (proof,) = [finding["proof"] for finding in report["findings"] if "proof" in finding]
+    assert proof["outcome"] == "shown"
+    assert {"what": access, "usual": usual, "other": other} in proof["differences"]
+    without_holds = str(replace(Schedule.parse(proof["tried"]), holds=()))
+    printed, *again = (run(source, "--schedule", each)[1] for each in (without_holds, proof["tried"], proof["tried"]))
+    assert again[0] == again[1] != printed
+
+
+@pytest.fixture
+def explored(in_folder, tmp_path):
+    """Return a function that runs a program of some ranks by three schedules; it returns findings and notes."""
+
+    def explore(n_ranks, program, *arguments, seed=0):
+        own = ("--isolated", "--nproc", str(n_ranks), "--devices", str(n_ranks), "--output-format", "json")
+        schedules = ("--output", "report.json", "--schedules", "3", "--seed", str(seed))
+        in_folder(*RUN, *own, *schedules, str(PROGRAMS / f"{program}.py"), *arguments, timeout=280)
+        report = json.loads((tmp_path / "report.json").read_text())
+        return report["findings"], report["notes"]
+
+    return explore
+
+
+SAME = ([], ["3 random schedules: all results are those of the program's order"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", ["collectives", "coalescing", "frameworks"])
+def test_a_right_job_gives_the_same_by_every_schedule(explored, program):
+    assert explored(2, program) == SAME
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_random_exchanges_on_groups_and_streams_give_the_same_by_every_schedule(explored, seed):
+    assert explored(3, "random_exchanges", str(seed), seed=10 * seed) == SAME
