@@ -7,6 +7,7 @@ QUICK = frozenset({"aten::add_", "aten::sub_", "aten::fill_", "aten::zero_"})
 """Operators on one tensor alone that count or reset."""
 _MOST_QUICK = 2
 """Operators that take no time, together: more of them do."""
+_TIMED = "what timing events stand around"
 _FILLING = frozenset({"aten::zeros", "aten::ones", "aten::full"})
 """Operators that make what a collective writes to."""
 
@@ -27,6 +28,8 @@ class RecentWork:
         self._session = session
         self._pending: dict[StreamId, list[tuple[str, bool]]] | None = None
         self._waited: set[StreamId] = set()  # since the last reading
+        self._n_noted: dict[StreamId, int] = {}
+        self._at_events: dict[StreamId, int] = {}  # how much was noted when a timing event was recorded last
 
     def begin(self, site: SiteId) -> None:
         """A clock has been read: note operators from now on."""
@@ -37,6 +40,7 @@ class RecentWork:
 
     def note(self, stream: StreamId, operator: str, *, is_quick: bool) -> None:
         """An operator is submitted; `is_quick`: it takes next to no time."""
+        self._n_noted[stream] = self._n_noted.get(stream, 0) + 1
         if self._pending is None:
             return
         if not self._is_busy(stream):
@@ -44,6 +48,18 @@ class RecentWork:
                 self._waited.add(stream)
             self._pending[stream] = []
         self._pending.setdefault(stream, []).append((operator, is_quick))
+
+    def note_timed(self, stream: StreamId) -> None:
+        """Work is taken to be submitted that is timed and is not seen: a clock that misses it misses nothing known."""
+        self.note(stream, _TIMED, is_quick=True)
+
+    def note_event(self, stream: StreamId) -> None:
+        """A timing event is recorded."""
+        self._at_events[stream] = self._n_noted.get(stream, 0)
+
+    def is_at_event(self, stream: StreamId) -> bool:
+        """Return whether nothing was submitted since a timing event was recorded."""
+        return self._at_events.get(stream) == self._n_noted.get(stream, 0)
 
     def drop(self, stream: StreamId) -> None:
         """The operator submitted last has made the host wait for nearly all of it."""
@@ -60,7 +76,8 @@ class RecentWork:
 
     def is_next_to_nothing(self) -> bool:
         """Return whether work is pending, and all of it takes no time: a counter, say."""
-        pending = [ops for stream, ops in (self._pending or {}).items() if self._is_busy(stream)]
+        busy = [ops for stream, ops in (self._pending or {}).items() if self._is_busy(stream)]
+        pending = [[op for op in ops if op[0] != _TIMED] for ops in busy]
         return bool(pending) and all(len(ops) <= _MOST_QUICK and all(quick for _, quick in ops) for ops in pending)
 
     def _is_end(self) -> bool:

@@ -234,15 +234,20 @@ def _new_event(evaluator: Evaluator, call: Call) -> Value:
 
 
 def _begin_timing(machine: Machine, event: Event, stream: Stream | None, node: ast.AST) -> None:
-    """Take it that work is timed which is not seen: then the event is not complete before the host has waited."""
+    """Take it that work is timed which is not seen: then the event is not complete before the host has waited.
+
+    Between two timing events there is some, else there would be nothing to time.
+    """
     target = machine.current(machine.device) if stream is None else stream.ident
     if not event.has_timing or not target or machine.ordering_only or machine.is_capturing():
         return
-    if not machine.session.is_pending(NamedKind.STREAM, target) and not machine.session.unordered(target):
+    is_idle = not machine.session.is_pending(NamedKind.STREAM, target) or machine.recent.is_at_event(target)
+    if is_idle and not machine.session.unordered(target):
         site = machine.site(node)
         machine.guesses[site] = True
-        machine.recent.note(target, "aten::fill_", is_quick=True)
+        machine.recent.note_timed(target)
         machine.session.launch(target, "unknown code", [], site)
+    machine.recent.note_event(target)
 
 
 @models_methods(Event)
