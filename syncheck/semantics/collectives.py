@@ -113,6 +113,8 @@ FUNCTIONS = {
     "all_to_all_single": Collective("c10d::alltoall_base_", ((0, "output"),), ((1, "input"),)),
     "gather": Collective("c10d::gather_", ((1, "gather_list"),), ((0, "tensor"),)),
     "scatter": Collective("c10d::scatter_", ((0, "tensor"),), ((1, "scatter_list"),)),
+    "send": Collective("c10d::send", (), ((0, "tensor"),)),
+    "recv": Collective("c10d::recv_", ((0, "tensor"),)),
     "isend": Collective("c10d::send", (), ((0, "tensor"),), always_asynchronous=True),
     "irecv": Collective("c10d::recv_", ((0, "tensor"),), always_asynchronous=True),
     "barrier": Collective("c10d::barrier"),

@@ -6,14 +6,16 @@ import libcst as cst
 
 from syncheck.lint.rules.base import ShapeRule, own_nodes
 from syncheck.rules import rank_dependent_collective
-from syncheck.semantics.collectives import FUNCTIONS
+from syncheck.semantics.collectives import FUNCTIONS, POINT_TO_POINT
 
 _RANK = re.compile(r"(^|[._])(rank|get_rank\([^)]*\))$")
 _MAIN = re.compile(r"(^|[._])is_(main|master|world|rank)_(process|zero|rank)(_zero)?(\(\))?$")
 _IN_TEXT = re.compile(
     r"rank(\([^)]*\))?(\s|\\|#.*)*==|is_(main|master|world|rank)_(process|zero|rank)"  # as _RANK and _MAIN
 )
-_BY_ALL = frozenset(FUNCTIONS) - {"barrier", "isend", "irecv"}
+_BY_ALL = frozenset(
+    name for name, found in FUNCTIONS.items() if found.operator.partition("::")[2] not in POINT_TO_POINT | {"barrier"}
+)
 _CALL = re.compile(rf"\b({'|'.join(sorted(_BY_ALL, key=len, reverse=True))})\s*\(")
 _LEAVES = cst.Return | cst.Raise | cst.Continue | cst.Break
 
