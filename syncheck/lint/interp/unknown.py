@@ -26,7 +26,7 @@ _WAITING = frozenset(
 _NOT_WAITING = re.compile(r"^os\.path\.|block_|_block|(^|[._])no_?sync|to_?sync\b")
 _COMPUTING = frozenset(
     """model net network module layer encoder decoder backbone criterion forward backward fwd bwd kernel attention attn
-    matmul gemm mm conv unet vae transformer discriminator""".split()
+    matmul gemm mm conv unet vae transformer discriminator loss""".split()
 )
 _FUNCTIONS = frozenset("f fn func function op step".split())
 """Names of what a benchmark is given to run."""
