@@ -11,7 +11,7 @@ from syncheck.semantics.collectives import FUNCTIONS, POINT_TO_POINT
 _RANK = re.compile(r"(^|[._])(rank|get_rank\([^)]*\))$")
 _MAIN = re.compile(r"(^|[._])is_(main|master|world|rank)_(process|zero|rank)(_zero)?(\(\))?$")
 _IN_TEXT = re.compile(
-    r"rank(\([^)]*\))?(\s|\\|#.*)*==|is_(main|master|world|rank)_(process|zero|rank)"  # as _RANK and _MAIN
+    r"rank(\([^)]*\))?([\s\\]|#.*\n)*==|is_(main|master|world|rank)_(process|zero|rank)"  # as _RANK and _MAIN
 )
 _BY_ALL = frozenset(
     name for name, found in FUNCTIONS.items() if found.operator.partition("::")[2] not in POINT_TO_POINT | {"barrier"}

@@ -130,6 +130,8 @@ def test_methods_are_looked_at():
         ("dist.all_reduce(x)\nif rank == 0:\n    print(x)", False),
         ("if rank == 0:\n    all_reduce_time = 1", False),
         ("all_reduce(x)", False),
+        ("if (rank  # the first\n    == 0):\n    dist.all_reduce(x)", True),
+        ("rank  " + "#" * 60 + "\ndist.all_reduce(x)", False),
     ],
 )
 def test_a_text_is_parsed_where_a_collective_comes_after_a_condition(text, expected):
