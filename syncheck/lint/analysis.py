@@ -12,7 +12,7 @@ from syncheck.findings import Finding, merge_equal
 from syncheck.lint import inline_streams, models, side_streams, strict
 from syncheck.lint.callers import consume, gives_more
 from syncheck.lint.certainty import judged, one_for_each_clock
-from syncheck.lint.classes import Method, assigned_elsewhere, between_methods, lazily_made, order
+from syncheck.lint.classes import Method, assigned_elsewhere, between_methods, lazily_made, order, with_handed
 from syncheck.lint.given import given, has_defaults, reuse_memory, takes_self
 from syncheck.lint.helpers import helpers_in, uses_helper
 from syncheck.lint.imports import Imports
@@ -266,6 +266,7 @@ class Analysis:
         guesses = {places.place(site).frame: is_likely for site, is_likely in machine.guesses.items()}
         copies = {places.place(site).frame for site in machine.assumed_copies}
         ends = {places.place(site).frame for site in machine.recent.ends}
+        found = list(with_handed(found, interpreter.calls.handed.followed))
         has_chosen = interpreter.decisions.are_open
         interpreter.forget()
         return list(judged(found, guesses, copies, self._tree, ends=ends, has_chosen=has_chosen)), others
@@ -293,6 +294,7 @@ class Analysis:
         self, function: ast.FunctionDef | ast.AsyncFunctionDef, kind: ast.ClassDef | None, interpreter: Interpreter
     ) -> None:
         scope = self._scope(interpreter)
+        interpreter.calls.handed.are_followed_at_end = True
         evaluated_defaults = partial(defaults_of, function, lambda node: interpreter.evaluate(node, scope))
         if kind is None:
             found = scope.find(function.name)

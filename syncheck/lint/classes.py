@@ -5,7 +5,7 @@ after each method come those that do nothing but wait; what is wrong even then i
 """
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import replace
 
 from syncheck.findings import Finding
@@ -93,6 +93,21 @@ def between_methods(findings: Iterable[Finding], known: Iterable[Finding]) -> It
             finding.rule.code in _BETWEEN_CALLS and finding.place.frame.line not in lines
         )
         if finding.rule.code in _BETWEEN_METHODS and is_between and is_new:
+            yield replace(finding, level=Severity.WARNING)
+
+
+def with_handed(findings: Iterable[Finding], handed: Set[str]) -> Iterator[Finding]:
+    """Yield findings, those in functions that were handed to other code as far as they are likely.
+
+    Args:
+        findings: what was found.
+        handed: the names of these functions.
+    """
+    for finding in findings:
+        functions = {place.frame.function for place in (finding.place, *finding.related)}
+        if not functions & handed or len(functions) == 1:
+            yield finding
+        elif finding.rule.code in _BETWEEN_METHODS:
             yield replace(finding, level=Severity.WARNING)
 
 

@@ -9,10 +9,11 @@ from weakref import WeakSet
 
 from syncheck.lint import nodes
 from syncheck.lint.interp import registry
-from syncheck.lint.interp.contents import tensors_in, works_in
+from syncheck.lint.interp.contents import held_by, is_plain, tensors_in, works_in
 from syncheck.lint.interp.control_flow import Returned
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.functions import bind, is_generator
+from syncheck.lint.interp.handed import HandedFunctions
 from syncheck.lint.interp.imported import FindFunction, ImportedFunctions
 from syncheck.lint.interp.premises import Premise, in_words
 from syncheck.lint.interp.scope import Scope
@@ -40,7 +41,6 @@ from syncheck.lint.interp.values import (
     Function,
     Generator,
     Instance,
-    Mapping,
     Module,
     Native,
     Partial,
@@ -56,7 +56,7 @@ from syncheck.semantics.threads import ThreadState
 _CHANGES_NOTHING = re.compile(
     r"(^|\.)(classmethod|abstractmethod|override|final|overload|wraps|compile|script|ignore|unused|export|disable|annotate"
     r"|custom_(fwd|bwd)|once_differentiable|fixture|mark(\.\w+)*|setter|deleter|dataclass|total_ordering|runtime_checkable"
-    r"|nvtx\w*|record_function|enable_grad)\b|instrument|nvtx"
+    r"|nvtx\w*|record_function|enable_grad|no_grad|inference_mode)\b|instrument|nvtx"
 )
 """Decorators that leave what a function or a class does as it is, as far as the order of work depends on it."""
 _HOLDING_NOTHING = frozenset({Value, Attribute, Class, Constant, Function, Symbol})
@@ -73,6 +73,7 @@ class Calls:
 
     Attributes:
         followed: functions of the program that were followed.
+        handed: those that are handed to other code.
 
     Args:
         evaluator: follows the program.
@@ -87,6 +88,7 @@ class Calls:
         self._running: list[ast.AST] = []
         self._generators: WeakSet[abc.Generator[Value, None, None]] = WeakSet()
         self.followed: set[ast.AST] = set()
+        self.handed = HandedFunctions(evaluator, self.followed)
 
     def forget(self) -> None:
         """End the generators that the program has left, and let go of other files."""
@@ -141,6 +143,7 @@ class Calls:
         With a tensor it may also leave work behind, and give another tensor back.
         """
         given = [value for value in call.values() if value is not UNKNOWN]
+        self.handed.take(given)
         has_tensor = any(map(is_on_gpu, given))
         if not ((has_tensor or not name) and self._only_uses(name, given, call.node)):
             if has_tensor and computes(call.node) and not takes_code(given, call.node):
@@ -160,7 +163,7 @@ class Calls:
         premises = machine.places.premises
         if not premises.has(Premise.CODE) or may_wait(name or called_name(node)) or takes_code(given, node):
             return False
-        if is_on_host(node) or makes_object(node) or takes_flag(node) or not all(map(_is_plain, given)):
+        if is_on_host(node) or makes_object(node) or takes_flag(node) or not all(map(is_plain, given)):
             return False
         premises.make(Premise.CODE, f"{in_words(node)} does not wait")
         premises.keep(self._use(given, node))
@@ -192,7 +195,7 @@ class Calls:
             case Work():
                 self._evaluator.collectives.escape(value)
             case _:
-                for item in _held_by(value):
+                for item in held_by(value):
                     self.escape(item, depth - 1)
 
     def _escape_tensor(self, tensor: Tensor) -> None:
@@ -239,7 +242,7 @@ class Calls:
         machine.calls.append((caller, function))
         machine.function = node.name
         try:
-            self._evaluator.run(node.body, scope)
+            self._run(node, scope)
         except Returned as returned:
             if isinstance(returned.value, Function):
                 return self._closed(returned.value, scope)
@@ -252,6 +255,18 @@ class Calls:
             machine.calls.pop()
             machine.current_node, machine.function = caller, function
         return NONE
+
+    def _run(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Scope) -> None:
+        try:
+            self._evaluator.run(node.body, scope)
+        except Returned:
+            self._end(scope)
+            raise
+        self._end(scope)
+
+    def _end(self, scope: Scope) -> None:
+        if self._depth == 1:
+            self.handed.rest(scope)
 
     def _closed(self, function: Function, scope: Scope) -> Function:
         """Let a function keep what it uses of the one that returns it."""
@@ -378,22 +393,3 @@ def _super(scope: Scope) -> Value:
     instance = next((value for value in scope.names.values() if isinstance(value, Instance)), None)
     bases = [base for base in instance.kind.bases if isinstance(base, Class)] if instance is not None else []
     return Instance(bases[0], instance.attributes) if bases and instance is not None else UNKNOWN
-
-
-def _is_plain(value: Value) -> bool:
-    """Return whether a value holds neither code nor anything that one can wait for."""
-    if isinstance(value, Sequence | Mapping):
-        return all(map(_is_plain, _held_by(value)))
-    return not isinstance(value, Stream | Event | Work | Instance | Partial | Function | Native)
-
-
-def _held_by(value: Value) -> list[Value]:
-    match value:
-        case Sequence(items=items):
-            return items
-        case Mapping(items=items):
-            return list(items.values())
-        case Partial(args=args, kwargs=kwargs):
-            return [*args, *kwargs.values()]
-        case _:
-            return []

@@ -2,11 +2,15 @@
 
 from syncheck.lint.interp.values import (
     Constant,
+    Event,
     Function,
     Instance,
     Key,
     Mapping,
+    Native,
+    Partial,
     Sequence,
+    Stream,
     Tensor,
     Value,
     Work,
@@ -52,3 +56,23 @@ def keys_of(mapping: Mapping) -> list[Value]:
 def is_key(value: object) -> bool:
     """Return whether a constant can be a key of a dictionary."""
     return isinstance(value, int | str | float | bool | tuple | None)
+
+
+def is_plain(value: Value) -> bool:
+    """Return whether a value holds neither code nor anything that one can wait for."""
+    if isinstance(value, Sequence | Mapping):
+        return all(map(is_plain, held_by(value)))
+    return not isinstance(value, Stream | Event | Work | Instance | Partial | Function | Native)
+
+
+def held_by(value: Value) -> list[Value]:
+    """Return what a container or a partial call holds."""
+    match value:
+        case Sequence(items=items):
+            return items
+        case Mapping(items=items):
+            return list(items.values())
+        case Partial(args=args, kwargs=kwargs):
+            return [*args, *kwargs.values()]
+        case _:
+            return []

@@ -1,0 +1,84 @@
+"""Functions inside others that are handed to code which is not followed: that may call them, and so they are followed.
+
+They see what the function around them has left running. What they do to that is likely, and no more: whoever calls
+them may wait before.
+"""
+
+import ast
+import contextlib
+from collections.abc import Iterable
+
+from syncheck.lint import deferred
+from syncheck.lint.interp.control_flow import Raised
+from syncheck.lint.interp.evaluator import Evaluator
+from syncheck.lint.interp.functions import is_generator
+from syncheck.lint.interp.scope import Scope
+from syncheck.lint.interp.values import Call, Function, Value
+from syncheck.lint.nodes import names, once, walk
+
+_WORDS = frozenset(
+    "Stream record_stream wait_stream wait_event async_op isend irecv batch_isend_irecv non_blocking stream".split()
+)
+"""Words of which one stands in a function that is followed for this."""
+
+
+class HandedFunctions:
+    """Follows functions that are handed over.
+
+    Attributes:
+        followed: the names of those that were.
+        are_followed_at_end: also those of the outermost function that nothing has called when it ends.
+
+    Args:
+        evaluator: follows the program.
+        known: the functions that have been followed.
+    """
+
+    def __init__(self, evaluator: Evaluator, known: set[ast.AST]) -> None:
+        self.followed: set[str] = set()
+        self.are_followed_at_end = False
+        self._evaluator = evaluator
+        self._known = known
+
+    def take(self, values: Iterable[Value]) -> None:
+        """Follow those of some values that are such functions, or lambdas that name them."""
+        if self._evaluator.machine.ordering_only:
+            return
+        for value in values:
+            if value.__class__ is Function and isinstance(value, Function):
+                self._take(value)
+
+    def _take(self, function: Function) -> None:
+        if not isinstance(function.node, ast.Lambda):
+            self._follow(function)
+            return
+        for name in names(function.node.body):
+            found = function.scope.find(name)
+            if isinstance(found, Function) and not isinstance(found.node, ast.Lambda):
+                self._follow(found)
+
+    def rest(self, scope: Scope) -> None:
+        """The outermost function ends: follow what it has defined, and nothing has called."""
+        if self.are_followed_at_end and not self._evaluator.machine.ordering_only:
+            for value in list(scope.names.values()):
+                if isinstance(value, Function) and value.scope is scope:
+                    self._follow(value)
+
+    def _follow(self, function: Function) -> None:
+        node = function.node
+        is_inner = function.scope.parent is not None and not function.scope.module.is_imported
+        if not is_inner or node in self._known or is_generator(node) or not _matters(node):
+            return
+        self.followed.add(getattr(node, "name", ""))
+        with contextlib.suppress(Raised):
+            self._evaluator.call_function(function, Call(node, [], {}, is_complete=False))
+
+
+@once
+def _matters(node: ast.AST) -> bool:
+    """Return whether a function works beside what is current where it is called."""
+    text = deferred.text_of(node)
+    if text is not None and not any(word in text for word in _WORDS):
+        return False
+    words = {inner.attr for inner in walk(node) if isinstance(inner, ast.Attribute)}
+    return bool(_WORDS & (words | {inner.arg or "" for inner in walk(node) if isinstance(inner, ast.keyword)}))

@@ -1,0 +1,53 @@
+"""Functions that are handed to code that is not followed."""
+
+import textwrap
+
+import pytest
+
+from syncheck.lint.engine import lint_source
+from syncheck.lint.files import Text
+from syncheck.rules.model import Severity
+
+OUTER = """
+import torch
+def watch(other, side):
+    totals = torch.zeros(3, device="cuda")
+    def callback(n):
+        with torch.cuda.stream(torch.cuda.Stream()):
+            totals.add_(1)
+    {}
+"""
+
+
+def found(line, outer=OUTER):
+    source = textwrap.dedent(outer).format(line)
+    return [
+        (f.rule.code, f.level) for f in lint_source("m.py", Text(source)).findings if f.level is not Severity.ADVICE
+    ]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["other(callback)", "other(lambda: more(callback))", "other.callback = callback", "return callback", "pass"],
+)
+def test_it_is_followed_once_and_what_it_does_to_its_makers_work_is_likely(line):
+    assert found(line) == [("SYN103", Severity.WARNING)]
+
+
+def test_its_own_mistakes_are_errors():
+    outer = OUTER.replace("totals.add_(1)", "mine = torch.zeros(3, device='cuda')\n        mine.add_(1)")
+    assert found("other(callback)", outer) == [("SYN103", Severity.ERROR)]
+
+
+def test_what_its_maker_waits_for_is_complete():
+    assert found("torch.cuda.synchronize(); other(callback)") == []
+
+
+def test_one_that_was_called_is_not_followed_again():
+    assert (
+        found("torch.cuda.synchronize(); callback(1); torch.cuda.synchronize(); totals.add_(1); other(callback)") == []
+    )
+
+
+def test_one_that_uses_no_stream_of_its_own_is_not_followed():
+    assert found("other(callback)", OUTER.replace("with torch.cuda.stream(torch.cuda.Stream()):", "if True:")) == []
