@@ -10,8 +10,8 @@ from weakref import ref
 
 from syncheck.findings import Finding, merge_equal
 from syncheck.lint import inline_streams, models, side_streams, strict
-from syncheck.lint.callers import consume, gives_more
-from syncheck.lint.certainty import judged, one_for_each_clock
+from syncheck.lint.callers import HandedOn, consume, gives_more
+from syncheck.lint.certainty import as_seen_in_source, is_cross_function_timing, judged, one_for_each_clock
 from syncheck.lint.classes import Method, assigned_elsewhere, between_methods, lazily_made, order, with_handed
 from syncheck.lint.given import given, has_defaults, reuse_memory, takes_self
 from syncheck.lint.helpers import helpers_in, uses_helper
@@ -257,19 +257,20 @@ class Analysis:
         unsure = {places.place(site).frame for site in machine.unsure}
         foreign = {(code, places.place(site).frame) for code, site in machine.imported.of_other_files()}
         found = [
-            _as_seen_in_source(finding)
+            as_seen_in_source(finding)
             for finding in strict.resting_on(report.findings, texts)
-            if not _is_cross_function_timing(finding)
+            if not is_cross_function_timing(finding)
             and (finding.rule.code, finding.place.frame) not in foreign
             and not (finding.rule.code == "SYN401" and (flipped or finding.place.frame in unsure))
         ]
         guesses = {places.place(site).frame: is_likely for site, is_likely in machine.guesses.items()}
         copies = {places.place(site).frame for site in machine.assumed_copies}
         ends = {places.place(site).frame for site in machine.recent.ends}
-        found = list(with_handed(found, interpreter.calls.handed.followed))
+        moves = {places.place(site).frame for site in machine.moves}
+        found = list(with_handed(found, interpreter.calls.handed.followed, moves))
         has_chosen = interpreter.decisions.are_open
         interpreter.forget()
-        return list(judged(found, guesses, copies, self._tree, ends=ends, has_chosen=has_chosen)), others
+        return list(judged(found, guesses, copies | moves, self._tree, ends=ends, has_chosen=has_chosen)), others
 
     # -- what is followed
 
@@ -328,11 +329,14 @@ class Analysis:
         members = [(step, member) for step, member in found if isinstance(member, Function)]
         known = {step: given(interpreter.machine, member) for step, member in members}
         interpreter.machine.assume_synchronized()
+        machine, handed_on = interpreter.machine, HandedOn()
         for step, member in members:
             with contextlib.suppress(Raised):
-                result = interpreter.call_function(member, Call(step, [instance], known[step], is_complete=False))
+                args = handed_on.among(machine, known[step], step)
+                result = interpreter.call_function(member, Call(step, [instance], args, is_complete=False))
+                handed_on.note(machine, result, step)
                 consume(interpreter, result, step)
-                del result
+                del result, args
 
     def _call(self, interpreter: Interpreter, function: Function, args: list[Value]) -> None:
         interpreter.machine.assume_synchronized()
@@ -367,22 +371,6 @@ class Analysis:
             if not isinstance(instance.attributes.get(name), Stream):
                 instance.attributes[name] = lazily_made(interpreter, kind, values)
         return instance
-
-
-def _as_seen_in_source(finding: Finding) -> Finding:
-    """Return a finding of the session as the linter reports it: a useless `with` where the block begins."""
-    if finding.rule.code != "SYN501" or not finding.related:
-        return finding
-    block, *others = finding.related
-    inside = replace(finding.place, message="this is work on another device")
-    return replace(finding, place=replace(block, message=""), related=(inside, *others))
-
-
-def _is_cross_function_timing(finding: Finding) -> bool:
-    """Return whether a clock is said to miss work on a side stream that another function submitted: a prefetcher's."""
-    if finding.rule.code != "SYN701" or not finding.related or "default stream" in finding.message:
-        return False
-    return finding.related[0].frame.function != finding.place.frame.function
 
 
 def _forget(value: Value) -> Value:

@@ -2,6 +2,7 @@
 
 import ast
 
+from syncheck.hb.ids import NamedKind
 from syncheck.lint.interp.contents import tensors_in, works_in
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import Machine
@@ -34,6 +35,38 @@ def _is_handed_over(machine: Machine, result: Value) -> bool:
     current = {tensor.block.device: machine.current(tensor.block.device or 0) for tensor in made}
     others = [tensor for tensor in made if tensor.stream != current[tensor.block.device]]
     return bool(others) and all(machine.joins.cover(tensor, current[tensor.block.device]) for tensor in others)
+
+
+class HandedOn:
+    """What a method gives back while the current stream still works on it: a tensor that its caller may hand on.
+
+    It may do so at once, whatever other methods do in between here.
+    """
+
+    def __init__(self) -> None:
+        self._maker: ast.AST | None = None
+        self._device = 0
+
+    def note(self, machine: Machine, result: Value, maker: ast.AST) -> None:
+        """Note what a method has given back."""
+        device = result.block.device if isinstance(result, Tensor) and not result.block.escaped else None
+        if device is None or not isinstance(result, Tensor):
+            return
+        stream = machine.current(device)
+        if result.stream == stream and machine.session.is_pending(NamedKind.STREAM, stream):
+            self._maker, self._device = maker, device
+
+    def among(self, machine: Machine, known: dict[str, Value], method: ast.AST) -> dict[str, Value]:
+        """Return the known arguments of another method, with such a tensor for the first one that is a tensor."""
+        first = next((name for name, value in known.items() if isinstance(value, Tensor)), None)
+        if first is None or self._maker is None or self._maker is method:
+            return dict(known)
+        before, machine.function = machine.function, getattr(self._maker, "name", "")
+        stream = machine.current(self._device)
+        made = Tensor(machine.allocate(self._device, self._maker), stream=stream)
+        machine.launch(stream, "another method", [(made, True)], self._maker)
+        machine.function = before
+        return known | {first: made}
 
 
 def gives_more(machine: Machine, result: Value) -> bool:

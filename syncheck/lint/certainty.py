@@ -119,6 +119,22 @@ def one_for_each_clock(findings: Iterable[Finding]) -> list[Finding]:
     return kept
 
 
+def as_seen_in_source(finding: Finding) -> Finding:
+    """Return a finding of the session as the linter reports it: a useless `with` where the block begins."""
+    if finding.rule.code != "SYN501" or not finding.related:
+        return finding
+    block, *others = finding.related
+    inside = replace(finding.place, message="this is work on another device")
+    return replace(finding, place=replace(block, message=""), related=(inside, *others))
+
+
+def is_cross_function_timing(finding: Finding) -> bool:
+    """Return whether a clock is said to miss work on a side stream that another function submitted: a prefetcher's."""
+    if finding.rule.code != "SYN701" or not finding.related or "default stream" in finding.message:
+        return False
+    return finding.related[0].frame.function != finding.place.frame.function
+
+
 def _is_elsewhere(finding: Finding) -> bool:
     """Return whether another function captures: it may not call this one as it stands, for that raises an error."""
     return any(place.frame.function != finding.place.frame.function for place in finding.related)

@@ -8,7 +8,7 @@ import ast
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import replace
 
-from syncheck.findings import Finding
+from syncheck.findings import Finding, Frame
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.unknown import words_of
 from syncheck.lint.interp.values import UNKNOWN, Class, Value
@@ -96,16 +96,20 @@ def between_methods(findings: Iterable[Finding], known: Iterable[Finding]) -> It
             yield replace(finding, level=Severity.WARNING)
 
 
-def with_handed(findings: Iterable[Finding], handed: Set[str]) -> Iterator[Finding]:
+def with_handed(findings: Iterable[Finding], handed: Set[str], moves: Set[Frame]) -> Iterator[Finding]:
     """Yield findings, those in functions that were handed to other code as far as they are likely.
 
     Args:
         findings: what was found.
         handed: the names of these functions.
+        moves: where something is moved to a GPU, as far as the name of what is called says.
     """
     for finding in findings:
-        functions = {place.frame.function for place in (finding.place, *finding.related)}
-        if not functions & handed or len(functions) == 1:
+        frames = {place.frame for place in (finding.place, *finding.related)}
+        functions = {frame.function for frame in frames}
+        if frames & moves:
+            yield replace(finding, level=Severity.WARNING)
+        elif not functions & handed or len(functions) == 1:
             yield finding
         elif finding.rule.code in _BETWEEN_METHODS:
             yield replace(finding, level=Severity.WARNING)

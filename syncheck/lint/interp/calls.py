@@ -24,6 +24,7 @@ from syncheck.lint.interp.unknown import (
     is_on_host,
     makes_object,
     may_wait,
+    says_moved,
     takes_code,
     takes_flag,
 )
@@ -128,6 +129,9 @@ class Calls:
         if path == "builtins.super" and scope is not None:
             return _super(scope)
         found = registry.call_by_name(self._evaluator, path, call)
+        name = path.rpartition(".")[2]
+        if found is None and says_moved(name) and not self._imported.orders(path, call):
+            found = self._evaluator.transfers.by_name(name, call)
         if found is None:
             found = self._imported.call(path, call)
         return self.call_unknown(path, call) if found is None else found
@@ -135,6 +139,8 @@ class Calls:
     def call_method(self, owner: Value, name: str, call: Call) -> Value:
         """See `Evaluator`."""
         found = registry.call_method(self._evaluator, owner, name, call)
+        if found is None:
+            found = self._evaluator.transfers.by_name(name, call)
         return self.call_unknown(name, call) if found is None else found
 
     def call_unknown(self, name: str, call: Call) -> Value:
@@ -260,13 +266,9 @@ class Calls:
         try:
             self._evaluator.run(node.body, scope)
         except Returned:
-            self._end(scope)
+            self.handed.rest(scope, self._depth)
             raise
-        self._end(scope)
-
-    def _end(self, scope: Scope) -> None:
-        if self._depth == 1:
-            self.handed.rest(scope)
+        self.handed.rest(scope, self._depth)
 
     def _closed(self, function: Function, scope: Scope) -> Function:
         """Let a function keep what it uses of the one that returns it."""

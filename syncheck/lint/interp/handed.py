@@ -57,9 +57,9 @@ class HandedFunctions:
             if isinstance(found, Function) and not isinstance(found.node, ast.Lambda):
                 self._follow(found)
 
-    def rest(self, scope: Scope) -> None:
-        """The outermost function ends: follow what it has defined, and nothing has called."""
-        if self.are_followed_at_end and not self._evaluator.machine.ordering_only:
+    def rest(self, scope: Scope, depth: int) -> None:
+        """A function ends: follow what the outermost one has defined, and nothing has called."""
+        if depth == 1 and self.are_followed_at_end and not self._evaluator.machine.ordering_only:
             for value in list(scope.names.values()):
                 if isinstance(value, Function) and value.scope is scope:
                     self._follow(value)

@@ -25,6 +25,9 @@ from syncheck.lint.interp.values import (
 
 _WORDS = re.compile("sync|wait|barrier|join|[Ss]tream|[Ee]vent|cuda|device|time|clock|item|reduce|gather|return")
 """What stands in a function that does something here although it is given no tensor on a GPU."""
+_ORDERING = re.compile("sync|wait")
+_RECORDED = re.compile(r"record_stream\((\w*)")
+_LEFT_OUT = re.compile(r"(\w+)(?:: *[^=,()]+)? *= *None")
 _STEPS = 300
 """Statements of one call that are followed."""
 _STEPS_OF_ALL = 3000
@@ -79,6 +82,17 @@ class ImportedFunctions:
         if not (any(map(is_on_gpu, call.values())) or _WORDS.search(module.source(name))):
             return None
         return self._within(call, lambda: self._function(module, name))
+
+    def orders(self, path: str, call: Call) -> bool:
+        """Return whether the words of a function say that it orders what it does, or keeps its memory.
+
+        A stream for which it keeps that is none, where a call leaves it out.
+        """
+        found = self._find(path)
+        source = found[0].source(found[1]) if found is not None else ""
+        recorded = set(_RECORDED.findall(source))
+        left_out = set(_LEFT_OUT.findall(source)) - call.kwargs.keys()
+        return _ORDERING.search(source) is not None or not recorded <= left_out
 
     def call_function(self, function: Function, call: Call) -> Value | None:
         """Call a function of another file that the program got from there; None where it cannot be followed."""

@@ -59,7 +59,7 @@ class Machine:
         session: checks.
         own_waits: reports waits of streams for their own events.
         joins: what streams have waited for.
-        findings: those that the session completed so far.
+        findings: those that the session completed so far; `named`: the memory they are about that has got a name.
         calls: the calls of the program's functions that run, the outermost first, each with the function it is in.
         n_relevant: things met that a finding can begin with, also in branches that are only run for ordering.
         ordering_only: above 0 while a branch is run only for what it orders: then nothing works on memory.
@@ -69,6 +69,7 @@ class Machine:
         loops: the loops that are being iterated.
         guesses: call sites of unknown code that may have left work running, each with whether its name says so.
         assumed_copies: call sites that copy from a GPU, if it is one.
+        moves: call sites that move something to one, as the name of what they call says.
         unsure: call sites that wait, at least once, for a record of which nothing is known.
 
     Args:
@@ -77,8 +78,7 @@ class Machine:
     """
 
     def __init__(self, selected: frozenset[str], places: Places) -> None:
-        self.findings: list[PendingFinding] = []
-        self.named: set[AllocationId] = set()  # those that a finding is about, and that have got a name
+        self.findings, self.named = list[PendingFinding](), set[AllocationId]()
         self.calls: list[tuple[ast.AST, str]] = []
         self.imported, self.loops = ImportedCalls(), ActiveLoops()
         note = weakly(self._note_finding)  # a cycle would keep both alive
@@ -87,7 +87,7 @@ class Machine:
         self.stream_names: dict[StreamId, str] = {}
         self.ordering_only = self.n_relevant = 0
         self.function = ""
-        self.unsure, self.assumed_copies = set[SiteId](), set[SiteId]()
+        self.unsure, self.assumed_copies, self.moves = set[SiteId](), set[SiteId](), set[SiteId]()
         self._unknown_devices: set[str] = set()
         self.guesses: dict[SiteId, bool] = {}
         self.joins, self.recent = Joins(), RecentWork(self.session)

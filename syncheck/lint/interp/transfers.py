@@ -6,6 +6,7 @@ from syncheck.hb.ids import NO_VIEW, AllocationId, SiteId, StreamId
 from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.machine import Machine
 from syncheck.lint.interp.operators import Operators, device_of
+from syncheck.lint.interp.unknown import says_moved
 from syncheck.lint.interp.values import (
     DERIVED,
     MOVED,
@@ -15,7 +16,9 @@ from syncheck.lint.interp.values import (
     Constant,
     Device,
     DeviceIndex,
+    Event,
     Module,
+    Stream,
     Symbol,
     Tensor,
     Value,
@@ -107,6 +110,23 @@ class Transfers:
         machine.launch(made.stream, "aten::_to_copy", [(made, True)], call.node)
         if not non_blocking:
             machine.sync_stream(made.stream, call.node, explicit=False)
+        return made
+
+    def by_name(self, name: str, call: Call) -> Value | None:
+        """Move something as a function says by its name, on a stream of the program: its memory is of that stream.
+
+        None if the name says nothing like it, or what is given may order the streams.
+        """
+        machine = self._machine
+        if machine.ordering_only or not says_moved(name) or not self._is_on_side_stream():
+            return None
+        if not call.args or any(isinstance(value, Stream | Event) for value in call.values()):
+            return None
+        made = Tensor(machine.allocate(machine.thread.device, call.node), stream=machine.current(machine.thread.device))
+        machine.launch(made.stream, "aten::_to_copy", [(made, True)], call.node)
+        if not call.flag("non_blocking"):
+            machine.sync_stream(made.stream, call.node, explicit=False)
+        machine.moves.add(machine.site(call.node))
         return made
 
     def upload(self, call: Call, name: str) -> Value | None:

@@ -45,6 +45,10 @@ _KEEPING = frozenset(
 )
 """Words of functions that keep what they are given for later."""
 
+_GPUS = frozenset({"device", "cuda", "gpu"})
+_MOVING = frozenset({"to", "move", "send", "copy", "put", "transfer", "upload"})
+_BACK = frozenset({"cpu", "host", "from", "is", "has", "get"})
+
 
 @lru_cache(maxsize=4096)
 def words_of(name: str) -> frozenset[str]:
@@ -59,6 +63,13 @@ def may_wait(path: str) -> bool:
     if _NOT_WAITING.search(path):
         return name.startswith("block_until")
     return bool(words_of(name) & _WAITING)
+
+
+@lru_cache(maxsize=4096)
+def says_moved(name: str) -> bool:
+    """Return whether a function moves what it is given to a GPU, by its name: `move_batch_to_device`."""
+    words = words_of(name)
+    return bool(words & _GPUS and words & _MOVING) and not words & _BACK
 
 
 def may_order(body: list[ast.stmt]) -> bool:

@@ -74,7 +74,7 @@ def _call_operator(evaluator: Evaluator, path: str, name: str, inputs: list[Tens
     return operators.run(f"aten::{name}", inputs, call)
 
 
-@models("torch.from_numpy")
+@models("torch.from_numpy", "torch.frombuffer")
 def _from_numpy(evaluator: Evaluator, call: Call) -> Value:
     source = call.get("ndarray", 0)
     if isinstance(source, Tensor):

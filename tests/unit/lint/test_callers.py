@@ -4,8 +4,8 @@ import textwrap
 
 import pytest
 
-from syncheck.lint.callers import consume
-from syncheck.lint.interp.values import Call, Instance
+from syncheck.lint.callers import HandedOn, consume
+from syncheck.lint.interp.values import UNKNOWN, Call, Instance
 from tests.unit.lint.program import follow
 
 HEAD = "s = torch.cuda.Stream()\nx = torch.ones(4, device='cuda')\nh = torch.ones(4)\n"
@@ -77,3 +77,19 @@ def test_the_use_belongs_to_the_function_and_what_ran_before_goes_on():
     consume(program.interpreter, program.scope.names["x"], follow("def next(): pass").tree.body[0])
     assert seen == ["next"]
     assert program.machine.function == "outer"
+
+
+METHODS = follow("def make(): pass\ndef use(x): pass\n").tree.body
+
+
+@pytest.mark.parametrize(("after", "is_handed_on"), [("", True), ("torch.cuda.synchronize()", False)])
+def test_a_result_that_is_still_computed_is_handed_on_to_another_method(after, is_handed_on):
+    program = follow(f"{HEAD}y = x + 1\n{after}\n")
+    handed_on, machine, names = HandedOn(), program.machine, program.scope.names
+    handed_on.note(machine, names["y"], METHODS[0])
+    start = len(program.calls)
+    args = handed_on.among(machine, {"x": names["x"]}, METHODS[1])
+    assert (args["x"] is not names["x"]) == is_handed_on
+    assert any("another method" in call for call in program.calls[start:]) == is_handed_on
+    assert handed_on.among(machine, {"x": names["x"]}, METHODS[0]) == {"x": names["x"]}
+    assert handed_on.among(machine, {"n": UNKNOWN}, METHODS[1]) == {"n": UNKNOWN}

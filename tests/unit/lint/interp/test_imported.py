@@ -75,3 +75,31 @@ def test_its_conditions_open_no_paths():
     program = follow("import others\nr = others.f(b)", others=others)
     assert program.interpreter.decisions.others() == []
     assert program.interpreter.decisions.are_open
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "given", "is_moved"),
+    [
+        ("move_to_device", "return g(b)", "b", True),
+        ("batch_to_cuda", "return g(b)", "b, non_blocking=True", True),
+        ("to_cpu_from_cuda", "return g(b)", "b", False),
+        ("convert", "return g(b)", "b", False),
+        ("move_to_device", "r = g(b)\n    torch.cuda.synchronize()\n    return r", "b", False),
+        ("move_to_device", "b.record_stream(torch.cuda.current_stream())\n    return b", "b", False),
+        ("move_to_device", "if s is not None:\n        b.record_stream(s)\n    return g(b)", "b", True),
+        ("move_to_device", "if s is not None:\n        b.record_stream(s)\n    return g(b)", "b, s=t", False),
+    ],
+)
+def test_what_a_function_moves_by_its_name_is_memory_of_the_stream_of_the_program(name, body, given, is_moved):
+    source = (
+        f"import others\nb = t = f()\nwith torch.cuda.stream(torch.cuda.Stream()):\n    r = others.{name}({given})\n"
+    )
+    program = follow(source, others=f"def {name}(b, s=None, **words):\n    {body}\n")
+    assert (plain(program.scope.names["r"]) != "unknown") == is_moved
+    assert len(program.machine.moves) == is_moved
+
+
+def test_on_the_default_stream_nothing_is_taken_to_be_moved():
+    assert (
+        value("import others\nb = f()\nr = others.move_to_device(b)", "def move_to_device(b): return g(b)") == "unknown"
+    )
