@@ -106,7 +106,7 @@ class Imports:
         self._found: dict[str, tuple[Module, str] | None] = {}
 
     def function(self, name: str) -> tuple[Module, str] | None:
-        """Return the file that defines a function, and the function's name in it; None where that is not known.
+        """Return the file that defines a function or a class, and its name there; None where that is not known.
 
         Args:
             name: as the file's imports give it: "package.module.function", "..module.function".
@@ -122,7 +122,7 @@ class Imports:
         statement = module.get(own) if module is not None else None
         if module is None or statement is None:
             return None
-        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             return module, own
         if isinstance(statement, ast.ImportFrom) and hops:
             alias = next(alias for alias in statement.names if own == (alias.asname or alias.name))

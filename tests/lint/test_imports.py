@@ -38,6 +38,19 @@ HELPERS = """
     def beside():
         with torch.cuda.stream(SIDE):
             yield
+    @contextlib.contextmanager
+    def joined():
+        SIDE.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(SIDE):
+            yield
+        torch.cuda.current_stream().wait_stream(SIDE)
+    def chosen(flag): return torch.cuda.stream(SIDE) if flag else contextlib.nullcontext()
+    class Loader:
+        def __init__(self, source):
+            self.source = iter(source)
+            self.stream = torch.cuda.Stream()
+            self.load()
+        def keep(self, batch): batch.record_stream(torch.cuda.current_stream())
     class Side:
         def __init__(self): self.stream = torch.cuda.Stream()
         def add(self, x):
@@ -118,10 +131,44 @@ def test_what_cannot_be_followed_is_taken_to_wait(codes, name):
     assert codes(MADE + f"y = {name}(x)\nz = x + 1", name) == []
 
 
-def test_a_context_of_another_file_is_not_known(codes):
-    assert (
-        codes("x = torch.zeros(4, device='cuda')\nwith beside():\n    x.add_(1)\ny = x + 1  # Stream", "beside") == []
-    )
+BESIDE = "torch.cuda.Stream()\nx = torch.zeros(4, device='cuda')\nwith {}:\n    x.add_(1)\ny = x + 1"
+
+
+@pytest.mark.parametrize(("context", "name"), [("beside()", "beside"), ("chosen(True)", "chosen")])
+def test_a_context_of_another_file(codes, context, name):
+    assert codes(BESIDE.format(context), name) == ["SYN101: y = x + 1", "SYN103: x.add_(1)"]
+
+
+@pytest.mark.parametrize(("context", "name"), [("joined()", "joined"), ("chosen(False)", "chosen")])
+def test_a_context_of_another_file_that_orders_what_is_in_it_or_does_nothing(codes, context, name):
+    assert codes(BESIDE.format(context), name) == []
+
+
+def test_a_base_of_another_file(tmp_path):
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "helpers.py").write_text(textwrap.dedent(HELPERS).replace("STATEMENTS", "pass"))
+    source = """
+        import torch
+        from helpers import Loader
+        class Own(Loader):
+            def load(self):
+                with torch.cuda.stream(self.stream):
+                    self.batch = next(self.source).to("cuda", non_blocking=True)
+            def __iter__(self): return self
+            def __next__(self):
+                torch.cuda.current_stream().wait_stream(self.stream)
+                batch = self.batch
+                self.keep(batch)
+                self.load()
+                return batch
+    """
+
+    def found(text):
+        result = lint_source(str(tmp_path / "main.py"), Text(textwrap.dedent(text)))
+        return {finding.rule.code for finding in result.findings}
+
+    assert found(source) == set()
+    assert found(source.replace("self.keep(batch)", "pass")) == {"SYN201"}
 
 
 def test_a_mistake_of_the_other_file_is_reported_there(codes):

@@ -109,8 +109,7 @@ class Calls:
         return self.call_unknown("", call) if by_kind is None else getattr(self, by_kind)(function, call)
 
     def _call_moved(self, call: Call) -> Value:
-        found = self.call_unknown("", call)
-        if found is DERIVED:
+        if (found := self.call_unknown("", call)) is DERIVED:
             self._machine.guesses[self._machine.site(call.node)] = True
         return found
 
@@ -135,6 +134,10 @@ class Calls:
         if found is None:
             found = self._imported.call(path, call)
         return self.call_unknown(path, call) if found is None else found
+
+    def base(self, value: Value, node: ast.ClassDef) -> Value:
+        """Return a base of a class of this file: of one in another file, its class."""
+        return (self._imported.kind(value.path, node) if isinstance(value, Symbol) else None) or value
 
     def call_method(self, owner: Value, name: str, call: Call) -> Value:
         """See `Evaluator`."""

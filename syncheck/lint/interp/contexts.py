@@ -47,7 +47,7 @@ def restoring(save: Callable[[], T], enter: Callable[[], Value], restore: Callab
         if saved:
             restore(saved.pop())
 
-    return Context(begin, end)
+    return Context(begin, end, is_portable=True)
 
 
 def stream_context(machine: Machine, stream: Stream, node: ast.AST) -> Context:

@@ -2,9 +2,10 @@
 
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
+from syncheck.lint import nodes
 from syncheck.lint.interp.control_flow import Raised, TooLongError
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.functions import is_generator
@@ -14,6 +15,7 @@ from syncheck.lint.interp.unknown import is_on_gpu
 from syncheck.lint.interp.values import (
     UNKNOWN,
     Call,
+    Class,
     Context,
     Function,
     Generator,
@@ -28,6 +30,10 @@ _WORDS = re.compile("sync|wait|barrier|join|[Ss]tream|[Ee]vent|cuda|device|time|
 _ORDERING = re.compile("sync|wait")
 _RECORDED = re.compile(r"record_stream\((\w*)")
 _LEFT_OUT = re.compile(r"(\w+)(?:: *[^=,()]+)? *= *None")
+_ROOTS = frozenset(
+    "Module Function Dataset IterableDataset Sampler Optimizer ABC Protocol Enum IntEnum Exception NamedTuple".split()
+)
+"""Names of classes that much is derived from, and that keep no stream."""
 _STEPS = 300
 """Statements of one call that are followed."""
 _STEPS_OF_ALL = 3000
@@ -79,6 +85,8 @@ class ImportedFunctions:
         if found is None:
             return None
         module, name = found
+        if isinstance(module.get(name), ast.ClassDef):
+            return None
         if not (any(map(is_on_gpu, call.values())) or _WORDS.search(module.source(name))):
             return None
         return self._within(call, lambda: self._function(module, name))
@@ -108,14 +116,41 @@ class ImportedFunctions:
         try:
             with machine.imported.run(here), evaluator.decide_as_usual():
                 function = function_of()
-                if not isinstance(function, Function) or is_generator(function.node):
+                if not isinstance(function, Function) or (is_generator(function.node) and not _is_context(function)):
                     return None
-                return _portable(evaluator.call_function(function, own))
+                found = evaluator.call_function(function, own)
+                return Generator(self._steps(found, here)) if isinstance(found, Generator) else _portable(found)
         except (TooLongError, Raised):
             return None
         finally:
             self._n_steps -= most - max(evaluator.steps_left, 0)
             evaluator.steps_left = before
+
+    def _steps(self, context: Generator, here: ImportedCall) -> Iterator[Value]:
+        """Yield what a context gives, which runs up to its `yield`, and then to its end, as a part of a call here."""
+        while True:
+            with self._machine.imported.run(here), self._evaluator.decide_as_usual():
+                value = next(context.values, None)
+            if value is None:
+                return
+            yield _portable(value)
+
+    def kind(self, path: str, node: ast.ClassDef) -> Class | None:
+        """Return a class of another file that is a base of one in this file, by its full name; None if it is not known.
+
+        Args:
+            path: the full name.
+            node: the class in this file.
+        """
+        if self._machine.imported.running is not None or path.rpartition(".")[2] in _ROOTS:
+            return None
+        found = self._find(path)
+        if found is None or not isinstance(found[0].get(found[1]), ast.ClassDef):
+            return None
+        machine = self._machine
+        with machine.imported.run(ImportedCall(node, machine.function, len(machine.calls))):
+            made = self._function(*found)
+        return made if isinstance(made, Class) else None
 
     def _function(self, module: Module, name: str) -> Value | None:
         scope = self._scopes.get(id(module))
@@ -127,9 +162,14 @@ class ImportedFunctions:
         self._evaluator.run([statement], scope)
 
 
+def _is_context(function: Function) -> bool:
+    decorators = [] if isinstance(function.node, ast.Lambda) else function.node.decorator_list
+    return any(nodes.text(decorator).endswith("contextmanager") for decorator in decorators)
+
+
 def _portable(value: Value, depth: int = 4) -> Value:
-    """Return what a function gives back, without code that would run in this file: contexts and generators."""
-    if isinstance(value, Context | Generator | Native):
+    """Return what a function gives back, without code that would run in this file."""
+    if isinstance(value, Generator | Native) or (isinstance(value, Context) and not value.is_portable):
         return UNKNOWN
     if depth and isinstance(value, Sequence):
         value.items[:] = [_portable(item, depth - 1) for item in value.items]

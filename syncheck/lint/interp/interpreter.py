@@ -217,7 +217,7 @@ class Interpreter:
         scope.set(node.name, function)
 
     def _run_ClassDef(self, node: ast.ClassDef, scope: Scope) -> None:
-        made = Class(node, scope, [self.evaluate(base, scope) for base in node.bases])
+        made = Class(node, scope, [self.calls.base(self.evaluate(base, scope), node) for base in node.bases])
         inside = Scope(scope)
         self.run(node.body, inside)
         made.members = inside.names

@@ -29,6 +29,7 @@ class RecentWork:
         self._pending: dict[StreamId, list[tuple[str, bool]]] | None = None
         self._waited: set[StreamId] = set()  # since the last reading
         self._n_noted: dict[StreamId, int] = {}
+        self._n_timed: dict[StreamId, int] = {}
         self._at_events: dict[StreamId, int] = {}  # how much was noted when a timing event was recorded last
 
     def begin(self, site: SiteId) -> None:
@@ -51,7 +52,12 @@ class RecentWork:
 
     def note_timed(self, stream: StreamId) -> None:
         """Work is taken to be submitted that is timed and is not seen: a clock that misses it misses nothing known."""
+        self._n_timed[stream] = self._n_timed.get(stream, 0) + 1
         self.note(stream, _TIMED, is_quick=True)
+
+    def is_only_taken(self, stream: StreamId) -> bool:
+        """Return whether all work of a stream is such as is not seen."""
+        return 0 < self._n_timed.get(stream, 0) == self._n_noted.get(stream, 0)
 
     def note_event(self, stream: StreamId) -> None:
         """A timing event is recorded."""

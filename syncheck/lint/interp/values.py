@@ -352,10 +352,11 @@ class Generator(Value):
 
 @dataclass(eq=False, slots=True)
 class Context(Value):
-    """A context manager: what it does at its ends."""
+    """A context manager: what it does at its ends; `is_portable`: no code of the program runs there."""
 
     enter: Callable[[], Value]
     leave: Callable[[], object]
+    is_portable: bool = False
 
 
 @dataclass(slots=True)

@@ -106,7 +106,7 @@ def _cache(evaluator: Evaluator, call: Call) -> Value:
 @models("contextlib.nullcontext")
 def _null_context(evaluator: Evaluator, call: Call) -> Value:
     del evaluator
-    return Context(lambda: call.get("enter_result", 0) or NONE, lambda: None)
+    return Context(lambda: call.get("enter_result", 0) or NONE, lambda: None, is_portable=True)
 
 
 @models("contextlib.closing")

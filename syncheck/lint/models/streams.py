@@ -172,7 +172,7 @@ def _stream_context(evaluator: Evaluator, call: Call) -> Value:
     if isinstance(value, Stream):
         return stream_context(machine, value, call.node)
     if truth(value) is False:
-        return Context(lambda: NONE, lambda: None)
+        return Context(lambda: NONE, lambda: None, is_portable=True)
     return stream_context(machine, Stream(UNKNOWN_STREAM, machine.thread.device), call.node)
 
 
@@ -242,7 +242,8 @@ def _begin_timing(machine: Machine, event: Event, stream: Stream | None, node: a
     if not event.has_timing or not target or machine.ordering_only or machine.is_capturing():
         return
     is_idle = not machine.session.is_pending(NamedKind.STREAM, target) or machine.recent.is_at_event(target)
-    if is_idle and not machine.session.unordered(target):
+    others = machine.session.unordered(target)
+    if is_idle and all(map(machine.recent.is_only_taken, others)):
         site = machine.site(node)
         machine.guesses[site] = True
         machine.recent.note_timed(target)

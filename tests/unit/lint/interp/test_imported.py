@@ -51,7 +51,7 @@ def test_code_that_comes_back_runs_for_its_caller():
     program = follow(X + "r = others.f()\nr[0](x)", others=others)
     assert program.calls[-1] == "launch cuda:0 sin_ w1"
     assert program.places.place(len(program.places.nodes)).frame.line == 4
-    assert plain(program.scope.names["r"])[1:] == ["unknown", "unknown"]
+    assert plain(program.scope.names["r"])[1:] == ["context", "unknown"]
 
 
 def test_a_call_takes_few_statements():

@@ -103,3 +103,21 @@ def test_what_the_host_has_waited_for_is_dropped(work, session):
     assert work.is_next_to_nothing()
     submit(work, session, 1, False)
     assert not work.is_next_to_nothing()
+
+
+def test_work_that_is_not_seen_is_nothing_to_miss_and_no_other_streams(work, session):
+    work.note_timed(1)
+    session.busy.add(1)
+    assert work.is_next_to_nothing()
+    assert work.is_only_taken(1)
+    assert not work.is_only_taken(2)
+    submit(work, session, 1, False)
+    assert not work.is_only_taken(1)
+
+
+def test_nothing_is_submitted_between_two_events_until_it_is(work, session):
+    assert not work.is_at_event(1)
+    work.note_event(1)
+    assert work.is_at_event(1)
+    submit(work, session, 1, True)
+    assert not work.is_at_event(1)
