@@ -9,8 +9,9 @@ from functools import partial
 from weakref import ref
 
 from syncheck.findings import Finding, merge_equal
+from syncheck.hb.ids import SiteId
 from syncheck.lint import inline_streams, models, side_streams, strict
-from syncheck.lint.callers import HandedOn, consume, gives_more
+from syncheck.lint.callers import HandedOn, call_again, consume, gives_more, uses_kept_stream
 from syncheck.lint.certainty import as_seen_in_source, is_cross_function_timing, judged, one_for_each_clock
 from syncheck.lint.classes import Method, assigned_elsewhere, between_methods, lazily_made, order, with_handed
 from syncheck.lint.given import given, has_defaults, reuse_memory, takes_self
@@ -119,6 +120,7 @@ class Analysis:
         self._helpers = helpers_in(self._tree.body, self._has_anchor_word)
         self._attributes: dict[ast.ClassDef, dict[str, list[ast.expr | None]]] = {}
         self._followed: set[ast.AST] = set()
+        self._again: set[tuple[str, SiteId]] = set()
         self._used_by_script: set[ast.AST] = set()
 
     def findings(self) -> tuple[Finding, ...]:
@@ -240,6 +242,7 @@ class Analysis:
         """
         places = Places(self._source, self._premises)
         machine = Machine(_CODES, places)
+        self._again.clear()
         machine.session.device_type(self._source.device_type)
         interpreter = self._interpreter_of(machine, flipped, _STEPS, self._imports.function)
         try:
@@ -266,8 +269,9 @@ class Analysis:
         guesses = {places.place(site).frame: is_likely for site, is_likely in machine.guesses.items()}
         copies = {places.place(site).frame for site in machine.assumed_copies}
         ends = {places.place(site).frame for site in machine.recent.ends}
+        again = {(code, places.place(site).frame) for code, site in self._again}
         moves = {places.place(site).frame for site in machine.moves}
-        found = list(with_handed(found, interpreter.calls.handed.followed, moves))
+        found = list(with_handed(found, interpreter.calls.handed.followed, moves, again))
         has_chosen = interpreter.decisions.are_open
         interpreter.forget()
         return list(judged(found, guesses, copies | moves, self._tree, ends=ends, has_chosen=has_chosen)), others
@@ -346,6 +350,8 @@ class Analysis:
             consume(interpreter, result, function.node)
             is_for_caller = gives_more(interpreter.machine, result)
             del result
+        if not args and not is_for_caller and uses_kept_stream(interpreter):
+            self._again |= call_again(interpreter, function, known)
         if not args and not is_for_caller:
             reuse_memory(interpreter.machine, function.node)
         for value in args:

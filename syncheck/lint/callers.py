@@ -2,11 +2,11 @@
 
 import ast
 
-from syncheck.hb.ids import NamedKind
+from syncheck.hb.ids import NamedKind, SiteId, StreamId
 from syncheck.lint.interp.contents import tensors_in, works_in
 from syncheck.lint.interp.interpreter import Interpreter
 from syncheck.lint.interp.machine import Machine
-from syncheck.lint.interp.values import Generator, Instance, Tensor, Value
+from syncheck.lint.interp.values import Call, Function, Generator, Instance, Mapping, Sequence, Stream, Tensor, Value
 
 
 def consume(interpreter: Interpreter, result: Value, function: ast.AST) -> None:
@@ -67,6 +67,41 @@ class HandedOn:
         machine.launch(stream, "another method", [(made, True)], self._maker)
         machine.function = before
         return known | {first: made}
+
+
+def uses_kept_stream(interpreter: Interpreter) -> bool:
+    """Return whether a stream that lives longer than a function has worked, as far as this file or an import shows."""
+    machine = interpreter.machine
+    busy = {stream for stream in machine.computing if machine.handle_of(stream)}
+    scopes = [scope for module in interpreter.modules if (scope := module()) is not None]
+    scopes = [*scopes, *interpreter.calls.imported.scopes] if busy else []
+    return any(stream in busy for scope in scopes for value in scope.names.values() for stream in _streams_in(value))
+
+
+def _streams_in(value: Value) -> list[StreamId]:
+    match value:
+        case Stream(ident=ident):
+            return [ident]
+        case Sequence(items=items):
+            return [item.ident for item in items if isinstance(item, Stream)]
+        case Mapping(items=items):
+            return [item.ident for item in items.values() if isinstance(item, Stream)]
+        case _:
+            return []
+
+
+def call_again(interpreter: Interpreter, function: Function, known: dict[str, Value]) -> set[tuple[str, SiteId]]:
+    """Call a function once more, as a program does; return what only both calls show, and leave out all else.
+
+    What the second call does to that which the first one has left in memory that both use is known by its callers.
+    """
+    machine = interpreter.machine
+    before = {(finding.rule.code, finding.site) for finding in machine.findings}
+    interpreter.call_function(function, Call(function.node, [], dict(known), is_complete=False))
+    after = {(finding.rule.code, finding.site) for finding in machine.findings} - before
+    found = {(code, site) for code, site in after if code == "SYN201"}
+    machine.imported.leave_out(after - found)
+    return found
 
 
 def gives_more(machine: Machine, result: Value) -> bool:

@@ -96,18 +96,21 @@ def between_methods(findings: Iterable[Finding], known: Iterable[Finding]) -> It
             yield replace(finding, level=Severity.WARNING)
 
 
-def with_handed(findings: Iterable[Finding], handed: Set[str], moves: Set[Frame]) -> Iterator[Finding]:
+def with_handed(
+    findings: Iterable[Finding], handed: Set[str], moves: Set[Frame], again: Set[tuple[str, Frame]]
+) -> Iterator[Finding]:
     """Yield findings, those in functions that were handed to other code as far as they are likely.
 
     Args:
         findings: what was found.
         handed: the names of these functions.
         moves: where something is moved to a GPU, as far as the name of what is called says.
+        again: what only two calls of a function show together.
     """
     for finding in findings:
         frames = {place.frame for place in (finding.place, *finding.related)}
         functions = {frame.function for frame in frames}
-        if frames & moves:
+        if frames & moves or (finding.rule.code, finding.place.frame) in again:
             yield replace(finding, level=Severity.WARNING)
         elif not functions & handed or len(functions) == 1:
             yield finding

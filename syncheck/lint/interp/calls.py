@@ -74,7 +74,7 @@ class Calls:
 
     Attributes:
         followed: functions of the program that were followed.
-        handed: those that are handed to other code.
+        handed: those that are handed to other code; `imported`: those of other files.
 
     Args:
         evaluator: follows the program.
@@ -84,7 +84,7 @@ class Calls:
     def __init__(self, evaluator: Evaluator, find_imported: FindFunction) -> None:
         self._evaluator = evaluator
         self._machine = evaluator.machine
-        self._imported = ImportedFunctions(evaluator, find_imported)
+        self.imported = ImportedFunctions(evaluator, find_imported)
         self._depth = 0
         self._running: list[ast.AST] = []
         self._generators: WeakSet[abc.Generator[Value, None, None]] = WeakSet()
@@ -95,7 +95,7 @@ class Calls:
         """End the generators that the program has left, and let go of other files."""
         for generator in list(self._generators):
             generator.close()
-        self._imported.forget()
+        self.imported.forget()
 
     def call(self, function: Value, call: Call, scope: Scope | None = None) -> Value:
         """See `Evaluator`."""
@@ -129,15 +129,15 @@ class Calls:
             return _super(scope)
         found = registry.call_by_name(self._evaluator, path, call)
         name = path.rpartition(".")[2]
-        if found is None and says_moved(name) and not self._imported.orders(path, call):
+        if found is None and says_moved(name) and not self.imported.orders(path, call):
             found = self._evaluator.transfers.by_name(name, call)
         if found is None:
-            found = self._imported.call(path, call)
+            found = self.imported.call(path, call)
         return self.call_unknown(path, call) if found is None else found
 
     def base(self, value: Value, node: ast.ClassDef) -> Value:
         """Return a base of a class of this file: of one in another file, its class."""
-        return (self._imported.kind(value.path, node) if isinstance(value, Symbol) else None) or value
+        return (self.imported.kind(value.path, node) if isinstance(value, Symbol) else None) or value
 
     def call_method(self, owner: Value, name: str, call: Call) -> Value:
         """See `Evaluator`."""
@@ -226,7 +226,7 @@ class Calls:
         """See `Evaluator`; a call that is too deep is not followed."""
         node = function.node
         if function.scope.module.is_imported and self._machine.imported.running is None:
-            found = self._imported.call_function(function, call)
+            found = self.imported.call_function(function, call)
             return self.call_unknown(getattr(node, "name", ""), call) if found is None else found
         self.followed.add(node)
         if self._depth >= _DEEPEST or self._running.count(node) > 1:

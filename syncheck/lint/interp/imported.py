@@ -77,6 +77,11 @@ class ImportedFunctions:
             scope.names.clear()
         self._scopes.clear()
 
+    @property
+    def scopes(self) -> list[LazyScope]:
+        """The names of these files, as far as they were met."""
+        return list(self._scopes.values())
+
     def call(self, path: str, call: Call) -> Value | None:
         """Call a function by its full name; None where it cannot be followed."""
         if self._machine.imported.running is not None:

@@ -65,6 +65,11 @@ class ImportedCalls:
         is_callers = bool(elsewhere) and finding.rule.code.startswith(_OF_CALLERS)
         (self._outside if is_callers else self._inside).add(key)
 
+    def leave_out(self, keys: set[tuple[str, SiteId]]) -> None:
+        """Leave some findings out, by the code of their rule and their call site."""
+        self._inside |= keys
+        self._outside -= keys
+
     def of_other_files(self) -> set[tuple[str, SiteId]]:
         """Return the findings that are about nothing in this file, by the code of their rule and their call site."""
         return self._inside - self._outside

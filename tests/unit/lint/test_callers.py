@@ -5,6 +5,8 @@ import textwrap
 import pytest
 
 from syncheck.lint.callers import HandedOn, consume
+from syncheck.lint.engine import lint_source
+from syncheck.lint.files import Text
 from syncheck.lint.interp.values import UNKNOWN, Call, Instance
 from tests.unit.lint.program import follow
 
@@ -93,3 +95,37 @@ def test_a_result_that_is_still_computed_is_handed_on_to_another_method(after, i
     assert any("another method" in call for call in program.calls[start:]) == is_handed_on
     assert handed_on.among(machine, {"x": names["x"]}, METHODS[0]) == {"x": names["x"]}
     assert handed_on.among(machine, {"n": UNKNOWN}, METHODS[1]) == {"n": UNKNOWN}
+
+
+KEPT = """
+import torch
+KEPT = torch.cuda.Stream()
+def f(x):
+    {wait}
+    with torch.cuda.stream({stream}):
+        y = torch.zeros(4, device="cuda")
+        y.sin_()
+    torch.cuda.current_stream().wait_stream({stream})
+    return y + 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("stream", "wait", "expected"),
+    [
+        ("KEPT", "pass", ["SYN201"]),
+        ("KEPT", "KEPT.wait_stream(torch.cuda.current_stream())", []),
+        ("own", "own = torch.cuda.Stream()", []),
+    ],
+)
+def test_a_function_is_called_again_where_a_stream_outlives_it(stream, wait, expected):
+    result = lint_source("m.py", Text(KEPT.format(stream=stream, wait=wait)))
+    assert [finding.rule.code for finding in result.findings] == expected
+
+
+def test_what_a_second_call_finds_in_what_both_use_is_its_callers():
+    source = KEPT.replace("y = torch", "BOTH.sin_()\n        y = torch").replace(
+        "def f", "BOTH = torch.zeros(4, device='cuda')\ndef f"
+    )
+    result = lint_source("m.py", Text(source.format(stream="KEPT", wait="BOTH.cos_(); torch.cuda.synchronize()")))
+    assert {finding.rule.code for finding in result.findings} <= {"SYN201"}
