@@ -50,8 +50,8 @@ class Decisions:
 
     def decide(self, test: ast.expr, *, usual: bool = True) -> bool:
         """Return whether a condition is taken to be true; `usual`: how it is decided at first."""
-        negated = isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
-        text = nodes.text(test.operand if isinstance(test, ast.UnaryOp) and negated else test)
+        asked, negated = _plain(test)
+        text = nodes.text(asked)
         if text not in self._made and self._is_closed:
             self._is_chosen = True
             self._made[text] = usual != negated
@@ -94,6 +94,19 @@ class Decisions:
         else:
             found = [frozenset(branches), *(frozenset((number,)) for number in branches)]
         return found + [frozenset((number,)) for number in (*guards, *range(self._n_before))]
+
+
+def _plain(test: ast.expr) -> tuple[ast.expr, bool]:
+    """Return what a condition asks, and whether it asks for the contrary: `not x`, `x is False` ask for `x`."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=asked):
+            return asked, True
+        case ast.Compare(
+            left=asked, ops=[ast.Is() | ast.IsNot() as how], comparators=[ast.Constant(value=bool(value))]
+        ):
+            return asked, value != isinstance(how, ast.Is)
+        case _:
+            return test, False
 
 
 @lru_cache(maxsize=4096)

@@ -35,6 +35,15 @@ def test_its_negation_is_decided_the_other_way(flipped):
     assert decided(decisions, "not a", "a", "not a") == [given, not given, given]
 
 
+@pytest.mark.parametrize("flipped", [frozenset(), frozenset({0})])
+def test_a_comparison_with_true_or_false_asks_for_the_same(flipped):
+    decisions = Decisions(flipped)
+    given = not flipped
+    texts = ("a is True", "a", "a is False", "a is not True", "a is not False")
+    assert decided(decisions, *texts) == [given, given, not given, not given, given]
+    assert decided(decisions, "a is None") == [True]
+
+
 def test_a_name_that_is_bound_again_opens_its_conditions():
     decisions = Decisions(frozenset({0, 1}))
     assert decided(decisions, "a", "ab") == [False, False]
