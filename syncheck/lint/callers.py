@@ -97,7 +97,11 @@ def call_again(interpreter: Interpreter, function: Function, known: dict[str, Va
     """
     machine = interpreter.machine
     before = {(finding.rule.code, finding.site) for finding in machine.findings}
-    interpreter.call_function(function, Call(function.node, [], dict(known), is_complete=False))
+    consume(
+        interpreter,
+        interpreter.call_function(function, Call(function.node, [], dict(known), is_complete=False)),
+        function.node,
+    )
     after = {(finding.rule.code, finding.site) for finding in machine.findings} - before
     found = {(code, site) for code, site in after if code == "SYN201"}
     machine.imported.leave_out(after - found)

@@ -110,12 +110,15 @@ def with_handed(
     for finding in findings:
         frames = {place.frame for place in (finding.place, *finding.related)}
         functions = {frame.function for frame in frames}
-        if frames & moves or (finding.rule.code, finding.place.frame) in again:
+        if frames & moves:
+            if finding.rule.code == "SYN201":  # when what was moved is there, who moved it knows
+                yield replace(finding, level=Severity.WARNING)
+        elif (finding.rule.code, finding.place.frame) in again:
             yield replace(finding, level=Severity.WARNING)
-        elif not functions & handed or len(functions) == 1:
+        elif not functions & handed:
             yield finding
         elif finding.rule.code in _BETWEEN_METHODS:
-            yield replace(finding, level=Severity.WARNING)
+            yield finding if len(functions) == 1 else replace(finding, level=Severity.WARNING)
 
 
 def assigned_elsewhere(kind: ast.ClassDef) -> dict[str, list[ast.expr | None]]:

@@ -16,9 +16,7 @@ from syncheck.lint.interp.scope import Scope
 from syncheck.lint.interp.values import Call, Function, Value
 from syncheck.lint.nodes import names, once, walk
 
-_WORDS = frozenset(
-    "Stream record_stream wait_stream wait_event async_op isend irecv batch_isend_irecv non_blocking stream".split()
-)
+_WORDS = frozenset({"Stream", "stream", "wait_stream", "record_stream"})
 """Words of which one stands in a function that is followed for this."""
 
 
@@ -71,7 +69,8 @@ class HandedFunctions:
             return
         self.followed.add(getattr(node, "name", ""))
         with contextlib.suppress(Raised):
-            self._evaluator.call_function(function, Call(node, [], {}, is_complete=False))
+            result = self._evaluator.call_function(function, Call(node, [], {}, is_complete=False))
+            self._evaluator.escape(result)
 
 
 @once
@@ -80,5 +79,4 @@ def _matters(node: ast.AST) -> bool:
     text = deferred.text_of(node)
     if text is not None and not any(word in text for word in _WORDS):
         return False
-    words = {inner.attr for inner in walk(node) if isinstance(inner, ast.Attribute)}
-    return bool(_WORDS & (words | {inner.arg or "" for inner in walk(node) if isinstance(inner, ast.keyword)}))
+    return any(isinstance(inner, ast.Attribute) and inner.attr in _WORDS for inner in walk(node))

@@ -189,6 +189,8 @@ class Transfers:
                 self._fill_from_host(target, call)
             if device is not None:
                 machine.launch(machine.current(device), "aten::copy_", [(target, True)], call.node)
+                if source is UNKNOWN and call.flag("non_blocking", 1) is False:  # from the host, which waits then
+                    machine.recent.drop(machine.current(device))
             return target
         if source.block.device == target.block.device:
             return self._operators.in_place("copy_", target, tensors_in(source), call)
