@@ -6,7 +6,10 @@ import pytest
 
 from syncheck.lint.engine import lint_source
 from syncheck.lint.files import Text
+from syncheck.lint.interp.handed import HandedFunctions
+from syncheck.lint.interp.values import UNKNOWN
 from syncheck.rules.model import Severity
+from tests.unit.lint.program import follow
 
 OUTER = """
 import torch
@@ -51,3 +54,11 @@ def test_one_that_was_called_is_not_followed_again():
 
 def test_one_that_uses_no_stream_of_its_own_is_not_followed():
     assert found("other(callback)", OUTER.replace("with torch.cuda.stream(torch.cuda.Stream()):", "if True:")) == []
+
+
+def test_functions_of_the_module_are_followed_by_themselves():
+    source = "def f():\n    with torch.cuda.stream(torch.cuda.Stream()):\n        torch.zeros(3, device='cuda')\n"
+    program = follow(source)
+    handed = HandedFunctions(program.interpreter, set())
+    handed.take([UNKNOWN, program.scope.names["f"]])
+    assert handed.followed == set()
