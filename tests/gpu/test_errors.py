@@ -30,6 +30,28 @@ with torch.cuda.stream(side):
     b.add_(1)
 """
 
+IN_BACKWARD = """
+import torch
+
+def step(x, y):
+    return x + y
+
+class Failing(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return step(grad.float() + 1, next(iter(())))
+
+x = torch.ones(4, device="cuda", requires_grad=True)
+try:
+    Failing.apply(x).sum().backward()
+except StopIteration as error:
+    print("stopped:", repr(error))
+"""
+
 RESIZED = """
 import torch
 
@@ -73,7 +95,12 @@ print(torch.ones(8).pin_memory().is_pinned())
 
 @pytest.mark.parametrize(
     ("source", "printed", "found"),
-    [(NAMELESS, "stopped: StopIteration()", ["SYN103"]), (RESIZED, "True", []), (COLLECTED, "True", [])],
+    [
+        (NAMELESS, "stopped: StopIteration()", ["SYN103"]),
+        (IN_BACKWARD, "stopped: StopIteration()", []),
+        (RESIZED, "True", []),
+        (COLLECTED, "True", []),
+    ],
 )
 def test_a_program_runs_as_without_a_check(source: str, printed: str, found: list[str], tmp_path: Path) -> None:
     program = tmp_path / "program.py"
