@@ -44,7 +44,7 @@ def reuse(
     of_group = for_each(NamedKind.ALLOCATION_GROUP, freed.allocation, EACH, ".record_stream(", code, ")")
     fix = PendingFix(
         (insertion(used_by.site, TensorCode(freed.allocation), ".record_stream(", code, ")"),),
-        otherwise=PendingFix((insertion(used_by.site, *of_group),)),
+        otherwise=PendingFix((insertion(used_by.site, *of_group),), after=allocated),
     )
     home, actor = StreamRef(freed.home), StreamRef(freed.use.actor)
     advice: Text = ("let ", home, ", or the host, wait for ", actor, " before the tensor is freed")

@@ -403,3 +403,39 @@ def test_the_tensors_of_a_batch_without_names_of_their_own_are_repaired_together
     line = found["fix"]["edits"][0]["line"] - 1
     repaired[line:line] = waits
     assert not [finding for finding in simulate("\n".join(repaired))["findings"] if finding["level"] != "advice"]
+
+
+def test_no_group_is_advised_at_the_line_that_makes_its_tensors(simulate):
+    """Before that line the parameters are empty tensors of the CPU, without `record_stream`."""
+    report = simulate("""
+import torch
+from torch import nn
+
+class LazyWeights:
+    def __init__(self, module):
+        self.stream, self.host = torch.cuda.Stream(), {}
+        for layer in module:
+            self.host[layer] = {name: p.data.pin_memory() for name, p in layer.named_parameters()}
+            layer.register_forward_pre_hook(self.load)
+            layer.register_forward_hook(self.drop)
+
+    def load(self, layer, args):
+        with torch.cuda.stream(self.stream):
+            for name, p in layer.named_parameters():
+                p.data = self.host[layer][name].to("cuda", non_blocking=True)
+        torch.cuda.current_stream().wait_stream(self.stream)
+
+    def drop(self, layer, args, out):
+        for p in layer.parameters():
+            p.data = torch.empty(0)
+
+net = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))
+LazyWeights(net)
+x = torch.ones(2, 8, device="cuda")
+with torch.no_grad():
+    y = net(x)
+    y = y + net(x)
+print(y.sum().item())
+""")
+    assert {finding["rule"] for finding in report["findings"]} == {"SYN201"}
+    assert [finding["help"] for finding in report["findings"] if "each" in finding["help"]] == []
