@@ -133,7 +133,7 @@ def _changed(
     pairs = [finding.pair for finding in findings if finding.pair is not None]
     for pair in pairs:
         watched = reruns.run(Schedule(reruns.program), (pair,))
-        for held in Schedules(reruns.program).schedules(pair):
+        for held in Schedules(reruns.program).schedules(pair, None):
             if differences(watched, reruns.run(held, (pair,)), pair, unsteady):
                 return str(held)
     for seed in range(n_schedules):

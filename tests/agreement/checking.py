@@ -88,7 +88,8 @@ class Chosen:
     def __init__(self, policy):
         self.chosen = policy
 
-    def policy(self):
+    def policy(self, rank=0):
+        del rank  # there is one
         return self.chosen
 
 

@@ -86,12 +86,13 @@ def test_a_thread_that_is_joined_is_ordered_with_what_comes_then():
 
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="this torch has no torch.distributed")
 def test_a_collective_that_is_not_waited_for_is_shown_where_it_moves_values():
-    def program(name, source):
-        started = p.Collective(0, 0, name, 1, source)
-        return p.Program((started, p.Part(0, 1, 0, 7), p.WaitWork(0, 0)))
+    def program(name, source, step):
+        return p.Program((p.Collective(0, 0, name, 1, source), step, p.WaitWork(0, 0)))
 
-    assert check(program("all_gather_into_tensor", 0)) == {SHOWN: 1}
-    assert check(program("all_reduce", 1)) == {COLLECTIVE: 1}
+    write, read = p.Part(0, 1, 0, 7), p.Compute(0, 0, 1, 7)
+    assert check(program("all_gather_into_tensor", 0, write)) == {SHOWN: 1}
+    assert check(program("all_reduce", 1, write)) == {SHOWN: 1}  # its result is that of before the write
+    assert check(program("all_reduce", 1, read)) == {COLLECTIVE: 1}
 
 
 def test_memory_that_is_used_after_a_wait_is_no_race():

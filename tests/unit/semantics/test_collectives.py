@@ -43,7 +43,7 @@ def test_each_function_is_one_of_torch_with_these_parameters(name):
 def test_each_function_calls_an_operator_that_torch_has(name):
     operator = FUNCTIONS[name].operator
     assert hasattr(torch.ops.c10d, operator.removeprefix("c10d::"))
-    assert collective_name(operator) == name
+    assert collective_name(operator) in {name, f"i{name}"}  # one operator for `send` and `isend`
 
 
 @pytest.mark.parametrize("names", [collectives.WRITING, collectives.READING, collectives.POINT_TO_POINT])
