@@ -25,5 +25,4 @@ def collection():
     was_enabled = gc.isenabled()
     gc.enable()
     yield
-    if not was_enabled:
-        gc.disable()
+    (gc.enable if was_enabled else gc.disable)()

@@ -46,7 +46,7 @@ def test_a_graph_from_before_the_check_is_named(graphs):
     gpu.monitor.session._incomplete.clear()
 
 
-def test_what_is_suppressed_is_not_reported(graphs):
+def test_what_is_suppressed_is_not_reported(graphs, collection):
     with graphs.gpu.cuda.reporter.suppressed():
         graphs.begin(SimpleNamespace())
     assert graphs.gpu.monitor.named("capture_begin") == []
