@@ -49,8 +49,10 @@ class HandedOn:
 
     def note(self, machine: Machine, result: Value, maker: ast.AST) -> None:
         """Note what a method has given back."""
-        device = result.block.device if isinstance(result, Tensor) and not result.block.escaped else None
-        if device is None or not isinstance(result, Tensor):
+        if not isinstance(result, Tensor) or result.block.escaped:
+            return
+        device = result.block.device
+        if device is None:
             return
         stream = machine.current(device)
         if result.stream == stream and machine.session.is_pending(NamedKind.STREAM, stream):
@@ -97,11 +99,9 @@ def call_again(interpreter: Interpreter, function: Function, known: dict[str, Va
     """
     machine = interpreter.machine
     before = {(finding.rule.code, finding.site) for finding in machine.findings}
-    consume(
-        interpreter,
-        interpreter.call_function(function, Call(function.node, [], dict(known), is_complete=False)),
-        function.node,
-    )
+    result = interpreter.call_function(function, Call(function.node, [], dict(known), is_complete=False))
+    consume(interpreter, result, function.node)
+    del result
     after = {(finding.rule.code, finding.site) for finding in machine.findings} - before
     found = {(code, site) for code, site in after if code == "SYN201"}
     machine.imported.leave_out(after - found)

@@ -43,7 +43,7 @@ class HandedFunctions:
         if self._evaluator.machine.ordering_only:
             return
         for value in values:
-            if value.__class__ is Function and isinstance(value, Function):
+            if isinstance(value, Function):
                 self._take(value)
 
     def _take(self, function: Function) -> None:
