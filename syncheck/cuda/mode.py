@@ -14,7 +14,7 @@ from syncheck.cuda.operators import Operators
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.thread_contexts import ThreadContexts
 from syncheck.instrument.inner_operators import as_without_mode
-from syncheck.instrument.torch_internals import is_of_nested, run_parts, takes_apart
+from syncheck.instrument.torch_internals import is_of_nested, run_parts, takes_apart, with_tensors
 from syncheck.source.frames import frame_at
 
 _NOT_HANDLED = object()
@@ -90,10 +90,17 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
             handled = self._hand_on(dispatch, types, args, kwargs or {})
             if handled is not _NOT_HANDLED:
                 return handled
-        if dispatch.is_item and args[0].is_cpu and not self._host.buffers:  # an optimizer makes hundreds of them
-            return dispatch.call(*args)
-        if not (dispatch.is_seen or dispatch.listens or self._gpu_trace.inside):  # `detach`, past the dispatcher
-            return dispatch.call(*args, **kwargs) if kwargs else dispatch.call(*args)
+        is_of_host = dispatch.is_item and not self._host.buffers and getattr(args[0], "is_cpu", False)
+        if is_of_host or not (
+            dispatch.is_seen or dispatch.listens or self._gpu_trace.inside
+        ):  # `detach`: no dispatcher
+            try:
+                return dispatch.call(*args, **kwargs) if kwargs else dispatch.call(*args)
+            except RuntimeError:
+                values = with_tensors(func, args)
+                if values is None:
+                    raise
+            return self.__torch_dispatch__(func, types, values, kwargs)
         special = dispatch.special
         if special is not None and special[0](args, kwargs or {}) and self._reporter.is_checking:
             return special[1](dispatch, args, kwargs or {})
@@ -110,6 +117,9 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
             if listens:
                 inside.pop()
             switch.value = False  # also inside a backward pass: the error goes up through C++ code
+            values = with_tensors(func, args) if isinstance(error, RuntimeError) else None
+            if values is not None:
+                return self.__torch_dispatch__(func, types, values, kwargs)
             self._errors.note(dispatch.plan, error, frame_at())
             raise
         if listens:

@@ -143,8 +143,13 @@ def python_kernel(func: OpOverload, gpu_key: str) -> Callable[[tuple[Any, ...], 
 
 
 def has_kernel(func: OpOverload, key: str) -> bool:
-    """Return whether an operator has a kernel for a dispatch key."""
-    return bool(C._dispatch_has_kernel_for_dispatch_key(func._name, key))
+    """Return whether an operator has a kernel for a dispatch key; False for one that only TorchScript has.
+
+    Source:
+        torch/csrc/jit/runtime/register_prim_ops.cpp: `prim::device` and others, which tensor subclasses are asked for.
+    """
+    name = func._name
+    return bool(C._dispatch_has_kernel(name) and C._dispatch_has_kernel_for_dispatch_key(name, key))
 
 
 def tensor_of(value: Any) -> Any:
@@ -154,7 +159,18 @@ def tensor_of(value: Any) -> Any:
 
 
 def call_with_numbers(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call an operator of which a dispatch mode may have got numbers in place of tensors.
+    """Call an operator of which a dispatch mode may have got numbers in place of tensors."""
+    try:
+        return func(*args, **kwargs)
+    except RuntimeError:
+        values = with_tensors(func, args)
+        if values is None:
+            raise
+    return func(*values, **kwargs)
+
+
+def with_tensors(func: Any, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Return an operator's arguments, with tensors in place of numbers; None if no number is in the place of a tensor.
 
     A constant of a traced function is a tensor that stands for a number. It comes to a mode as that number, which few
     operators take back.
@@ -162,17 +178,11 @@ def call_with_numbers(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     Source:
         torch/csrc/utils/python_arg_parser.cpp, `should_allow_numbers_as_tensors`.
     """
+    if not isinstance(func, OpOverload):
+        return None
     wanted = [isinstance(parameter.type, torch.TensorType) for parameter in schema_of(func).arguments]
-    places = [index for index, value in enumerate(args) if wanted[index] and type(value) in _NUMBERS]
-    if not places:
-        return func(*args, **kwargs)
-    try:
-        return func(*args, **kwargs)
-    except RuntimeError:
-        values = list(args)
-        for index in places:
-            values[index] = tensor_of(args[index])
-        return func(*values, **kwargs)
+    places = {index for index, value in enumerate(args) if wanted[index] and type(value) in _NUMBERS}
+    return tuple(tensor_of(v) if i in places else v for i, v in enumerate(args)) if places else None
 
 
 def fake_mode() -> Any:

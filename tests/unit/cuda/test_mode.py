@@ -58,6 +58,42 @@ def test_a_race_names_shape_and_variable(gpu):
     assert finding.place.frame.source.strip() == "total = a.sum()"
 
 
+class AsksForEverything(torch.Tensor):
+    """A tensor that takes operators apart, also those that ask for its size, layout and device."""
+
+    @staticmethod
+    def __new__(cls, inner):
+        return torch.Tensor._make_wrapper_subclass(
+            cls, inner.shape, dispatch_sizes_strides_policy="sizes", dispatch_device=True, dispatch_layout=True
+        )
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        if func is torch.ops.prim.device.default:
+            return torch.device("cpu")
+        args = [arg.inner if isinstance(arg, cls) else arg for arg in args]
+        return func(*args, **(kwargs or {}))
+
+
+def test_questions_that_no_dispatcher_knows_go_to_the_tensor(gpu):
+    x = AsksForEverything(torch.ones(2, 3))
+    assert (x.size(), x.dim(), x.device.type) == ((2, 3), 2, "cpu")
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
+    assert [part.tolist() for part in (nested * 2).unbind()] == [[2, 2], [2, 2, 2]]
+    with FakeTensorMode() as mode:
+        assert mode.from_tensor(torch.ones(4, 4)[1:].t()).stride() == (1, 4)
+    assert not gpu.report().incomplete
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_numbers_of_a_traced_function_are_read(gpu):
+    traced = torch.jit.trace(lambda x: torch.clamp_min(1.0 + x, 0), torch.ones(2))
+    assert traced(torch.ones(2)).tolist() == [2, 2]
+
+
 def test_memory_that_was_freed_is_another_allocation_when_it_comes_back(gpu):
     a = torch.zeros(8)
     gpu.cuda.memory.freed(a.data_ptr())

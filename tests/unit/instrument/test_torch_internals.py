@@ -69,3 +69,17 @@ def test_numbers_in_place_of_tensors_are_taken_by_every_operator():
     assert internals.call_with_numbers(aten.full.default, ([2], 1.5), {"dtype": torch.half}).tolist() == [1.5, 1.5]
     with pytest.raises(RuntimeError, match="shape"):
         internals.call_with_numbers(aten.view.default, (2, [3]), {})
+
+
+def test_operators_of_torchscript_alone_have_no_kernel():
+    assert not internals.has_kernel(torch.ops.prim.device.default, "CPU")
+    assert not internals.is_composite(torch.ops.prim.device.default)
+    assert internals.has_kernel(torch.ops.aten.add.Tensor, "CPU")
+
+
+def test_tensors_take_the_places_of_numbers():
+    aten = torch.ops.aten
+    (tensor, size) = internals.with_tensors(aten.view.default, (2, [1]))
+    assert (tensor.tolist(), size) == (2, [1])
+    assert internals.with_tensors(aten.view.default, (torch.ones(1), [1])) is None
+    assert internals.with_tensors(torch.ops.higher_order.cond, (2,)) is None
