@@ -14,7 +14,7 @@ from syncheck.cuda.operators import Operators
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.thread_contexts import ThreadContexts
 from syncheck.instrument.inner_operators import as_without_mode
-from syncheck.instrument.torch_internals import is_of_nested, run_parts, takes_apart, with_tensors
+from syncheck.instrument.torch_internals import OF_MODES, is_of_nested, run_parts, takes_apart, with_tensors
 from syncheck.source.frames import frame_at
 
 _NOT_HANDLED = object()
@@ -48,8 +48,8 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
         self, dispatch: DispatchPlan | HigherOrder, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         """Leave an operator to whoever takes it apart: its parts come here again."""
-        if any(issubclass(kind, FakeTensor) for kind in types):
-            return dispatch.func(*args, **kwargs)  # it has no memory
+        if any(issubclass(kind, OF_MODES) for kind in types):
+            return dispatch.func(*args, **kwargs)  # to the mode below
         if any(takes_apart(kind) for kind in types):
             return NotImplemented
         self._takes.update(types)

@@ -1,9 +1,9 @@
 """Operators that an operator calls while a dispatch mode runs it.
 
 While a mode handles an operator, torch switches off what comes before a mode, also for the operators that this one
-calls: autocast, and the copies of conjugated and negated views for kernels that take none. Without a mode they have
-both, so that a mode changes results: those of `torch.linalg.pinv`, of operators of `torch.library`, and in inference
-mode of each that is made of others.
+calls: autocast, the copies of conjugated and negated views for kernels that take none, what autograd notes of views and
+of changes in place, and autograd itself. Without a mode they have all of that, so that a mode changes results: those of
+`torch.linalg.pinv`, of operators of `torch.library`, and in inference mode of each that is made of others.
 
 Source:
     aten/src/ATen/core/PythonFallbackKernel.cpp: `pythonFallback` excludes `after_Python_keyset`;
@@ -21,11 +21,16 @@ _KEYS = {
     name: getattr(C.DispatchKey, name)
     for name in (
         *("AutocastCPU", "AutocastCUDA", "AutocastXPU", "Conjugate", "Negative", "ZeroTensor"),
+        *("ADInplaceOrView", "Functionalize"),
         "PythonTLSSnapshot",  # keeps the state of calls inside of the operator, in place of that of its own call
     )
 }
+_AUTOGRAD_KEYS = {
+    name: getattr(C.DispatchKey, name) for name in ("AutogradFunctionality", "AutogradOther", "AutogradNestedTensor")
+}
+_AUTOGRAD_KERNELS = ("Autograd", "AutogradCPU", "AutogradCUDA", "AutogradXPU", "CompositeImplicitAutograd")
 _NAMESPACES = frozenset({"aten", "prim", "prims", "profiler", "c10d", "_c10d_functional"})
-"""Those of torch itself, whose kernels are known."""
+"""Those of torch itself."""
 
 
 @cache
@@ -38,13 +43,18 @@ def calls_others(func: OpOverload) -> bool:
     """
     base = schema_of(func).name.partition("::")[2]
     is_linalg = base.startswith("linalg_") and base not in SILENT
-    return is_linalg or func.namespace not in _NAMESPACES
+    return is_linalg or not is_of_torch(func)
+
+
+def is_of_torch(func: OpOverload) -> bool:
+    """Return whether an operator is one of torch itself, whose kernels are known and stay."""
+    return func.namespace in _NAMESPACES
 
 
 def as_without_mode(func: OpOverload, run: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Run an operator in a mode; the operators that it calls get what they get without a mode.
 
-    An operator that autocast itself treats calls others without it, also where no mode is active.
+    An operator that autocast or autograd itself treats calls others without it, also where no mode is active.
 
     Args:
         func: the operator.
@@ -54,13 +64,17 @@ def as_without_mode(func: OpOverload, run: Callable[..., Any], /, *args: Any, **
 
     Source:
         torch/csrc/autograd/init.cpp: `_RestorePythonTLSSnapshot` has the state of the call; operators that are called
-        inside of it keep their own. aten/src/ATen/autocast_mode.h: kernels of autocast exclude its key.
+        inside of it keep their own. aten/src/ATen/autocast_mode.h: kernels of autocast exclude its key; so do those of
+        autograd. torch/csrc/autograd/autograd_not_implemented_fallback.cpp, for all other operators, does not.
     """
     included, excluded = C._dispatch_tls_local_include_set(), C._dispatch_tls_local_exclude_set()
     with C._RestorePythonTLSSnapshot():
         excluded_by_program = C._dispatch_tls_local_exclude_set()
         for name, key in _KEYS.items():
             if not (excluded_by_program.has(key) or _is_treated(func, name)):
+                excluded = excluded.remove(key)
+        for key in () if _has_derivative(func) else _AUTOGRAD_KEYS.values():
+            if not excluded_by_program.has(key):
                 excluded = excluded.remove(key)
         with C._ForceDispatchKeyGuard(included, excluded):
             return run(*args, **kwargs)
@@ -69,3 +83,8 @@ def as_without_mode(func: OpOverload, run: Callable[..., Any], /, *args: Any, **
 def _is_treated(func: OpOverload, key: str) -> bool:
     """Return whether an operator has a kernel of its own for a key."""
     return has_kernel(func, key) and not C._dispatch_kernel_for_dispatch_key_is_fallthrough(func._name, key)
+
+
+def _has_derivative(func: OpOverload) -> bool:
+    """Return whether an operator has a kernel of its own for autograd, or is made of operators that have."""
+    return any(has_kernel(func, key) for key in _AUTOGRAD_KERNELS)

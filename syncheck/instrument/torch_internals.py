@@ -1,7 +1,6 @@
 """Torch's private names, each in one place: what a new version of torch may change."""
 
 from collections.abc import Callable
-from functools import cache
 from operator import attrgetter, methodcaller
 from typing import Any
 
@@ -9,10 +8,14 @@ import torch
 import torch.autograd.graph
 import torch.utils.data._utils.worker
 import torch.utils.data.dataloader
+from torch._ops import key_extractor
+from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.utils._python_dispatch import _disable_current_modes as disable_dispatch_modes
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack as current_dispatch_modes
 from torch.utils._python_dispatch import _pop_mode as pop_dispatch_mode
 from torch.utils._python_dispatch import _push_mode as push_dispatch_mode
+from torch.utils._pytree import tree_leaves
 
 from syncheck.instrument.c10d import c10d
 
@@ -82,7 +85,6 @@ def schema_of(func: Any) -> Any:
     return func._schema
 
 
-@cache
 def is_composite(func: Any) -> bool:
     """Return whether an operator is made of others, which a mode sees only if it takes it apart: in inference mode.
 
@@ -117,29 +119,42 @@ def is_of_nested(args: tuple[Any, ...]) -> bool:
     return any(isinstance(value, torch.Tensor) and value.is_nested for value in args)
 
 
-def python_kernel(func: OpOverload, gpu_key: str) -> Callable[[tuple[Any, ...], dict[str, Any]], Any] | None:
-    """Return the kernel that a program's library wrote for an operator in Python, by `torch.library`; None without one.
+def python_kernel(
+    func: OpOverload, gpu_key: str, is_on_gpu: Callable[[torch.Tensor], bool]
+) -> Callable[[tuple[Any, ...], dict[str, Any]], Any] | None:
+    """Return what runs the kernel that a program's library wrote for an operator in Python; None without one.
 
-    Operators that it calls come to a mode. One for the CPU is taken before one for GPUs, which is often made of what no
-    simulated GPU can run (Triton). It runs below autograd, as where the dispatcher calls it.
+    Operators that it calls come to a mode. Torch chooses it by the tensors, and one for the CPU before one for GPUs,
+    which is often made of what no simulated GPU can run (Triton).
 
     Args:
         func: the operator.
         gpu_key: the dispatch key of the GPUs' kernels, such as "CUDA".
+        is_on_gpu: whether a tensor is on a simulated GPU.
 
     Source:
-        torch/library.py, `Library.impl`: `_impls`. torch/_library/autograd.py, `make_autograd_impl`.
+        torch/library.py, `Library.impl`: `_impls`. torch/_ops.py, `key_extractor`. c10/core/DispatchKey.h has the order
+        of the keys: kernels, BackendSelect, which chooses by a device for operators without tensors, and modes.
     """
     key = next((k for k in ("CPU", gpu_key, "CompositeExplicitAutograd") if has_kernel(func, k)), None)
     if f"{func._name.replace('::', '/')}/{key}" not in torch.library._impls:
         return None
-    dispatch_key = getattr(C.DispatchKey, str(key))
+    of_gpus = getattr(C.DispatchKey, gpu_key) if key == gpu_key else None
 
     def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        with BelowAutograd():
-            return func._op_dk(dispatch_key, *args, **kwargs)
+        tensors = [value for value in tree_leaves((args, kwargs)) if isinstance(value, torch.Tensor)]
+        if of_gpus is not None and any(map(is_on_gpu, tensors)):
+            return func._op_dk(of_gpus, *args, **kwargs)
+        keys = _keys_of(tensors, _BACKENDS)
+        return func.redispatch(keys.add(_SELECT) if has_kernel(func, "BackendSelect") else keys, *args, **kwargs)
 
     return run
+
+
+_keys_of: Any = key_extractor
+_SELECT = C.DispatchKey.BackendSelect
+_BACKENDS = C._dispatch_keyset_full_after(_SELECT)
+"""The keys of kernels, as torch finds them by the tensors alone."""
 
 
 def has_kernel(func: OpOverload, key: str) -> bool:
@@ -209,6 +224,15 @@ def sparse_parts(tensor: torch.Tensor) -> list[torch.Tensor]:
 def is_zero_tensor(tensor: torch.Tensor) -> bool:
     """Return whether a tensor is one of torch's efficient zeros, which have no memory."""
     return bool(tensor._is_zerotensor())
+
+
+OF_MODES = (FakeTensor, FunctionalTensor)
+"""Classes of tensors for which a mode of torch's own runs operators, below all modes of programs: they have no memory.
+
+Source:
+    torch/utils/_python_dispatch.py, `_push_mode`. Where a mode returns NotImplemented, torch asks the class next, not
+    the mode below.
+"""
 
 
 def takes_apart(kind: type[torch.Tensor]) -> bool:

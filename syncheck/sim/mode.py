@@ -5,11 +5,11 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from syncheck.instrument.inner_operators import as_without_mode, calls_others
+from syncheck.instrument.inner_operators import as_without_mode, calls_others, is_of_torch
 from syncheck.instrument.torch_internals import (
+    OF_MODES,
     C,
     HigherOrderOperator,
     OpOverload,
@@ -20,7 +20,7 @@ from syncheck.instrument.torch_internals import (
     takes_apart,
 )
 from syncheck.sim import fake_tensors
-from syncheck.sim.device_kind import simulated
+from syncheck.sim.device_kind import is_on_gpu, simulated
 from syncheck.sim.dispatch import Dispatcher
 from syncheck.sim.errors import NotSimulatedError
 from syncheck.sim.ordinary import NOT_ORDINARY
@@ -68,8 +68,8 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
         if fake_tensors.are_made():
             return func(*args, **kwargs)  # also on a GPU they have no memory
         if not self._plain_types.issuperset(types):
-            if any(issubclass(kind, FakeTensor) for kind in types):
-                return func(*args, **kwargs)  # it has no memory
+            if any(issubclass(kind, OF_MODES) for kind in types):
+                return func(*args, **kwargs)  # to the mode below
             if any(takes_apart(kind) for kind in types):
                 return NotImplemented
             self._plain_types.update(types)
@@ -85,11 +85,15 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
 
         With autograd those of torch are taken apart before they get here (torch/_ops.py, `OpOverload.decompose`).
         """
+        parts: Callable[[tuple[Any, ...], dict[str, Any]], Any] | None = None
         if self._dispatcher.is_whole(func):
-            parts = None
+            pass
+        elif is_composite(func):
+            parts = partial(run_parts, func)
         else:
-            parts = partial(run_parts, func) if is_composite(func) else python_kernel(func, simulated().name.upper())
-        self._parts[func] = parts
+            parts = python_kernel(func, simulated().name.upper(), is_on_gpu)
+        if is_of_torch(func):  # a program may give its own operators other kernels later
+            self._parts[func] = parts
         if parts is None and isinstance(func, OpOverload) and not calls_others(func):
             self._dispatcher.add_ordinary(func)
         return parts

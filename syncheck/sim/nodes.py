@@ -64,13 +64,20 @@ def leads_to(start: Any, node: Any) -> bool:
 
 
 def node_of(value: Any) -> Any:
-    """Return the node that gets the gradient of a tensor, or of a gradient edge; None for a wrapper of `torch.func`."""
+    """Return the node that gets the gradient of a tensor, or of a gradient edge; None if it is not known."""
     if not isinstance(value, torch.Tensor):
         return value.node
     if functorch.is_functorch_wrapped_tensor(value):
         return value.grad_fn
     with SetExcludeDispatchKeyGuard(_AUTOGRAD, False):
-        return torch.autograd.graph.get_gradient_edge(value).node
+        if value.grad_fn is not None or not _has_views(value):
+            return value.grad_fn
+    return accumulator_of(value)
+
+
+def _has_views(leaf: torch.Tensor) -> bool:
+    """Return whether a view can be made of a leaf, by which its node is found."""
+    return leaf.layout is torch.strided and not leaf.is_nested
 
 
 def accumulator_of(leaf: torch.Tensor) -> Any:
@@ -92,9 +99,7 @@ def accumulator_of(leaf: torch.Tensor) -> Any:
 
 def note_streams(leaf: torch.Tensor, streams: dict[int, StreamId]) -> None:
     """Note in a leaf's node which streams were current when it was made, if that is not noted yet."""
-    if leaf.layout is not torch.strided or leaf.is_nested:
-        return  # it has no view, by which its node is found
-    node: Any = accumulator_of(leaf)
+    node: Any = accumulator_of(leaf) if _has_views(leaf) else None
     if node is not None:
         node.metadata.setdefault("syncheck", streams)
 

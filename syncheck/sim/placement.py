@@ -42,11 +42,10 @@ class Placement:
             return device, False, kwargs
         wanted = kwargs.get("device")
         pinned = bool(kwargs.get("pin_memory"))
-        if wanted is not None or "pin_memory" in kwargs:
+        if pinned:
             kwargs = {k: v for k, v in kwargs.items() if k != "pin_memory"}
-            if wanted is not None and is_gpu(wanted):
-                kwargs["device"] = CPU
-                return self._runtime.index_of(wanted), False, kwargs
+        if wanted is not None and is_gpu(wanted):
+            return self._runtime.index_of(wanted), False, {**kwargs, "device": CPU}
         return device, pinned, kwargs
 
     def device_of(self, plan: Plan, tensors: TensorArguments) -> int:

@@ -66,6 +66,27 @@ def test_the_state_of_the_caller_comes_back():
         assert torch.tensordot(x, x, dims=1).dtype == torch.bfloat16
 
 
+def test_what_inference_mode_changes_is_noted_for_autograd():
+    x, leaf = torch.ones(3), torch.ones(3, requires_grad=True)
+    made = leaf.clone()
+    with Watching(), torch.inference_mode():
+        x.absolute_()  # made of others
+        view = made.view_as(made)
+    assert x._version == 1
+    with pytest.raises(RuntimeError, match="created in inference mode"):
+        view.add_(1)
+
+
+@pytest.mark.filterwarnings("ignore:.*an autograd kernel was not registered")  # torch's advice
+def test_an_operator_without_a_derivative_has_that_of_the_operators_that_it_calls():
+    x = torch.ones(3, requires_grad=True)
+    with torch.library._scoped_library("inner_operators", "FRAGMENT") as library, Watching():
+        library.define("tripled(Tensor x) -> Tensor")
+        library.impl("tripled", lambda x: x * 3, "CPU")
+        torch.ops.inner_operators.tripled(x).sum().backward()
+    assert x.grad.tolist() == [3, 3, 3]
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("autocast", [False, True])

@@ -4,6 +4,7 @@ from contextlib import nullcontext
 
 import pytest
 import torch
+from functorch.compile import aot_function, nop
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 
@@ -38,6 +39,45 @@ def test_of_two_kernels_in_python_that_of_the_cpu_can_run(gpu, library):
     library.impl("twice", twice_in_new_memory, "CPU")
     library.impl("twice", launch_triton, "CUDA")
     assert torch.ops.mode_test.twice(torch.ones(2, device="cuda")).tolist() == [2, 2]
+
+
+def test_the_kernel_of_an_operator_in_python_is_the_one_for_its_tensors(gpu, library):
+    library.impl("twice", twice_in_new_memory, "CPU")
+    library.impl("twice", torch.empty_like, "Meta")
+    assert torch.ops.mode_test.twice(torch.ones(2, device="meta")).is_meta
+    assert torch.ops.mode_test.twice(torch.ones(2)).tolist() == [2, 2]
+
+
+def test_a_kernel_of_gpus_is_not_run_for_tensors_of_the_host(gpu, library):
+    library.impl("twice", twice_in_new_memory, "CUDA")
+    with pytest.raises(NotImplementedError, match="'mode_test::twice' with arguments from the 'CPU' backend"):
+        torch.ops.mode_test.twice(torch.ones(2))
+
+
+def test_a_kernel_in_python_that_comes_late_is_run(gpu):
+    @torch.library.custom_op("mode_test::one_more", mutates_args=())
+    def one_more(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    x = torch.ones(2)
+    assert one_more(x).tolist() == [2, 2]
+    one_more.register_kernel("cpu")(lambda x: x + 2)
+    assert one_more(x).tolist() == [3, 3]
+
+
+@pytest.mark.filterwarnings("ignore:.*an autograd kernel was not registered")  # torch's advice
+def test_an_operator_without_a_derivative_has_that_of_what_its_kernel_in_python_runs(gpu, library):
+    library.impl("twice", lambda x: x * 2, "CPU")
+    x = torch.ones(2, device="cuda", requires_grad=True)
+    torch.ops.mode_test.twice(x).sum().backward()
+    assert x.grad.tolist() == [2, 2]
+
+
+def test_aotautograd_traces_on_the_cpu(gpu):
+    x = torch.ones(2, requires_grad=True)
+    compiled = aot_function(lambda x: (x.sin() * 2).sum(), nop)
+    compiled(x).backward()
+    assert torch.equal(x.grad, torch.ones(2).cos() * 2)
 
 
 def test_a_race_inside_of_an_operator_in_python_is_found(gpu):

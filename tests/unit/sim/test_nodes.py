@@ -86,3 +86,15 @@ def test_a_way_leads_from_a_result_to_what_it_is_made_of(leaf):
 def test_a_gradient_edge_names_its_node(leaf):
     made = leaf * 2
     assert node_of(torch.autograd.graph.get_gradient_edge(made)) is made.grad_fn
+
+
+def test_tensors_of_other_layouts_have_gradients(gpu):
+    sparse = torch.eye(2).to_sparse().requires_grad_()
+    (gradient,) = torch.autograd.grad(sparse.to_dense().sum(), sparse)
+    assert gradient.to_dense().tolist() == [[1, 0], [0, 1]]
+
+
+def test_what_has_no_gradient_raises_torchs_error(gpu):
+    x = torch.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        torch.autograd.grad(x.sum(), torch.ones(2))

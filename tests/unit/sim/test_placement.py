@@ -2,6 +2,9 @@
 
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from syncheck.instrument.torch_internals import disable_dispatch_modes
 
 
 def test_the_device_of_its_tensors_decides(gpus):
@@ -57,3 +60,12 @@ def test_what_the_engine_makes_in_a_backward_pass_lies_with_its_node(gpus):
     assert w.grad.device.index == 1
     assert w.grad.tolist() == [2, 0, 0]
     assert unused.device.index == 1
+
+
+def test_a_traced_function_is_the_same(gpu):
+    def make():
+        return torch.ones(2, device="cpu") + torch.zeros(2)
+
+    with disable_dispatch_modes():
+        plain = make_fx(make)().code
+    assert make_fx(make)().code == plain
