@@ -25,6 +25,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/flat_hash_map.h>
 #include <torch/csrc/Storage.h>
+#include <torch/csrc/autograd/forward_grad.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/library.h>
@@ -640,9 +641,11 @@ bool needs_gradient(const Stack& stack, size_t begin) {
   return false;
 }
 
-// Return whether autograd does no more for an operator than to note it: it calls no hook, and no other operator.
+// Return whether autograd does no more for an operator than to note it: it calls no hook, and no other operator, as for
+// the tangents of forward-mode differentiation, of which torch has one level at a time.
 bool is_only_noted(bool is_mutable, DispatchKeySet keys, const Stack& stack, size_t begin) {
   return (keys.raw_repr() & BETWEEN) == 0 && !at::SavedTensorDefaultHooks::get_hooks() &&
+      torch::autograd::ForwardADLevel::try_get_by_idx(0) == nullptr &&
       !(is_mutable && needs_gradient(stack, begin));
 }
 

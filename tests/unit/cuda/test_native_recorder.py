@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from torch import nn
+from torch.autograd import forward_ad
 
 import syncheck
 from syncheck.cuda.dispatch_plan import DispatchPlan
@@ -113,6 +114,16 @@ def in_functorch():
 
 
 @sample
+def forward_derivatives():
+    with forward_ad.dual_level():
+        x = forward_ad.make_dual(torch.randn(4, 4), torch.randn(4, 4))
+        y = (x.sin() * x).matmul(x)
+        y.add_(x)
+        value, tangent = forward_ad.unpack_dual(y)
+        return x, value * 2, tangent * 3
+
+
+@sample
 def inference():
     torch.manual_seed(0)
     layers = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.Dropout(), nn.Linear(16, 24)).eval()
@@ -192,6 +203,7 @@ def watched_accesses(current, program, extension=None):
         return found, watched.report().summary.operators
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # by which torch has some derivatives
 @pytest.mark.parametrize("name", SAMPLES)
 def test_it_records_what_the_mode_does(name, on_cpu, recorder):
     expected = watched_accesses(on_cpu, SAMPLES[name])
@@ -562,6 +574,32 @@ def test_a_resized_storage_is_another_block(native):
     native.cuda.flush_calls()
     assert native.report().incomplete == ()
     assert b.tolist() == [0.0] * 4
+
+
+class Tangent(torch.Tensor):
+    """A tensor that has no memory of its own, but holds another."""
+
+    @staticmethod
+    def __new__(cls, inner):
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape)
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        result = func(*(arg.inner if isinstance(arg, cls) else arg for arg in args), **(kwargs or {}))
+        return cls(result) if isinstance(result, torch.Tensor) else result
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")
+def test_a_tangent_that_takes_operators_apart_does_so(native):
+    x = torch.ones(2).sin()
+    x.mul(x)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(x, Tangent(torch.full((2,), 3.0)))
+        tangent = forward_ad.unpack_dual(dual.mul(2).sin()).tangent
+        assert torch.allclose(tangent.inner, 6 * (2 * x).cos())
 
 
 def test_results_do_not_change(on_cpu, recorder):
