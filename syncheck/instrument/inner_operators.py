@@ -39,11 +39,11 @@ def calls_others(func: OpOverload) -> bool:
 
     Source:
         aten/src/ATen/native/LinearAlgebra.cpp and BatchLinearAlgebra.cpp, such as `linalg_pinv`. `_trilinear` calls
-        `bmm`, but autocast treats `bilinear`, which calls it.
+        `bmm`, but autocast treats `bilinear`, which calls it. torch/_prims/__init__.py: `prims` call others for views.
     """
     base = schema_of(func).name.partition("::")[2]
     is_linalg = base.startswith("linalg_") and base not in SILENT
-    return is_linalg or not is_of_torch(func)
+    return is_linalg or func.namespace == "prims" or not is_of_torch(func)
 
 
 def is_of_torch(func: OpOverload) -> bool:

@@ -88,6 +88,14 @@ def test_questions_that_no_dispatcher_knows_go_to_the_tensor(gpu):
     assert not gpu.report().incomplete
 
 
+@pytest.mark.filterwarnings("ignore:TypedStorage")
+@pytest.mark.parametrize("dtype", [torch.int32, torch.float32])
+def test_views_that_primitive_operators_make_are_views(gpu, dtype):
+    x = torch.ones(4, 6, dtype=dtype, requires_grad=dtype.is_floating_point)
+    results = torch._refs.reshape(x, (24,)), torch._refs.flatten(x), torch._refs.as_strided(x, (2, 2), (1, 1))
+    assert [result._is_view() for result in results] == [True, True, True]
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_numbers_of_a_traced_function_are_read(gpu):
     traced = torch.jit.trace(lambda x: torch.clamp_min(1.0 + x, 0), torch.ones(2))
