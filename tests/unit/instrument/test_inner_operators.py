@@ -88,6 +88,7 @@ def test_an_operator_without_a_derivative_has_that_of_the_operators_that_it_call
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("autocast", [False, True])
 @pytest.mark.parametrize("context", [nullcontext, torch.inference_mode])
