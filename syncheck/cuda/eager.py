@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from syncheck.instrument.after_import import after_import
+from syncheck.instrument.control_flow import install_control_flow
 from syncheck.instrument.patching import Patches
 
 _NOTE = "torch.compile runs eagerly while it is checked: the operators were checked, at eager speed"
@@ -26,6 +27,7 @@ def install_eager(note: Callable[[str], None], patches: Patches) -> None:
         return original(*args, **kwargs)
 
     patches.everywhere({original: compiled})
+    install_control_flow(original, patches)
     patches.finally_do(after_import("torch._dynamo", lambda: _be_eager(patches)))
 
 

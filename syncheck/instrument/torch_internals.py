@@ -205,6 +205,18 @@ def fake_mode() -> Any:
     return C._get_dispatch_mode(C._TorchDispatchModeKey.FAKE)
 
 
+def is_traced() -> bool:
+    """Return whether a mode of torch's own is active in this thread: operators are traced, or have no memory."""
+    return any(C._get_dispatch_mode(key) is not None for key in C._TorchDispatchModeKey.__members__.values())
+
+
+def is_transformed(values: list[Any]) -> bool:
+    """Return whether operators on these values are not only run: they are traced, or `torch.func` transforms them."""
+    if is_traced() or functorch.maybe_current_level() is not None:
+        return True
+    return any(isinstance(value, OF_MODES) for value in values)
+
+
 _BY_ROWS, _BY_COLUMNS = ("crow_indices", "col_indices", "values"), ("ccol_indices", "row_indices", "values")
 SPARSE = {
     torch.sparse_coo: ("_indices", "_values"),  # also of an uncoalesced one

@@ -13,6 +13,7 @@ import torch.nn.parallel.comm
 import torch.utils.data.dataloader
 
 from syncheck.instrument.clocks import Clocks
+from syncheck.instrument.control_flow import install_control_flow
 from syncheck.instrument.findings import NewFindings
 from syncheck.instrument.hosts import Hosts
 from syncheck.instrument.library import Library
@@ -52,6 +53,7 @@ from syncheck.sim.runtime import Runtime
 from syncheck.sim.script_modules import install_script_modules
 from syncheck.sim.storages import StorageShim
 from syncheck.sim.tensors import TensorShim, install_module_moves
+from syncheck.sim.transformed import compiled_without_simulator
 from syncheck.sim.unsupported import hide_cuda, install_unsupported
 from syncheck.sim.virtual_gpus import CallSites
 from syncheck.witness.record import request
@@ -185,7 +187,9 @@ class Simulator:
         patches.set(CUDAGraph, "recorder", self.recorder)
         self._install_autograd(patches)
         Autocast(patches).install()
+        torchs_compile = torch.compile
         install_unsupported(runtime.note, patches)
+        install_control_flow(compiled_without_simulator(torchs_compile), patches)
         install_threads(self, Hosts(runtime.gpus.locked_monitor), patches)
         install_processes(runtime, patches)
         self.library.install(patches)

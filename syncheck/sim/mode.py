@@ -15,6 +15,7 @@ from syncheck.instrument.torch_internals import (
     OpOverload,
     is_composite,
     is_of_nested,
+    is_traced,
     python_kernel,
     run_parts,
     takes_apart,
@@ -108,6 +109,8 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
             torch/_higher_order_ops: each has an implementation in terms of operators; those of `cond` and `while_loop`
             want no mode around them. torch/_prims/rng_prims.py: those that draw random numbers choose by the device.
         """
+        if is_traced():
+            return func(*args, **kwargs)  # to the mode below
         if func.name() in {"cond", "while_loop"}:
             decide, *others = (self._entering(value) if callable(value) else value for value in args)
             return func(self._decided(decide), *others, **kwargs)

@@ -1,0 +1,99 @@
+"""Branches and loops of torch: `torch.cond`, `while_loop`, `map`, `scan`.
+
+Torch compiles them, also in programs that compile nothing, and runs the result. Dispatch modes keep it from that. Here
+a branch is taken, and a loop goes round, in Python: each operator is seen and has its gradient. A transformation of
+`torch.func`, or a tracer, must see the operator as a whole: what to do for those, the caller knows.
+
+Source:
+    torch/_higher_order_ops: cond.py, while_loop.py, map.py, scan.py; utils.py, `_hop_compile_and_call`.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from inspect import getclosurevars
+from types import FunctionType
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_map, tree_unflatten
+
+from syncheck.instrument.patching import Patches
+from syncheck.instrument.torch_internals import is_transformed
+
+
+def install_control_flow(run_transformed: Callable[..., Any], patches: Patches) -> None:
+    """Run branches and loops in place of compiling them.
+
+    Args:
+        run_transformed: runs one that is traced or transformed. It is called as torch calls `torch.compile`, and
+            returns what is called with the operator's arguments.
+        patches: gets the replacement.
+    """
+    original = torch.compile
+
+    @wraps(original)
+    def compile_or_run(model: Any = None, **kwargs: Any) -> Any:
+        if isinstance(model, FunctionType) and model.__module__.startswith("torch._higher_order_ops."):
+            return _in_python(model, run_transformed(model, **kwargs))
+        return original(model, **kwargs)
+
+    patches.set(torch, "compile", compile_or_run)
+
+
+def _in_python(function: FunctionType, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what is run in place of a function of torch's that calls a branch or a loop."""
+    in_python = _IN_PYTHON.get(function.__name__)
+
+    @wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if is_transformed(tree_leaves((args, kwargs))):
+            return otherwise(*args, **kwargs)
+        return function(*args, **kwargs) if in_python is None else in_python(function, *args)
+
+    return run
+
+
+def _cond(_: Any, predicate: Any, if_true: Any, if_false: Any, operands: Any) -> Any:
+    return (if_true if predicate else if_false)(*operands)
+
+
+def _while_loop(_: Any, condition: Any, body: Any, carried: tuple[Any, ...], additional: tuple[Any, ...]) -> Any:
+    if not condition(*carried, *additional):
+        unchanged = [value.clone() if isinstance(value, torch.Tensor) else value for value in carried]
+        return tree_unflatten(unchanged, getclosurevars(condition).nonlocals["in_spec"])[0]
+    while True:
+        carried = body(*carried, *additional)
+        if not condition(*tree_leaves(carried), *additional):
+            return carried
+        carried = tuple(tree_leaves(carried))
+
+
+def _map(wrapper: Any, function: Any, mapped: list[torch.Tensor], given: list[Any]) -> Any:
+    """Call a function with each row, in the structure that the rows came in, which the wrapper knows."""
+    structures = getclosurevars(wrapper).nonlocals
+    others = tree_unflatten(given, structures["args_spec"])
+    rows = zip(*(part.unbind() for part in mapped), strict=True)
+    return _stacked([function(tree_unflatten(row, structures["xs_spec"]), *others) for row in rows])
+
+
+def _scan(_: Any, combine: Any, carry: Any, mapped: list[torch.Tensor]) -> tuple[Any, Any]:
+    found = []
+    for row in zip(*(part.unbind() for part in mapped), strict=True):
+        carry, out = combine(*tree_leaves(carry), *row)
+        found.append(out)
+    return carry, _stacked(found)
+
+
+def _stacked(results: list[Any]) -> Any:
+    return tree_map(
+        lambda first, *rest: torch.stack((first, *rest)) if isinstance(first, torch.Tensor) else first, *results
+    )
+
+
+_IN_PYTHON: dict[str, Callable[..., Any]] = {
+    "_cond_op_wrapper": _cond,
+    "_while_loop_op_wrapper": _while_loop,
+    "run_flattened_map": _map,
+    "run_flattened_scan": _scan,
+}
+"""The functions that torch compiles -> what they come to."""
