@@ -1,13 +1,18 @@
 """Replace methods of torch.Tensor, and functions of torch that subclasses override."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from typing import Any
 
 import torch
-from torch.overrides import handle_torch_function, has_torch_function_unary
+from torch.overrides import handle_torch_function, has_torch_function, has_torch_function_unary
 
 from syncheck.instrument.patching import Patches
+from syncheck.instrument.torch_internals import DisableTorchFunctionSubclass
+
+_NOTHING: AbstractContextManager[None] = nullcontext()
+_PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 
 
 def replace_method(patches: Patches, name: str, make: Callable[[Any], Any]) -> None:
@@ -22,19 +27,45 @@ def replace_method(patches: Patches, name: str, make: Callable[[Any], Any]) -> N
     @wraps(original)
     def method(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         if has_torch_function_unary(tensor):
-            return ask_overrides(method, original, tensor, (tensor, *args), kwargs)
-        return function(tensor, *args, **kwargs)
+            return ask_overrides(method, original, (tensor,), (tensor, *args), kwargs)
+        with after_asking(tensor):
+            return function(tensor, *args, **kwargs)
 
     patches.set(torch.Tensor, name, method)
 
 
-def ask_overrides(replacement: Any, original: Any, tensor: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def after_asking(tensor: Any) -> AbstractContextManager[None]:
+    """Return the block to run torch's own method in, which must not ask the tensor's class again."""
+    return _NOTHING if type(tensor) in _PLAIN else DisableTorchFunctionSubclass()
+
+
+def overridable(original: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what replaces a function of torch: classes of its arguments, and modes, that override it are asked first.
+
+    Args:
+        original: the function.
+        function: what is run where nothing overrides it.
+    """
+
+    @wraps(original)
+    def replacement(*args: Any, **kwargs: Any) -> Any:
+        given = (*args, *kwargs.values())
+        if has_torch_function(given):
+            return ask_overrides(replacement, original, given, args, kwargs)
+        return function(*args, **kwargs)
+
+    return replacement
+
+
+def ask_overrides(
+    replacement: Any, original: Any, given: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
     """Call a replaced function of a tensor's class, or of a mode: `__torch_function__`.
 
     Args:
         replacement: the function as the program sees it, by which libraries that it imports look theirs up.
         original: the function as libraries know it that were imported before.
-        tensor: what has_torch_function is true of.
+        given: what has_torch_function is true of.
         args: of the call.
         kwargs: of the call.
 
@@ -45,12 +76,12 @@ def ask_overrides(replacement: Any, original: Any, tensor: Any, args: tuple[Any,
         torch/overrides.py, `handle_torch_function`.
     """
     try:
-        return handle_torch_function(replacement, (tensor,), *args, **kwargs)
+        return handle_torch_function(replacement, given, *args, **kwargs)
     except TypeError as error:
         if not str(error).startswith("no implementation found"):
             raise
         try:
-            return handle_torch_function(original, (tensor,), *args, **kwargs)
+            return handle_torch_function(original, given, *args, **kwargs)
         except AttributeError as missing:  # torch's message wants the module of a function, which methods of C have not
             if missing.obj is not original:
                 raise

@@ -41,6 +41,10 @@ nn_module = C._nn
 """The part of the extension module that `nn.Module.to` calls."""
 BelowAutograd = C._AutoDispatchBelowAutograd
 DisableAutocast = C._DisableAutocast
+DisableTorchDispatch = C._DisableTorchDispatch
+"""Switches off what modes, and the classes of tensors, do with operators."""
+DisableTorchFunctionSubclass = C.DisableTorchFunctionSubclass
+"""Switches off what the classes of tensors do with functions of torch."""
 DisableTorchFunction = C.DisableTorchFunction
 """Switches off what the program puts around functions of torch, such as a default device."""
 SetExcludeDispatchKeyGuard = C._SetExcludeDispatchKeyGuard
@@ -76,7 +80,7 @@ sequence_number: Callable[[Any], int] = methodcaller("_sequence_nr")
 next_sequence_number: Callable[[], int] = C._autograd._get_sequence_nr
 
 
-_NUMBERS = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
+NUMBERS = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
 """Python's types of numbers, and those of the tensors that stand for them (c10/core/ScalarType.h)."""
 
 
@@ -169,7 +173,7 @@ def has_kernel(func: OpOverload, key: str) -> bool:
 
 def tensor_of(value: Any) -> Any:
     """Return the tensor in host memory that stands for a number, as an operator takes it; a tensor as it is."""
-    dtype = _NUMBERS.get(type(value))
+    dtype = NUMBERS.get(type(value))
     return value if dtype is None else torch.scalar_tensor(value, dtype=dtype, device="cpu")
 
 
@@ -196,7 +200,7 @@ def with_tensors(func: Any, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
     if not isinstance(func, OpOverload):
         return None
     wanted = [isinstance(parameter.type, torch.TensorType) for parameter in schema_of(func).arguments]
-    places = {index for index, value in enumerate(args) if wanted[index] and type(value) in _NUMBERS}
+    places = {index for index, value in enumerate(args) if wanted[index] and type(value) in NUMBERS}
     return tuple(tensor_of(v) if i in places else v for i, v in enumerate(args)) if places else None
 
 

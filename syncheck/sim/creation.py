@@ -1,14 +1,14 @@
 """`torch.tensor` and its relatives: what they make is on the virtual device that the program names."""
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import torch
 from torch.overrides import _get_current_function_mode_stack, has_torch_function_unary
 from torch.utils._device import DeviceContext, _device_constructors
 
-from syncheck.instrument.methods import ask_overrides
+from syncheck.instrument.methods import after_asking, ask_overrides
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import SPARSE, nested_functions
 from syncheck.sim.copies import Copies
@@ -42,7 +42,7 @@ class Creation:
 
     def install(self) -> None:
         """Replace everything."""
-        _device_constructors()  # remembered by torch: it must see the functions as they are
+        of_contexts = _device_constructors()  # remembered by torch: it must see the functions as they are
         makers: dict[str, Callable[[Any], Any]] = {
             "tensor": self._tensor,
             "as_tensor": self._as_tensor,
@@ -51,7 +51,12 @@ class Creation:
             **dict.fromkeys(_COMPRESSED, self._compressed),
         }
         for name, make in makers.items():
-            self._set(name, make(getattr(torch, name)))
+            original = getattr(torch, name)
+            function = _asking_modes(original, make(original))
+            self._set(name, function)
+            if original in of_contexts:
+                of_contexts.add(function)
+                self._patches.finally_do(partial(of_contexts.discard, function))
         for name in _FACTORIES:
             self._set(name, _factory(getattr(torch, name)))
         for name in _LIKE:
@@ -156,14 +161,15 @@ class Creation:
         def like(*args: Any, **kwargs: Any) -> Any:
             given = args[0] if args else kwargs.get("input")
             if has_torch_function_unary(given):
-                return ask_overrides(like, original, given, args, kwargs)
-            device = as_device(kwargs.get("device"))
-            if device is None:
-                return original(*args, **kwargs)
-            tensor = args[0] if args else kwargs.pop("input")
-            if device.type == "cpu" and is_on_gpu(tensor):
-                tensor = self._stand_in(tensor, is_new=is_new)
-            return original(tensor, *args[1:], **{**kwargs, "device": device})
+                return ask_overrides(like, original, (given,), args, kwargs)
+            with after_asking(given):
+                device = as_device(kwargs.get("device"))
+                if device is None:
+                    return original(*args, **kwargs)
+                tensor = args[0] if args else kwargs.pop("input")
+                if device.type == "cpu" and is_on_gpu(tensor):
+                    tensor = self._stand_in(tensor, is_new=is_new)
+                return original(tensor, *args[1:], **{**kwargs, "device": device})
 
         return like
 
@@ -172,7 +178,7 @@ class Creation:
         with self._runtime.unmonitored():
             if is_new:
                 return torch.empty(0, dtype=tensor.dtype)
-            return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+            return torch.empty_like(tensor)
 
     def _new_tensor(self, original: Any) -> Any:
         @wraps(original)
@@ -194,6 +200,25 @@ class Creation:
             return made.to(device)  # type: ignore[no-any-return]  # torch's own function
 
         return new
+
+
+def _asking_modes(original: Any, function: Any) -> Any:
+    """Return what replaces a function that makes tensors: modes of the program that override it are asked first.
+
+    Source:
+        torch/csrc/autograd/python_torch_functions_manual.cpp: what it is given is asked nothing.
+    """
+
+    @wraps(original)
+    def replacement(*args: Any, **kwargs: Any) -> Any:
+        if has_torch_function_unary(None) and not all(  # a mode is active
+            isinstance(mode, DeviceContext)
+            for mode in _get_current_function_mode_stack()  # type: ignore[no-untyped-call]  # torch leaves it untyped
+        ):
+            return ask_overrides(replacement, original, (), args, kwargs)
+        return function(*args, **kwargs)
+
+    return replacement
 
 
 def _factory(original: Any) -> Any:

@@ -4,6 +4,7 @@ import copyreg
 from typing import Any
 
 import torch
+from torch.overrides import handle_torch_function, has_torch_function_unary
 
 from syncheck.instrument.patching import Patches
 from syncheck.sim.device_kind import gpu
@@ -24,6 +25,8 @@ class _DeviceType(type):
         return hash(_Device)
 
     def __call__(cls, *args: Any, **kwargs: Any) -> torch.device:
+        if has_torch_function_unary(None):  # a mode is active
+            return handle_torch_function(cls, (), *args, **kwargs)
         if len(args) == 1 and type(args[0]) is int and not kwargs:
             return gpu(args[0])
         return _Device(*args, **kwargs)

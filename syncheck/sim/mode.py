@@ -11,6 +11,7 @@ from syncheck.instrument.inner_operators import as_without_mode, calls_others, i
 from syncheck.instrument.torch_internals import (
     OF_MODES,
     C,
+    DisableTorchFunctionSubclass,
     HigherOrderOperator,
     OpOverload,
     is_composite,
@@ -34,7 +35,7 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
     """Runs operators and has them reported; entered in every thread of the program."""
 
     supports_higher_order_operators = True
-    _plain_types: set[type] = {torch.Tensor, torch.nn.Parameter}  # noqa: RUF012  shared: what was learned holds for all
+    _plain_types = frozenset({torch.Tensor, torch.nn.Parameter})
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
@@ -57,7 +58,8 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
         """Run one operator; a tensor that is made of others takes it apart itself, and its parts come here again."""
         shortcut = self._shortcuts.get(id(func))
         if shortcut is not None and self._plain_types.issuperset(types) and not fake_tensors.Modes.were_entered:
-            result = self._run_ordinary(shortcut, args, kwargs or {})
+            with DisableTorchFunctionSubclass():  # a class of tensors sees nothing of what is asked of them here
+                result = self._run_ordinary(shortcut, args, kwargs or {})
             if result is not NOT_ORDINARY:
                 return result
         return self._dispatch(func, types, args, kwargs or {})
@@ -73,11 +75,11 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
                 return func(*args, **kwargs)  # to the mode below
             if any(takes_apart(kind) for kind in types):
                 return NotImplemented
-            self._plain_types.update(types)
         parts = self._parts[func] if func in self._parts else self._find_parts(func)
         if parts is None or is_of_nested(args):
             run = self._dispatcher.run
-            return as_without_mode(func, run, func, args, kwargs) if calls_others(func) else run(func, args, kwargs)
+            with DisableTorchFunctionSubclass():
+                return as_without_mode(func, run, func, args, kwargs) if calls_others(func) else run(func, args, kwargs)
         with self:
             return as_without_mode(func, parts, args, kwargs)
 

@@ -11,6 +11,7 @@ from syncheck.hb.ids import StreamId
 from syncheck.instrument.living_tensors import living_tensors
 from syncheck.instrument.torch_internals import (
     C,
+    DisableTorchDispatch,
     SetExcludeDispatchKeyGuard,
     disable_dispatch_modes,
     functorch,
@@ -92,7 +93,7 @@ def accumulator_of(leaf: torch.Tensor) -> Any:
     """
     if functorch.is_functorch_wrapped_tensor(leaf):
         return leaf.grad_fn
-    with SetExcludeDispatchKeyGuard(_AUTOGRAD, False), torch.enable_grad():
+    with SetExcludeDispatchKeyGuard(_AUTOGRAD, False), torch.enable_grad(), DisableTorchDispatch():
         node: Any = leaf.view_as(leaf).grad_fn
         return None if node is None else node.next_functions[0][0]
 

@@ -92,7 +92,10 @@ class Placement:
         if current_node() is not None and self.last_device != HOST_DEVICE:
             self._place_gradients(outputs)
         for tensor in outputs:
-            storage = tensor.untyped_storage()
+            try:
+                storage = tensor.untyped_storage()
+            except (NotImplementedError, RuntimeError):  # sparse tensors have no storage
+                continue
             key = storage_key(storage)
             self._made[key] = weakref.ref(storage, partial(self._forget, key))
 

@@ -131,7 +131,7 @@ class DeviceGenerator(RawGenerator):
         self.state.offset += 4 * max(1, (n_numbers + 3) // 4)
 
     def __reduce__(self) -> Any:
-        raise TypeError("cannot pickle a generator of a simulated GPU")
+        return _restored, (self.device_index, self.state.seed, self.state.offset)
 
 
 class Random:
@@ -179,6 +179,11 @@ def make_generator(index: int, state: State | None = None) -> DeviceGenerator:
     generator.state = state or State()
     _by_address[address_of(generator)] = generator
     return generator
+
+
+def _restored(index: int, seed: int, offset: int) -> DeviceGenerator:
+    """Return a generator that was pickled."""
+    return make_generator(index, State(seed, offset))
 
 
 def device_generator(generator: Any) -> DeviceGenerator | None:

@@ -25,6 +25,7 @@ class StorageShim:
         self._memory = runtime.memory
         self._patches = patches
         self._raw_device = _Storage.device  # an attribute of the C type
+        self._raw_cpu: Any = _Storage.cpu
 
     def install(self) -> None:
         """Replace everything."""
@@ -87,6 +88,8 @@ class StorageShim:
     def move(self, storage: Any, target: int, *, non_blocking: bool = False) -> Any:
         """Return a copy of a storage on another device; itself if it is there."""
         found = self.device(storage)
+        if found.type == "meta":
+            return self._raw_cpu(storage)  # raises, as torch does: there is no data
         if (found.index if is_gpu(found) else HOST_DEVICE) == target:
             return storage
         moved = self._copies.transfer(self._tensor(storage), target, non_blocking=non_blocking)

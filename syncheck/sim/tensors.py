@@ -7,9 +7,9 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 
-from syncheck.instrument.methods import replace_method
+from syncheck.instrument.methods import after_asking, overridable, replace_method
 from syncheck.instrument.patching import Patches
-from syncheck.instrument.torch_internals import SPARSE, C, functorch, nn_module, sparse_parts
+from syncheck.instrument.torch_internals import NUMBERS, SPARSE, C, functorch, nn_module, sparse_parts
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim import fake_tensors
 from syncheck.sim.copies import Copies
@@ -44,9 +44,13 @@ class TensorShim:
 
     def device(self, tensor: torch.Tensor) -> torch.device:
         """Return a tensor's device: the virtual one, or what torch says."""
-        found: torch.device = raw_device(tensor)
-        if found.type != "cpu":
-            return found
+        found: Any = raw_device(tensor)
+        if not isinstance(found, torch.device) or found.type != "cpu":  # what a class says of itself may be anything
+            return found  # type: ignore[no-any-return]  # see above
+        with after_asking(tensor):
+            return self._simulated_device(tensor, found)
+
+    def _simulated_device(self, tensor: torch.Tensor, found: torch.device) -> torch.device:
         index = self.memory.device(tensor)
         if index == HOST_DEVICE:
             wrapped: torch.device | None = tensor.__dict__.get(_WRAPPED)
@@ -104,8 +108,8 @@ class TensorShim:
             grad.__set__(tensor, value)
 
         patches.set(torch.Tensor, "grad", property(grad.__get__, set_grad, grad.__delete__))
-        patches.set(torch.Tensor, "get_device", get_device)
-        patches.set(torch, "get_device", get_device)
+        replace_method(patches, "get_device", lambda _: get_device)
+        patches.set(torch, "get_device", overridable(torch.get_device, get_device))
 
     # -- moving it
 
@@ -235,8 +239,12 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.devi
 
     Source:
         torch/csrc/autograd/utils/python_arg_parsing.h, `parse_to_conversion`: the three forms.
+        torch/csrc/utils/python_arg_parser.h, `toScalarType`: types of Python stand for types of tensors.
     """
+    args = tuple(NUMBERS[value] if isinstance(value, type) and value in NUMBERS else value for value in args)
     options = {name: value for name, value in kwargs.items() if value is not None}
+    if options.get("dtype") in NUMBERS:
+        options["dtype"] = NUMBERS[options["dtype"]]
     device = options.pop("device", None)
     other = options.pop("other", options.pop("tensor", None))
     rest = list(args)

@@ -12,6 +12,7 @@ import torch.export
 import torch.profiler
 from torch._subclasses.fake_tensor import FakeTensor
 
+from syncheck.instrument.methods import overridable
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import C
 from syncheck.sim.device_kind import is_gpu, is_on_gpu, simulated
@@ -55,13 +56,12 @@ def _install_ctc_loss(patches: Patches) -> None:
     """
     original = torch.ctc_loss
 
-    @wraps(original)
     def ctc_loss(
         log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, *args: Any, **kwargs: Any
     ) -> Any:
         return original(log_probs, targets, _as_numbers(input_lengths), _as_numbers(target_lengths), *args, **kwargs)
 
-    patches.set(torch, "ctc_loss", ctc_loss)
+    patches.set(torch, "ctc_loss", overridable(original, ctc_loss))
 
 
 def _install_one_hot(patches: Patches) -> None:
@@ -72,14 +72,13 @@ def _install_one_hot(patches: Patches) -> None:
     """
     original = torch.nn.functional.one_hot
 
-    @wraps(original)
     def one_hot(tensor: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
         if num_classes < 1 or not is_on_gpu(tensor) or tensor.dtype != torch.int64:
             return original(tensor, num_classes)
         hot = torch.zeros(*tensor.shape, num_classes, dtype=tensor.dtype, device=tensor.device)
         return hot.scatter_(-1, tensor.unsqueeze(-1), 1)
 
-    patches.set(torch.nn.functional, "one_hot", one_hot)
+    patches.set(torch.nn.functional, "one_hot", overridable(original, one_hot))
 
 
 def _install_fake_gradients(patches: Patches) -> None:
@@ -133,7 +132,9 @@ def _unsupported_gradient() -> NotSimulatedError:
 
 
 def _as_numbers(lengths: Any) -> Any:
-    return lengths.tolist() if isinstance(lengths, torch.Tensor) and lengths.is_cpu else lengths
+    if not isinstance(lengths, torch.Tensor) or not lengths.is_cpu or lengths.is_floating_point():
+        return lengths
+    return lengths.flatten().tolist()
 
 
 def _missing_function(name: str) -> Any:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from syncheck.instrument.methods import replace_method
+from syncheck.instrument.methods import overridable, replace_method
 from syncheck.instrument.patching import Patches
 
 
@@ -76,3 +76,27 @@ def test_what_nothing_takes_is_an_error(seen):
 
     with pytest.raises(TypeError, match="no implementation found"):
         torch.ones(2).as_subclass(Table).tolist()
+
+
+def test_a_class_that_calls_torchs_own_function_is_asked_once(seen):
+    asked = []
+
+    class Calling(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            asked.append(func)
+            return torch._C._skip_one_hop_torch_function(func, types, args, kwargs or {})
+
+    assert torch.ones(2).as_subclass(Calling).tolist() == [1, 1]
+    assert asked == [torch.Tensor.tolist]
+
+
+def test_classes_are_asked_for_a_replaced_function():
+    class Mine:
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return func, kwargs
+
+    absolute = overridable(torch.abs, lambda value: value)
+    assert absolute(Mine(), other=1) == (absolute, {"other": 1})
+    assert absolute(-1) == -1

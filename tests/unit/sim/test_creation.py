@@ -120,3 +120,25 @@ def test_nested_tensors_of_the_strided_layout_are_made_and_moved(gpus):
         assert (one * 2).to_padded_tensor(0.0).sum().item() == 40
     with torch.device("cuda:0"):
         assert torch.nested.nested_tensor([[1.0], [2.0, 3.0]], requires_grad=True).is_cuda
+
+
+def test_a_mode_of_the_program_is_asked_first(gpu):
+    class Doubling(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            made = func(*args, **(kwargs or {}))
+            return made * 2 if func is torch.tensor else made
+
+    with Doubling():
+        assert torch.tensor([1]).tolist() == [2]
+    with torch.device("cuda"), Doubling():
+        assert torch.tensor([1]).is_cuda
+    with Doubling(), torch.device("cuda"):
+        assert torch.tensor([1]).is_cuda
+        assert torch.tensor([1], device="cpu").is_cpu
+
+
+def test_memory_like_a_nested_tensor_of_a_gpu_is_made_on_the_host(gpu):
+    rows = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], device="cuda")
+    made = torch.empty_like(rows, device="cpu")
+    assert made.is_cpu
+    assert made.copy_(rows).unbind()[1].tolist() == [1, 1, 1]

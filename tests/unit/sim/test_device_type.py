@@ -28,3 +28,13 @@ def test_devices_are_pickled(gpu):
 
 def test_afterwards_it_is_torchs():
     assert torch.device is REAL
+
+
+def test_a_mode_of_the_program_is_asked_first(gpu):
+    class Elsewhere(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            return func("xla", *args) if func is torch.device else func(*args, **(kwargs or {}))
+
+    with Elsewhere():
+        assert torch.device(0).type == "xla"
+    assert torch.device(0).type == "cuda"

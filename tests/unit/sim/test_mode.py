@@ -216,3 +216,19 @@ def test_conjugated_views_inside_of_operators_are_copied_for_kernels_that_take_n
     with context():
         made = torch.linalg.pinv(x.cuda()), torch.fft.hfft(x.cuda())
     assert all(torch.allclose(a.cpu(), b, rtol=1e-3, atol=1e-3) for a, b in zip(made, plain, strict=True))
+
+
+def test_a_class_is_asked_nothing_about_its_tensors(gpu):
+    asked = []
+
+    class Asked(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            asked.append(func)
+            return torch._C._skip_one_hop_torch_function(func, types, args, kwargs or {})
+
+    x = torch.ones(2, device="cuda").as_subclass(Asked)
+    asked.clear()
+    x.mul(2)
+    torch.empty_like(x)
+    assert asked == [torch.Tensor.mul, torch.empty_like]

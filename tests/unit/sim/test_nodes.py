@@ -98,3 +98,26 @@ def test_what_has_no_gradient_raises_torchs_error(gpu):
     x = torch.ones(2, requires_grad=True)
     with pytest.raises(RuntimeError, match="does not require grad"):
         torch.autograd.grad(x.sum(), torch.ones(2))
+
+
+def test_a_class_of_tensors_sees_the_programs_operators_alone(gpu):
+    seen = []
+
+    class Holding(torch.Tensor):
+        @staticmethod
+        def __new__(cls, inner):
+            made = torch.Tensor._make_wrapper_subclass(cls, inner.shape, requires_grad=True)
+            made.inner = inner
+            return made
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return Holding(func(*(arg.inner if isinstance(arg, Holding) else arg for arg in args)).detach())
+
+    leaf = Holding(torch.ones(2))
+    made = leaf.sin()
+    seen.clear()
+    assert is_leaf(node_of(leaf))
+    assert node_of(leaf) is made.grad_fn.next_functions[0][0]
+    assert seen == []

@@ -69,3 +69,9 @@ def test_a_traced_function_is_the_same(gpu):
     with disable_dispatch_modes():
         plain = make_fx(make)().code
     assert make_fx(make)().code == plain
+
+
+def test_a_sparse_gradient_without_rows_is_made(gpu):
+    weight = torch.ones(0, 5, requires_grad=True)
+    torch.nn.functional.embedding(torch.zeros(0, dtype=torch.long), weight, sparse=True).sum().backward()
+    assert weight.grad.is_sparse

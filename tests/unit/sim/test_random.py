@@ -5,7 +5,7 @@ import pickle
 import pytest
 import torch
 
-from syncheck.sim.random import Random, make_generator
+from syncheck.sim.random import Random
 
 
 def test_each_device_draws_its_own_numbers(gpus):
@@ -50,8 +50,15 @@ def test_a_generator_is_made_for_a_device(gpus):
     assert torch.Generator("cuda:1").device == torch.device("cuda", 1)
     assert torch.Generator().device.type == "cpu"
     assert isinstance(torch.Generator("cuda"), torch.Generator)
-    with pytest.raises(TypeError, match="cannot pickle"):
-        pickle.dumps(make_generator(0))
+
+
+def test_a_pickled_generator_goes_on_where_it_was(gpu):
+    generator = torch.Generator("cuda").manual_seed(3)
+    torch.rand(8, device="cuda", generator=generator)
+    restored = pickle.loads(pickle.dumps(generator))
+    assert restored.device == generator.device
+    one, other = (torch.rand(8, device="cuda", generator=each) for each in (generator, restored))
+    assert torch.equal(one, other)
 
 
 def test_a_generator_switches_between_states(gpu):

@@ -61,3 +61,8 @@ def test_tensors_are_saved_and_loaded(gpus):
 def test_sharing_between_processes_is_not_simulated(gpu):
     with pytest.raises(NotSimulatedError, match="sharing a GPU tensor"):
         torch.ones(3, device="cuda").untyped_storage()._share_cuda_()
+
+
+def test_what_has_no_data_is_not_copied(gpu):
+    with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
+        torch.ones(2, device="meta").untyped_storage().cpu()

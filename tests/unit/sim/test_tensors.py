@@ -83,3 +83,26 @@ def test_a_module_moves_to_where_a_tensor_is(gpus):
     assert net.to(0).weight.device.index == 0
     assert net.to(device=1).weight.device == CUDA
     assert net.to(tensor=torch.ones(1).half()).weight.dtype == torch.half
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize(
+    ("kind", "dtype"), [(bool, torch.bool), (int, torch.int64), (float, torch.float64), (complex, torch.complex128)]
+)
+def test_types_of_python_stand_for_types_of_tensors(gpu, device, kind, dtype):
+    x = torch.ones(2, device=device)
+    made = [
+        x.to(kind),
+        x.to(dtype=kind),
+        x.to(device, kind),
+        torch.as_tensor(x, dtype=kind),
+        x.new_tensor([1], dtype=kind),
+    ]
+    assert {(one.dtype, one.device) for one in made} == {(dtype, x.device)}
+
+
+def test_modules_whose_shapes_are_not_known_yet_have_a_device(gpu):
+    layer = torch.nn.LazyBatchNorm1d(device="cuda")
+    assert layer(torch.ones(4, 3, device="cuda")).is_cuda
+    on_host = torch.nn.LazyBatchNorm1d()
+    assert on_host(torch.ones(4, 3)).is_cpu

@@ -64,3 +64,11 @@ def test_lengths_on_the_cpu_are_numbers(gpu):
     lengths = torch.tensor([5]), torch.tensor([2])
     loss = torch.nn.functional.ctc_loss(log_probs, torch.tensor([[1, 2]], device="cuda"), *lengths)
     assert loss.is_cuda
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_lengths_of_one_sequence_are_numbers(gpu, device):
+    log_probs = torch.randn(5, 4, device=device).log_softmax(1)
+    targets = torch.tensor([1, 2], device=device)
+    one = torch.nn.functional.ctc_loss(log_probs, targets, torch.tensor(5), torch.tensor(2))
+    assert torch.equal(one, torch.nn.functional.ctc_loss(log_probs, targets, (5,), (2,)))
