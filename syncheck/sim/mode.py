@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import torch
+from torch._higher_order_ops.base_hop import BaseHOP
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from syncheck.instrument.inner_operators import as_without_mode, calls_others, is_of_torch
@@ -108,8 +109,9 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
             NotSimulatedError: it has no implementation in terms of operators.
 
         Source:
-            torch/_higher_order_ops: each has an implementation in terms of operators; those of `cond` and `while_loop`
-            want no mode around them. torch/_prims/rng_prims.py: those that draw random numbers choose by the device.
+            torch/_higher_order_ops: each has an implementation in terms of operators; those of `cond`, `while_loop` and
+            all that only call a function want no mode around them. torch/_prims/rng_prims.py: those that draw random
+            numbers choose by the device.
         """
         if is_traced():
             return func(*args, **kwargs)  # to the mode below
@@ -119,6 +121,8 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
         parts = next((func.py_kernels[key] for key in _KEYS if key in func.py_kernels), None)
         if parts is None or is_of_nested(args):
             raise NotSimulatedError(f"the higher-order operator {func.name()}")
+        if isinstance(func, BaseHOP) or func.name() in {"invoke_subgraph", "strict_mode"}:
+            return parts(*(self._entering(value) if callable(value) else value for value in args), **kwargs)
         with self:
             return parts(*args, **kwargs)
 

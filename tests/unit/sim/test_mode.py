@@ -232,3 +232,9 @@ def test_a_class_is_asked_nothing_about_its_tensors(gpu):
     x.mul(2)
     torch.empty_like(x)
     assert asked == [torch.Tensor.mul, torch.empty_like]
+
+
+def test_operators_that_call_a_function_run_it(gpu):
+    x = torch.ones(2, device="cuda")
+    made = gpu.calls_of(lambda: torch._higher_order_ops.invoke_quant_packed(lambda x: (x * 3,), x))
+    assert "launch cuda:0 mul r1 w2" in made
