@@ -21,7 +21,7 @@ _KEYS = {
     name: getattr(C.DispatchKey, name)
     for name in (
         *("AutocastCPU", "AutocastCUDA", "AutocastXPU", "Conjugate", "Negative", "ZeroTensor"),
-        *("ADInplaceOrView", "Functionalize"),
+        "ADInplaceOrView",
         "PythonTLSSnapshot",  # keeps the state of calls inside of the operator, in place of that of its own call
     )
 }

@@ -34,6 +34,24 @@ def replace_method(patches: Patches, name: str, make: Callable[[Any], Any]) -> N
     patches.set(torch.Tensor, name, method)
 
 
+def replace_property(patches: Patches, name: str, compute: Callable[[torch.Tensor], Any]) -> None:
+    """Replace a property of torch.Tensor that cannot be set; subclasses and modes are asked first, as by torch.
+
+    Source:
+        torch/csrc/autograd/python_variable.cpp, `handle_torch_function_getter`.
+    """
+
+    def get(tensor: torch.Tensor) -> Any:
+        if has_torch_function_unary(tensor):
+            return handle_torch_function(made.__get__, (tensor,), tensor)
+        with after_asking(tensor):
+            return compute(tensor)
+
+    get.__name__ = name
+    made = property(get)
+    patches.set(torch.Tensor, name, made)
+
+
 def after_asking(tensor: Any) -> AbstractContextManager[None]:
     """Return the block to run torch's own method in, which must not ask the tensor's class again."""
     return _NOTHING if type(tensor) in _PLAIN else DisableTorchFunctionSubclass()

@@ -195,7 +195,8 @@ class Creation:
             if tensor.is_sparse and args and isinstance(args[0], torch.Tensor):
                 return torch.sparse_coo_tensor(*args, **kwargs)
             with self._runtime.unmonitored():
-                plain = torch.empty(0, dtype=tensor.dtype)
+                layout = torch.sparse_coo if tensor.is_sparse else torch.strided
+                plain = torch.empty(0, dtype=tensor.dtype, layout=layout)
                 made = original(plain, *args, **kwargs)
             return made.to(device)  # type: ignore[no-any-return]  # torch's own function
 

@@ -7,7 +7,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 
-from syncheck.instrument.methods import after_asking, overridable, replace_method
+from syncheck.instrument.methods import after_asking, overridable, replace_method, replace_property
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import NUMBERS, SPARSE, C, functorch, nn_module, sparse_parts
 from syncheck.semantics.copies import HOST_DEVICE
@@ -76,9 +76,9 @@ class TensorShim:
 
     def _install_properties(self) -> None:
         patches, device = self._patches, self.device
-        patches.set(torch.Tensor, "device", property(device))
-        patches.set(torch.Tensor, f"is_{simulated().name}", property(lambda t: is_gpu(device(t))))
-        patches.set(torch.Tensor, "is_cpu", property(lambda t: device(t).type == "cpu"))
+        replace_property(patches, "device", device)
+        replace_property(patches, f"is_{simulated().name}", lambda tensor: is_gpu(device(tensor)))
+        replace_property(patches, "is_cpu", lambda tensor: device(tensor).type == "cpu")
 
         make: Any = torch.Tensor._make_wrapper_subclass  # what tensors that hold others are made by
 

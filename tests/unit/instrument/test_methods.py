@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from syncheck.instrument.methods import overridable, replace_method
+from syncheck.instrument.methods import overridable, replace_method, replace_property
 from syncheck.instrument.patching import Patches
 
 
@@ -100,3 +100,23 @@ def test_classes_are_asked_for_a_replaced_function():
     absolute = overridable(torch.abs, lambda value: value)
     assert absolute(Mine(), other=1) == (absolute, {"other": 1})
     assert absolute(-1) == -1
+
+
+def test_classes_are_asked_for_a_replaced_property():
+    patches, asked = Patches(), []
+    replace_property(patches, "is_cuda", lambda tensor: f"computed for {tensor.numel()}")
+
+    class Asked(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            asked.append(func == torch.Tensor.is_cuda.__get__)
+            return torch._C._skip_one_hop_torch_function(func, types, args, kwargs or {})
+
+    try:
+        assert torch.ones(2).is_cuda == "computed for 2"
+        assert torch.ones(2).as_subclass(Asked).is_cuda == "computed for 2"
+        assert asked == [True]
+        assert torch.Tensor.is_cuda.fget.__name__ == "is_cuda"
+    finally:
+        patches.undo()
+    assert torch.ones(2).is_cuda is False

@@ -142,3 +142,12 @@ def test_memory_like_a_nested_tensor_of_a_gpu_is_made_on_the_host(gpu):
     made = torch.empty_like(rows, device="cpu")
     assert made.is_cpu
     assert made.copy_(rows).unbind()[1].tolist() == [1, 1, 1]
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_a_new_tensor_has_the_layout_of_the_old_one(gpu):
+    sparse = torch.eye(2, device="cuda").to_sparse()
+    assert sparse.new().is_sparse
+    assert sparse.new(torch.Size([2, 3])).is_sparse
+    assert sparse.new().is_cuda
+    assert not torch.ones(2, device="cuda").new(3).is_sparse
