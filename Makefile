@@ -30,7 +30,7 @@ format: .venv/ready
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-peer: .venv/ready  ## PyTorch's own tests on simulated GPUs, against the list of what is expected: about 20 minutes
+peer: .venv/ready  ## PyTorch's own tests on simulated GPUs, against the list of what is expected: about 25 minutes
 	$(BIN)/python peer/run.py
 
 # numpy: without it, torch warns when it is imported.

@@ -28,6 +28,8 @@ class Expected:
         failing: tests that fail.
         unsteady: tests that pass or fail.
         found: test -> codes of the rules that it is reported for.
+        unchanged: file -> which of its tests, on the CPU, are to end with a check as they do without one.
+        changed: those that do not.
     """
 
     suite: dict[str, str]
@@ -35,12 +37,14 @@ class Expected:
     failing: set[str]
     unsteady: set[str]
     found: dict[str, set[str]]
+    unchanged: dict[str, str]
+    changed: set[str]
 
 
 def read_expected(path: Path) -> Expected:
     """Read the list; each test stands there with a reason."""
     data = tomllib.loads(path.read_text(encoding="utf-8"))
-    groups = {"not_run": set(), "fails": set(), "unsteady": set()}
+    groups = {"not_run": set(), "fails": set(), "unsteady": set(), "changed": set()}
     found = defaultdict(set)
     for entry in data["expected"]:
         if not entry["reason"].strip():
@@ -50,7 +54,15 @@ def read_expected(path: Path) -> Expected:
                 found[test] |= set(entry["codes"])
             else:
                 groups[entry["outcome"]].add(test)
-    return Expected(data["suite"], groups["not_run"], groups["fails"], groups["unsteady"], dict(found))
+    return Expected(
+        data["suite"],
+        groups["not_run"],
+        groups["fails"],
+        groups["unsteady"],
+        dict(found),
+        data.get("unchanged", {}),
+        groups["changed"],
+    )
 
 
 def read_outcomes(path: Path) -> tuple[list[str], dict[str, Outcome]]:
@@ -85,7 +97,18 @@ def differences(expected: Expected, collected: list[str], outcomes: dict[str, Ou
     return lines
 
 
+def changes(expected: Expected, plain: dict[str, Outcome], checked: dict[str, Outcome]) -> list[str]:
+    """Return the tests that pass without a check and not with one, or are listed as such and pass, one line each."""
+    lines = []
+    for test, outcome in plain.items():
+        with_check = checked.get(test, Outcome())
+        passes = with_check.passed and not with_check.failed
+        if outcome.passed and not outcome.failed and passes == (test in expected.changed):
+            lines.append(f"{test}: {'passes' if passes else 'passes without a check only: ' + with_check.why}")
+    return lines
+
+
 def unknown(expected: Expected, collected: list[str]) -> list[str]:
     """Return what the list says of tests that there are not."""
-    named = expected.failing | expected.unsteady | set(expected.found)
+    named = expected.failing | expected.unsteady | expected.changed | set(expected.found)
     return [f"{test}: there is no such test" for test in sorted(named - set(collected))]

@@ -1,7 +1,7 @@
 """PyTorch's own tests on simulated GPUs, checked, against the list of what is expected (`make peer`).
 
 Each file runs in a process of its own. What passes, fails or is reported, and is not in `expected.toml`, is shown, and
-the exit status is 1.
+the exit status is 1. Other files run on the CPU, without a check and with one: what passes without must pass with it.
 """
 
 import os
@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from expected import differences, read_expected, read_outcomes, unknown
+from expected import Expected, Outcome, changes, differences, read_expected, read_outcomes, unknown
 from source import unpacked
 
 HERE = Path(__file__).resolve().parent
@@ -18,6 +18,7 @@ PACKAGES = ("expecttest==0.3.0", "psutil==7.2.2")
 """What PyTorch's tests need, and syncheck's do not."""
 LIMIT = 300
 """Seconds for one test."""
+CHECKED = ("--syncheck", "--syncheck-backend=sim", "--syncheck-devices=2")
 
 
 def main(files: list[str]) -> int:
@@ -28,15 +29,18 @@ def main(files: list[str]) -> int:
     for file, chosen in expected.suite.items():
         if files and file not in files:
             continue
-        outcomes_path = FOLDER / f"{file}.jsonl"
-        outcomes_path.unlink(missing_ok=True)
-        _run(file, chosen, tests, packages, outcomes_path, expected.not_run)
-        collected, outcomes = read_outcomes(outcomes_path)
+        options = [*CHECKED, "-k", chosen, *(f"--deselect={test}" for test in sorted(expected.not_run))]
+        collected, outcomes = _run(file, options, tests, packages)
         every_collected += collected
         if not collected:
             lines.append(f"{file}: no test was collected")
         _show(file, outcomes)
         lines += differences(expected, collected, outcomes)
+    for file, chosen in expected.unchanged.items():
+        if not files or file in files:
+            collected, found = _run_twice(file, chosen, tests, packages, expected)
+            every_collected += collected
+            lines += found
     if not files:
         lines += unknown(expected, every_collected)
     print(*lines, f"{len(lines)} not as expected" if lines else "all as expected", sep="\n")
@@ -51,33 +55,42 @@ def _packages() -> Path:
     return target
 
 
-def _run(file: str, chosen: str, tests: Path, packages: Path, outcomes: Path, not_run: set[str]) -> None:
-    """Run one file; its output goes to a file of its own."""
+def _run_twice(file: str, chosen: str, tests: Path, packages: Path, expected: Expected) -> tuple[list[str], list[str]]:
+    """Run one file on the CPU, without a check and with one; return its tests, and what differs."""
+    on_cpu = {"PYTORCH_TESTING_DEVICE_ONLY_FOR": "cpu"}
+    collected, plain = _run(file, ["-p", "no:syncheck", "-k", chosen], tests, packages, on_cpu)
+    _, checked = _run(file, [*CHECKED, "-k", chosen], tests, packages, on_cpu)
+    n_passed = sum(outcome.passed and not outcome.failed for outcome in plain.values())
+    found = changes(expected, plain, checked)
+    print(f"{file}: {n_passed} pass without a check, {len(found)} do not end as expected with one", flush=True)
+    return collected, found if n_passed else [f"{file}: no test passed"]
+
+
+def _run(
+    file: str, options: list[str], tests: Path, packages: Path, variables: dict[str, str] | None = None
+) -> tuple[list[str], dict[str, Outcome]]:
+    """Run one file, and return its tests and how they ended; its output goes to a file of its own."""
+    outcomes = FOLDER / f"{file}.jsonl"
+    outcomes.parent.mkdir(parents=True, exist_ok=True)
+    outcomes.unlink(missing_ok=True)
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(HERE.parent), str(HERE), str(packages)]),
         "PEER_OUTCOMES": str(outcomes),
     }
-    options = ["-p", "outcomes", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=short", f"--timeout={LIMIT}"]
-    options += [
-        "--syncheck",
-        "--syncheck-backend=sim",
-        "--syncheck-devices=2",
-        "--rootdir",
-        str(tests),
-        "-c",
-        os.devnull,
-    ]
-    options += ["-k", chosen, *(f"--deselect={test}" for test in sorted(not_run))]
+    environment |= variables or {}
+    always = ["-p", "outcomes", "-p", "no:cacheprovider", "-p", "no:xdist", "--tb=short", f"--timeout={LIMIT}"]
+    always += ["--rootdir", str(tests), "-c", os.devnull]
     print(f"{file} ...", flush=True)
     with outcomes.with_suffix(".log").open("w", encoding="utf-8") as log:
         subprocess.run(
-            [sys.executable, "-m", "pytest", *options, file],
+            [sys.executable, "-m", "pytest", *always, *options, file],
             check=False,  # what the outcomes say counts
             cwd=tests,
             env=environment,
             stdout=log,
             stderr=log,
         )
+    return read_outcomes(outcomes)
 
 
 def _show(file: str, outcomes: dict) -> None:

@@ -30,6 +30,7 @@ def listed(peer, tmp_path):
     """A list that expects one test of each kind."""
     path = tmp_path / "expected.toml"
     groups = [("fails", "t.py::fails"), ("unsteady", "t.py::unsteady"), ("not_run", "t.py::large")]
+    groups += [("changed", "t.py::changes")]
     text = '[suite]\n"t.py" = "Test"\n'
     text += "".join(f'[[expected]]\noutcome = "{o}"\nreason = "so"\ntests = ["{t}"]\n' for o, t in groups)
     text += '[[expected]]\noutcome = "found"\ncodes = ["SYN101"]\nreason = "a race"\ntests = ["t.py::races"]\n'
@@ -69,15 +70,35 @@ def test_what_is_not_as_expected_is_shown(peer, listed, tmp_path, test, outcome,
     assert peer[0].differences(listed, *outcomes(peer, tmp_path, **{test: outcome})) == difference
 
 
+@pytest.mark.parametrize(
+    ("test", "plain", "checked", "change"),
+    [
+        ("passes", PASSED, PASSED, []),
+        ("passes", PASSED, FAILED, ["t.py::passes: passes without a check only: AssertionError: 1 != 2"]),
+        ("passes", PASSED, {"skipped": True}, ["t.py::passes: passes without a check only: "]),
+        ("passes", PASSED, None, ["t.py::passes: passes without a check only: "]),
+        ("passes", FAILED, FAILED, []),
+        ("passes", FAILED, PASSED, []),
+        ("changes", PASSED, FAILED, []),
+        ("changes", PASSED, PASSED, ["t.py::changes: passes"]),
+    ],
+)
+def test_what_changes_with_a_check_is_shown(peer, listed, tmp_path, test, plain, checked, change):
+    ended = [outcomes(peer, tmp_path, **{test: how})[1] for how in (plain, checked)]
+    assert peer[0].changes(listed, *ended) == change
+
+
 def test_tests_that_are_gone_are_shown(peer, listed):
-    assert peer[0].unknown(listed, ["t.py::fails", "t.py::races"]) == ["t.py::unsteady: there is no such test"]
+    assert peer[0].unknown(listed, ["t.py::fails", "t.py::races", "t.py::changes"]) == [
+        "t.py::unsteady: there is no such test"
+    ]
 
 
 def test_each_test_of_the_list_has_one_outcome_and_a_reason(peer):
     expected = peer[0].read_expected(PEER / "expected.toml")
-    times = Counter([*expected.not_run, *expected.failing, *expected.unsteady])
+    times = Counter([*expected.not_run, *expected.failing, *expected.unsteady, *expected.changed])
     assert [test for test, count in times.items() if count > 1] == []
-    assert {test.partition("::")[0] for test in (*times, *expected.found)} <= set(expected.suite)
+    assert {test.partition("::")[0] for test in (*times, *expected.found)} <= {*expected.suite, *expected.unchanged}
 
 
 def test_only_what_is_needed_is_unpacked_of_the_right_archive(peer, tmp_path, monkeypatch):
