@@ -17,7 +17,7 @@ from syncheck.cuda.streams import Streams
 from syncheck.hb.ids import SiteId, StreamId
 from syncheck.instrument.living_tensors import living_tensors
 from syncheck.instrument.sites import SiteTable
-from syncheck.instrument.torch_internals import storage_key
+from syncheck.instrument.torch_internals import functorch, storage_key
 from syncheck.instrument.values import Observed, values_of
 from syncheck.witness.record import Request, Values
 from syncheck.witness.schedule import LaunchId
@@ -165,7 +165,7 @@ class Observations(Observed):
         """Return the values of all tensors of GPUs that the program still has, in the order of their allocation."""
         found: dict[int, torch.Tensor] = {}
         for tensor in living_tensors():
-            if tensor.is_cuda and is_plain(tensor):
+            if tensor.is_cuda and is_plain(tensor) and not functorch.is_functorch_wrapped_tensor(tensor):
                 key = storage_key(tensor.untyped_storage())
                 found[key] = max(found.get(key, tensor), tensor, key=_extent)
         known = {memory.allocation_of(tensor): tensor for tensor in found.values()}

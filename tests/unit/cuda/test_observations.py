@@ -27,6 +27,14 @@ def test_what_the_program_still_has_at_its_end_is_recorded_in_the_order_of_alloc
         del weights, loss
 
 
+def test_what_torch_func_wraps_is_recorded_once(on_cpu, monkeypatch, tmp_path):
+    with delayed_gpu(on_cpu, monkeypatch, tmp_path, Delay(0)) as gpu:
+        weights, kept = torch.full((2, 1), 4.0), []
+        torch.func.vmap(lambda row: kept.append(row) or row.clone())(weights)
+        assert [values.shown for values in gpu.recorded().final] == [("4", "4")]
+        kept.clear()
+
+
 def test_of_the_views_of_a_tensor_the_largest_is_recorded(on_cpu, monkeypatch, tmp_path):
     with delayed_gpu(on_cpu, monkeypatch, tmp_path, Delay(0)) as gpu:
         flat = torch.arange(4.0)
