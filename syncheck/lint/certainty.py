@@ -8,7 +8,7 @@ from itertools import pairwise
 from syncheck.findings import Finding, Frame
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.unknown import words_of
-from syncheck.lint.nodes import branches
+from syncheck.lint.nodes import branches, function_around
 from syncheck.rules.model import Severity
 
 _FOR_HOSTS_TIME = frozenset({"SYN701", "SYN402", "SYN502"})
@@ -142,7 +142,7 @@ def _is_elsewhere(finding: Finding) -> bool:
 
 def _is_measured(frame: Frame, tree: ast.Module) -> bool:
     """Return whether the time between two readings is reported; one that is only compared is a time limit."""
-    function = _innermost(tree, frame.line)
+    function = function_around(tree, frame.line)
     parents = {child: node for node in (function, *own_nodes(function)) for child in ast.iter_child_nodes(node)}
     reading = next((node for node in parents if _is_call_at(node, frame)), None)
     return reading is None or _is_used(reading, function, parents, _MOST_NAMES)
@@ -156,8 +156,8 @@ def _is_over_a_loop(finding: Finding, tree: ast.Module) -> bool:
     """
     read = finding.place.frame
     running, start = ([read, read] + [place.frame for place in finding.related])[-2:]
-    function = _innermost(tree, read.line)
-    if function is not _innermost(tree, start.line):
+    function = function_around(tree, read.line)
+    if function is not function_around(tree, start.line):
         return False
     loops = [node for node in own_nodes(function) if isinstance(node, ast.For | ast.While)]
     between = [loop for loop in loops if start.line < loop.lineno < read.line and _waits_for_device(loop)]
@@ -172,7 +172,7 @@ def _goes_on(frame: Frame, tree: ast.Module, *, waits: bool = False) -> bool:
         tree: the file.
         waits: only in loops whose iterations wait for the device.
     """
-    function = _innermost(tree, frame.line)
+    function = function_around(tree, frame.line)
     for loop in (node for node in own_nodes(function) if isinstance(node, ast.For | ast.While)):
         if any(isinstance(node, ast.For | ast.While) for node in own_nodes(loop)):
             continue  # a time of many batches
@@ -201,12 +201,6 @@ def _waits_for_device(loop: ast.For | ast.While) -> bool:
 
 def _has_line(node: ast.stmt, line: int) -> bool:
     return node.lineno <= line <= (node.end_lineno or node.lineno)
-
-
-def _innermost(tree: ast.Module, line: int) -> ast.AST:
-    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
-    around = [node for node in functions if node.lineno <= line <= (node.end_lineno or node.lineno)]
-    return max(around, key=lambda node: node.lineno, default=tree)
 
 
 def _is_call_at(node: ast.AST, frame: Frame) -> bool:

@@ -77,6 +77,13 @@ def branches(node: ast.AST) -> list[Any]:
     return [inner for field in _BODIES for inner in getattr(node, field, ())]
 
 
+def function_around(tree: ast.Module, line: int) -> ast.AST:
+    """Return the innermost function that a line is in; the tree for one in no function."""
+    functions = (node for node in walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    around = [node for node in functions if node.lineno <= line <= (node.end_lineno or node.lineno)]
+    return max(around, key=lambda node: node.lineno, default=tree)
+
+
 @once
 def text(node: ast.AST) -> str:
     """Return the source of a node as `ast.unparse` writes it."""

@@ -3,7 +3,8 @@
 ## Why it matters
 `record()` only puts the event into the stream; it has a time once the GPU has got there. Until then the call
 raises an error ("Both events must be completed", in older versions "device not ready"). With little work it
-may succeed by luck. `Event.wait()` does not help, because it never blocks the host.
+may succeed by luck. `Event.wait()` does not help, because it never blocks the host. An event that was never
+recorded has no time at all.
 
 ## Fix
 `end.synchronize()` before `start.elapsed_time(end)`. If the two events were recorded on different streams,

@@ -67,8 +67,9 @@ def _index(owner: Sequence, key: Key) -> int | None:
             if isinstance(item, Event):
                 item.escaped = True
         return None
-    if isinstance(first, Event):
-        first.escaped |= first.recorded is None  # in another iteration, it may be
+    for item in owner.items:
+        if isinstance(item, Event):
+            item.escaped |= item.recorded is None  # in another iteration, it may be
     owner.picked.append(key)
     return len(owner.picked) - 1
 

@@ -119,7 +119,7 @@ class Event(Value):
     Attributes:
         escaped: others may have recorded it, or waited for it.
         has_timing: None where that is not known.
-        recorded: the stream, the call and the function of the last record.
+        made, recorded: the call that made it; the stream, the call and the function of the last record.
         is_useful: something but the stream that recorded it has waited for it.
     """
 
@@ -129,6 +129,7 @@ class Event(Value):
     recorded: tuple[StreamId, SiteId, str] | None = None
     is_useful: bool = False
     life: Life | None = None
+    made: SiteId | None = None
 
 
 @dataclass(eq=False, slots=True)

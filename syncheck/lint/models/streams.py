@@ -6,6 +6,7 @@ from syncheck.hb.ids import LookedUp, NamedKind, WaitCall
 from syncheck.lint.interp.contexts import restoring, stream_context
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.machine import N_DEVICES, Machine
+from syncheck.lint.interp.never_recorded import report_never_recorded
 from syncheck.lint.interp.registry import models, models_methods
 from syncheck.lint.interp.values import (
     NONE,
@@ -228,7 +229,7 @@ def _new_event(evaluator: Evaluator, call: Call) -> Value:
     timing = call.flag("enable_timing", 0)
     external = call.flag("external", 3)
     event = evaluator.machine.new_event(call.node, timing=bool(timing), external=bool(external))
-    event.has_timing = timing if call.is_complete else None
+    event.has_timing, event.made = timing if call.is_complete else None, evaluator.machine.site(call.node)
     event.escaped = timing is None or not call.is_complete or external is None
     return event
 
@@ -251,6 +252,18 @@ def _begin_timing(machine: Machine, event: Event, stream: Stream | None, node: a
     machine.recent.note_event(target)
 
 
+def _ask_for_time(machine: Machine, start: Event, call: Call) -> None:
+    """Ask for the time between two events."""
+    end = call.get("end_event", 0)
+    is_known = isinstance(end, Event) and not end.escaped
+    lacks_timing = isinstance(end, Event) and (start.has_timing is False or end.has_timing is False)
+    events = [event for event in (start, end) if isinstance(event, Event) and event.has_timing]
+    if not lacks_timing and any(report_never_recorded(machine, event, call.node) for event in events):
+        return
+    if isinstance(end, Event) and (is_known or lacks_timing) and not machine.ordering_only:
+        machine.session.elapsed(start.ident, end.ident, machine.site(call.node))
+
+
 @models_methods(Event)
 def _event_methods(evaluator: Evaluator, owner: Event, name: str, call: Call) -> Value | None:
     machine, first = evaluator.machine, call.get("stream", 0)
@@ -270,11 +283,7 @@ def _event_methods(evaluator: Evaluator, owner: Event, name: str, call: Call) ->
         owner.is_useful = True
         return Query(owner)
     elif name == "elapsed_time":
-        other = call.get("end_event", 0)
-        is_known = isinstance(other, Event) and not other.escaped
-        lacks_timing = isinstance(other, Event) and (owner.has_timing is False or other.has_timing is False)
-        if isinstance(other, Event) and (is_known or lacks_timing) and not machine.ordering_only:
-            machine.session.elapsed(owner.ident, other.ident, machine.site(call.node))
+        _ask_for_time(machine, owner, call)
         return UNKNOWN
     else:
         return None

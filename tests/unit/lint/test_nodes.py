@@ -2,7 +2,7 @@ import ast
 
 import pytest
 
-from syncheck.lint.nodes import branches, children, names, once, statements, text, walk
+from syncheck.lint.nodes import branches, children, function_around, names, once, statements, text, walk
 
 SOURCE = """
 import torch
@@ -71,6 +71,12 @@ def test_a_question_is_asked_once_of_each_node():
         True, True, False, True,
     ]  # fmt: skip
     assert asked == [name.value, call.value]
+
+
+def test_the_function_around_a_line_is_the_innermost():
+    tree = ast.parse("x = 1\ndef f():\n    y = 2\n    async def g():\n        z = 3\n    return g")
+    around = [getattr(function_around(tree, line), "name", "") for line in (1, 3, 5, 6)]
+    assert around == ["", "f", "g", "f"]
 
 
 def test_names_are_those_of_variables():

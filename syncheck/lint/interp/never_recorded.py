@@ -1,0 +1,87 @@
+"""Times that are asked of events which nothing has recorded (SYN404): the call raises an error."""
+
+import ast
+
+from syncheck.lint.interp.machine import Machine
+from syncheck.lint.interp.unknown import called_name
+from syncheck.lint.interp.values import Event
+from syncheck.lint.nodes import function_around, once, walk
+from syncheck.rules import elapsed_time_before_sync
+from syncheck.sanitizer.collector import PendingFinding
+from syncheck.sanitizer.messages import EventRef, Text
+
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_RECORDS = frozenset({"record", "record_event"})
+_RECORDING_NOTHING = frozenset({"zip", "enumerate", "reversed", "len", "elapsed_time", "synchronize"})
+"""Functions that record no event that they are given."""
+
+
+def report_never_recorded(machine: Machine, event: Event, node: ast.AST) -> bool:
+    """Report that an event is asked for its time although nothing has recorded it; return whether that is so.
+
+    Args:
+        machine: has the event.
+        event: the event.
+        node: the call that asks.
+    """
+    if machine.ordering_only or event.recorded is not None or event.escaped or event.made is None:
+        return False
+    places = machine.places
+    lines = (getattr(each, "lineno", 1) for each in (node, places.nodes[event.made - 1]))
+    name = places.bound(event.made).partition("[")[0]
+    if not name or any(_may_record(function_around(places.tree, line), name) for line in lines):
+        return False
+    facts: dict[str, Text] = {"event": (EventRef(event.ident),)}
+    made: Text = ("it is made here, and is never recorded",)
+    advice: Text = ("record it: the call raises an error for an event that was never recorded",)
+    related = [(event.made, made)]
+    machine.session.collector.add(
+        PendingFinding(elapsed_time_before_sync.RULE, machine.site(node), facts, related, advice)
+    )
+    return True
+
+
+def _may_record(function: ast.AST, name: str) -> bool:
+    """Return whether code in a function may record an event of some name, where it is not followed."""
+    events, recorded = _names(function)
+    return name in recorded or not recorded <= events
+
+
+@once
+def _names(function: ast.AST) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the variables that a function binds to events, and those that it records or hands on, "" for others.
+
+    What it defines or hands on may run at any time: to record in there counts as "".
+    """
+    nodes = walk(function)
+    inner = [node for node in nodes if isinstance(node, _DEFINITIONS) and node is not function]
+    if any(_is_record(node) for each in inner for node in walk(each)):
+        return frozenset(), frozenset({""})
+    recorded = {node: "" for node in nodes if _is_record(node)}
+    events, handed = set[str](), set[str]()
+    for node in nodes:
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute) and node.func.attr == "record":
+                recorded[node.func] = _variable(node.func.value)
+            elif called_name(node) not in _RECORDING_NOTHING:
+                given = [*node.args, *(keyword.value for keyword in node.keywords)]
+                handed |= {_variable(value) for value in given}
+                recorded.pop(node.func, None)
+        elif isinstance(node, ast.Assign) and any(map(_is_event, walk(node.value))):
+            events |= {inner.id for target in node.targets for inner in walk(target) if isinstance(inner, ast.Name)}
+    return frozenset(events), frozenset(recorded.values()) | (handed & events)
+
+
+def _variable(node: ast.AST) -> str:
+    """Return the variable that an expression is, or is an item of."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _is_event(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "Event"
+
+
+def _is_record(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr in _RECORDS
