@@ -4,6 +4,7 @@
 A stream that never waits starts its copies while other streams may still write what they read, or use the memory
 that they fill. A stream that nothing waits for leaves results behind that may not be there when they are used. One
 of the two waits alone is not enough. This rule looks at a class as a whole, where no single path shows both ends.
+An event that a function makes and records, and that nothing waits for, is such a wait that is missing.
 
 ## Fix
 Around the work: `side.wait_stream(torch.cuda.current_stream())` before the block, and after it, or where the

@@ -1,0 +1,72 @@
+"""Events that a function makes and records, and that nothing waits for (SYN105): a wait was forgotten."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+from syncheck.findings import Finding
+from syncheck.lint import deferred
+from syncheck.lint.interp.sites import Places
+from syncheck.lint.nodes import children, walk
+from syncheck.rules import unordered_side_stream
+
+WORDS = re.compile(r"\.record(?:_event)?\(")
+"""What stands in a file where this can be found."""
+_FLAW = "nothing waits for the event `{event}` that is recorded here, so that it orders nothing"
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def findings(functions: Iterator[Function], places: Places) -> Iterator[Finding]:
+    """Yield the events of some functions that are recorded, and of which nothing else is ever asked.
+
+    Args:
+        functions: those of a file that are in no other function.
+        places: the call sites of the file.
+    """
+    for function in functions:
+        text = deferred.text_of(function)
+        if text is None or WORDS.search(text):
+            yield from _judge(function, places)
+
+
+def _judge(function: Function, places: Places) -> Iterator[Finding]:
+    nodes = walk(function)
+    parents = {child: node for node in nodes for child in children(node)}
+    uses: dict[str, list[ast.Name]] = {}
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            uses.setdefault(node.id, []).append(node)
+    shared = {name for node in nodes if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
+    for name, made in _events_in(nodes):
+        others = [node for node in uses[name] if isinstance(node.ctx, ast.Load)]
+        records = [parents[parents[node]] for node in others if _is_recorded(node, parents)]
+        is_local = len(uses[name]) == len(others) + 1 and name not in shared
+        if is_local and len(records) == len(others) and (records or _called(made) == "record_event"):
+            place = places.place(places.id_of(records[0] if records else made, function.name))
+            yield Finding.of(unordered_side_stream.RULE, place, flaw=_FLAW.format(event=name))
+
+
+def _events_in(nodes: list[ast.AST]) -> Iterator[tuple[str, ast.Call]]:
+    """Yield the variables that are bound to an event of no time, and the calls that make it."""
+    for node in nodes:
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+            continue
+        is_plain = not node.value.args and not node.value.keywords
+        if _called(node.value) == "record_event" or (_called(node.value) == "Event" and is_plain):
+            for target in node.targets:
+                if isinstance(target, ast.Name) and len(node.targets) == 1:
+                    yield target.id, node.value
+
+
+def _is_recorded(event: ast.Name, parents: dict[ast.AST, ast.AST]) -> bool:
+    """Return whether all that is done with an event where a name stands is to record it."""
+    parent = parents[event]
+    if isinstance(parent, ast.Attribute):
+        call = parents[parent]
+        return parent.attr == "record" and isinstance(call, ast.Call) and call.func is parent
+    return False
+
+
+def _called(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else ""

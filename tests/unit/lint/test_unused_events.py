@@ -1,0 +1,65 @@
+"""Events that a function makes and records, and that nothing waits for."""
+
+import textwrap
+
+import pytest
+
+from syncheck.lint import deferred
+from syncheck.lint.interp.sites import Places
+from syncheck.lint.source_file import SourceFile
+from syncheck.lint.unused_events import WORDS, findings
+
+SOURCE = """
+def run(self, side, x, kept, flag):
+    {make}
+    {record}
+    with torch.cuda.stream(side):
+        {wait}
+        return x * 2
+"""
+MADE, RECORD = "ready = torch.cuda.Event()", "ready.record()"
+
+
+def found(make=MADE, record=RECORD, wait="pass"):
+    source = textwrap.dedent(SOURCE.format(make=make, record=record, wait=wait))
+    file = SourceFile("program.py", source)
+    said = [(f.rule.code, f.place.frame.line) for f in findings(deferred.functions(file.tree.body), Places(file))]
+    assert not said or WORDS.search(source)
+    return said
+
+
+@pytest.mark.parametrize(
+    ("make", "record", "line"),
+    [
+        (MADE, RECORD, 4),
+        (MADE, "ready.record(torch.cuda.current_stream())", 4),
+        (MADE, "if flag: ready.record()", 4),
+        ("ready = torch.cuda.current_stream().record_event()", "pass", 3),
+    ],
+)
+def test_an_event_that_nothing_waits_for_is_found(make, record, line):
+    assert found(make, record) == [("SYN105", line)]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"wait": "side.wait_event(ready)"},
+        {"wait": "ready.wait()"},
+        {"wait": "ready.synchronize()"},
+        {"wait": "self.done = ready"},
+        {"wait": "kept.append(ready)"},
+        {"wait": "return ready"},
+        {"wait": "kept.hook(lambda: ready.wait())"},
+        {"record": "pass"},
+        {"record": "record = ready.record"},
+        {"make": "ready = torch.cuda.Event(enable_timing=True)"},
+        {"make": "ready = kept.pop()"},
+        {"make": "ready = self.ready = torch.cuda.Event()"},
+        {"make": "ready = torch.cuda.Event() if flag else kept[0]"},
+        {"make": "global ready; ready = torch.cuda.Event()"},
+        {"make": MADE, "record": "ready.record(); ready = None"},
+    ],
+)
+def test_one_that_something_may_wait_for_is_not(given):
+    assert not found(**given)
