@@ -10,7 +10,7 @@ from weakref import ref
 
 from syncheck.findings import Finding, merge_equal
 from syncheck.hb.ids import SiteId
-from syncheck.lint import inline_streams, models, side_streams, strict, unused_events
+from syncheck.lint import inline_streams, models, one_sided, side_streams, strict, unused_events
 from syncheck.lint.callers import HandedOn, call_again, consume, gives_more, uses_kept_stream
 from syncheck.lint.certainty import as_seen_in_source, is_cross_function_timing, judged, one_for_each_clock
 from syncheck.lint.classes import Method, assigned_elsewhere, between_methods, lazily_made, order, with_handed
@@ -156,14 +156,16 @@ class Analysis:
 
     def _without_paths(self, known: list[Finding]) -> list[Finding]:
         """Return what the waits of a function or a class lack, whatever path is taken."""
-        text, found = self._source.text, list[Finding]()
+        text, found, functions = self._source.text, list[Finding](), [function for function, _ in self._functions()]
         if unused_events.WORDS.search(text):
-            found += unused_events.findings((function for function, _ in self._functions()), Places(self._source))
+            found += unused_events.findings(functions, Places(self._source))
         if side_streams.WORD in text:
             if inline_streams.WORDS.search(text):
                 found += inline_streams.findings(self._tree, Places(self._source), known)
             kinds = (kind for kind in self._tree.body if isinstance(kind, ast.ClassDef) and self._has_anchor_word(kind))
             found += side_streams.findings(self._tree, kinds, Places(self._source), [*known, *found])
+        if one_sided.WORDS.search(text):
+            found += one_sided.findings(functions, Places(self._source), [*known, *found])
         return found
 
     def _with_premises(self) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from syncheck.findings import Finding
 from syncheck.lint import deferred
@@ -17,7 +17,7 @@ _FLAW = "nothing waits for the event `{event}` that is recorded here, so that it
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def findings(functions: Iterator[Function], places: Places) -> Iterator[Finding]:
+def findings(functions: Iterable[Function], places: Places) -> Iterator[Finding]:
     """Yield the events of some functions that are recorded, and of which nothing else is ever asked.
 
     Args:

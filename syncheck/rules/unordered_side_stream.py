@@ -1,10 +1,12 @@
-"""Work on a stream of a class is never ordered against the streams of its callers, whatever methods are called.
+"""Work on a stream is not ordered against other streams, or on one side only, whatever path is taken.
 
 ## Why it matters
 A stream that never waits starts its copies while other streams may still write what they read, or use the memory
 that they fill. A stream that nothing waits for leaves results behind that may not be there when they are used. One
-of the two waits alone is not enough. This rule looks at a class as a whole, where no single path shows both ends.
-An event that a function makes and records, and that nothing waits for, is such a wait that is missing.
+of the two waits alone is not enough. This rule looks at a class as a whole, where no single path shows both ends,
+and at single functions, also if a caller has made the stream: one that lets it wait before a block of work, and
+waits for it nowhere, or the other way round. An event that a function makes and records, and that nothing waits
+for, is a wait that was forgotten.
 
 ## Fix
 Around the work: `side.wait_stream(torch.cuda.current_stream())` before the block, and after it, or where the

@@ -1,0 +1,295 @@
+"""Streams that a function orders on one side only (SYN105).
+
+Who lets a stream wait before a block of work, or waits for it behind one, means it to be another stream than the
+current one, wherever it comes from. Then both waits are needed.
+"""
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from syncheck.findings import Finding
+from syncheck.lint import deferred
+from syncheck.lint.interp.functions import own_nodes
+from syncheck.lint.interp.sites import Places
+from syncheck.lint.interp.unknown import makes_object, may_wait
+from syncheck.lint.nodes import children, names, text, walk
+from syncheck.rules import unordered_side_stream
+
+WORDS = re.compile(r"\b(?:stream|StreamContext)\(")
+"""What stands in a file where this can be found."""
+_CURRENT = re.compile(r"(?:current|default)_stream")
+_CONTEXTS = frozenset({"stream", "StreamContext"})
+_HOST_WAITS = frozenset({"item", "cpu", "tolist", "numpy", "graph", "capture_begin", "elapsed_time", "query"})
+"""Calls behind which the host has waited, or a capture has."""
+_LOADING = frozenset({"to", "cuda", "copy_", "pin_memory", "next"})
+"""Calls that bring something from the host, which needs no wait before."""
+_IDLE = _LOADING | frozenset("record_stream append print range len enumerate zip isinstance add extend update".split())
+"""Calls that do not work on what they are given on the current stream."""
+_KEEPING = frozenset("shape size dim device dtype numel record_stream append keys is_cuda ndim del_ items".split())
+"""Members of tensors and containers that submit nothing."""
+_NO_JOIN = "nothing waits for stream `{stream}`, whose results this function uses later"
+_NO_JOIN_OWN = "nothing waits for stream `{stream}`, which is made in this function"
+_NO_FORK = "stream `{stream}` never waits for the stream that makes what it uses here"
+
+_MOST_NAMES = 4
+"""Names that may stand for one another."""
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True, slots=True)
+class _Waits:
+    """What orders one stream against others in a function: the lines of the calls.
+
+    Attributes:
+        forks: it waits for others.
+        joins: others may wait for it, or for an event.
+        is_joined: the current stream waits for it by name.
+        hosts: the host may wait.
+        is_shared: it is given to other code, or its work is recorded: who waits for that is not known.
+    """
+
+    forks: list[int]
+    joins: list[int]
+    is_joined: bool
+    hosts: list[int]
+    is_shared: bool
+
+
+def findings(functions: Iterable[Function], places: Places, known: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield the blocks of work on streams of which one of the two waits is missing.
+
+    Args:
+        functions: those of a file that are in no other function.
+        places: the call sites of the file.
+        known: what was found on paths through it: a race there says more.
+    """
+    lines = {place.frame.line for finding in known for place in (finding.place, *finding.related)}
+    for outer in functions:
+        source = deferred.text_of(outer)
+        if source is not None and not WORDS.search(source):
+            continue
+        for function in (node for node in walk(outer) if isinstance(node, Function)):
+            yield from _Judge(function, places).findings(lines)
+
+
+class _Judge:
+    """Judges one function.
+
+    Args:
+        function: the function.
+        places: call sites.
+    """
+
+    def __init__(self, function: Function, places: Places) -> None:
+        self._function = function
+        self._places = places
+        self._nodes = list(own_nodes(function))
+        self._parents = {child: node for node in self._nodes for child in children(node)}
+        shared = (node for node in self._nodes if isinstance(node, ast.Global | ast.Nonlocal))
+        self._shared = {name for node in shared for name in node.names}
+        self._bound: dict[str, list[ast.expr | None]] = {}
+        for node in self._nodes:
+            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+                parent = self._parents.get(node)
+                value = parent.value if isinstance(parent, ast.Assign) and node in parent.targets else None
+                self._bound.setdefault(node.id, []).append(value)
+
+    def findings(self, lines: set[int]) -> Iterator[Finding]:
+        """Yield what is missing; `lines`: those that something was found at."""
+        found = ((block, self._of(block)) for block in self._nodes if isinstance(block, ast.With))
+        contexts = {block: context for block, context in found if context is not None}
+        inner = [node for node in self._nodes if isinstance(node, Function | ast.Lambda)]
+        for block, context in contexts.items():
+            stream = self._words(context)
+            if any(_speaks_of(node, stream) for node in inner):
+                continue  # who calls that is not known
+            if lines & set(range(block.lineno, (block.end_lineno or block.lineno) + 1)):
+                continue
+            others = [other for other, its in contexts.items() if self._words(its) == stream]
+            flaw = self._flaw(block, stream, others)
+            if flaw:
+                place = self._places.place(self._places.id_of(context, self._function.name))
+                yield Finding.of(unordered_side_stream.RULE, place, flaw=flaw.format(stream=text(context)))
+
+    def _of(self, block: ast.With) -> ast.expr | None:
+        """Return the stream that a block makes current, if it has a name."""
+        for item in block.items:
+            call = item.context_expr
+            if isinstance(call, ast.Call) and _last(call.func) in _CONTEXTS and call.args:
+                stream = call.args[0]
+                return stream if isinstance(stream, ast.Name | ast.Attribute) and not self._is_current(stream) else None
+        return None
+
+    def _flaw(self, block: ast.With, stream: str, blocks: list[ast.With]) -> str:
+        """Return in words which wait a block lacks; "" if none does, or that is not known."""
+        waits = self._waits(stream, blocks)
+        end = block.end_lineno or block.lineno
+        if waits.is_shared:
+            return ""
+        if waits.forks and not waits.joins and not waits.hosts:
+            if self._is_made_here(stream):
+                return _NO_JOIN_OWN if self._works(block) and _binds(block) else ""
+            return _NO_JOIN if self._uses_later(block, blocks) else ""
+        if waits.is_joined and not waits.forks and not any(line < end for line in waits.hosts):
+            return _NO_FORK if self._works(block) and self._reads_made_before(block, stream, blocks) else ""
+        return ""
+
+    # -- names
+
+    def _words(self, node: ast.expr) -> str:
+        """Return the source of a stream, that of what it is another name for."""
+        for _ in range(_MOST_NAMES):
+            values = self._bound.get(node.id, []) if isinstance(node, ast.Name) else []
+            if len(values) != 1 or not isinstance(values[0], ast.Name | ast.Attribute):
+                break
+            node = values[0]
+        return text(node)
+
+    def _is_current(self, node: ast.expr) -> bool:
+        """Return whether an expression looks up the current stream, or stands for one that was looked up."""
+        values = self._bound.get(node.id, []) if isinstance(node, ast.Name) else []
+        return any(_CURRENT.search(text(value)) for value in (node, *values) if value is not None)
+
+    def _is_made_here(self, stream: str) -> bool:
+        values = self._bound.get(stream, [])
+        return (
+            bool(values)
+            and stream not in self._shared
+            and all(isinstance(value, ast.Call) and _last(value.func) == "Stream" for value in values)
+        )
+
+    # -- what orders a stream
+
+    def _waits(self, stream: str, blocks: list[ast.With]) -> _Waits:
+        inside = {node for block in blocks for statement in block.body for node in walk(statement)}
+        found: dict[str, list[int]] = {"fork": [], "join": [], "by name": [], "host": [], "shared": []}
+        for node in self._nodes:
+            if isinstance(node, ast.Call):
+                kind = self._kind(node, stream, is_inside=node in inside)
+                found.setdefault(kind, []).append(node.lineno)
+            elif isinstance(node, ast.Name | ast.Attribute) and self._is_given_away(node, stream):
+                found["shared"].append(node.lineno)
+        joins = found["join"] + found["by name"]
+        return _Waits(found["fork"], joins, bool(found["by name"]), found["host"], bool(found["shared"]))
+
+    def _kind(self, call: ast.Call, stream: str, *, is_inside: bool) -> str:
+        """Return what a call does to the order of a stream."""
+        name, owner = _last(call.func), call.func.value if isinstance(call.func, ast.Attribute) else None
+        first = call.args[0] if call.args else None
+        if owner is not None and name in {"wait_stream", "wait_event"}:
+            if self._words(owner) == stream or (is_inside and self._is_current(owner)):
+                return "fork"
+            is_named = name == "wait_stream" and first is not None and self._words(first) == stream
+            if is_named:
+                return "by name" if self._is_current(owner) else "join"
+            return "" if name == "wait_stream" and first is not None and self._is_current(first) else "join"
+        if owner is not None and name == "wait":
+            return "fork" if is_inside or (first is not None and self._words(first) == stream) else "join"
+        if name in {"record", "record_event"}:
+            return "shared"
+        return "host" if name in _HOST_WAITS or may_wait(name) or ("cpu" in text(call) and name == "to") else ""
+
+    def _is_given_away(self, node: ast.Name | ast.Attribute, stream: str) -> bool:
+        """Return whether other code gets a stream where it is named."""
+        if not isinstance(node.ctx, ast.Load) or self._words(node) != stream:
+            return False
+        parent = self._parents.get(node)
+        if isinstance(parent, ast.Attribute):
+            return parent.attr not in {"wait_stream", "wait_event", "record_event", "synchronize", "device"}
+        if isinstance(parent, ast.Call):
+            return _last(parent.func) not in _CONTEXTS | {"wait_stream", "record_stream", "wait", "synchronize"}
+        return isinstance(parent, ast.Return | ast.Yield | ast.Tuple | ast.List | ast.Dict | ast.keyword)
+
+    # -- what a block does
+
+    def _works(self, block: ast.With) -> bool:
+        """Return whether a block calls something that may work on a GPU, and loads nothing."""
+        calls = [node for statement in block.body for node in walk(statement) if isinstance(node, ast.Call)]
+        called = {_last(call.func) for call in calls}
+        return not called & _LOADING and any(
+            _last(call.func) not in _IDLE and not makes_object(call) and isinstance(call.func, ast.Name | ast.Attribute)
+            for call in calls
+        )
+
+    def _uses_later(self, block: ast.With, blocks: list[ast.With]) -> bool:
+        """Return whether a function works on what a block has made, outside of blocks on its stream."""
+        end = block.end_lineno or block.lineno
+        inside = {node for each in blocks for node in walk(each)}
+        made = {name for statement in block.body for node in walk(statement) for name in _made(node)}
+        after = [
+            node for node in self._nodes if isinstance(node, ast.Name) and node.lineno > end and node not in inside
+        ]
+        again = {node.id: node.lineno for node in reversed(after) if not isinstance(node.ctx, ast.Load)}
+        return any(
+            node.id in made and node.lineno <= again.get(node.id, node.lineno) and self._is_worked_on(node)
+            for node in after
+        )
+
+    def _is_worked_on(self, node: ast.Name) -> bool:
+        parent = self._parents.get(node)
+        match parent:
+            case ast.BinOp() | ast.AugAssign():
+                return True
+            case ast.Call():
+                return _last(parent.func) not in _IDLE and not makes_object(parent)
+            case ast.Attribute():
+                return parent.attr not in _KEEPING and isinstance(self._parents.get(parent), ast.Call)
+            case _:
+                return False
+
+    def _made_outside(self, block: ast.With) -> set[str]:
+        """Return the parameters of the function, and what it binds before a block."""
+        given = self._function.args
+        parameters = (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg)
+        before = (node for node in self._nodes if isinstance(node, ast.Name) and node.lineno < block.lineno)
+        bound = {node.id for node in before if not isinstance(node.ctx, ast.Load)}
+        return bound | {parameter.arg for parameter in parameters if parameter is not None} - {"self", "cls"}
+
+    def _reads_made_before(self, block: ast.With, stream: str, blocks: list[ast.With]) -> bool:
+        """Return whether a block uses what the current stream may still make: of a stream from outside, for certain."""
+        if self._is_made_here(stream):
+            return bool(_given_to_calls(block) & self._made_outside(block))
+        root = stream.partition(".")[0]
+        if "." not in stream or root not in {"self", "cls"}:
+            return False
+        inside = {node for each in blocks for node in walk(each)}
+        before = (node for node in self._nodes if isinstance(node, ast.Assign) and node not in inside)
+        made = {name for node in before if node.lineno < block.lineno for name in _made(node)}
+        return any(made & names(statement) for statement in block.body)
+
+
+def _binds(block: ast.With) -> bool:
+    """Return whether a block leaves anything behind under a name."""
+    return any(isinstance(node, ast.Assign | ast.AugAssign) for statement in block.body for node in walk(statement))
+
+
+def _given_to_calls(block: ast.With) -> set[str]:
+    """Return the variables that calls in a block get as they are, items of them too, or that they call."""
+    calls = [node for statement in block.body for node in walk(statement) if isinstance(node, ast.Call)]
+    given = [part for call in calls for part in (call.func, *call.args, *(word.value for word in call.keywords))]
+    parts = [part.value if isinstance(part, ast.Starred | ast.Subscript) else part for part in given]
+    return {part.id for part in parts if isinstance(part, ast.Name)}
+
+
+def _made(node: ast.AST) -> set[str]:
+    """Return the variables that a statement binds to what it computes."""
+    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call | ast.BinOp):
+        return set()
+    stored = (inner for target in node.targets for inner in walk(target))
+    return {inner.id for inner in stored if isinstance(inner, ast.Name) and not isinstance(inner.ctx, ast.Load)}
+
+
+def _speaks_of(function: ast.AST, stream: str) -> bool:
+    """Return whether a function names a stream, or an attribute like it."""
+    last = stream.rpartition(".")[2]
+    named = (getattr(node, "attr", "") or getattr(node, "id", "") for node in walk(function))
+    return last in named
+
+
+def _last(called: ast.expr) -> str:
+    if isinstance(called, ast.Attribute):
+        return called.attr
+    return called.id if isinstance(called, ast.Name) else ""

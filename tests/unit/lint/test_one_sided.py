@@ -1,0 +1,113 @@
+"""Streams that a function orders on one side only."""
+
+import textwrap
+
+import pytest
+
+from syncheck.lint import deferred
+from syncheck.lint.interp.sites import Places
+from syncheck.lint.one_sided import WORDS, findings
+from syncheck.lint.source_file import SourceFile
+
+SOURCE = """
+class Layer:
+    def forward(self, x, gate, kept, where):
+        {make}
+        x = self.norm(x)
+        {fork}
+        with torch.cuda.stream({stream}):
+            {work}
+        {join}
+        {after}
+"""
+SIDE, OWN = "self.side", "side = torch.cuda.Stream()"
+FORK = "{stream}.wait_stream(torch.cuda.current_stream())"
+JOIN = "torch.cuda.current_stream().wait_stream({stream})"
+NO_FORK = "stream `{stream}` never waits for the stream that makes what it uses here"
+NO_JOIN = "nothing waits for stream `{stream}`, whose results this function uses later"
+NO_JOIN_OWN = "nothing waits for stream `{stream}`, which is made in this function"
+
+
+def found(stream=SIDE, *, make="pass", fork=FORK, work="y = gate(x)", join=JOIN, after="return x + y", known=()):
+    parts = {"make": make, "work": work, "after": after}
+    parts |= {"fork": fork, "join": join}
+    source = textwrap.dedent(SOURCE).format(
+        stream=stream, **{part: text.format(stream=stream) for part, text in parts.items()}
+    )
+    file = SourceFile("program.py", source)
+    said = [f.message for f in findings(deferred.functions(file.tree.body), Places(file), known)]
+    assert not said or WORDS.search(source)
+    return said
+
+
+@pytest.mark.parametrize(
+    ("given", "flaw"),
+    [
+        ({"fork": "pass"}, NO_FORK),
+        ({"join": "pass"}, NO_JOIN),
+        ({"join": "pass", "after": "x += y"}, NO_JOIN),
+        ({"join": "pass", "after": "return self.mix(x, y)"}, NO_JOIN),
+        ({"join": "pass", "after": "return y.view(-1)"}, NO_JOIN),
+        ({"fork": "pass", "work": "{stream}.wait_event(where); y = gate(x)", "join": "pass"}, NO_JOIN),
+        ({"stream": "side", "make": OWN, "fork": "pass"}, NO_FORK),
+        ({"stream": "side", "make": OWN, "join": "pass", "after": "return y"}, NO_JOIN_OWN),
+        ({"stream": "side", "make": "side = self.sides.get()", "join": "pass"}, NO_JOIN),
+        ({"stream": "side", "make": "side = self.side", "join": "pass"}, NO_JOIN),
+    ],
+)
+def test_a_stream_that_is_ordered_on_one_side_only_is_found(given, flaw):
+    assert found(**given) == [flaw.format(stream=given.get("stream", SIDE))]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"fork": "pass", "join": "pass"},  # nothing says that it is another stream
+        {"join": "pass", "after": "return y"},  # the caller may wait
+        {"join": "pass", "after": "kept.append(y)"},
+        {"join": "pass", "after": "return y.shape"},
+        {"join": "pass", "after": "y = x\n        return y + 1"},
+        {"join": "torch.cuda.synchronize()"},
+        {"join": "self.join()"},
+        {"join": "done = {stream}.record_event()"},
+        {"join": "pass", "after": "return x + y, {stream}"},
+        {"join": "kept.put({stream})"},
+        {"join": "torch.cuda.current_stream().wait_event(where)"},
+        {"join": "where.wait()"},
+        {"join": "kept.hook(lambda: where.wait_stream({stream}))"},
+        {"join": "pass", "work": "y = gate(x); where.record()"},
+        {"fork": "where.synchronize()"},
+        {"fork": "pass", "work": "torch.cuda.current_stream().wait_stream(where); y = gate(x)"},
+        {"fork": "pass", "work": "y = x.to('cuda', non_blocking=True)"},  # from the host
+        {"fork": "pass", "work": "y = 2"},
+        {"fork": "pass", "work": "y = gate(kept)"},  # the caller answers for that
+        {"stream": "where", "fork": "pass"},  # and for a stream of its own
+        {"stream": "side", "make": OWN, "fork": "pass", "work": "y = DataParallel(gate)"},
+        {"stream": "side", "make": OWN, "fork": "pass", "work": "y = torch.ones(4)"},
+        {"stream": "side", "make": OWN, "join": "pass", "work": "gate(x)", "after": "return x"},
+        {"stream": "side", "make": "side = torch.cuda.current_stream()", "join": "pass"},
+        {"stream": "side", "make": "side = where or torch.cuda.current_stream()", "join": "pass"},
+        {"stream": "side", "make": "global side; " + OWN, "join": "pass", "after": "return y"},
+    ],
+)
+def test_one_that_may_be_ordered_is_not(given):
+    assert found(**given) == []
+
+
+def test_a_block_of_which_a_path_shows_a_race_is_not_found_again():
+    from syncheck.lint.engine import lint_source
+    from syncheck.lint.files import Text
+
+    source = """
+import torch
+
+def run(net):
+    side = torch.cuda.Stream()
+    x = torch.ones(4, device="cuda")
+    with torch.cuda.stream(side):
+        y = net(x * 2)
+    torch.cuda.current_stream().wait_stream(side)
+    return y
+"""
+    assert [finding.rule.code for finding in lint_source("m.py", Text(source)).findings] == ["SYN101"]
