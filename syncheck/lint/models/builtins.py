@@ -143,7 +143,8 @@ def _queue(evaluator: Evaluator, call: Call) -> Value:
 
 @models("builtins.dict")
 def _dict(evaluator: Evaluator, call: Call) -> Value:
-    del evaluator
+    for pairs in call.args:
+        evaluator.escape(evaluator.listed(pairs) if isinstance(pairs, Generator) else pairs)
     return Mapping(dict(call.kwargs), is_open=bool(call.args))
 
 

@@ -4,7 +4,7 @@ import ast
 
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.registry import models, models_below, models_methods
-from syncheck.lint.interp.values import UNKNOWN, Call, Sequence, Symbol, Tensor, Value, Work
+from syncheck.lint.interp.values import UNKNOWN, Call, Sequence, Symbol, Value, Work
 
 _IN_DEEPSPEED = {
     "allgather_fn": "all_gather_into_tensor",
@@ -24,19 +24,21 @@ def _operation(evaluator: Evaluator, call: Call) -> Value:
 
 @models("torch.distributed.batch_isend_irecv")
 def _batch(evaluator: Evaluator, call: Call) -> Value | None:
-    """Start what a list of operations says; where that is not known, and nothing takes the handles, that it sends."""
+    """Start what a list of operations says; those that are not known are taken to send, with one handle for all.
+
+    Source: torch/distributed/distributed_c10d.py, `batch_isend_irecv`: NCCL coalesces, and gives one.
+    """
     operations = call.get("p2p_op_list", 0)
     known = operations.items if isinstance(operations, Sequence) and not operations.is_open else [UNKNOWN]
+    sent: Value | None = None
     started: list[Value] = []
     for operation in known:
         match operation:
-            case Sequence(items=[Symbol(path=path), Tensor() as tensor]):
+            case Sequence(items=[Symbol(path=path), tensor]):
                 started.append(_collective(evaluator, path, Call(call.node, [tensor])) or UNKNOWN)
             case _:
-                statement = evaluator.machine.current_node
-                if not isinstance(statement, ast.Expr) or statement.value is not call.node:
-                    return None
-                return _call(evaluator, "isend", Call(call.node, [UNKNOWN]))
+                sent = sent or _call(evaluator, "isend", Call(call.node, [UNKNOWN]))
+                started.append(sent or UNKNOWN)
     return Sequence(started)
 
 

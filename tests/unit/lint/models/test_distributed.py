@@ -2,6 +2,8 @@
 
 import pytest
 
+from syncheck.lint.engine import lint_source
+from syncheck.lint.files import Text
 from tests.unit.lint.program import calls_of
 
 X = "x = torch.ones(4, device='cuda')\n"
@@ -46,7 +48,33 @@ def test_a_batch_starts_what_its_operations_say():
     ]
 
 
-def test_of_operations_that_are_not_known_only_the_handle_that_is_dropped_is():
-    assert calls_of("works = dist.batch_isend_irecv(f())") == []
-    assert calls_of("works.append(dist.batch_isend_irecv(f()))") == []
+@pytest.mark.parametrize(
+    ("operations", "n_started"),
+    [("f()", 1), ("[g(y) for y in f()]", 1), ("[dist.P2POp(dist.isend, f(), 1), dist.P2POp(dist.irecv, f(), 1)]", 2)],
+)
+def test_operations_that_are_not_known_send_and_share_a_handle(operations, n_started):
+    calls = calls_of(f"works = dist.batch_isend_irecv({operations})")
+    assert len([call for call in calls if call.startswith("handle")]) == n_started
+
+
+@pytest.mark.parametrize(
+    ("use", "is_dropped"),
+    [
+        ("for work in works: pass", True),
+        ("for work in works: work.wait()", False),
+        ("works[-1].wait()", False),
+        ("works.pop().wait()", False),
+        ("return works", False),
+        ("return dict(zip(x, works))", False),
+        ("x.works = works", False),
+        ("finish(works)", False),
+    ],
+)
+def test_the_handles_of_operations_that_are_not_known_are_dropped_where_nothing_takes_them(use, is_dropped):
+    source = f"import torch.distributed as dist\n\ndef f(x):\n    works = dist.batch_isend_irecv(x.ops())\n    {use}\n"
+    codes = [finding.rule.code for finding in lint_source("m.py", Text(source)).findings]
+    assert codes == (["SYN603"] if is_dropped else [])
+
+
+def test_a_dropped_list_of_handles_is_reported():
     assert calls_of("dist.batch_isend_irecv(f())") != []
