@@ -13,7 +13,7 @@ from syncheck.findings import Finding
 from syncheck.lint import deferred
 from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import Places
-from syncheck.lint.interp.unknown import makes_object, may_wait
+from syncheck.lint.interp.unknown import makes_object, may_wait, words_of
 from syncheck.lint.nodes import children, names, text, walk
 from syncheck.rules import unordered_side_stream
 
@@ -27,6 +27,9 @@ _LOADING = frozenset({"to", "cuda", "copy_", "pin_memory", "next"})
 """Calls that bring something from the host, which needs no wait before."""
 _IDLE = _LOADING | frozenset("record_stream append print range len enumerate zip isinstance add extend update".split())
 """Calls that do not work on what they are given on the current stream."""
+_OBJECTS = frozenset({"self", "cls"})
+_OF_THE_HOST = frozenset({"cpu", "host", "pin", "pinned"})
+"""Words of memory of the host."""
 _KEEPING = frozenset("shape size dim device dtype numel record_stream append keys is_cuda ndim del_ items".split())
 """Members of tensors and containers that submit nothing."""
 _NO_JOIN = "nothing waits for stream `{stream}`, whose results this function uses later"
@@ -48,13 +51,15 @@ class _Waits:
         joins: others may wait for it, or for an event.
         is_joined: the current stream waits for it by name.
         hosts: the host may wait.
-        is_shared: it is given to other code, or its work is recorded: who waits for that is not known.
+        records: its work is recorded in an event, whoever waits for that.
+        is_shared: it is given to other code.
     """
 
     forks: list[int]
     joins: list[int]
     is_joined: bool
     hosts: list[int]
+    records: list[int]
     is_shared: bool
 
 
@@ -129,13 +134,16 @@ class _Judge:
         end = block.end_lineno or block.lineno
         if waits.is_shared:
             return ""
-        if waits.forks and not waits.joins and not waits.hosts:
+        if waits.forks and not waits.joins and not waits.hosts and not waits.records:
             if self._is_made_here(stream):
                 return _NO_JOIN_OWN if self._works(block) and _binds(block) else ""
             return _NO_JOIN if self._uses_later(block, blocks) else ""
-        if waits.is_joined and not waits.forks and not any(line < end for line in waits.hosts):
-            return _NO_FORK if self._works(block) and self._reads_made_before(block, stream, blocks) else ""
-        return ""
+        if waits.forks or any(line < end for line in waits.hosts):
+            return ""
+        is_flaw = waits.is_joined and self._works(block) and self._reads_made_before(block, stream, blocks)
+        if not is_flaw and (waits.is_joined or waits.records):
+            is_flaw = self._is_kept(stream) and _fetches(block)
+        return _NO_FORK if is_flaw else ""
 
     # -- names
 
@@ -161,11 +169,16 @@ class _Judge:
             and all(isinstance(value, ast.Call) and _last(value.func) == "Stream" for value in values)
         )
 
+    def _is_kept(self, stream: str) -> bool:
+        """Return whether an object has a stream, which no other function of the file lets wait for others."""
+        owner, _, name = stream.rpartition(".")
+        return owner in _OBJECTS and not re.search(rf"\b{name}\.wait_(?:stream|event)\(", self._places.text)
+
     # -- what orders a stream
 
     def _waits(self, stream: str, blocks: list[ast.With]) -> _Waits:
         inside = {node for block in blocks for statement in block.body for node in walk(statement)}
-        found: dict[str, list[int]] = {"fork": [], "join": [], "by name": [], "host": [], "shared": []}
+        found: dict[str, list[int]] = {kind: [] for kind in ("fork", "join", "by name", "host", "record", "shared")}
         for node in self._nodes:
             if isinstance(node, ast.Call):
                 kind = self._kind(node, stream, is_inside=node in inside)
@@ -173,7 +186,9 @@ class _Judge:
             elif isinstance(node, ast.Name | ast.Attribute) and self._is_given_away(node, stream):
                 found["shared"].append(node.lineno)
         joins = found["join"] + found["by name"]
-        return _Waits(found["fork"], joins, bool(found["by name"]), found["host"], bool(found["shared"]))
+        return _Waits(
+            found["fork"], joins, bool(found["by name"]), found["host"], found["record"], bool(found["shared"])
+        )
 
     def _kind(self, call: ast.Call, stream: str, *, is_inside: bool) -> str:
         """Return what a call does to the order of a stream."""
@@ -189,7 +204,7 @@ class _Judge:
         if owner is not None and name == "wait":
             return "fork" if is_inside or (first is not None and self._words(first) == stream) else "join"
         if name in {"record", "record_event"}:
-            return "shared"
+            return "record"
         return "host" if name in _HOST_WAITS or may_wait(name) or ("cpu" in text(call) and name == "to") else ""
 
     def _is_given_away(self, node: ast.Name | ast.Attribute, stream: str) -> bool:
@@ -200,7 +215,13 @@ class _Judge:
         if isinstance(parent, ast.Attribute):
             return parent.attr not in {"wait_stream", "wait_event", "record_event", "synchronize", "device"}
         if isinstance(parent, ast.Call):
-            return _last(parent.func) not in _CONTEXTS | {"wait_stream", "record_stream", "wait", "synchronize"}
+            return _last(parent.func) not in _CONTEXTS | {
+                "wait_stream",
+                "record_stream",
+                "wait",
+                "synchronize",
+                "record",
+            }
         return isinstance(parent, ast.Return | ast.Yield | ast.Tuple | ast.List | ast.Dict | ast.keyword)
 
     # -- what a block does
@@ -252,8 +273,7 @@ class _Judge:
         """Return whether a block uses what the current stream may still make: of a stream from outside, for certain."""
         if self._is_made_here(stream):
             return bool(_given_to_calls(block) & self._made_outside(block))
-        root = stream.partition(".")[0]
-        if "." not in stream or root not in {"self", "cls"}:
+        if stream.rpartition(".")[0] not in _OBJECTS:
             return False
         inside = {node for each in blocks for node in walk(each)}
         before = (node for node in self._nodes if isinstance(node, ast.Assign) and node not in inside)
@@ -264,6 +284,24 @@ class _Judge:
 def _binds(block: ast.With) -> bool:
     """Return whether a block leaves anything behind under a name."""
     return any(isinstance(node, ast.Assign | ast.AugAssign) for statement in block.body for node in walk(statement))
+
+
+def _fetches(block: ast.With) -> bool:
+    """Return whether a block copies to the host, which does not wait for that, what it has not made itself."""
+    nodes = [node for statement in block.body for node in walk(statement)]
+    made = {name for node in nodes for name in _made(node)}
+    return any(not names(source) & made for node in nodes if (source := _source_of(node)) is not None)
+
+
+def _source_of(node: ast.AST) -> ast.expr | None:
+    """Return what a call copies to the host without waiting, as far as its words say; None for any other node."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
+        return None
+    owner, first = node.func.value, node.args[0]
+    target, source = (owner, first) if node.func.attr == "copy_" else (first, owner)
+    is_free = any(word.arg == "non_blocking" for word in node.keywords)
+    is_copy = node.func.attr in {"copy_", "to"} and is_free and bool(words_of(text(target)) & _OF_THE_HOST)
+    return source if is_copy else None
 
 
 def _given_to_calls(block: ast.With) -> set[str]:

@@ -34,7 +34,7 @@ class Places:
     def __init__(self, source: SourceFile, premises: frozenset[Premise] = frozenset()) -> None:
         self.premises = Premises(premises)
         self.path = source.path
-        self.tree = source.tree
+        self.tree, self.text = source.tree, source.text
         self._source = source
         self._lines = source.lines
         self.is_gpu_name = source.gpu_names.__contains__

@@ -95,6 +95,42 @@ def test_one_that_may_be_ordered_is_not(given):
     assert found(**given) == []
 
 
+FETCH = "self.counts_cpu[:4].copy_(kept, non_blocking=True)"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"work": FETCH + "; self.done.record()", "join": "pass"},
+        {"work": FETCH, "join": "self.done.record({stream})"},
+        {"work": FETCH, "join": "self.done = {stream}.record_event()"},
+        {"work": FETCH},
+        {"work": "counts = kept; self.host = counts.to('cpu', non_blocking=True); self.done.record()", "join": "pass"},
+    ],
+)
+def test_a_stream_that_copies_to_the_host_has_to_wait_for_what_it_copies(given):
+    given = {"after": "return x", "fork": "pass", **given}
+    assert found(**given) == [NO_FORK.format(stream=SIDE)]
+    assert found(**given, make="torch.cuda.synchronize()") == []
+    other = "return x\n\n    def begin(self):\n        self.side.wait_event(self.begun)"
+    assert found(**{**given, "after": other}) == []
+    assert found(**{**given, "fork": FORK}) == []
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"work": "x = gate(kept); self.x_cpu.copy_(x, non_blocking=True); self.done.record()"},  # which it makes itself
+        {"work": "self.x_gpu.copy_(kept, non_blocking=True); self.done.record()"},
+        {"work": "self.x_cpu.copy_(kept); self.done.record()"},
+        {"work": FETCH},  # nothing says that it is another stream
+        {"work": FETCH + "; self.done.record()", "stream": "where"},
+    ],
+)
+def test_other_copies_may_need_no_wait(given):
+    assert found(after="return x", fork="pass", join="pass", **given) == []
+
+
 def test_a_block_of_which_a_path_shows_a_race_is_not_found_again():
     from syncheck.lint.engine import lint_source
     from syncheck.lint.files import Text
