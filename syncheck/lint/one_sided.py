@@ -15,14 +15,19 @@ from syncheck.lint.interp.functions import own_nodes
 from syncheck.lint.interp.sites import Places
 from syncheck.lint.interp.unknown import makes_object, may_wait, words_of
 from syncheck.lint.nodes import children, names, text, walk
+from syncheck.lint.prefilter import STREAM_BLOCK, words_in
 from syncheck.rules import unordered_side_stream
 
 WORDS = re.compile(r"\b(?:stream|StreamContext)\(")
 """What stands in a file where this can be found."""
+_ORDERING = re.compile(r"wait|record")
+"""What stands in a function where it can be, too."""
 _CURRENT = re.compile(r"(?:current|default)_stream")
 _CONTEXTS = frozenset({"stream", "StreamContext"})
 _HOST_WAITS = frozenset({"item", "cpu", "tolist", "numpy", "graph", "capture_begin", "elapsed_time", "query"})
 """Calls behind which the host has waited, or a capture has."""
+_RECORDS = frozenset({"record", "record_event", "set_result", "then"})
+"""Calls that record what is current, those of futures too."""
 _LOADING = frozenset({"to", "cuda", "copy_", "pin_memory", "next"})
 """Calls that bring something from the host, which needs no wait before."""
 _IDLE = _LOADING | frozenset("record_stream append print range len enumerate zip isinstance add extend update".split())
@@ -74,10 +79,15 @@ def findings(functions: Iterable[Function], places: Places, known: Sequence[Find
     lines = {place.frame.line for finding in known for place in (finding.place, *finding.related)}
     for outer in functions:
         source = deferred.text_of(outer)
-        if source is not None and not WORDS.search(source):
+        if not (STREAM_BLOCK in words_in(outer) if source is None else _can_matter(source)):
             continue
         for function in (node for node in walk(outer) if isinstance(node, Function)):
             yield from _Judge(function, places).findings(lines)
+
+
+def _can_matter(source: str) -> bool:
+    """Return whether a function that is not parsed has what this begins with."""
+    return bool(WORDS.search(source) and _ORDERING.search(source))
 
 
 class _Judge:
@@ -136,7 +146,7 @@ class _Judge:
             return ""
         if waits.forks and not waits.joins and not waits.hosts and not waits.records:
             if self._is_made_here(stream):
-                return _NO_JOIN_OWN if self._works(block) and _binds(block) else ""
+                return _NO_JOIN_OWN if self._works(block) and _leaves_results(block) else ""
             return _NO_JOIN if self._uses_later(block, blocks) else ""
         if waits.forks or any(line < end for line in waits.hosts):
             return ""
@@ -203,7 +213,7 @@ class _Judge:
             return "" if name == "wait_stream" and first is not None and self._is_current(first) else "join"
         if owner is not None and name == "wait":
             return "fork" if is_inside or (first is not None and self._words(first) == stream) else "join"
-        if name in {"record", "record_event"}:
+        if name in _RECORDS:
             return "record"
         return "host" if name in _HOST_WAITS or may_wait(name) or ("cpu" in text(call) and name == "to") else ""
 
@@ -281,9 +291,11 @@ class _Judge:
         return any(made & names(statement) for statement in block.body)
 
 
-def _binds(block: ast.With) -> bool:
-    """Return whether a block leaves anything behind under a name."""
-    return any(isinstance(node, ast.Assign | ast.AugAssign) for statement in block.body for node in walk(statement))
+def _leaves_results(block: ast.With) -> bool:
+    """Return whether a block leaves anything behind under a name, and does not end the function."""
+    nodes = [node for statement in block.body for node in walk(statement)]
+    ends = any(isinstance(node, ast.Return | ast.Yield) for node in nodes)
+    return not ends and any(isinstance(node, ast.Assign | ast.AugAssign) for node in nodes)
 
 
 def _fetches(block: ast.With) -> bool:

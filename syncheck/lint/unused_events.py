@@ -10,7 +10,7 @@ from syncheck.lint.interp.sites import Places
 from syncheck.lint.nodes import children, walk
 from syncheck.rules import unordered_side_stream
 
-WORDS = re.compile(r"\.record(?:_event)?\(")
+WORDS = re.compile(r"\.record_event\(|\bEvent\(\)")
 """What stands in a file where this can be found."""
 _FLAW = "nothing waits for the event `{event}` that is recorded here, so that it orders nothing"
 

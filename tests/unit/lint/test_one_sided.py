@@ -86,6 +86,8 @@ def test_a_stream_that_is_ordered_on_one_side_only_is_found(given, flaw):
         {"stream": "side", "make": OWN, "fork": "pass", "work": "y = DataParallel(gate)"},
         {"stream": "side", "make": OWN, "fork": "pass", "work": "y = torch.ones(4)"},
         {"stream": "side", "make": OWN, "join": "pass", "work": "gate(x)", "after": "return x"},
+        {"stream": "side", "make": OWN, "join": "pass", "work": "y = gate(x); return y"},
+        {"stream": "side", "make": OWN, "join": "pass", "work": "y = gate(x); kept.set_result(y)", "after": "return x"},
         {"stream": "side", "make": "side = torch.cuda.current_stream()", "join": "pass"},
         {"stream": "side", "make": "side = where or torch.cuda.current_stream()", "join": "pass"},
         {"stream": "side", "make": "global side; " + OWN, "join": "pass", "after": "return y"},
