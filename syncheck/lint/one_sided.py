@@ -79,10 +79,15 @@ def findings(functions: Iterable[Function], places: Places, known: Sequence[Find
     lines = {place.frame.line for finding in known for place in (finding.place, *finding.related)}
     for outer in functions:
         source = deferred.text_of(outer)
-        if not (STREAM_BLOCK in words_in(outer) if source is None else _can_matter(source)):
+        if not (_is_meant(words_in(outer)) if source is None else _can_matter(source)):
             continue
         for function in (node for node in walk(outer) if isinstance(node, Function)):
             yield from _Judge(function, places).findings(lines)
+
+
+def _is_meant(words: set[str]) -> bool:
+    """Return whether a function with some names in it may have what this begins with."""
+    return STREAM_BLOCK in words and any(_ORDERING.match(word) for word in words)
 
 
 def _can_matter(source: str) -> bool:

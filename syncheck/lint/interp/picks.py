@@ -67,7 +67,7 @@ def _index(owner: Sequence, key: Key) -> int | None:
             if isinstance(item, Event):
                 item.escaped = True
         return None
-    for item in owner.items:
+    for item in owner.items if isinstance(first, Event) else ():
         if isinstance(item, Event):
             item.escaped |= item.recorded is None  # in another iteration, it may be
     owner.picked.append(key)

@@ -143,7 +143,7 @@ def _queue(evaluator: Evaluator, call: Call) -> Value:
 
 @models("builtins.dict")
 def _dict(evaluator: Evaluator, call: Call) -> Value:
-    for pairs in call.args:
+    for pairs in call.args if evaluator.collectives.have_started else ():
         evaluator.escape(evaluator.listed(pairs) if isinstance(pairs, Generator) else pairs)
     return Mapping(dict(call.kwargs), is_open=bool(call.args))
 

@@ -37,7 +37,9 @@ def _batch(evaluator: Evaluator, call: Call) -> Value | None:
             case Sequence(items=[Symbol(path=path), tensor]):
                 started.append(_collective(evaluator, path, Call(call.node, [tensor])) or UNKNOWN)
             case _:
+                n_before = evaluator.machine.n_relevant  # what is not known is not worth other paths
                 sent = sent or _call(evaluator, "isend", Call(call.node, [UNKNOWN]))
+                evaluator.machine.n_relevant = n_before
                 started.append(sent or UNKNOWN)
     return Sequence(started)
 
