@@ -1,4 +1,4 @@
-"""Statements that `bench/mutation.py` deletes."""
+"""Statements that `bench/mutation.py` and `bench/lint_deletions.py` delete."""
 
 import pytest
 

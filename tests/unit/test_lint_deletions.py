@@ -1,0 +1,64 @@
+"""What `bench/lint_deletions.py` tries, and what it counts."""
+
+import pytest
+
+from bench.lint_deletions import Case, cases_of, chosen, tried
+
+LOAD = """\
+import torch
+
+
+def load():
+    side = torch.cuda.Stream()
+    x = torch.ones(4, device="cuda")
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        y = x * 2
+    torch.cuda.current_stream().wait_stream(side)
+    torch.cuda.synchronize()
+    return y
+"""
+PROCESS = "\n\ndef stop(self, done):\n    self.process.wait()\n    done.wait()\n"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for repo, name, text in (
+        ("one+a", "load.py", LOAD + PROCESS),
+        ("two+b", "vendored/load.py", "# a copy\n" + LOAD),
+        ("two+b", "others.py", "print('torch')\n"),
+        ("two+b", "old.py", "import torch; print 'isend'\n"),
+    ):
+        path = tmp_path / repo / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+def calls(cases: list[Case]) -> list[tuple[int, str]]:
+    return sorted((case.deletion.line, case.deletion.call) for case in cases)
+
+
+def test_only_what_may_wait_for_a_gpu_is_deleted(folder):
+    found = calls([case for case, _ in cases_of(folder, "one+a")])
+    assert found == [(7, "wait_stream"), (10, "wait_stream"), (11, "synchronize"), (17, "wait")]
+
+
+def test_equal_functions_count_once(folder):
+    assert [call for _, call in calls(chosen(folder, 9, 9))] == ["wait_stream", "wait_stream", "synchronize", "wait"]
+
+
+def test_of_a_call_as_many_are_chosen_as_are_asked_for(folder):
+    assert sorted(call for _, call in calls(chosen(folder, 1, 9))) == ["synchronize", "wait", "wait_stream"]
+
+
+def test_what_a_deletion_adds_is_counted(folder):
+    cases = sorted((case for case, _ in cases_of(folder, "one+a")), key=lambda case: case.deletion.line)
+    new = [[code for code, *_ in each] for each in tried(folder, cases)]
+    assert new == [["SYN101"], [], [], []]
+
+
+def test_halves_are_those_of_names(folder):
+    halves = {case.half for case, _ in cases_of(folder, "one+a")}
+    assert len(halves) == 1
+    assert halves <= {"A", "B"}
