@@ -37,11 +37,18 @@ def _batch(evaluator: Evaluator, call: Call) -> Value | None:
             case Sequence(items=[Symbol(path=path), tensor]):
                 started.append(_collective(evaluator, path, Call(call.node, [tensor])) or UNKNOWN)
             case _:
-                n_before = evaluator.machine.n_relevant  # what is not known is not worth other paths
+                n_before = evaluator.machine.n_relevant
                 sent = sent or _call(evaluator, "isend", Call(call.node, [UNKNOWN]))
-                evaluator.machine.n_relevant = n_before
+                if not _is_dropped(evaluator, call):  # what is not known is not worth other paths
+                    evaluator.machine.n_relevant = n_before
                 started.append(sent or UNKNOWN)
     return Sequence(started)
+
+
+def _is_dropped(evaluator: Evaluator, call: Call) -> bool:
+    """Return whether nothing takes what a call returns."""
+    statement = evaluator.machine.current_node
+    return isinstance(statement, ast.Expr) and statement.value is call.node
 
 
 @models_below("torch.distributed")
