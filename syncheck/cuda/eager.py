@@ -1,17 +1,23 @@
 """torch.compile: compiled functions run eagerly while they are checked, so that every operator is seen."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from importlib import import_module
+from inspect import unwrap
 from typing import Any
 
 import torch
 
+from syncheck.cuda.mode import WatchMode
 from syncheck.instrument.after_import import after_import
 from syncheck.instrument.control_flow import install_control_flow
+from syncheck.instrument.modes import without_modes
 from syncheck.instrument.patching import Patches
 
 _NOTE = "torch.compile runs eagerly while it is checked: the operators were checked, at eager speed"
+_UNSEEN = "torch.cond, or a loop of torch, ran inside of a transformation of torch.func: what it ran was not checked"
+"""A mode keeps torch from compiling them: of a condition that has a value for each row it would run one branch."""
 
 
 def install_eager(note: Callable[[str], None], patches: Patches) -> None:
@@ -19,15 +25,25 @@ def install_eager(note: Callable[[str], None], patches: Patches) -> None:
 
     Else the compiler would try to compile the dispatch mode, and `fullgraph=True` would raise.
     """
-    original = torch.compile
+    original: Any = torch.compile
 
     @wraps(original)
     def compiled(*args: Any, **kwargs: Any) -> Any:
         note(_NOTE)
         return original(*args, **kwargs)
 
+    def unseen(function: Any, **kwargs: Any) -> Callable[..., Any]:
+        made = original(function, **kwargs)
+
+        def run(*args: Any) -> Any:
+            note(_UNSEEN)
+            with without_modes(WatchMode), _compiling():
+                return made(*args)
+
+        return run
+
     patches.everywhere({original: compiled})
-    install_control_flow(original, patches)
+    install_control_flow(unseen, patches)
     patches.finally_do(after_import("torch._dynamo", lambda: _be_eager(patches)))
 
 
@@ -52,3 +68,15 @@ def _be_eager(patches: Patches) -> None:
 
     patches.everywhere({set_stance: keep})
     patches.finally_do(lambda: set_stance(wanted))
+
+
+@contextmanager
+def _compiling() -> Iterator[None]:
+    """Let torch compile what runs in a block."""
+    frames = import_module("torch._dynamo.eval_frame")
+    set_stance = unwrap(frames._set_stance)
+    before = set_stance(frames.DynamoStance("default"))
+    try:
+        yield
+    finally:
+        set_stance(before)

@@ -1,5 +1,8 @@
 """Dispatch modes: how one is entered and left where the program has entered others, and leaves them when it likes."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from syncheck.instrument.torch_internals import current_dispatch_modes, pop_dispatch_mode, push_dispatch_mode
@@ -29,3 +32,19 @@ def leave_mode(mode: TorchDispatchMode) -> None:
     mode.__exit__(None, None, None)  # type: ignore[no-untyped-call]  # torch leaves it untyped
     for other in reversed(above):
         push_dispatch_mode(other)
+
+
+@contextmanager
+def without_modes(kind: type[TorchDispatchMode]) -> Iterator[None]:
+    """Take the modes of a class off the calling thread for a block, which leaves the others as they are."""
+    entered = [pop_dispatch_mode() for _ in current_dispatch_modes()]  # the topmost first
+    for mode in reversed(entered):
+        if not isinstance(mode, kind):
+            push_dispatch_mode(mode)
+    try:
+        yield
+    finally:
+        for _ in current_dispatch_modes():
+            pop_dispatch_mode()
+        for mode in reversed(entered):
+            push_dispatch_mode(mode)

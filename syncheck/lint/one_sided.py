@@ -124,7 +124,7 @@ class _Judge:
         inner = [node for node in self._nodes if isinstance(node, Function | ast.Lambda)]
         for block, context in contexts.items():
             stream = self._words(context)
-            if any(_speaks_of(node, stream) for node in inner):
+            if any(_mentions(node, stream) for node in inner):
                 continue  # who calls that is not known
             if lines & set(range(block.lineno, (block.end_lineno or block.lineno) + 1)):
                 continue
@@ -337,8 +337,8 @@ def _made(node: ast.AST) -> set[str]:
     return {inner.id for inner in stored if isinstance(inner, ast.Name) and not isinstance(inner.ctx, ast.Load)}
 
 
-def _speaks_of(function: ast.AST, stream: str) -> bool:
-    """Return whether a function names a stream, or an attribute like it."""
+def _mentions(function: ast.AST, stream: str) -> bool:
+    """Return whether a function names a stream, or an attribute of that name."""
     last = stream.rpartition(".")[2]
     named = (getattr(node, "attr", "") or getattr(node, "id", "") for node in walk(function))
     return last in named

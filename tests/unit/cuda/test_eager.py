@@ -9,6 +9,7 @@ import torch._dynamo
 
 from syncheck.cuda.eager import install_eager
 from syncheck.instrument.patching import Patches
+from syncheck.instrument.torch_internals import current_dispatch_modes
 
 
 @pytest.fixture
@@ -129,3 +130,13 @@ assert graphs
 """
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_transformed_branches_give_their_results_and_are_not_checked(gpu, patches):
+    notes = []
+    install_eager(notes.append, patches)
+    x = torch.tensor([[1.0, 2.0], [-1.0, -2.0]])
+    each = torch.func.vmap(lambda choice, row: torch.cond(choice, torch.sin, torch.cos, (row,)))
+    assert torch.equal(each(torch.tensor([True, False]), x), torch.stack([x[0].sin(), x[1].cos()]))
+    assert [note for note in notes if "not checked" in note] == notes
+    assert [mode is gpu.mode for mode in current_dispatch_modes()] == [True]

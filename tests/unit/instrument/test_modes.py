@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from syncheck.instrument.modes import enter_mode, leave_mode
+from syncheck.instrument.modes import enter_mode, leave_mode, without_modes
 from syncheck.instrument.torch_internals import current_dispatch_modes
 
 
@@ -49,3 +49,16 @@ def test_a_mode_that_is_not_entered_is_not_left():
     with Counting() as mode:
         leave_mode(Counting())
         assert current_dispatch_modes() == [mode]
+
+
+class CountingToo(Counting):
+    """A mode of another class."""
+
+
+def test_modes_of_a_class_are_taken_off_for_a_block():
+    with Counting() as outer, CountingToo() as own, Counting() as inner:
+        with without_modes(CountingToo):
+            assert current_dispatch_modes() == [outer, inner]
+            torch.ones(1)
+        assert current_dispatch_modes() == [outer, own, inner]
+    assert (outer.seen, own.seen, inner.seen) == (1, 0, 1)
