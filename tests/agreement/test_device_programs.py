@@ -21,6 +21,7 @@ N_PROGRAMS = int(os.environ.get("SYNCHECK_AGREE", "32"))
 N_VERDICTS = 5 * N_PROGRAMS
 """Programs of which only the verdict is looked at, and the values of those without a race: no schedule."""
 N_PARTS = 4
+PARTS = [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, N_PARTS))]
 """Tests that the programs are spread over."""
 
 
@@ -32,7 +33,7 @@ def problem(program: p.Program) -> str:
         return str(error) or "an assertion"
 
 
-@pytest.mark.parametrize("part", range(N_PARTS))
+@pytest.mark.parametrize("part", PARTS)
 def test_verdict_reference_and_schedules_agree(part):
     for seed in range(part, N_PROGRAMS, N_PARTS):
         program = draw(random.Random(seed))
@@ -52,7 +53,7 @@ def wrong_verdict(program: p.Program) -> str:
     return ""
 
 
-@pytest.mark.parametrize("part", range(N_PARTS))
+@pytest.mark.parametrize("part", PARTS)
 def test_verdict_and_reference_agree(part):
     for seed in range(N_PROGRAMS + part, N_PROGRAMS + N_VERDICTS, N_PARTS):
         program = draw(random.Random(seed))

@@ -6,6 +6,7 @@ passes, waits of all kinds. `make agree` tries thousands.
 
 import os
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -151,6 +152,7 @@ def run(program, schedule=None, pairs=()):
     return repr(output), findings, order
 
 
+@pytest.mark.slow
 @settings(max_examples=N_PROGRAMS)
 @given(steps=st.lists(step, min_size=3, max_size=14))
 def test_programs_without_a_finding_have_one_result_and_accesses_of_a_finding_two_orders(steps):
