@@ -580,7 +580,7 @@ def test_an_operator_that_nested_tensors_have_of_their_own_is_not_taken_apart(gp
 def library():
     """A library's operator that calls another one."""
 
-    @torch.library.custom_op("mode_test::product", mutates_args=())
+    @torch.library.custom_op("cuda_mode_test::product", mutates_args=())
     def product(x: torch.Tensor) -> torch.Tensor:
         return (x @ x).clone()
 
