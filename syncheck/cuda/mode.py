@@ -90,10 +90,9 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
             handled = self._hand_on(dispatch, types, args, kwargs or {})
             if handled is not _NOT_HANDLED:
                 return handled
-        is_of_host = dispatch.is_item and not self._host.buffers and getattr(args[0], "is_cpu", False)
-        if is_of_host or not (
-            dispatch.is_seen or dispatch.listens or self._gpu_trace.inside
-        ):  # `detach`: no dispatcher
+        is_number = dispatch.is_item and not self._host.buffers and getattr(args[0], "is_cpu", False)
+        is_idle = not (dispatch.is_seen or dispatch.listens or self._gpu_trace.inside)  # `detach`: no dispatcher
+        if is_number or is_idle:  # an optimizer has hundreds of numbers
             try:
                 return dispatch.call(*args, **kwargs) if kwargs else dispatch.call(*args)
             except RuntimeError:
