@@ -24,6 +24,22 @@ from tests.unit.conftest import watched_gpu
 SAMPLES = {}
 
 
+class Holder(torch.Tensor):
+    """A tensor that has no memory of its own, but holds another."""
+
+    @staticmethod
+    def __new__(cls, inner):
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape)
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        result = func(*(arg.inner if isinstance(arg, cls) else arg for arg in args), **(kwargs or {}))
+        return cls(result) if isinstance(result, torch.Tensor) else result
+
+
 def sample(function):
     SAMPLES[function.__name__] = function
     return function
@@ -241,23 +257,11 @@ def test_operators_made_of_others_are_taken_apart_without_the_mode(native, monke
 
 
 def test_a_subclass_in_inference_mode_is_for_the_mode(native, monkeypatch):
-    class Wrapped(torch.Tensor):
-        @staticmethod
-        def __new__(cls, inner):
-            return torch.Tensor._make_wrapper_subclass(cls, inner.shape)
-
-        def __init__(self, inner):
-            self.inner = inner
-
-        @classmethod
-        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
-            return func(*[one.inner if isinstance(one, Wrapped) else one for one in args], **(kwargs or {}))
-
     x, weight = torch.randn(2, 3), torch.randn(4, 3)
     with torch.inference_mode():
         plain = nn.functional.linear(x, weight)
         names = seen_by_mode(monkeypatch)
-        assert torch.equal(nn.functional.linear(Wrapped(x), weight), plain)
+        assert torch.equal(nn.functional.linear(Holder(x), weight), plain)
     assert "aten.linear.default" in names
 
 
@@ -576,28 +580,12 @@ def test_a_resized_storage_is_another_block(native):
     assert b.tolist() == [0.0] * 4
 
 
-class Tangent(torch.Tensor):
-    """A tensor that has no memory of its own, but holds another."""
-
-    @staticmethod
-    def __new__(cls, inner):
-        return torch.Tensor._make_wrapper_subclass(cls, inner.shape)
-
-    def __init__(self, inner):
-        self.inner = inner
-
-    @classmethod
-    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
-        result = func(*(arg.inner if isinstance(arg, cls) else arg for arg in args), **(kwargs or {}))
-        return cls(result) if isinstance(result, torch.Tensor) else result
-
-
 @pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")
 def test_a_tangent_that_takes_operators_apart_does_so(native):
     x = torch.ones(2).sin()
     x.mul(x)
     with forward_ad.dual_level():
-        dual = forward_ad.make_dual(x, Tangent(torch.full((2,), 3.0)))
+        dual = forward_ad.make_dual(x, Holder(torch.full((2,), 3.0)))
         tangent = forward_ad.unpack_dual(dual.mul(2).sin()).tangent
         assert torch.allclose(tangent.inner, 6 * (2 * x).cos())
 
