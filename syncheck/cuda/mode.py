@@ -95,8 +95,8 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
         if is_number or is_idle:  # an optimizer has hundreds of numbers
             try:
                 return dispatch.call(*args, **kwargs) if kwargs else dispatch.call(*args)
-            except RuntimeError:
-                values = with_tensors(func, args)
+            except RuntimeError as error:
+                values = with_tensors(func, args, error)
                 if values is None:
                     raise
             return self.__torch_dispatch__(func, types, values, kwargs)
@@ -116,7 +116,7 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
             if listens:
                 inside.pop()
             switch.value = False  # also inside a backward pass: the error goes up through C++ code
-            values = with_tensors(func, args) if isinstance(error, RuntimeError) else None
+            values = with_tensors(func, args, error)
             if values is not None:
                 return self.__torch_dispatch__(func, types, values, kwargs)
             self._errors.note(dispatch.plan, error, frame_at())

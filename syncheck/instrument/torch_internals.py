@@ -181,23 +181,30 @@ def call_with_numbers(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     """Call an operator of which a dispatch mode may have got numbers in place of tensors."""
     try:
         return func(*args, **kwargs)
-    except RuntimeError:
-        values = with_tensors(func, args)
+    except RuntimeError as error:
+        values = with_tensors(func, args, error)
         if values is None:
             raise
     return func(*values, **kwargs)
 
 
-def with_tensors(func: Any, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """Return an operator's arguments, with tensors in place of numbers; None if no number is in the place of a tensor.
+def with_tensors(func: Any, args: tuple[Any, ...], error: BaseException) -> tuple[Any, ...] | None:
+    """Return the arguments of an operator that refused a number, with a tensor in its place; None for other errors.
 
     A constant of a traced function is a tensor that stands for a number. It comes to a mode as that number, which few
     operators take back.
 
+    Args:
+        func: the operator.
+        args: its arguments, but those given by name.
+        error: what it raised.
+
     Source:
-        torch/csrc/utils/python_arg_parser.cpp, `should_allow_numbers_as_tensors`.
+        torch/csrc/utils/python_arg_parser.cpp, `should_allow_numbers_as_tensors`; the text of the error:
+        aten/src/ATen/core/function_schema_inl.h, `formatTypeMismatchMsg`.
     """
-    if not isinstance(func, OpOverload):
+    refused = isinstance(error, RuntimeError) and "Expected a value of type 'Tensor'" in str(error)
+    if not refused or not isinstance(func, OpOverload):
         return None
     wanted = [isinstance(parameter.type, torch.TensorType) for parameter in schema_of(func).arguments]
     places = {index for index, value in enumerate(args) if wanted[index] and type(value) in NUMBERS}

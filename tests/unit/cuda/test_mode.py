@@ -416,6 +416,12 @@ def test_a_number_in_place_of_a_tensor_is_no_access_and_takes_no_other_path(gpu,
     assert gpu.monitor.launches()[1:] == [("aten::add", [False, True]), ("aten::mul_", [True])]
 
 
+def test_an_operator_that_fails_with_a_number_is_tried_once(gpu):
+    with pytest.raises(RuntimeError, match="not supported") as failed:
+        torch.tensor([True]) - True
+    assert failed.value.__context__ is None
+
+
 def test_a_gradient_that_another_stream_uses_is_protected_as_torch_does_it(gpu):
     class OnSide(torch.autograd.Function):
         @staticmethod

@@ -79,7 +79,16 @@ def test_operators_of_torchscript_alone_have_no_kernel():
 
 def test_tensors_take_the_places_of_numbers():
     aten = torch.ops.aten
-    (tensor, size) = internals.with_tensors(aten.view.default, (2, [1]))
+    with pytest.raises(RuntimeError) as refused:
+        aten.view.default(2, [1])
+    (tensor, size) = internals.with_tensors(aten.view.default, (2, [1]), refused.value)
     assert (tensor.tolist(), size) == (2, [1])
-    assert internals.with_tensors(aten.view.default, (torch.ones(1), [1])) is None
-    assert internals.with_tensors(torch.ops.higher_order.cond, (2,)) is None
+    assert internals.with_tensors(aten.view.default, (torch.ones(1), [1]), refused.value) is None
+    assert internals.with_tensors(torch.ops.higher_order.cond, (2,), refused.value) is None
+
+
+def test_an_operator_that_fails_for_another_reason_keeps_its_numbers():
+    args = (torch.tensor([True]), True)
+    with pytest.raises(RuntimeError, match="not supported") as failed:
+        torch.ops.aten.sub.Tensor(*args)
+    assert internals.with_tensors(torch.ops.aten.sub.Tensor, args, failed.value) is None
