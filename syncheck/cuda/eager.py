@@ -32,18 +32,14 @@ def install_eager(note: Callable[[str], None], patches: Patches) -> None:
         note(_NOTE)
         return original(*args, **kwargs)
 
-    def unseen(function: Any, **kwargs: Any) -> Callable[..., Any]:
-        made = original(function, **kwargs)
-
-        def run(*args: Any) -> Any:
-            note(_UNSEEN)
-            with without_modes(WatchMode), _compiling():
-                return made(*args)
-
-        return run
+    @contextmanager
+    def unseen(_: tuple[Any, ...]) -> Iterator[None]:
+        note(_UNSEEN)
+        with without_modes(WatchMode), _compiling():
+            yield
 
     patches.everywhere({original: compiled})
-    install_control_flow(unseen, patches)
+    install_control_flow(original, unseen, patches)
     patches.finally_do(after_import("torch._dynamo", lambda: _be_eager(patches)))
 
 

@@ -9,6 +9,7 @@ Source:
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import wraps
 from inspect import getclosurevars
 from types import FunctionType
@@ -21,12 +22,16 @@ from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import is_transformed
 
 
-def install_control_flow(run_transformed: Callable[..., Any], patches: Patches) -> None:
+def install_control_flow(
+    compile_function: Callable[..., Any],
+    when_transformed: Callable[[tuple[Any, ...]], AbstractContextManager[None]],
+    patches: Patches,
+) -> None:
     """Run branches and loops in place of compiling them.
 
     Args:
-        run_transformed: runs one that is traced or transformed. It is called as torch calls `torch.compile`, and
-            returns what is called with the operator's arguments.
+        compile_function: `torch.compile`, as torch has it; it compiles those that are traced or transformed.
+        when_transformed: takes the arguments of one that is traced or transformed; it runs inside of the result.
         patches: gets the replacement.
     """
     original = torch.compile
@@ -34,20 +39,25 @@ def install_control_flow(run_transformed: Callable[..., Any], patches: Patches) 
     @wraps(original)
     def compile_or_run(model: Any = None, **kwargs: Any) -> Any:
         if isinstance(model, FunctionType) and model.__module__.startswith("torch._higher_order_ops."):
-            return _in_python(model, run_transformed(model, **kwargs))
+            return _in_python(model, compile_function(model, **kwargs), when_transformed)
         return original(model, **kwargs)
 
     patches.set(torch, "compile", compile_or_run)
 
 
-def _in_python(function: FunctionType, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+def _in_python(
+    function: FunctionType,
+    compiled: Callable[..., Any],
+    when_transformed: Callable[[tuple[Any, ...]], AbstractContextManager[None]],
+) -> Callable[..., Any]:
     """Return what is run in place of a function of torch's that calls a branch or a loop."""
     in_python = _IN_PYTHON.get(function.__name__)
 
     @wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
         if is_transformed(tree_leaves((args, kwargs))):
-            return otherwise(*args, **kwargs)
+            with when_transformed(args):
+                return compiled(*args, **kwargs)
         return function(*args, **kwargs) if in_python is None else in_python(function, *args)
 
     return run

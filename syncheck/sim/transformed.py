@@ -1,6 +1,7 @@
 """Branches and loops of torch that are traced, or that `torch.func` transforms."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -12,25 +13,17 @@ from syncheck.sim.errors import NotSimulatedError
 from syncheck.sim.mode import SimulatorMode
 
 
-def compiled_without_simulator(compile_function: Any) -> Callable[..., Any]:
-    """Return what compiles a branch or a loop on the CPU, and runs it, below all that is simulated.
+@contextmanager
+def below_the_simulator(args: tuple[Any, ...]) -> Iterator[None]:
+    """Run a branch or a loop, with these arguments, on the CPU alone: nothing of it is simulated.
 
-    Args:
-        compile_function: `torch.compile`, as torch has it.
+    Raises:
+        NotSimulatedError: an argument is on a GPU.
     """
-
-    def compiled(function: Any, **kwargs: Any) -> Callable[..., Any]:
-        made = compile_function(function, **kwargs)
-
-        def run(*args: Any) -> Any:
-            if any(isinstance(leaf, torch.Tensor) and is_on_gpu(leaf) for leaf in tree_leaves(args)):
-                raise NotSimulatedError(
-                    "torch.cond, or a loop of torch, on a GPU while torch.func transforms it, or it is traced",
-                    "transform, or trace, it on the CPU",
-                )
-            with without_modes(SimulatorMode):
-                return made(*args)
-
-        return run
-
-    return compiled
+    if any(isinstance(leaf, torch.Tensor) and is_on_gpu(leaf) for leaf in tree_leaves(args)):
+        raise NotSimulatedError(
+            "torch.cond, or a loop of torch, on a GPU while torch.func transforms it, or it is traced",
+            "transform, or trace, it on the CPU",
+        )
+    with without_modes(SimulatorMode):
+        yield
