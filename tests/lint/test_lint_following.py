@@ -523,3 +523,37 @@ kept.copy_(x, non_blocking=True)
 {line}
 print(kept.sum())
 """
+
+
+@pytest.mark.parametrize("part", ["[:, :n]", "[:n]", ".narrow(1, 0, n)", ".narrow(0, 1, 2)", ".select(0, 2)"])
+def test_a_part_is_written_and_read_as_the_same_part(part):
+    source = f"""
+        import torch
+
+        def fill(n):
+            x = torch.ones(4, 4, device="cuda")
+            side = torch.cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                x{part}.zero_()
+            return x{part}.sum()
+    """
+    assert found(source) == [("SYN101", 10)]
+
+
+def test_parts_that_lie_apart_are_no_race():
+    source = """
+        import torch
+
+        def fill(n):
+            x = torch.ones(4, 4, device="cuda")
+            side = torch.cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                x.narrow(1, 0, n).zero_()
+                x.narrow(0, 0, 1).zero_()
+            total = x.narrow(1, n, 4 - n).sum() + x.narrow(0, 1, 2).sum()
+            side.synchronize()
+            return total + x.sum()
+    """
+    assert found(source) == []

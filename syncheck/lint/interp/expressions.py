@@ -11,7 +11,8 @@ from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.functions import defaults_of
 from syncheck.lint.interp.guards import waits
 from syncheck.lint.interp.machine import Machine
-from syncheck.lint.interp.operators import BEGINNING, is_list
+from syncheck.lint.interp.operators import is_list
+from syncheck.lint.interp.rows import BEGINNING
 from syncheck.lint.interp.scope import Scope
 from syncheck.lint.interp.unknown import may_be_tensor
 from syncheck.lint.interp.values import (

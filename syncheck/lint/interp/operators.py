@@ -7,6 +7,7 @@ from syncheck.hb.ids import NO_ALLOCATION
 from syncheck.lint.interp.contents import tensors_in
 from syncheck.lint.interp.machine import Machine, TensorAccess
 from syncheck.lint.interp.premises import Premise, in_words
+from syncheck.lint.interp.rows import is_strided, of_method, selected
 from syncheck.lint.interp.values import (
     UNKNOWN,
     UNKNOWN_STREAM,
@@ -35,10 +36,6 @@ from syncheck.semantics.python_api import (
     operator_of,
 )
 from syncheck.semantics.waits import HostWait, host_wait
-
-BEGINNING = slice(None, object())
-"""`[:n]` where nothing is known of `n`: the first row, at least."""
-
 
 _DEVICES = frozenset({"device", "dev", "_device", "gpu", "rank", "local_rank"})
 """Names of devices that a program is given, and works on."""
@@ -231,7 +228,8 @@ class Operators:
         if name == "contiguous" and (tensor.is_strided or tensor.is_given) and tensor.block.device is not None:
             return None  # it is copied, or may be
         if name in ALIASES or name in PARTS:
-            alias = self.alias(tensor, tensor.part if name in ALIASES else None, is_strided=name in REORDERING)
+            part = tensor.part if name in ALIASES else of_method(name, call) if tensor.part == WHOLE else None
+            alias = self.alias(tensor, part, is_strided=name in REORDERING)
             if name.startswith("detach"):
                 alias.leaves, alias.keeps = (), ()
             return alias
@@ -255,7 +253,7 @@ class Operators:
 
     def item(self, tensor: Tensor, index: Value) -> Tensor:
         """Return the part of a tensor that numbers and slices select."""
-        return self.alias(tensor, self.part_of(tensor, index), is_strided=_is_strided(index))
+        return self.alias(tensor, self.part_of(tensor, index), is_strided=is_strided(index))
 
     def asked_by_host(self, tensor: Tensor, node: ast.AST) -> None:
         """Let the host ask whether a tensor is true."""
@@ -292,28 +290,7 @@ class Operators:
 
     def part_of(self, tensor: Tensor, index: Value) -> Part:
         """Return the rows that an index selects; None for a part that is not known."""
-        first = index.items[0] if isinstance(index, Sequence) and index.items else index
-        if tensor.part != WHOLE or not isinstance(first, Constant):
-            return None
-        value = first.value
-        if isinstance(value, slice):
-            return _rows_of(value, index, is_alone=index is first)
-        if value is Ellipsis or value is None:
-            return WHOLE if index is first else None
-        return (value, value + 1) if _is_row(value) and index is first else None
-
-
-def _rows_of(selected: slice, index: Value, *, is_alone: bool) -> Part:
-    """Return the rows that a slice selects, alone or as the first part of an index."""
-    start, stop = selected.start or 0, selected.stop
-    if selected is BEGINNING:
-        return (0, 1) if is_alone else None
-    is_known = isinstance(start, int) and start >= 0 and (stop is None or _is_row(stop))
-    if not is_known or selected.step not in {None, 1}:
-        return None
-    if stop is None and start == 0:
-        return WHOLE if not isinstance(index, Sequence) or len(index.items) == 1 else None
-    return (start, stop if stop is not None else WHOLE[1]) if is_alone else None
+        return selected(index) if tensor.part == WHOLE else None
 
 
 def _last_name(node: ast.expr | None) -> str:
@@ -344,23 +321,6 @@ def is_list(node: ast.AST) -> bool:
         return False
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     return any(isinstance(part, ast.List) for part in parts)
-
-
-def _is_strided(index: Value) -> bool:
-    """Return whether what an index selects is known not to lie side by side: `[:, :64]`, `[::2]`."""
-    items = index.items if isinstance(index, Sequence) else [index]
-    values = [item.value for item in items if isinstance(item, Constant)]
-    if len(values) < len(items) or any(value is None or value is Ellipsis for value in values):
-        return False
-    slices = [value for value in values if isinstance(value, slice)]
-    if any(part.step not in {None, 1} for part in slices):
-        return True
-    rest = values[next((i for i, value in enumerate(values) if not _is_row(value)), len(values)) + 1 :]
-    return any(_is_row(value) or (isinstance(value, slice) and value != slice(None)) for value in rest)
-
-
-def _is_row(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def _named_device(text: str, machine: Machine) -> DeviceIndex:

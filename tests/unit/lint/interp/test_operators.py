@@ -2,7 +2,7 @@
 
 import pytest
 
-from syncheck.lint.interp.values import UNKNOWN, WHOLE, Constant, Device, Sequence
+from syncheck.lint.interp.values import UNKNOWN, WHOLE, Constant, Device
 from tests.unit.lint.program import call, calls_of, constant, follow, value_of
 
 X = "x = torch.ones(4, device='cuda')\n"
@@ -110,20 +110,17 @@ def test_masks_are_known_by_what_makes_them():
     assert [program.scope.names[name].is_mask for name in "abcdefg"] == [True, True, True, False, True, False, True]
 
 
-SLICES = [
-    (Constant(0), (0, 1)), (Constant(slice(1, 3)), (1, 3)), (Constant(slice(2, None)), (2, WHOLE[1])),
-    (Constant(slice(None)), WHOLE), (Constant(...), WHOLE), (Constant(-1), None), (Constant(slice(-1, None)), None),
-    (Constant(slice(0, 4, 2)), None), (UNKNOWN, None), (Sequence([Constant(0), Constant(1)]), None),
-    (Sequence([Constant(slice(None)), Constant(1)]), None),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("index", "part"), SLICES)
-def test_rows_of_a_whole_tensor_are_known(index, part):
+def test_rows_of_a_whole_tensor_are_known():
     program = follow(X)
     operators, tensor = program.interpreter.operators, program.scope.names["x"]
-    assert operators.part_of(tensor, index) == part
-    assert operators.part_of(operators.alias(tensor, (0, 1)), index) is None
+    assert operators.part_of(tensor, Constant(2)) == (2, 3)
+    assert operators.part_of(operators.alias(tensor, (0, 1)), Constant(0)) is None
+
+
+@pytest.mark.parametrize(("call", "part"), [("narrow(0, 1, 2)", (1, 3)), ("select(1, 0)", (0, 1)), ("t()", WHOLE)])
+def test_methods_hand_out_parts(call, part):
+    assert value_of(f"x.{call}", X).part == part
+    assert value_of(f"x[1].{call}", X).part == (None if part != WHOLE else (1, 2))
 
 
 def test_a_layer_or_a_tensor_of_an_unknown_device_is_unknown():
