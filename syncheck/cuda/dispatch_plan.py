@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from syncheck.instrument.inner_operators import as_without_mode, calls_others
+from syncheck.instrument.inner_operators import as_without_mode, calls_others, may_be_traced_in_parts
 from syncheck.instrument.plan import Plan
 from syncheck.instrument.torch_internals import is_composite, schema_of
 from syncheck.semantics.operators import ALLOCATING, ROWS, SILENT
@@ -17,12 +17,13 @@ class DispatchPlan:
 
     __slots__ = (
         "arguments", "call", "evaluating", "fresh", "func", "has_rows", "is_composite", "is_flat", "is_item", "is_seen",
-        "listens", "plan", "special",
+        "listens", "may_have_parts", "plan", "special",
     )  # fmt: skip
 
     def __init__(self, func: Any, plan: Plan, special: Any) -> None:
         self.func = func  # keeps it alive: plans are found by its id
         self.is_composite = is_composite(func)
+        self.may_have_parts = self.is_composite or may_be_traced_in_parts(func)
         self.plan = plan
         self.evaluating = None if plan.evaluating is None else DispatchPlan(func, plan.evaluating, special)
         self.special = special
@@ -49,6 +50,7 @@ class HigherOrder:
 
     evaluating = None
     is_composite = False
+    may_have_parts = False
     is_item = False
     is_seen = False
     listens = True

@@ -1,5 +1,7 @@
 """The dispatch mode: every operator of a thread passes here."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,7 +15,7 @@ from syncheck.cuda.operator_errors import OperatorErrors
 from syncheck.cuda.operators import Operators
 from syncheck.cuda.reporter import Reporter
 from syncheck.cuda.thread_contexts import ThreadContexts
-from syncheck.instrument.inner_operators import as_without_mode
+from syncheck.instrument.inner_operators import as_without_mode, is_traced_in_parts, run_traced_parts
 from syncheck.instrument.torch_internals import OF_MODES, is_of_nested, run_parts, takes_apart, with_tensors
 from syncheck.source.frames import frame_at
 
@@ -53,10 +55,15 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
         if any(takes_apart(kind) for kind in types):
             return NotImplemented
         self._takes.update(types)
+        run: Callable[..., Any] | None = None
         if dispatch.is_composite and not is_of_nested(args):
+            run = partial(as_without_mode, dispatch.func, run_parts)
+        elif dispatch.may_have_parts and is_traced_in_parts(dispatch.func):
+            run = run_traced_parts
+        if run is not None:
             super().__enter__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
             try:
-                return as_without_mode(dispatch.func, run_parts, dispatch.func, args, kwargs)
+                return run(dispatch.func, args, kwargs)
             finally:
                 super().__exit__(None, None, None)  # type: ignore[no-untyped-call]  # torch leaves it untyped
         return _NOT_HANDLED
@@ -86,7 +93,7 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
     ) -> Any:
         """Run one operator."""
         dispatch = self._plans.get(id(func)) or self._operators.plan(func)
-        if dispatch.is_composite or (types and not self._takes.issuperset(types)):
+        if dispatch.may_have_parts or (types and not self._takes.issuperset(types)):
             handled = self._hand_on(dispatch, types, args, kwargs or {})
             if handled is not _NOT_HANDLED:
                 return handled

@@ -2,8 +2,9 @@
 
 While a mode handles an operator, torch switches off what comes before a mode, also for the operators that this one
 calls: autocast, the copies of conjugated and negated views for kernels that take none, what autograd notes of views and
-of changes in place, and autograd itself. Without a mode they have all of that, so that a mode changes results: those of
-`torch.linalg.pinv`, of operators of `torch.library`, and in inference mode of each that is made of others.
+of changes in place, TorchScript's tracer, and autograd itself. Without a mode they have all of that, so that a mode
+changes results: those of `torch.linalg.pinv`, of operators of `torch.library`, and in inference mode of each that is
+made of others.
 
 Source:
     aten/src/ATen/core/PythonFallbackKernel.cpp: `pythonFallback` excludes `after_Python_keyset`;
@@ -29,6 +30,7 @@ _AUTOGRAD_KEYS = {
     name: getattr(C.DispatchKey, name) for name in ("AutogradFunctionality", "AutogradOther", "AutogradNestedTensor")
 }
 _AUTOGRAD_KERNELS = ("Autograd", "AutogradCPU", "AutogradCUDA", "AutogradXPU", "CompositeImplicitAutograd")
+_TRACER = C._parse_dispatch_key("Tracer")
 _NAMESPACES = frozenset({"aten", "prim", "prims", "profiler", "c10d", "_c10d_functional"})
 """Those of torch itself."""
 
@@ -49,6 +51,33 @@ def calls_others(func: OpOverload) -> bool:
 def is_of_torch(func: OpOverload) -> bool:
     """Return whether an operator is one of torch itself, whose kernels are known and stay."""
     return func.namespace in _NAMESPACES
+
+
+def may_be_traced_in_parts(func: OpOverload) -> bool:
+    """Return whether `torch.jit.trace` records the operators that one calls below autograd, and not itself.
+
+    Source:
+        tools/autograd/gen_trace_type.py, `DONT_RECORD_TRACE`; the others there are made of operators.
+    """
+    return func._name == "aten::convolution"
+
+
+def is_traced_in_parts(func: OpOverload) -> bool:
+    """Return whether `torch.jit.trace` is recording the operators that one calls, and not itself."""
+    return may_be_traced_in_parts(func) and C._get_tracing_state() is not None
+
+
+def run_traced_parts(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run the operators that one calls below autograd, so that they are recorded, and come to the mode.
+
+    Else its result is a constant of the trace, which must not need a gradient.
+
+    Source:
+        torch/csrc/jit/frontend/tracer.cpp, `TracingState::getValue`.
+    """
+    included, excluded = C._dispatch_tls_local_include_set(), C._dispatch_tls_local_exclude_set()
+    with C._ForceDispatchKeyGuard(included, excluded.remove(_TRACER)):
+        return func._op_dk(C.DispatchKey.CompositeExplicitAutograd, *args, **kwargs)
 
 
 def as_without_mode(func: OpOverload, run: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:

@@ -8,7 +8,14 @@ import torch
 from torch._higher_order_ops.base_hop import BaseHOP
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from syncheck.instrument.inner_operators import as_without_mode, calls_others, is_of_torch
+from syncheck.instrument.inner_operators import (
+    as_without_mode,
+    calls_others,
+    is_of_torch,
+    is_traced_in_parts,
+    may_be_traced_in_parts,
+    run_traced_parts,
+)
 from syncheck.instrument.torch_internals import (
     OF_MODES,
     C,
@@ -69,13 +76,13 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
         """See `__torch_dispatch__`."""
         if func.__class__ is not OpOverload and isinstance(func, HigherOrderOperator):
             return self._take_apart(func, args, kwargs)
-        if fake_tensors.are_made():
-            return func(*args, **kwargs)  # also on a GPU they have no memory
-        if not self._plain_types.issuperset(types):
-            if any(issubclass(kind, OF_MODES) for kind in types):
-                return func(*args, **kwargs)  # to the mode below
-            if any(takes_apart(kind) for kind in types):
-                return NotImplemented
+        if fake_tensors.are_made() or any(issubclass(kind, OF_MODES) for kind in types):
+            return func(*args, **kwargs)  # also on a GPU fake tensors have no memory; others go to the mode below
+        if not self._plain_types.issuperset(types) and any(takes_apart(kind) for kind in types):
+            return NotImplemented
+        if is_traced_in_parts(func):
+            with self:
+                return run_traced_parts(func, args, kwargs)
         parts = self._parts[func] if func in self._parts else self._find_parts(func)
         if parts is None or is_of_nested(args):
             run = self._dispatcher.run
@@ -98,7 +105,7 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
             parts = python_kernel(func, simulated().name.upper(), is_on_gpu)
         if is_of_torch(func):  # a program may give its own operators other kernels later
             self._parts[func] = parts
-        if parts is None and isinstance(func, OpOverload) and not calls_others(func):
+        if parts is None and isinstance(func, OpOverload) and not (calls_others(func) or may_be_traced_in_parts(func)):
             self._dispatcher.add_ordinary(func)
         return parts
 

@@ -28,6 +28,7 @@
 #include <torch/csrc/autograd/forward_grad.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/library.h>
 
 #include <atomic>
@@ -658,10 +659,11 @@ class Kernel : public c10::OperatorKernel {
     plan_.store(plan, std::memory_order_release);
   }
 
+  // What torch.jit.trace is recording is for the mode, which lets it see the parts of an operator.
   void operator()(const OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
     const Plan* plan = plan_.load(std::memory_order_acquire);
     if (plan == nullptr || !is_active.load(std::memory_order_relaxed) || !is_simple() || !is_only_mode() ||
-        !record(*plan, op, keys, stack)) {
+        torch::jit::tracer::isTracing() || !record(*plan, op, keys, stack)) {
       original_.callBoxed(op, keys, stack);
     }
   }

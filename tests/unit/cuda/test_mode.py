@@ -644,3 +644,11 @@ def test_conjugated_views_inside_of_operators_are_what_they_are_without_a_check(
         with disable_dispatch_modes():
             plain = torch.linalg.pinv(x), torch.fft.hfft(x)
     assert all(torch.equal(a, b) for a, b in zip(watched, plain, strict=True))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace:DeprecationWarning")
+def test_a_convolution_can_be_traced(gpu):
+    network, x = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.ReLU()), torch.ones(1, 1, 4, 4)
+    traced = torch.jit.trace(network, x)
+    assert [node.kind() for node in traced.inlined_graph.nodes()].count("aten::_convolution") == 1
+    assert torch.equal(traced(x + 1), network(x + 1))

@@ -642,3 +642,11 @@ def test_an_operator_that_ends_after_a_second_stream_came_up_is_logged(native):
     native.mode.late("aten::add", [(a, False)], [b], fills=True)
     operator, writes = native.monitor.launches()[-1]
     assert (operator, writes[0]) == ("aten::add", False)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace:DeprecationWarning")
+def test_a_convolution_can_be_traced(native):
+    network, x = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.ReLU()), torch.ones(1, 1, 4, 4)
+    traced = torch.jit.trace(network, x)
+    assert [node.kind() for node in traced.inlined_graph.nodes()].count("aten::_convolution") == 1
+    assert torch.equal(traced(x + 1), network(x + 1))

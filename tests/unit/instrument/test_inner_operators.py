@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from syncheck.instrument.inner_operators import as_without_mode, calls_others
+from syncheck.instrument.inner_operators import as_without_mode, calls_others, is_traced_in_parts, run_traced_parts
 from syncheck.instrument.torch_internals import is_composite, run_parts
 from tests.torch_samples import are_alike, comparable_samples, operator_table, result_of
 
@@ -18,6 +18,9 @@ class Watching(TorchDispatchMode):
         if is_composite(func):
             with self:
                 return as_without_mode(func, run_parts, func, args, kwargs or {})
+        if is_traced_in_parts(func):
+            with self:
+                return run_traced_parts(func, args, kwargs or {})
         if calls_others(func):
             return as_without_mode(func, func, *args, **(kwargs or {}))
         return func(*args, **(kwargs or {}))
@@ -85,6 +88,22 @@ def test_an_operator_without_a_derivative_has_that_of_the_operators_that_it_call
         library.impl("tripled", lambda x: x * 3, "CPU")
         torch.ops.inner_operators.tripled(x).sum().backward()
     assert x.grad.tolist() == [3, 3, 3]
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace:DeprecationWarning")
+@pytest.mark.parametrize("gradient", [True, False])
+def test_a_traced_network_has_the_operators_of_one_traced_without_a_mode(gradient):
+    network, x = (
+        torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.ReLU()).requires_grad_(gradient),
+        torch.ones(1, 1, 4, 4),
+    )
+    plain = torch.jit.trace(network, x)
+    with Watching():
+        watched = torch.jit.trace(network, x)
+    assert [node.kind() for node in watched.inlined_graph.nodes()] == [
+        node.kind() for node in plain.inlined_graph.nodes()
+    ]
+    assert torch.equal(watched(x + 1), plain(x + 1))
 
 
 @pytest.mark.slow

@@ -238,3 +238,11 @@ def test_operators_that_call_a_function_run_it(gpu):
     x = torch.ones(2, device="cuda")
     made = gpu.calls_of(lambda: torch._higher_order_ops.invoke_quant_packed(lambda x: (x * 3,), x))
     assert "launch cuda:0 mul r1 w2" in made
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.trace:DeprecationWarning")
+def test_a_convolution_can_be_traced(gpu):
+    network, x = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.ReLU()), torch.ones(1, 1, 4, 4)
+    traced = torch.jit.trace(network, x)
+    assert [node.kind() for node in traced.inlined_graph.nodes()].count("aten::_convolution") == 1
+    assert torch.equal(traced(x + 1), network(x + 1))
