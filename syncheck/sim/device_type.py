@@ -1,9 +1,11 @@
 """`torch.device` that knows a virtual GPU by its number alone, as the one of a CUDA build does."""
 
 import copyreg
+from functools import wraps
 from typing import Any
 
 import torch
+from torch.jit import annotations
 from torch.overrides import handle_torch_function, has_torch_function_unary
 
 from syncheck.instrument.patching import Patches
@@ -37,8 +39,17 @@ def install_device_type(patches: Patches) -> None:
 
     Source:
         torch/csrc/Device.cpp and utils/python_arg_parser.cpp: a number is the index of the current accelerator.
+        torch/jit/annotations.py, `try_ann_to_type`: asks whether an annotation is `torch.device`; those of modules that
+        were imported before are torch's own class.
     """
+    original = annotations.try_ann_to_type
+
+    @wraps(original)
+    def try_ann_to_type(annotation: Any, *args: Any, **kwargs: Any) -> Any:
+        return original(stand_in if annotation is _Device else annotation, *args, **kwargs)  # type: ignore[no-untyped-call]  # torch leaves it untyped
+
     stand_in = _DeviceType("device", (), {"__module__": "torch", "__doc__": _Device.__doc__})
     patches.set(torch, "device", stand_in)
+    patches.everywhere({original: try_ann_to_type})
     copyreg.pickle(_Device, lambda device: (stand_in, (str(device),)))
     patches.finally_do(lambda: copyreg.dispatch_table.pop(_Device, None) and None)

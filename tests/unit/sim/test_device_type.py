@@ -2,6 +2,7 @@
 
 import pickle
 
+import pytest
 import torch
 
 REAL = torch.device
@@ -38,3 +39,11 @@ def test_a_mode_of_the_program_is_asked_first(gpu):
     with Elsewhere():
         assert torch.device(0).type == "xla"
     assert torch.device(0).type == "cuda"
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+def test_a_function_of_a_module_that_was_imported_before_can_be_scripted(gpu):
+    def moved(x: torch.Tensor, target: REAL | None = None) -> torch.Tensor:
+        return x if target is None else x.to(target)
+
+    assert torch.jit.script(moved)(torch.ones(2), torch.device("cpu")).tolist() == [1, 1]
