@@ -18,13 +18,13 @@ from syncheck.witness.compare import Rerun
 from syncheck.witness.delay import Delay, parse
 from syncheck.witness.schedule import Pair, Schedule
 
-_SETTINGS = {"PYTHONHASHSEED": "0", "CUDA_MODULE_LOADING": "EAGER"}
-"""Environment of a run: strings have the same hashes each time, and kernels are loaded at the start, as the first use
-of one makes the host wait for its GPU otherwise.
+_SETTINGS = {"PYTHONHASHSEED": "0", "CUDA_MODULE_LOADING": "EAGER", "NCCL_RUNTIME_CONNECT": "0"}
+"""Environment of a run. String hashes are fixed. Kernels are loaded at the start, and NCCL connects the ranks when it
+creates a communicator: otherwise the first use of a kernel or connection makes the host wait.
 
 Source:
     CUDA C++ Programming Guide, "Lazy Loading", "Concurrent Execution": loading a kernel may require context
-    synchronization.
+    synchronization; NCCL's documentation, "Environment Variables", `NCCL_RUNTIME_CONNECT`.
 """
 _TRACEBACK = "Traceback (most recent call last):"
 

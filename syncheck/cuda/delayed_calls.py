@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -19,6 +19,7 @@ class Call(NamedTuple):
         device: the device that it runs on.
         tensors: its tensors, and whether each is written.
         is_collective: it may work on a stream of its own.
+        group: the process group of a collective; None if it is not known.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Call(NamedTuple):
     device: int
     tensors: Sequence[tuple[torch.Tensor, bool]]
     is_collective: bool
+    group: Any = None
 
     @property
     def read(self) -> list[torch.Tensor]:

@@ -7,6 +7,7 @@ from syncheck.cuda.delays import Delays
 from syncheck.cuda.dispatch_plan import DispatchPlan
 from syncheck.cuda.mode import WatchMode
 from syncheck.cuda.timing import device_of
+from syncheck.instrument.collectives import process_group
 from syncheck.instrument.plan import tensors_of
 from syncheck.semantics.collectives import NAMESPACES
 
@@ -40,4 +41,6 @@ def _call(dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any])
         if argument.is_read or argument.is_write
     ]
     device = device_of(plan.base, args, kwargs)
-    return Call(plan.name, plan.touches, device, tensors, dispatch.func.namespace in NAMESPACES)
+    is_collective = dispatch.func.namespace in NAMESPACES
+    group = process_group(dispatch.func, args, kwargs) if is_collective else None
+    return Call(plan.name, plan.touches, device, tensors, is_collective, group)

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from syncheck.cuda import devices
+from syncheck.cuda import communicators, devices
 from syncheck.cuda.captures import Captures
 from syncheck.cuda.delayed_calls import Call, Running, is_plain
 from syncheck.cuda.graphs import device_of_graph
@@ -126,6 +126,8 @@ class Delays:
         is_late = self._is_late(call, upcoming)
         aside = 0
         if is_late:
+            if call.group is not None:
+                communicators.connect(call.name, call.group, call.device)  # else the host waits for it after the delay
             aside = self._work.fork(call.device) if self._works_aside(call) else 0
             self._work.sleep(call.device, aside or handle, self._delay.milliseconds / 1000)
             self._seen.record.delayed += 1

@@ -243,15 +243,19 @@ def _pairs(me: int, sent: list[int], got: list[int]) -> tuple[tuple[int, int, in
     return (*outward, *((other, me, number) for other, number in enumerate(got) if other != me))
 
 
-def _group(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Group | None, int]:
-    """Return a collective's group, and this rank's place in it."""
+def process_group(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return the process group among a collective's arguments; None if there is none."""
     found = argument(func, "process_group", args, kwargs)
     found = argument(func, "group_name", args, kwargs) if found is None else found
     if isinstance(found, str):
         resolve: Any = vars(c10d)["_resolve_process_group"]  # torch offers no public name
-        found = resolve(found)
-    elif isinstance(found, torch.ScriptObject):
-        found = ProcessGroup.unbox(found)
+        return resolve(found)
+    return ProcessGroup.unbox(found) if isinstance(found, torch.ScriptObject) else found
+
+
+def _group(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Group | None, int]:
+    """Return a collective's group, and this rank's place in it."""
+    found = process_group(func, args, kwargs)
     if found is None:
         return None, -1
     members = c10d._world.pg_group_ranks.get(found)

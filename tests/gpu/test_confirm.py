@@ -52,6 +52,8 @@ print(x.sum().item())
 """
 
 COLLECTIVE = """
+import time
+
 import torch
 import torch.distributed as dist
 
@@ -61,7 +63,25 @@ x = torch.ones(1 << 20, device="cuda")
 dist.all_reduce(x)  # makes the communicator
 torch.cuda.synchronize()
 work = dist.all_reduce(x, async_op=True)
+time.sleep(0.1)  # without a delay, the collective is complete by now: the race shows no other value
 y = x * 2
+work.wait()
+print(y.sum().item())
+dist.destroy_process_group()
+"""
+
+FIRST_COLLECTIVE = """
+import time
+
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("nccl")
+x, gathered = torch.ones(1 << 20, device="cuda"), torch.zeros(1 << 20, device="cuda")
+torch.cuda.synchronize()
+work = dist.all_gather_into_tensor(gathered, x, async_op=True)
+time.sleep(0.1)
+y = gathered * 2
 work.wait()
 print(y.sum().item())
 dist.destroy_process_group()
@@ -90,6 +110,12 @@ def test_a_collective_can_be_late(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(COLLECTIVE)
     (proof,) = proofs(tmp_path / "program.py", tmp_path, "--nproc", "2")
     assert proof["outcome"] == "shown", proof
+
+
+def test_the_first_collective_of_a_group_can_be_late(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(FIRST_COLLECTIVE)
+    (proof,) = proofs(tmp_path / "program.py", tmp_path, "--nproc", "1")
+    assert (proof["outcome"], proof["means"]) == ("shown", "delay"), proof
 
 
 def test_a_replay_can_be_late(tmp_path: Path) -> None:

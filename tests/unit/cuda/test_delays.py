@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from syncheck.cuda import communicators
 from syncheck.cuda.delayed_calls import Call
 from syncheck.cuda.delays import Delays
 from syncheck.instrument.patching import Patches
@@ -200,3 +201,14 @@ def test_after_an_error_of_an_operator_launches_are_looked_at_as_before(late):
             monitor.launch(1, "not an operator", (), 0)
         a.add_(1)
         assert list(gpu.recorded().starts) == ["1.4"]
+
+
+def test_the_communicator_of_a_collective_is_made_before_the_delay(late, monkeypatch):
+    order = []
+    monkeypatch.setattr(communicators, "connect", lambda name, group, device: order.append((name, group, device)))
+    with late(LaunchId(2, 1), issuer=LaunchId(1, 2)) as gpu:
+        monkeypatch.setattr(gpu.work, "sleep", lambda *_: order.append("sleep"))
+        x = torch.ones(2)
+        running = gpu.cuda.delays.begin(Call("c10d::allreduce_", True, 0, [(x, True)], True, "the group"))
+        assert order == [("c10d::allreduce_", "the group", 0), "sleep"]
+        gpu.cuda.delays.end(running, None)
