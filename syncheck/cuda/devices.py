@@ -4,7 +4,7 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
@@ -175,7 +175,29 @@ def start_trace() -> Any:
     if switch is None or any(getattr(gpu_trace, f"{name}Callbacks").callback_list for name in REGISTRIES):
         return NoSwitch()
     switch.value = False
+    _reactivate_on_demand()
     return switch
+
+
+def _reactivate_on_demand() -> None:
+    """Make `torch._C._activate_gpu_trace` set torch's flag whenever it is called, also after the check.
+
+    torch acts on the first call only. Once a check has made that call and lowered the flag, torch's own sanitizer
+    would receive no callbacks for the rest of the process.
+
+    Source:
+        c10/core/impl/GPUTrace.cpp, `set_trace`: `c10::call_once`; torch/cuda/_sanitizer.py, `CUDASanitizer.enable`.
+    """
+    original = _c._activate_gpu_trace
+    if hasattr(original, "__wrapped__"):
+        return
+
+    @wraps(original)
+    def activate() -> None:
+        original()
+        _trace_switch().value = True
+
+    _c._activate_gpu_trace = activate
 
 
 def milliseconds(start: int, end: int) -> float | None:

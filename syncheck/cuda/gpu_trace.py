@@ -66,7 +66,14 @@ class GpuTrace:
         self.switch = devices.start_trace()
         if not isinstance(self.switch, devices.NoSwitch):  # else others may listen
             self.quieten(True)
+            patches.set(torch._C, "_activate_gpu_trace", self._share)
         patches.finally_do(self._stop)
+
+    def _share(self) -> None:
+        """Leave the callbacks enabled from now on: the program listens, too, as torch's own sanitizer does."""
+        self.switch.value = True
+        self.switch = devices.NoSwitch()
+        self.quieten(False)
 
     def _stop(self) -> None:
         """Listen no more; threads that are still inside get a switch without effect."""

@@ -87,6 +87,17 @@ def test_memory_that_comes_and_goes_in_a_backward_pass_costs_no_call(recorder, m
     assert bool(said["MemoryDeallocation"]) is (recorder == "python")
 
 
+@pytest.mark.parametrize("recorder", ["python", "native"])
+def test_torchs_own_sanitizer_can_be_enabled_after_a_check(recorder, monkeypatch):
+    records = []
+    with checking(Options(backend="cuda", recorder=recorder)):
+        torch.ones(4, device="cuda").add_(1)
+    monkeypatch.setattr(gpu_trace.EventRecordCallbacks, "callback_list", [lambda *event: records.append(event)])
+    torch._C._activate_gpu_trace()  # what `torch.cuda._sanitizer.enable_cuda_sanitizer` calls
+    torch.cuda.Event().record()
+    assert len(records) == 1
+
+
 def _count(said, kind, handler, *args):
     said[kind] += 1
     return handler(*args)

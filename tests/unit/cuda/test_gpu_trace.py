@@ -258,3 +258,28 @@ def test_torch_is_silent_about_memory_for_the_time_of_a_check(quietened):
 
 def test_torch_says_all_where_others_listen(quietened):
     assert True not in quietened(devices.NoSwitch())
+
+
+def test_a_program_that_activates_the_trace_during_a_check_keeps_its_callbacks(trace, monkeypatch):
+    switch = SimpleNamespace(value=False)
+    monkeypatch.setattr(devices, "start_trace", lambda: switch)
+    original, patches = torch._C._activate_gpu_trace, Patches()
+    trace.install(patches)
+    torch._C._activate_gpu_trace()
+    trace.around(lambda: None)()
+    assert switch.value
+    patches.undo()
+    assert switch.value
+    assert torch._C._activate_gpu_trace is original
+
+
+def test_the_trace_can_be_activated_again_after_a_check(monkeypatch):
+    flag, calls = SimpleNamespace(value=True), []
+    monkeypatch.setattr(devices, "_c", SimpleNamespace(_activate_gpu_trace=lambda: calls.append("torch")))
+    monkeypatch.setattr(devices, "_trace_switch", lambda: flag)
+    for _ in range(2):  # two checks
+        assert devices.start_trace() is flag
+        assert not flag.value
+    devices._c._activate_gpu_trace()
+    assert flag.value
+    assert devices._c._activate_gpu_trace.__wrapped__.__name__ == "<lambda>"  # wrapped once
