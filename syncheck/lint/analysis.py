@@ -185,7 +185,7 @@ class Analysis:
         return uses_helper(function, self._helpers)
 
     def _in_class(self, kind: ast.ClassDef, known: list[Finding]) -> list[Finding]:
-        """Return the findings about methods of a class that conflict with each other."""
+        """Return the findings about conflicts between the methods of a class."""
         steps = order(kind)
         if not steps or self._used_by_script & {step for step in kind.body if isinstance(step, Method)}:
             return []  # the file itself shows the order in which they are called
@@ -213,7 +213,7 @@ class Analysis:
                 return self._has_anchor_word(statement) and not isinstance(statement, _DEFINITIONS)
 
     def _has_anchor_word(self, node: ast.stmt) -> bool:
-        """Return whether a statement contains a word that a semantic rule needs."""
+        """Return whether a statement contains an anchor, a word without which no semantic rule reports anything."""
         first = bisect_left(self._anchors, node.lineno)
         return first < len(self._anchors) and self._anchors[first] <= (node.end_lineno or node.lineno)
 
@@ -368,7 +368,7 @@ class Analysis:
     def _instance(
         self, interpreter: Interpreter, kind: Class, method: ast.FunctionDef | ast.AsyncFunctionDef
     ) -> Instance:
-        """Return an instance on which any methods may have been called before."""
+        """Return an instance whose methods may already have been called, in any order."""
         instance = Instance(kind)
         begin = kind.find("__init__")
         if isinstance(begin, Function):
@@ -388,7 +388,7 @@ class Analysis:
 
 
 def _forget(value: Value) -> Value:
-    """Return a value without what other code may have changed. Streams are kept as they are."""
+    """Return a value after dropping what other code may have changed. Streams are kept."""
     if isinstance(value, Event):
         value.escaped = True
     if isinstance(value, Sequence | Mapping):

@@ -29,11 +29,9 @@ class Cache:
 
     A result also depends on the files that the file imports from, and on those that were looked up but did not exist.
 
-    A file has many paths ("train.py", "./train.py"), and its findings are shown under the requested one, so cached
-    findings
-    contain no path. The cache holds the findings of all rules, so that selecting other rules needs no new run. A cache
-    that
-    is damaged, or that cannot be read or written, is treated as empty.
+    A file has many paths ("train.py", "./train.py"), and its findings are shown under the requested one. Therefore,
+    cached findings contain no path. The cache holds the findings of all rules, so that selecting other rules needs no
+    new run. A cache that is damaged, or that cannot be read or written, is treated as empty.
 
     Args:
         folder: the folder of the cache; None for no cache.

@@ -136,7 +136,7 @@ def is_cross_function_timing(finding: Finding) -> bool:
 
 
 def _is_elsewhere(finding: Finding) -> bool:
-    """Return whether the capture is in another function. It may not call this one as is, since that raises an error."""
+    """Return whether another function captures. It may never call this one in practice, since that raises an error."""
     return any(place.frame.function != finding.place.frame.function for place in finding.related)
 
 

@@ -134,8 +134,7 @@ class Definitions:
 
         Args:
             lines: the line numbers, in order.
-            are_classes_whole: yield classes as a whole; otherwise yield their members, including those of nested
-                classes.
+            are_classes_whole: yield whole classes, rather than their members (including those of nested classes).
         """
         for part in self._ranges if are_classes_whole else _members(self._tree.body):
             first = bisect_left(lines, part.first)

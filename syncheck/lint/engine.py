@@ -1,4 +1,4 @@
-"""Lint files, in parallel and with a cache, and report the files that could not be linted."""
+"""Linting of files in parallel, with a cache, and the report on the results."""
 
 import contextlib
 import importlib
@@ -33,7 +33,7 @@ _MOST_WORKERS = 61  # the most that concurrent.futures allows on Windows
 _FEW = 16
 """Number of files to parse up to which worker processes are not worthwhile."""
 NOTHING_TO_CHECK = Result(is_checked=False)
-"""Result of a file that does not mention GPUs and is therefore not parsed."""
+"""Result of a file in which no rule can find anything, and which is therefore not parsed."""
 _MUCH = 2_000_000
 """Total size in bytes above which worker processes are worthwhile, whatever the files contain."""
 _CHUNKS = 64
@@ -227,7 +227,7 @@ def _is_much(tasks: list[Task]) -> bool:
 
 
 def _import_all() -> None:
-    """Import the modules that linting a file with possible findings needs."""
+    """Import the modules needed to lint files that may have findings."""
     importlib.import_module("syncheck.lint.shapes")
     importlib.import_module("syncheck.lint.models").load()
 

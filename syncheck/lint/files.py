@@ -47,8 +47,7 @@ def discover(paths: tuple[str, ...], options_of: Callable[[str], Options], on_sk
 
     Args:
         paths: files and folders.
-        options_of: returns the settings for a file. Those for files directly in a folder decide what is skipped below
-            it.
+        options_of: returns the settings for a file. For a folder, those of a file in it decide what is skipped.
         on_skip: called with what is skipped.
 
     Raises:

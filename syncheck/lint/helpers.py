@@ -1,4 +1,4 @@
-"""Contexts and decorators of a file, whose users do not mention the timer or the stream themselves."""
+"""Context managers and decorators that hide a timer or a stream from the functions that use them."""
 
 import ast
 import re
@@ -17,7 +17,7 @@ def helpers_in(body: list[ast.stmt], matters: Callable[[ast.stmt], bool]) -> fro
 
     Args:
         body: the statements of the module.
-        matters: returns whether a statement contains a word that a semantic rule needs.
+        matters: returns whether a statement contains an anchor; see `anchor_lines`.
     """
     return frozenset(_helpers(body, matters))
 

@@ -178,8 +178,8 @@ def _with_package(folder: str, first: str) -> tuple[str, ...]:
 def _roots(folder: str, first: str) -> list[str]:
     """Return the folders that a file may import from: those of its repository that are not packages.
 
-    Outside a repository, this is the folder of the file, or of its outermost package. In an installation folder, it is
-    that folder, and only for the file's own package.
+    Outside a repository, this is the folder of the file, or of its outermost package. In an installation
+    folder, it is that folder, and only for imports of the file's own package.
     """
     found: list[str] = []
     package = ""

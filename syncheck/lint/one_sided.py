@@ -189,7 +189,7 @@ class _Judge:
         owner, _, name = stream.rpartition(".")
         return owner in _OBJECTS and not re.search(rf"\b{name}\.wait_(?:stream|event)\(", self._places.text)
 
-    # -- what orders a stream
+    # -- waits
 
     def _waits(self, stream: str, blocks: list[ast.With]) -> _Waits:
         inside = {node for block in blocks for statement in block.body for node in walk(statement)}
@@ -239,7 +239,7 @@ class _Judge:
             }
         return isinstance(parent, ast.Return | ast.Yield | ast.Tuple | ast.List | ast.Dict | ast.keyword)
 
-    # -- what a block does
+    # -- contents of blocks
 
     def _works(self, block: ast.With) -> bool:
         """Return whether a block calls something that may run work on a GPU, and transfers nothing."""

@@ -1,7 +1,7 @@
-"""Prefilters: from bytes, whether a file must be parsed; from its tree, whether a function must be interpreted.
+"""Prefilters: whether a file must be parsed, from its bytes, and a function interpreted, from its tree.
 
 Every rule concerns streams, events, asynchronous copies or collectives, graphs, threads or clocks. Each of these
-involves a word that appears in the file.
+involves a word that appears in the file, its anchor.
 """
 
 import ast
@@ -37,7 +37,7 @@ _CLOCK_ALIAS = re.compile(rf"import(?:[^\n]*,)? *(?:{'|'.join(_CLOCKS_IMPORTED)}
 
 
 def add_words(names: Iterable[str]) -> None:
-    """Add trigger words: the names of functions that libraries describe."""
+    """Add anchors: the names of functions that libraries describe."""
     _of_libraries.update(names)
 
 
@@ -80,7 +80,7 @@ def device_names(source: str) -> frozenset[str]:
 
 
 def anchor_lines(source: str, aliases: Iterable[str] = ()) -> list[int]:
-    """Return the lines, from 1 and in order, with a word that a semantic rule needs.
+    """Return the lines, from 1 and in order, with an anchor, a word without which no semantic rule reports anything.
 
     Args:
         source: the text of a file.

@@ -27,7 +27,7 @@ _COLLECTIVES = FUNCTIONS.keys() - {"barrier"}
 
 
 _SPOKEN = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all"})
-"""Names of collectives that hardly anything else is named after."""
+"""Names of collectives that are rarely used for anything else."""
 
 
 @dataclass(slots=True)

@@ -94,7 +94,7 @@ class SourceFile:
 
     @cached_property
     def device_type(self) -> str:
-        """The type of the accelerator that the file uses, such as "xpu"; "cuda" unless it names only another."""
+        """The type of the accelerator that the file uses, such as "xpu"; "cuda" unless it mentions only others."""
         if "cuda" in self.text or not any(name in self.text for name in _OTHERS):
             return CUDA
         others: set[str] = set(_OTHER_DEVICES.findall(self.text))

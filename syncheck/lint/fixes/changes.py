@@ -70,8 +70,7 @@ def change(
 
     Args:
         paths: the files.
-        kind: "fix", "ignore", "remove", or "diff". "diff" returns a unified diff of the effect of "fix" and writes
-            nothing.
+        kind: "fix", "ignore", "remove", or "diff" to return a unified diff of "fix" without writing anything.
         options_of: returns the settings for a file.
         unsafe: see `repair`.
         known: the findings of files that were linted, as returned by the linter.

@@ -61,7 +61,7 @@ class Binding:
         self._machine.current_node = statement
 
     def _name_old(self, variable: ast.Name, old: Value | None) -> None:
-        """Record the variable whose rebinding frees a tensor, and continue at its position."""
+        """Record the variable whose rebinding frees a tensor, and make it the current node."""
         if isinstance(old, Tensor):
             machine = self._machine
             machine.current_node = variable

@@ -61,7 +61,7 @@ _CHANGES_NOTHING = re.compile(
 )
 """Decorators that do not change how a function or a class orders its work."""
 _HOLDING_NOTHING = frozenset({Value, Attribute, Class, Constant, Function, Symbol})
-"""Kinds of values that hold nothing tracked that unknown code could change."""
+"""Kinds of values without contents that unknown code could change."""
 _DEEPEST = 12
 
 
@@ -136,7 +136,7 @@ class Calls:
         return self.call_unknown(path, call) if found is None else found
 
     def base(self, value: Value, node: ast.ClassDef) -> Value:
-        """Resolve a base of a class in this file: if it comes from another file, return its class."""
+        """Return a base of a class in this file; one from another file is resolved to its class."""
         return (self.imported.kind(value.path, node) if isinstance(value, Symbol) else None) or value
 
     def call_method(self, owner: Value, name: str, call: Call) -> Value:
@@ -213,7 +213,7 @@ class Calls:
         tensor.block.escaped = True
 
     def _escape_attributes(self, attributes: dict[str, Value], depth: int) -> None:
-        """Mark the attributes of an escaping object. Code that reads an array in it may wait before."""
+        """Mark the attributes of an escaping object. Code that reads an array in it may wait first."""
         for item in attributes.values():
             if isinstance(item, Tensor):
                 item.block.escaped = True
@@ -394,7 +394,7 @@ def _changes_nothing(decorator: str) -> bool:
 
 
 def _super(scope: Scope) -> Value:
-    """Return the result of `super()`: the instance, seen as one of the first base class."""
+    """Return the result of `super()`: the same instance, with its first base as the class."""
     instance = next((value for value in scope.names.values() if isinstance(value, Instance)), None)
     bases = [base for base in instance.kind.bases if isinstance(base, Class)] if instance is not None else []
     return Instance(bases[0], instance.attributes) if bases and instance is not None else UNKNOWN

@@ -27,7 +27,7 @@ def _may_not_block(node: ast.expr) -> bool:
 
 
 def has_element(bound: ast.expr | None) -> bool:
-    """Return whether a slice bound contains an element access. An element of a tensor is one, which the host reads."""
+    """Return whether a slice bound contains an indexed element. If that is a tensor, the host reads it."""
     return bound is not None and any(isinstance(node, ast.Subscript) for node in walk(bound))
 
 

@@ -14,7 +14,7 @@ from syncheck.lint.interp.values import NONE, UNKNOWN, Block, Call, Group, Tenso
 from syncheck.semantics.collectives import FUNCTIONS, POINT_TO_POINT, Collective, collective_name
 
 _FEWEST_WITH_GROUP = 3
-"""Number of positional arguments from which one may be the group. Source: torch/distributed/distributed_c10d.py."""
+"""Minimum number of positional arguments that may include the group. Source: torch/distributed/distributed_c10d.py."""
 
 
 class Collectives:

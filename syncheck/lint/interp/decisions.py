@@ -81,9 +81,8 @@ class Decisions:
     def others(self) -> list[Flipped]:
         """Return other ways to decide the conditions seen so far, or all of them if they are few.
 
-        A path that a guard ends is short, and there is one per guard, so these paths come after the others. Last come
-        the
-        paths that change a decision made before the function under analysis.
+        A path that a guard ends is short, and there is one per guard, so these paths come after the others. The paths
+        that change a decision made before the function under analysis come last.
         """
         own = range(self._n_before, len(self._guards))
         guards = [number for number in own if self._guards[number]]

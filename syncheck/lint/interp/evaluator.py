@@ -90,7 +90,7 @@ class Evaluator(Protocol):
         ...
 
     def call_in_new_thread(self, target: Value, call: Call) -> Value:
-        """Run a function from beginning to end as a thread of its own would."""
+        """Run a function from beginning to end, as in a new thread."""
         ...
 
     def decorate(self, function: Value, decorator: ast.expr, scope: Scope) -> Value:

@@ -29,7 +29,7 @@ def usual(node: ast.If) -> bool:
 
 
 def on_gpu(test: ast.expr) -> bool | None:
-    """Return the answer, on a GPU, to a test whether the program runs on one; None for any other condition."""
+    """Return the result that a test for a CUDA device has on a GPU; None for any other condition."""
     match test:
         case ast.Compare(left=asked, ops=[ast.Eq() | ast.NotEq() as how], comparators=[ast.Constant(value="cuda")]):
             return isinstance(how, ast.Eq) if _is_device(asked) else None
@@ -54,7 +54,7 @@ def _warns(statement: ast.stmt) -> bool:
 def is_over(body: list[ast.stmt], *, in_callee: bool) -> bool:
     """Return whether a branch cannot have run on the path that skips it.
 
-    A branch that returns may have run in an earlier call of the function, whose caller then continues.
+    A branch that returns from a called function may have run all the same: the caller then continues.
 
     Args:
         body: the branch.

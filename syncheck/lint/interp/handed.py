@@ -17,7 +17,7 @@ from syncheck.lint.interp.values import Call, Function, Value
 from syncheck.lint.nodes import names, once, walk
 
 _WORDS = frozenset({"Stream", "stream", "wait_stream", "record_stream"})
-"""Words of which a function must contain one to be interpreted here."""
+"""Words, one of which a function must contain to be interpreted here."""
 
 
 class HandedFunctions:
@@ -25,7 +25,7 @@ class HandedFunctions:
 
     Attributes:
         followed: the names of the functions interpreted this way.
-        are_followed_at_end: also interpret the functions defined in the outermost function that it has not called.
+        are_followed_at_end: also interpret the functions in the outermost function that nothing has called.
 
     Args:
         evaluator: interprets the program.
@@ -39,7 +39,7 @@ class HandedFunctions:
         self._known = known
 
     def take(self, values: Iterable[Value]) -> None:
-        """Interpret the nested functions among some values, and those that lambdas among them name."""
+        """Interpret the nested functions among some values, and those named in lambdas among them."""
         if self._evaluator.machine.ordering_only:
             return
         for value in values:
@@ -56,7 +56,7 @@ class HandedFunctions:
                 self._follow(found)
 
     def rest(self, scope: Scope, depth: int) -> None:
-        """Interpret the functions that the outermost function, which ends here, has defined and not called."""
+        """At the end of the outermost function, interpret the nested functions that nothing has called."""
         if depth == 1 and self.are_followed_at_end and not self._evaluator.machine.ordering_only:
             for value in list(scope.names.values()):
                 if isinstance(value, Function) and value.scope is scope:

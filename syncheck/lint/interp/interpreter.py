@@ -321,7 +321,7 @@ class Interpreter:
                         yield from self.block(node.body, scope)
                 except ContinueSignal:
                     continue
-            if is_cut and self.collectives.have_started and waits(node.body):  # for works of the iteration before
+            if is_cut and self.collectives.have_started and waits(node.body):  # works of the previous iteration
                 self.keep_works(scope, list(scope.names))
             yield from self.block(node.orelse, scope)
         except BreakSignal:
@@ -378,7 +378,7 @@ class Interpreter:
         return on_gpu(test) if known is None else known
 
     def observe_truth_test(self, value: Value) -> None:
-        """See `Evaluator`; testing whether work is complete takes the result into account."""
+        """See `Evaluator`. After a completion query has been tested, all work is assumed to be complete."""
         if isinstance(value, Query):
             if value.event is not None:
                 value.event.escaped = True

@@ -12,16 +12,16 @@ class Joins:
         self._waited: dict[tuple[StreamId, StreamId], int] = {}
 
     def note_record(self, event: EventId, stream: StreamId, newest: int) -> None:
-        """Record that an event is recorded on a stream; `newest`: the newest id at that time."""
+        """Note that an event is recorded on a stream; `newest`: the newest id at that time."""
         self._recorded[event] = stream, newest
 
     def note_wait(self, waiter: StreamId, event: EventId) -> None:
-        """Record that a stream waits for an event."""
+        """Note that a stream waits for an event."""
         stream, newest = self._recorded.get(event, (waiter, 0))
         self.note_wait_stream(waiter, stream, newest)
 
     def note_wait_stream(self, waiter: StreamId, awaited: StreamId, newest: int) -> None:
-        """Record that a stream waits for all work of another one; `newest`: see `note_record`."""
+        """Note that a stream waits for all work of another one; `newest`: see `note_record`."""
         pair = waiter, awaited
         self._waited[pair] = max(newest, self._waited.get(pair, 0))
 

@@ -42,7 +42,7 @@ def report_never_recorded(machine: Machine, event: Event, node: ast.AST) -> bool
 
 
 def _may_record(function: ast.AST, name: str) -> bool:
-    """Return whether code in a function that is not interpreted may record the event of a variable."""
+    """Return whether a function may record the event of a variable in code that is not interpreted."""
     events, recorded = _names(function)
     return name in recorded or not recorded <= events
 

@@ -92,7 +92,7 @@ class Operators:
         return self._machine.places.is_gpu_name(_last_name(node))
 
     def may_be_gpu(self, node: ast.expr | None) -> bool:
-        """Return whether a device has a common name that may be a GPU's, in a file that mentions CUDA."""
+        """Return whether a device has a name that is common for GPUs, in a file that mentions CUDA."""
         return _last_name(node) in _DEVICES and self._machine.places.speaks_of_cuda
 
     def make(self, operator: str, call: Call, device: DeviceIndex, *, is_pinned: bool = False) -> Value:
@@ -222,7 +222,7 @@ class Operators:
         return result
 
     def _without_kernel(self, tensor: Tensor, name: str, call: Call) -> Value | None:
-        """Run a method that launches no kernel, or creates only a new tensor; return None for any other method."""
+        """Run a method that launches no kernel, or that only creates a new tensor; return None for any other method."""
         if name in MEMBERS_WITHOUT_MEMORY:
             return UNKNOWN
         if name == "contiguous" and (tensor.is_strided or tensor.is_given) and tensor.block.device is not None:
@@ -311,7 +311,7 @@ def _premise_on_device(node: ast.AST) -> str:
 
 
 def _plain(value: Value) -> Any:
-    """Convert a value for `host_wait`: a constant to its Python value. Other values equal no constant."""
+    """Convert a value for `host_wait`: a constant to its Python value. Any other value is kept."""
     return value.value if isinstance(value, Constant) else value
 
 

@@ -8,7 +8,7 @@ from syncheck.sanitizer.messages import EventCode, EventRef, StreamRef, Text
 
 
 class OwnWaits:
-    """Reports such waits if, in the end, nothing else has waited for the event.
+    """Reports a stream's waits for its own events, unless something else waits for the event in the end.
 
     Attributes:
         fetching: the streams that have copied to the host: there, the host was meant to wait.

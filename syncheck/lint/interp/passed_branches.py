@@ -25,7 +25,8 @@ class PassedBranches:
     def is_idle(self, body: list[ast.stmt], scope: Scope) -> bool:
         """Return whether running a branch again would have no effect; if not, the caller runs it next.
 
-        This holds if no call site was requested since the last check, and the values of its names are unchanged.
+        This holds if no call site has been requested since the last check, neither by the branch nor by other code, and
+        the values of its names are unchanged.
         """
         branch, places = id(body), self._machine.places
         if branch not in self._used:

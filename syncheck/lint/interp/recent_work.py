@@ -6,7 +6,7 @@ from syncheck.sanitizer.session import Session
 QUICK = frozenset({"aten::add_", "aten::sub_", "aten::fill_", "aten::zero_"})
 """Operators on a single tensor that count or reset."""
 _MOST_QUICK = 2
-"""Maximum number of such operators that together take a negligible time."""
+"""Maximum number of such operators that take a negligible time in total."""
 _TIMED = "what timing events stand around"
 _FILLING = frozenset({"aten::zeros", "aten::ones", "aten::full"})
 """Operators that create the output of a collective."""
@@ -60,7 +60,7 @@ class RecentWork:
         return 0 < self._n_timed.get(stream, 0) == self._n_noted.get(stream, 0)
 
     def note_event(self, stream: StreamId) -> None:
-        """Record that a timing event is recorded."""
+        """Note that a timing event is recorded."""
         self._at_events[stream] = self._n_noted.get(stream, 0)
 
     def is_at_event(self, stream: StreamId) -> bool:

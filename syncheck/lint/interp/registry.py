@@ -42,7 +42,7 @@ def models(*names: str) -> Callable[[F], F]:
 
 
 def models_in(*modules: str) -> Callable[[P], P]:
-    """Return a decorator that registers a model of the functions directly in modules that have no own models."""
+    """Return a decorator that registers a model of the functions of modules that have no model of their own."""
 
     def register(model: P) -> P:
         _modules.update(dict.fromkeys(modules, model))

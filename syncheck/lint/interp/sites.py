@@ -26,8 +26,7 @@ class Places:
         premises: the assumptions, and the findings that rest on them.
         is_gpu_name: returns whether a name stands for a GPU, judging by its other uses in the file.
         n_asked: how often a call site was requested. Every operation at a call site requests it.
-        callers: call site -> the calls that led to it when something was found there, each with its function, innermost
-            first.
+        callers: call site of a finding -> the calls that led to it, innermost first, each with its function.
         ignored_now: the rules that an active `syncheck.ignore` block ignores.
     """
 
@@ -50,7 +49,7 @@ class Places:
         self._ignored: list[frozenset[str]] = []
 
     def id_of(self, node: ast.AST, function: str = "") -> SiteId:
-        """Return the call site of a node; the first one is 1."""
+        """Return the call site of a node. Numbers start at 1."""
         self.n_asked += 1
         key = (id(node), self.ignored_now)
         known = self._numbers.get(key)

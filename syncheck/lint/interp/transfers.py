@@ -84,7 +84,7 @@ class Transfers:
     def move(self, call: Call, name: str, *, is_tensor: bool) -> Value | None:
         """Move an unknown value to a device; return None if the call does not show that it moves anything.
 
-        A non-blocking copy implies that the value is a tensor, and that it is on the other side.
+        A non-blocking copy implies that the value is a tensor, and that it is on the other side of the copy.
 
         Args:
             call: the call.
@@ -116,8 +116,7 @@ class Transfers:
         """Run a function that moves something, judging by its name, on a stream that the program has created.
 
         The result's memory belongs to that stream. Return None if the name says no such thing, or if an argument may
-        order
-        the streams.
+        order the streams.
         """
         machine = self._machine
         if machine.ordering_only or not says_moved(name) or not self._is_on_side_stream():
@@ -132,7 +131,7 @@ class Transfers:
         return made
 
     def upload(self, call: Call, name: str) -> Value | None:
-        """Copy a tensor to an unknown target. A copy that need not block involves a GPU."""
+        """Copy a tensor to an unknown target. A non-blocking copy is assumed to involve a GPU."""
         source, machine = call.get("src", 0) if name == "copy_" else None, self._machine
         if not isinstance(source, Tensor) or not call.flag("non_blocking", 1):
             return None
@@ -200,7 +199,7 @@ class Transfers:
         return target
 
     def _fill_from_host(self, target: Tensor, call: Call) -> None:
-        """Copy something unknown to pinned memory. A blocking copy comes from the host, on its way to a GPU."""
+        """Copy something unknown to pinned memory. A blocking copy is assumed to come from the host."""
         if call.flag("non_blocking", 1) is False:
             self._machine.touch_host("aten::copy_", [(target, True)], call.node)
 

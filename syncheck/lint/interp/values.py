@@ -102,7 +102,7 @@ class Stream(Value):
     """A stream, by its id in the session.
 
     Attributes:
-        looked_up: the call that returned it.
+        looked_up: how the program obtained it.
         life: reports the end of a stream that the program created.
     """
 

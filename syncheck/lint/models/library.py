@@ -1,4 +1,4 @@
-"""Functions and methods described by library descriptions: see `syncheck.semantics.library`."""
+"""Models of the functions and methods that library descriptions cover: see `syncheck.semantics.library`."""
 
 import re
 from collections import defaultdict

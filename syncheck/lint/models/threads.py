@@ -36,8 +36,7 @@ class Thread(Value):
     """A thread that has been created but not started.
 
     Attributes:
-        waits_inside: it may wait for something that others do after its start, so that its operations occur at an
-            unknown time.
+        waits_inside: it may wait for what others do after its start, so that the time of its operations is unknown.
     """
 
     target: Value

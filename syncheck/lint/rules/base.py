@@ -23,8 +23,7 @@ class ShapeRule:
 
     Attributes:
         rule: the rule that it reports.
-        looks_at_classes: whether it gets classes as a whole. Otherwise it gets their members one by one, which is
-            faster.
+        looks_at_classes: whether it gets classes as a whole, rather than their members one by one, which is faster.
         found: the findings reported so far.
     """
 

@@ -31,7 +31,7 @@ class DeviceWideSync(LoopRule):
                 event, wait = _recorded(first), expression_of(second)
                 if event is None or wait is None or self.code(event) not in timed:
                     continue
-                if _WAIT.fullmatch(self.code(wait)) and wait not in self._reported:  # for an enclosing loop
+                if _WAIT.fullmatch(self.code(wait)) and wait not in self._reported:  # for an outer loop
                     self._reported.add(wait)
                     self.report(wait, alternative=f"`{self.code(event)}.synchronize()`")
 
