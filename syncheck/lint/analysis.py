@@ -1,4 +1,4 @@
-"""Finds what is wrong in one file: follows it as a script, then each function that the script does not reach."""
+"""Analysis of one file: interpret it as a script, then interpret each function that the script does not reach."""
 
 import ast
 import contextlib
@@ -61,18 +61,18 @@ RULES: tuple[Rule, ...] = (
     event_waits_for_itself.RULE,
     record_stream_in_capture.RULE,
 )
-"""The rules of meaning: those that need the program to be followed."""
+"""The semantic rules: those that require interpreting the program."""
 _CODES = frozenset(rule.code for rule in RULES)
 _IN_SCRIPTS_ONLY = frozenset({"SYN901", "SYN805", "SYN503", "SYN202", "SYN303"})
-"""Rules that need to know what ran before a function was called."""
+"""Rules that depend on what ran before a function was called."""
 _WITH_STREAMS_ONLY = frozenset({"SYN804"})
-"""Rules about overlap: in a function without streams that is followed by itself, nothing is meant to overlap."""
+"""Rules about overlap. A function that uses no streams and is interpreted on its own is not meant to overlap."""
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 _ITERATING = frozenset({"__next__", "next"})
-"""Methods that are called again and again, each time for another batch."""
+"""Methods that are called repeatedly, each time for another batch."""
 _LOADING = _ITERATING | {"__iter__"}
 _CHANGED = frozenset({Event, Mapping, Sequence})
-"""Kinds of values that other code may have changed."""
+"""Kinds of values that other code may have modified."""
 _MOST_CALLS = 3
 _MOST_PATHS = 8
 _MOST_CLASS_PATHS = 3
@@ -80,21 +80,21 @@ _STEPS = 4000
 
 
 Follow = Callable[[Interpreter], None]
-"""Follows a program."""
+"""Interprets a program."""
 MakeInterpreter = Callable[[Machine, Flipped, int, FindFunction], Interpreter]
-"""Makes an interpreter, of the arguments of `Interpreter`."""
+"""Makes an interpreter from the arguments of `Interpreter`."""
 
 
 class Analysis:
     """The analysis of one file.
 
     Attributes:
-        asked: the other files that were looked for, each with its stamp.
+        asked: the other files that were looked up -> their stamps.
 
     Args:
         source: the file.
-        interpreter_of: makes the interpreter that follows it.
-        is_thorough: follow also functions in which no rule of meaning can find anything.
+        interpreter_of: makes the interpreter.
+        is_thorough: also interpret functions in which no semantic rule can find anything.
         is_strict: see `syncheck.lint.strict`.
     """
 
@@ -124,7 +124,7 @@ class Analysis:
         self._used_by_script: set[ast.AST] = set()
 
     def findings(self) -> tuple[Finding, ...]:
-        """Return all findings. They can be asked for once: what cycles keep of the tree is forgotten."""
+        """Return all findings. Call this only once: it frees the parts of the tree that reference cycles keep alive."""
         with by_reference_count():
             found = self._findings()
         self._definitions.clear()
@@ -155,7 +155,7 @@ class Analysis:
         return tuple(replace(finding, count=1, source="lint") for finding in found)
 
     def _without_paths(self, known: list[Finding]) -> list[Finding]:
-        """Return what the waits of a function or a class lack, whatever path is taken."""
+        """Return the findings about waits that a function or a class lacks on every path."""
         text, found, functions = self._source.text, list[Finding](), [function for function, _ in self._functions()]
         if unused_events.WORDS.search(text):
             found += unused_events.findings(functions, Places(self._source))
@@ -169,7 +169,7 @@ class Analysis:
         return found
 
     def _with_premises(self) -> Iterator[Finding]:
-        """Yield what is found where more is taken to be so."""
+        """Yield the findings that rest on additional assumptions."""
         for self._premises in strict.PASSES:
             found = list(self._paths(self._run_script, is_script=True)) if self._is_script() else []
             for function, kind in self._functions():
@@ -185,21 +185,21 @@ class Analysis:
         return uses_helper(function, self._helpers)
 
     def _in_class(self, kind: ast.ClassDef, known: list[Finding]) -> list[Finding]:
-        """Return what the methods of a class do wrong together."""
+        """Return the findings about conflicts between the methods of a class."""
         steps = order(kind)
         if not steps or self._used_by_script & {step for step in kind.body if isinstance(step, Method)}:
-            return []  # the file itself shows in which order they are called
+            return []  # the file itself shows the order in which they are called
         findings, others = self._follow(partial(self._run_class, kind, steps), frozenset(), always=True)
         for flipped in others[: _MOST_CLASS_PATHS - 1] if len(set(steps)) > 1 else ():
             findings += self._follow(partial(self._run_class, kind, steps), flipped)[0]
         return list(between_methods(findings, known))
 
     def _is_script(self) -> bool:
-        """Return whether the file does anything by itself, beyond definitions."""
+        """Return whether the file does more than define names."""
         return any(map(self._acts, self._tree.body))
 
     def _acts(self, statement: ast.stmt) -> bool:
-        """Return whether a statement does anything: a branch that only imports and defines, as for types, does not."""
+        """Return whether a statement has an effect. A branch that only imports and defines, as for types, does not."""
         match statement:
             case ast.If(test=test) if any(isinstance(node, ast.Call) for node in walk(test)):
                 return True
@@ -213,12 +213,12 @@ class Analysis:
                 return self._has_anchor_word(statement) and not isinstance(statement, _DEFINITIONS)
 
     def _has_anchor_word(self, node: ast.stmt) -> bool:
-        """Return whether a word that a rule can begin with stands in a statement."""
+        """Return whether a statement contains an anchor, a word without which no semantic rule reports anything."""
         first = bisect_left(self._anchors, node.lineno)
         return first < len(self._anchors) and self._anchors[first] <= (node.end_lineno or node.lineno)
 
     def _is_loader(self, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-        """Return whether a method gives batches that a stream of the file may have loaded, for another object."""
+        """Return whether a method hands out batches that may have been loaded on a stream of this file."""
         return function.name in _LOADING and "Stream(" in self._source.text
 
     def _functions(self) -> Iterator[tuple[ast.FunctionDef | ast.AsyncFunctionDef, ast.ClassDef | None]]:
@@ -231,7 +231,7 @@ class Analysis:
                         yield member, statement
 
     def _paths(self, follow: Follow, *, is_script: bool) -> Iterable[Finding]:
-        """Follow a program on several paths through its open conditions."""
+        """Interpret a program on several paths through its undetermined conditions."""
         findings, others = self._follow(follow, frozenset())
         waiting = others[: _MOST_PATHS - 1]
         while True:
@@ -241,12 +241,12 @@ class Analysis:
             findings, _ = self._follow(follow, waiting.pop(0))
 
     def _follow(self, follow: Follow, flipped: Flipped, *, always: bool = False) -> tuple[list[Finding], list[Flipped]]:
-        """Follow a program on one path; return what was found, and the other paths that are worth a look.
+        """Interpret a program on one path. Return its findings, and the other paths worth interpreting.
 
         Args:
-            follow: follows it.
+            follow: interprets the program.
             flipped: see `Decisions`.
-            always: other paths are worth a look even if this one met nothing that a finding begins with.
+            always: return other paths even if this one has no operation that could lead to a finding.
         """
         places = Places(self._source, self._premises)
         machine = Machine(_CODES, places)
@@ -259,7 +259,7 @@ class Analysis:
         except (Jump, TooLongError, RecursionError):
             pass
         except ValueError as error:
-            if "generator already executing" not in str(error):  # the program's own error, where it is one
+            if "generator already executing" not in str(error):  # otherwise it is a bug of ours
                 raise
         report = machine.session.report(places)
         texts = {(code, places.place(site).frame): text for (code, site), text in places.premises.found.items()}
@@ -284,7 +284,7 @@ class Analysis:
         interpreter.forget()
         return list(judged(found, guesses, copies | moves, self._tree, ends=ends, has_chosen=has_chosen)), others
 
-    # -- what is followed
+    # -- entry points
 
     def _run_script(self, interpreter: Interpreter) -> None:
         scope = Scope()
@@ -293,7 +293,7 @@ class Analysis:
         interpreter.run(self._tree.body, scope)
 
     def _scope(self, interpreter: Interpreter) -> LazyScope:
-        """Return the names of the file, as a function that is followed alone sees them."""
+        """Return the names of the file as seen by a function that is interpreted on its own."""
 
         def define(statement: ast.stmt, inside: Scope) -> None:
             interpreter.run([statement], inside)
@@ -311,16 +311,16 @@ class Analysis:
         evaluated_defaults = partial(defaults_of, function, lambda node: interpreter.evaluate(node, scope))
         if kind is None:
             found = scope.find(function.name)
-            if not isinstance(found, Function):  # an unknown decorator has replaced it
+            if not isinstance(found, Function):  # replaced by an unknown decorator
                 found = Function(function, scope, evaluated_defaults())
             self._call(interpreter, found, [])
-            interpreter.keep_works(scope, list(scope.names))  # other functions see the names of the file
+            interpreter.keep_works(scope, list(scope.names))  # other functions see the file's names
             return
         made = scope.find(kind.name)
         if not isinstance(made, Class):
             return
         member = made.members.get(function.name)
-        if not isinstance(member, Function):  # an unknown decorator has replaced it
+        if not isinstance(member, Function):  # replaced by an unknown decorator
             member = Function(function, made.scope, evaluated_defaults())
         args: list[Value] = [self._instance(interpreter, made, function)] if takes_self(member) else []
         interpreter.decisions.begin()
@@ -368,7 +368,7 @@ class Analysis:
     def _instance(
         self, interpreter: Interpreter, kind: Class, method: ast.FunctionDef | ast.AsyncFunctionDef
     ) -> Instance:
-        """Return an object on which any of its methods may have been called."""
+        """Return an instance whose methods may already have been called, in any order."""
         instance = Instance(kind)
         begin = kind.find("__init__")
         if isinstance(begin, Function):
@@ -388,7 +388,7 @@ class Analysis:
 
 
 def _forget(value: Value) -> Value:
-    """Forget what other code may have changed; streams stay what they are."""
+    """Return a value after dropping what other code may have changed. Streams are kept."""
     if isinstance(value, Event):
         value.escaped = True
     if isinstance(value, Sequence | Mapping):

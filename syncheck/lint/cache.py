@@ -1,4 +1,4 @@
-"""What is known of files that were linted before."""
+"""Cache of lint results."""
 
 import contextlib
 import hashlib
@@ -18,24 +18,24 @@ _FORMAT = 8
 
 
 def _own_time() -> int:
-    """Return when the code that finds things was changed last: for those who change it."""
+    """Return when the code that produces findings last changed, for developers of syncheck."""
     package = Path(__file__).parents[1]
     folders = (package / name for name in ("lint", "sanitizer", "hb", "rules", "semantics", "source"))
     return max(path.stat().st_mtime_ns for folder in folders for path in folder.rglob("*.py"))
 
 
 class Cache:
-    """Results by path, valid for the same size, time of change, and content.
+    """Results by path, valid while a file has the same size and modification time, or the same content.
 
-    A result also depends on the files from which the file imports, and on those that were not there.
+    A result also depends on the files that the file imports from, and on those that were looked up but did not exist.
 
-    A file has many paths ("train.py", "./train.py"), and a finding is shown under the one that was asked for: what is
-    kept of it names none. Findings of all rules are kept, so that selecting other rules needs no new run. A cache that
-    cannot be read or written, or that is damaged, is as good as none.
+    A file has many paths ("train.py", "./train.py"), and its findings are shown under the requested one. Therefore,
+    cached findings contain no path. The cache holds the findings of all rules, so that selecting other rules needs no
+    new run. A cache that is damaged, or that cannot be read or written, is treated as empty.
 
     Args:
-        folder: where the cache lies; None for no cache.
-        key: what results depend on beside the files.
+        folder: the folder of the cache; None for no cache.
+        key: whatever results depend on besides the files.
     """
 
     def __init__(self, folder: Path | None, key: str = "") -> None:
@@ -43,7 +43,7 @@ class Cache:
         self._file = None if folder is None else folder / f"{name}.cache"
         self._known: dict[str, Any] = {}
         self._is_changed = False
-        self._stamps: dict[str, Stamp] = {}  # of files, now
+        self._stamps: dict[str, Stamp] = {}  # current stamps of files
         self._digests: dict[str, str] = {}
         if self._file is not None:
             with contextlib.suppress(OSError):
@@ -52,11 +52,11 @@ class Cache:
                     self._known = json.loads(known)
 
     def find(self, path: str, *, is_strict: bool = False) -> Result | None:
-        """Return what is known of a file; None if that is nothing, or not of this content.
+        """Return the cached result of a file; None if there is none for its current content.
 
         Args:
             path: the file.
-            is_strict: with `--strict`.
+            is_strict: whether `--strict` applies.
         """
         entry = self._known.get(_key(path, is_strict=is_strict))
         if entry is None:
@@ -65,7 +65,7 @@ class Cache:
         return _result(entry, path) if all(self._is_same(*state) for state in states.items()) else None
 
     def keep(self, path: str, digest: str, result: Result, *, is_strict: bool = False) -> None:
-        """Remember the result for a content; of a file that could not be read there is none."""
+        """Store the result for a content. Without a digest, the file could not be read and nothing is stored."""
         if self._file is None or not digest:
             return
         with contextlib.suppress(OSError):
@@ -81,7 +81,7 @@ class Cache:
             self._is_changed = True
 
     def _is_same(self, path: str, state: list[Any] | None) -> bool:
-        """Return whether a file is what it was; one that was only touched is."""
+        """Return whether a file's content is unchanged, even if the file was touched."""
         if path not in self._stamps:
             self._stamps[path] = files.stamp(path)
         stamp = self._stamps[path]
@@ -91,7 +91,7 @@ class Cache:
         return stamp == (time, size) or (stamp[1] == size and self._digest(path) == digest)
 
     def _digest(self, path: str) -> str:
-        """Return what stands for the content of a file; "" for one that cannot be read."""
+        """Return the digest of a file's content; "" if the file cannot be read."""
         if path not in self._digests:
             try:
                 self._digests[path] = _hash(path)
@@ -100,7 +100,7 @@ class Cache:
         return self._digests[path]
 
     def save(self) -> None:
-        """Write the cache, whole or not at all."""
+        """Write the cache atomically."""
         if self._file is None or not self._is_changed:
             return
         with contextlib.suppress(OSError):
@@ -113,7 +113,7 @@ class Cache:
 
 
 def digest_of(data: bytes) -> str:
-    """Return what stands for a file's content."""
+    """Return the digest of a file's content."""
     return hashlib.sha256(data).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""What the callers of a function do with its results, where they are not in the file."""
+"""Model of a function's callers that are not in the file: how they use its results."""
 
 import ast
 
@@ -10,7 +10,7 @@ from syncheck.lint.interp.values import Call, Function, Generator, Instance, Map
 
 
 def consume(interpreter: Interpreter, result: Value, function: ast.AST) -> None:
-    """Use what a function gives as a loop over batches does: on the current stream, and no longer than needed."""
+    """Use a function's result as a loop over batches does: on the current stream, and no longer than needed."""
     name = getattr(function, "name", "")
     if (
         not isinstance(result, Generator | Instance)
@@ -30,7 +30,7 @@ def consume(interpreter: Interpreter, result: Value, function: ast.AST) -> None:
 
 
 def _is_handed_over(machine: Machine, result: Value) -> bool:
-    """Return whether a function gives tensors of a side stream for which the current one has waited: to use them."""
+    """Return whether a function returns tensors of side streams that the current stream has waited for, to use them."""
     made = [tensor for tensor in tensors_in(result) if tensor.block.device is not None and tensor.stream]
     current = {tensor.block.device: machine.current(tensor.block.device or 0) for tensor in made}
     others = [tensor for tensor in made if tensor.stream != current[tensor.block.device]]
@@ -38,9 +38,9 @@ def _is_handed_over(machine: Machine, result: Value) -> bool:
 
 
 class HandedOn:
-    """What a method gives back while the current stream still works on it: a tensor that its caller may hand on.
+    """A tensor that a method returns while the current stream still works on it, and that its caller may pass on.
 
-    It may do so at once, whatever other methods do in between here.
+    The caller may pass it on immediately, whichever methods are interpreted in between here.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class HandedOn:
         self._device = 0
 
     def note(self, machine: Machine, result: Value, maker: ast.AST) -> None:
-        """Note what a method has given back."""
+        """Record the result of a method."""
         if not isinstance(result, Tensor) or result.block.escaped:
             return
         device = result.block.device
@@ -59,7 +59,7 @@ class HandedOn:
             self._maker, self._device = maker, device
 
     def among(self, machine: Machine, known: dict[str, Value], method: ast.AST) -> dict[str, Value]:
-        """Return the known arguments of another method, with such a tensor for the first one that is a tensor."""
+        """Return the known arguments of another method, with such a tensor in place of the first tensor among them."""
         first = next((name for name, value in known.items() if isinstance(value, Tensor)), None)
         if first is None or self._maker is None or self._maker is method:
             return dict(known)
@@ -72,7 +72,7 @@ class HandedOn:
 
 
 def uses_kept_stream(interpreter: Interpreter) -> bool:
-    """Return whether a stream that lives longer than a function has worked, as far as this file or an import shows."""
+    """Return whether work ran on a stream that outlives a function, as far as this file and its imports show."""
     machine = interpreter.machine
     busy = {stream for stream in machine.computing if machine.handle_of(stream)}
     scopes = [scope for module in interpreter.modules if (scope := module()) is not None]
@@ -93,9 +93,9 @@ def _streams_in(value: Value) -> list[StreamId]:
 
 
 def call_again(interpreter: Interpreter, function: Function, known: dict[str, Value]) -> set[tuple[str, SiteId]]:
-    """Call a function once more, as a program does; return what only both calls show, and leave out all else.
+    """Call a function again, as a program does. Return the findings that only both calls show; exclude all others.
 
-    What the second call does to that which the first one has left in memory that both use is known by its callers.
+    Conflicts over memory that both calls use are left to the callers, which may wait in between.
     """
     machine = interpreter.machine
     before = {(finding.rule.code, finding.site) for finding in machine.findings}
@@ -109,7 +109,7 @@ def call_again(interpreter: Interpreter, function: Function, known: dict[str, Va
 
 
 def gives_more(machine: Machine, result: Value) -> bool:
-    """Return whether the caller of a function may have to wait: for what it gives, or for what it does wrong."""
+    """Return whether a function's caller may have to wait: for its results, or because the function has findings."""
     current = machine.current(machine.thread.device)
     return bool(machine.findings) or any(tensor.stream not in {current, 0} for tensor in tensors_in(result))
 
@@ -127,5 +127,5 @@ def _use(interpreter: Interpreter, value: Value, node: ast.AST, function: str) -
 def _read(interpreter: Interpreter, tensor: Tensor, node: ast.AST) -> None:
     machine = interpreter.machine
     device = tensor.block.device
-    assert device is not None  # it lies on a GPU
+    assert device is not None  # the tensor is on a GPU
     machine.launch(machine.current(device), "the caller's work", [(tensor, False)], node)

@@ -1,4 +1,4 @@
-"""How sure a finding is: what is only likely is a warning, and what measures nothing is no finding."""
+"""Certainty of findings: downgrade those that are only likely, and drop timing findings about irrelevant times."""
 
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Set
@@ -12,21 +12,21 @@ from syncheck.lint.nodes import branches, function_around
 from syncheck.rules.model import Severity
 
 _FOR_HOSTS_TIME = frozenset({"SYN701", "SYN402", "SYN502"})
-"""Rules that ask what runs when the host goes on."""
+"""Rules about work that is still running when the host continues."""
 _MOST_NAMES = 4
 _SECONDS = frozenset({60, 3600})
-"""A time that is divided by one of them is that of a whole run, in minutes or hours."""
+"""Divisors that convert a time to minutes or hours: such a time is that of a whole run."""
 _HOST_WAITS = frozenset({"item", "tolist", "cpu", "numpy", "synchronize"})
 """Methods that make the host wait for a stream or a device."""
 _OF_THE_HOST = frozenset("cpu host launch dispatch enqueue submit issue compile".split())
-"""Words of what takes the host's own time, which is what is asked for then."""
+"""Words in the names of times that measure the host's own work on purpose."""
 _SENDING = frozenset("launch launching dispatch enqueue submit schedule scheduling".split())
-"""Words of a text that says so."""
+"""Words in messages that say the same."""
 _LOADING = frozenset("data dataset dataloader dataloading load loading loader fetch io".split())
 _TIMES = frozenset("time times timer timers meter meters sec secs seconds ms elapsed duration stats".split())
-"""Words of times: `data_time` is that of the loader."""
+"""Words for times: `data_time`, for example, is the time of the data loader."""
 _INEXACT = frozenset("approx approximate approximately rough roughly estimate estimated".split())
-"""Words of a time that is not meant to be right."""
+"""Words in the names of times that are not meant to be exact."""
 
 
 def judged(
@@ -38,15 +38,15 @@ def judged(
     ends: Set[Frame] = frozenset(),
     has_chosen: bool,
 ) -> Iterator[Finding]:
-    """Yield the findings that are to be reported, each with its level and what it takes to be so.
+    """Yield the findings to report, each with its level and its assumptions.
 
     Args:
-        findings: what was found on one path.
-        guesses: where unknown code may have left work running, and whether its name says so.
-        copies: where something is copied from a GPU, if it lies on one.
+        findings: the findings of one path.
+        guesses: the places where unknown code may have left work running -> whether its name suggests so.
+        copies: the places of copies whose source is assumed to be on a GPU.
         tree: the file.
-        ends: where a clock is read that misses little: see `RecentWork`.
-        has_chosen: conditions on the path are not known.
+        ends: clock readings that miss little; see `RecentWork`.
+        has_chosen: whether conditions on the path are unknown.
     """
     levelled = _levelled(list(findings), guesses, copies, tree, ends, has_chosen=has_chosen)
     for finding in levelled:
@@ -57,7 +57,7 @@ def judged(
 def _assumptions(
     finding: Finding, guesses: Mapping[Frame, bool], copies: Set[Frame], *, has_chosen: bool
 ) -> Iterator[str]:
-    """Yield what a finding takes to be so, in words."""
+    """Yield the assumptions of a finding, in words."""
     frames = dict.fromkeys(place.frame for place in (finding.place, *finding.related))
     for frame in frames:
         if frame in copies:
@@ -77,12 +77,12 @@ def _levelled(
     *,
     has_chosen: bool,
 ) -> Iterator[Finding]:
-    """Yield the findings that are to be reported, each with its level."""
+    """Yield the findings to report, each with its level."""
     for finding in findings:
         if finding.rule.code == "SYN407" and any(
             f.place.frame == finding.place.frame and f.rule != finding.rule for f in findings
         ):
-            continue  # the other one says what goes wrong
+            continue  # the other finding names the actual consequence
         if finding.rule.code == "SYN701" and (
             any(place.frame in copies for place in finding.related)
             or not _is_measured(finding.place.frame, tree)
@@ -105,7 +105,7 @@ def _levelled(
 
 
 def one_for_each_clock(findings: Iterable[Finding]) -> list[Finding]:
-    """Return findings, of those about one reading of a clock only the worst."""
+    """Return findings, with only the most severe one for each clock reading."""
     kept: list[Finding] = []
     clocks: dict[Frame, int] = {}
     for finding in findings:
@@ -120,7 +120,7 @@ def one_for_each_clock(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def as_seen_in_source(finding: Finding) -> Finding:
-    """Return a finding of the session as the linter reports it: a useless `with` where the block begins."""
+    """Return a session's finding as the linter reports it: an ineffective `with`, at the start of its block."""
     if finding.rule.code != "SYN501" or not finding.related:
         return finding
     block, *others = finding.related
@@ -129,19 +129,19 @@ def as_seen_in_source(finding: Finding) -> Finding:
 
 
 def is_cross_function_timing(finding: Finding) -> bool:
-    """Return whether a clock is said to miss work on a side stream that another function submitted: a prefetcher's."""
+    """Return whether a clock reading is reported for side-stream work of another function, such as a prefetcher."""
     if finding.rule.code != "SYN701" or not finding.related or "default stream" in finding.message:
         return False
     return finding.related[0].frame.function != finding.place.frame.function
 
 
 def _is_elsewhere(finding: Finding) -> bool:
-    """Return whether another function captures: it may not call this one as it stands, for that raises an error."""
+    """Return whether another function captures. It may never call this one in practice, since that raises an error."""
     return any(place.frame.function != finding.place.frame.function for place in finding.related)
 
 
 def _is_measured(frame: Frame, tree: ast.Module) -> bool:
-    """Return whether the time between two readings is reported; one that is only compared is a time limit."""
+    """Return whether the time between two readings is used. A time that is only compared is a timeout."""
     function = function_around(tree, frame.line)
     parents = {child: node for node in (function, *own_nodes(function)) for child in ast.iter_child_nodes(node)}
     reading = next((node for node in parents if _is_call_at(node, frame)), None)
@@ -149,10 +149,10 @@ def _is_measured(frame: Frame, tree: ast.Module) -> bool:
 
 
 def _is_over_a_loop(finding: Finding, tree: ast.Module) -> bool:
-    """Return whether a clock was started before a loop whose iterations wait for the device.
+    """Return whether the clock was started before a loop whose iterations wait for the device.
 
-    What is still running is then of the last iteration, and little of the time of all; or the clock is read on every
-    iteration, and what one reading misses is in the next.
+    Work that is still running then belongs to the last iteration, which is a small part of the total time. If the clock
+    is read in every iteration, the work that one reading misses is part of the next.
     """
     read = finding.place.frame
     running, start = ([read, read] + [place.frame for place in finding.related])[-2:]
@@ -165,17 +165,17 @@ def _is_over_a_loop(finding: Finding, tree: ast.Module) -> bool:
 
 
 def _goes_on(frame: Frame, tree: ast.Module, *, waits: bool = False) -> bool:
-    """Return whether the next time begins in a loop where this one ends: what one misses, the next has.
+    """Return whether the next interval begins in a loop where this one ends: what one misses, the next includes.
 
     Args:
-        frame: of the reading.
+        frame: the place of the reading.
         tree: the file.
-        waits: only in loops whose iterations wait for the device.
+        waits: consider only loops whose iterations wait for the device.
     """
     function = function_around(tree, frame.line)
     for loop in (node for node in own_nodes(function) if isinstance(node, ast.For | ast.While)):
         if any(isinstance(node, ast.For | ast.While) for node in own_nodes(loop)):
-            continue  # a time of many batches
+            continue  # an outer loop: its time covers many batches
         if waits and not _waits_for_device(loop):
             continue
         for block in (node for node in (loop, *own_nodes(loop)) if isinstance(getattr(node, "body", None), list)):
@@ -186,7 +186,7 @@ def _goes_on(frame: Frame, tree: ast.Module, *, waits: bool = False) -> bool:
 
 
 def _begins_again(step: ast.stmt, after: ast.stmt) -> bool:
-    """Return whether a statement sets a variable anew that the one before it subtracts from a clock."""
+    """Return whether `after` reassigns, from a call, a variable that `step` uses in a simple statement."""
     if isinstance(step, ast.For | ast.While | ast.If | ast.With | ast.Try) or not isinstance(after, ast.Assign):
         return False
     names = {target.id for target in after.targets if isinstance(target, ast.Name)}
@@ -212,7 +212,7 @@ def _is_call_at(node: ast.AST, frame: Frame) -> bool:
 
 
 def _is_used(node: ast.AST, function: ast.AST, parents: dict[ast.AST, ast.AST], depth: int) -> bool:
-    """Return whether a value goes anywhere but into a comparison or a pause."""
+    """Return whether a value is used other than in a comparison or a sleep."""
     while isinstance(node, ast.expr | ast.keyword | ast.FormattedValue):
         if isinstance(node, ast.Compare) or (isinstance(node, ast.Call) and _name(node).endswith("sleep")):
             return False
@@ -232,7 +232,7 @@ def _is_used(node: ast.AST, function: ast.AST, parents: dict[ast.AST, ast.AST], 
 
 
 def _is_of_no_work(node: ast.AST) -> bool:
-    """Return whether a time is in minutes, or goes to a meter or a text of what takes the host's own time."""
+    """Return whether a time is in minutes or hours, or goes to a meter or message about the host's own work."""
     if isinstance(node, ast.BinOp):
         divisor = node.right.value if isinstance(node.right, ast.Constant) else None
         return isinstance(node.op, ast.Div | ast.FloorDiv) and divisor in _SECONDS
@@ -244,7 +244,7 @@ def _is_of_no_work(node: ast.AST) -> bool:
 
 
 def _is_the_hosts_own(name: str) -> bool:
-    """Return whether the name of a time says that the work on a GPU does not count, or not exactly."""
+    """Return whether the name of a time says that it excludes GPU work, or that it is not exact."""
     words = words_of(name)
     return bool(words & (_OF_THE_HOST | _INEXACT)) or bool(words & _LOADING and words & _TIMES)
 

@@ -1,7 +1,7 @@
-"""Classes as a whole: the constructor, then every method in an order that callers may choose, twice.
+"""Analysis of whole classes: the constructor, then each method twice, in an order that callers may choose.
 
-What one method leaves for another is compared so. A caller that keeps the rules of a class waits whenever it can, so
-after each method come those that do nothing but wait; what is wrong even then is wrong for that caller, too.
+This shows conflicts over what one method leaves for another. A careful caller waits whenever it can, so each method is
+followed by the methods that only wait. A finding that remains concerns that caller, too.
 """
 
 import ast
@@ -22,14 +22,14 @@ _AT_THE_END = frozenset("close shutdown destroy reset clear stop cleanup flush f
 _WAITING = frozenset({"wait", "wait_stream", "wait_event", "synchronize"})
 _WORKING = frozenset({"non_blocking", "copy_", "async_op"})
 _BETWEEN_METHODS = frozenset({"SYN101", "SYN102", "SYN103", "SYN104", "SYN201", "SYN301", "SYN302", "SYN601", "SYN602"})
-"""Rules about what one part of a program leaves for another."""
+"""Rules about what one part of a program leaves behind for another part."""
 _BETWEEN_CALLS = frozenset({"SYN201", "SYN302"})
-"""Those about what one call of a method leaves for its next."""
+"""The rules among them about what one call of a method leaves behind for the next call."""
 _MOST_METHODS = 24
 
 
 def order(kind: ast.ClassDef) -> list[Method]:
-    """Return the methods of a class in the order in which they are followed; empty if none leaves anything."""
+    """Return the methods of a class in the order to interpret them; empty if none leaves anything behind."""
     methods = [node for node in kind.body if isinstance(node, Method)]
     public = [method for method in methods if _is_public(method)]
     if not public or len(public) > _MOST_METHODS or not any(has_anchor(method) for method in methods):
@@ -45,7 +45,7 @@ def order(kind: ast.ClassDef) -> list[Method]:
 
 
 def _called_in_constructor(methods: list[Method], wanted: set[str]) -> set[str]:
-    """Return the names of methods that the constructor alone calls: to call one again would make all anew."""
+    """Return the methods that only the constructor calls. Calling one again would recreate everything."""
     begin = next((method for method in methods if method.name == "__init__"), None)
     found = _members_in(begin) & wanted if begin is not None else set()
     for method in methods if found else ():
@@ -66,7 +66,7 @@ def _is_public(method: Method) -> bool:
 
 
 def _only_waits(method: Method) -> bool:
-    """Return whether a method waits, and starts nothing."""
+    """Return whether a method waits, and starts no work."""
     nodes = walk(method)
     words = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     words |= {node.arg for node in nodes if isinstance(node, ast.keyword) and node.arg}
@@ -75,20 +75,20 @@ def _only_waits(method: Method) -> bool:
 
 
 def _calls_own(node: ast.AST) -> bool:
-    """Return whether a method calls another one of its object."""
+    """Return whether a node is a call of another method of the same object."""
     function = node.func if isinstance(node, ast.Call) else None
     return isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name) and function.value.id == "self"
 
 
 def between_methods(findings: Iterable[Finding], known: Iterable[Finding]) -> Iterator[Finding]:
-    """Yield what only several methods show together, and was not found in one: it rests on the order of the calls."""
+    """Yield, as warnings, the new findings that only several methods show together: they rest on the order of calls."""
     said = {(finding.rule, finding.place.frame.line) for finding in known}
     lines = {line for _, line in said}
     for finding in findings:
         functions = {place.frame.function for place in (finding.place, *finding.related)}
         is_new = (finding.rule, finding.place.frame.line) not in said
         if finding.rule.code == "SYN201" and any(words_of(name) & _AT_THE_END for name in functions):
-            continue  # when that is called is not known, and what it drops may have been used before
+            continue  # it is unknown when that method is called, and the memory may have been used before
         is_between = len(functions) > 1 or (
             finding.rule.code in _BETWEEN_CALLS and finding.place.frame.line not in lines
         )
@@ -99,19 +99,19 @@ def between_methods(findings: Iterable[Finding], known: Iterable[Finding]) -> It
 def with_handed(
     findings: Iterable[Finding], handed: Set[str], moves: Set[Frame], again: Set[tuple[str, Frame]]
 ) -> Iterator[Finding]:
-    """Yield findings, those in functions that were handed to other code as far as they are likely.
+    """Yield findings, downgrading or dropping those that are uncertain.
 
     Args:
-        findings: what was found.
-        handed: the names of these functions.
-        moves: where something is moved to a GPU, as far as the name of what is called says.
-        again: what only two calls of a function show together.
+        findings: the findings.
+        handed: the names of functions that were passed to other code.
+        moves: the places where something is moved to a GPU, judging by the name of the called function.
+        again: findings that only two calls of a function show together, as (rule code, place).
     """
     for finding in findings:
         frames = {place.frame for place in (finding.place, *finding.related)}
         functions = {frame.function for frame in frames}
         if frames & moves:
-            if finding.rule.code == "SYN201":  # when what was moved is there, who moved it knows
+            if finding.rule.code == "SYN201":  # other rules depend on when the moved data is ready, which is unknown
                 yield replace(finding, level=Severity.WARNING)
         elif (finding.rule.code, finding.place.frame) in again:
             yield replace(finding, level=Severity.WARNING)
@@ -122,7 +122,7 @@ def with_handed(
 
 
 def assigned_elsewhere(kind: ast.ClassDef) -> dict[str, list[ast.expr | None]]:
-    """Return what each attribute is set to that methods other than `__init__` set; None for what is no expression."""
+    """Return attribute -> values that methods other than `__init__` assign to it. Other bindings add no value."""
     found: dict[str, list[ast.expr | None]] = {}
     for member in kind.body:
         if not isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef) or member.name == "__init__":
@@ -138,7 +138,7 @@ def assigned_elsewhere(kind: ast.ClassDef) -> dict[str, list[ast.expr | None]]:
 
 
 def _targets(statement: ast.AST) -> list[ast.expr]:
-    """Return what a statement binds, sets or deletes, but names that it imports or defines."""
+    """Return the targets that a statement binds, sets or deletes, except for names that it imports or defines."""
     match statement:
         case ast.Assign(targets=targets) | ast.Delete(targets=targets):
             return targets
@@ -153,7 +153,7 @@ def _targets(statement: ast.AST) -> list[ast.expr]:
 
 
 def lazily_made(interpreter: Interpreter, kind: Class, values: list[ast.expr | None]) -> Value:
-    """Return the stream that an attribute is set to wherever it is set; UNKNOWN if it is set to anything else."""
+    """Return the stream that all assignments to an attribute create; UNKNOWN if any assigns something else."""
     made = [value for value in values if not (isinstance(value, ast.Constant) and value.value is None)]
     if made and all(isinstance(value, ast.Call) and ast.unparse(value.func).endswith(".Stream") for value in made):
         return interpreter.evaluate(made[0], kind.scope)

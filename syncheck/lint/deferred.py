@@ -1,7 +1,7 @@
-"""Parses a file without the bodies of its functions: each is parsed when it is asked for.
+"""Parses a file without the bodies of its functions. Each body is parsed when it is first accessed.
 
-To parse a file and to free its tree takes longer than to find the bodies of its functions: in the text without strings
-and comments, lines and brackets show where they are. Where that is not certain, the file is parsed as a whole.
+Parsing a file and freeing its tree takes longer than locating the bodies of its functions: once strings and comments
+are blanked out, lines and brackets show where the bodies are. If that is uncertain, the file is parsed as a whole.
 """
 
 import ast
@@ -24,22 +24,22 @@ _OF_FORMATTED = re.compile(r"(?i)[ft]r?$|r[ft]$")
 _FUNCTION = re.compile(r"^( *)(?:async +)?def\b", re.MULTILINE)
 _SIGNATURE = re.compile(r"[()\[\]{}:]")
 _SHORTEST = 160
-"""Characters of a body that is worth being deferred."""
+"""Minimum length in characters of a body that is worth deferring."""
 
 
 class UncertainError(Exception):
-    """Something cannot be known without parsing the text."""
+    """The structure of a text cannot be determined without parsing it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Body:
-    """A body that is deferred.
+    """A deferred body.
 
     Attributes:
-        text: of the file.
+        text: the text of the file.
         start: the offset of its first line.
-        stop: the offset behind its last token.
-        column: where that stands in its line, in bytes of UTF-8.
+        stop: the offset after its last token.
+        column: the column of that offset, in UTF-8 bytes.
         line: its first line, from 1.
     """
 
@@ -55,26 +55,26 @@ class _Body:
         return self.line + self.text.count("\n", self.start, self.stop)
 
     def parse(self, head: str) -> list[ast.stmt]:
-        """Return its statements where they stand in the file; `head` is the line before it, which is another there."""
+        """Return the statements with their positions in the file; `head`: stands for the line before the body."""
         lines_before = "\n" * (self.line - 2)
         tree = ast.parse(f"{lines_before}{head}\n{self.text[self.start : self.stop]}\n")
         return branches(tree.body[0])
 
 
 class FunctionDef(ast.FunctionDef):
-    """A function whose body is parsed when it is asked for; from then on it is an `ast.FunctionDef`."""
+    """A function whose body is parsed on first access. After that, it is an `ast.FunctionDef`."""
 
     @property
-    def body(self) -> list[ast.stmt]:  # type: ignore[override]  # that of any node can be set
+    def body(self) -> list[ast.stmt]:  # type: ignore[override]  # settable on other nodes
         """The statements."""
         return _complete(self, ast.FunctionDef, "def _():")
 
 
 class AsyncFunctionDef(ast.AsyncFunctionDef):
-    """As `FunctionDef`."""
+    """Like `FunctionDef`, for asynchronous functions."""
 
     @property
-    def body(self) -> list[ast.stmt]:  # type: ignore[override]  # that of any node can be set
+    def body(self) -> list[ast.stmt]:  # type: ignore[override]  # settable on other nodes
         """The statements."""
         return _complete(self, ast.AsyncFunctionDef, "async def _():")
 
@@ -91,7 +91,7 @@ def text_of(node: ast.AST) -> str | None:
 def _complete(node: ast.stmt, kind: type[ast.stmt], head: str) -> list[ast.stmt]:
     own = node.__dict__
     found: list[ast.stmt] = own["deferred"].parse(head)
-    node.__class__ = kind  # of the same layout
+    node.__class__ = kind  # with the same memory layout
     del own["deferred"]
     own["body"] = found
     return found
@@ -101,7 +101,7 @@ def parse(text: str) -> ast.Module:
     """Parse a file.
 
     Raises:
-        SyntaxError: the text is no Python; in a body that is deferred, it is raised when that is asked for.
+        SyntaxError: the text is not valid Python. An error in a deferred body is raised on access to the body.
     """
     try:
         bodies = list(_bodies(text, code_of(text)))
@@ -113,10 +113,10 @@ def parse(text: str) -> ast.Module:
 
 
 def code_of(text: str) -> str:
-    """Return a text of the same length, with blanks for comments, and a quotation mark and blanks for strings.
+    """Return a text of the same length in which comments are blank, and strings are a quotation mark and blanks.
 
     Raises:
-        UncertainError: a string may hold others.
+        UncertainError: a string may contain other strings.
     """
     return _TEXT.sub(_blank, text)
 
@@ -135,7 +135,7 @@ def _blank(match: re.Match[str]) -> str:
 
 def _bodies(text: str, code: str) -> Iterator[_Body]:
     """Yield the bodies to be deferred, in order."""
-    if "\t" in code or "\f" in code:  # columns are not what they seem
+    if "\t" in code or "\f" in code:  # columns cannot be derived from offsets
         raise UncertainError
     line, counted = 1, 0
     match = _FUNCTION.search(code)
@@ -143,7 +143,7 @@ def _bodies(text: str, code: str) -> Iterator[_Body]:
         signature = _signature_end(code, match.end())
         start = code.find("\n", signature) + 1
         stop = start
-        if start and code[signature:start].isspace():  # else the body stands in the same line
+        if start and code[signature:start].isspace():  # otherwise the body is on the same line
             stop = _end(code, start, len(match[1]))
             if stop - start >= _SHORTEST:
                 last = _last_token(text, code, start, stop)
@@ -156,7 +156,7 @@ def _bodies(text: str, code: str) -> Iterator[_Body]:
 
 
 def _signature_end(code: str, start: int) -> int:
-    """Return the offset behind the colon of a signature."""
+    """Return the offset after the colon of a signature."""
     depth = 0
     for match in _SIGNATURE.finditer(code, start):
         if match[0] in "([{":
@@ -169,7 +169,7 @@ def _signature_end(code: str, start: int) -> int:
 
 
 def _end(code: str, start: int, indent: int) -> int:
-    """Return the offset of the line behind a body: the next one that is indented no more than its function."""
+    """Return the offset of the line after a body: the next line that is indented no more than the function."""
     lines, at = _lines_indented(indent), start - 1
     while True:
         match = lines.search(code, at)
@@ -187,13 +187,13 @@ def _lines_indented(most: int) -> re.Pattern[str]:
 
 
 def _is_whole(code: str, start: int, stop: int) -> bool:
-    """Return whether all brackets are closed, and the last line is not continued."""
+    """Return whether all brackets are closed and the last line is not continued."""
     are_closed = all(code.count(a, start, stop) == code.count(b, start, stop) for a, b in ("()", "[]", "{}"))
     return are_closed and not code.endswith("\\", start, stop - 1)
 
 
 def _last_token(text: str, code: str, start: int, stop: int) -> int:
-    """Return the offset behind the last token of a body."""
+    """Return the offset after the last token of a body."""
     last = start + len(code[start:stop].rstrip())
     if code[last - 1] == "\\":  # an empty line continues the last one
         raise UncertainError
@@ -202,7 +202,7 @@ def _last_token(text: str, code: str, start: int, stop: int) -> int:
 
 
 def _parsed(text: str, bodies: list[_Body]) -> ast.Module:
-    """Parse a text with a number in place of each body, where its last token is."""
+    """Parse a text in which each body is replaced by a number at the position of its last token."""
     parts: list[str] = []
     at = 0
     for body in bodies:
@@ -223,7 +223,7 @@ def _parsed(text: str, bodies: list[_Body]) -> ast.Module:
 
 
 def functions(body: list[ast.stmt]) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Yield the functions in some statements that are in no other function."""
+    """Yield the functions in some statements that are not nested in another function."""
     for statement in body:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
             yield statement

@@ -1,10 +1,10 @@
-"""The definitions of a file as libcst trees: each is parsed when something in it was found, and no other.
+"""The definitions of a file as libcst trees. Each is parsed only when something in it was found.
 
-A definition is a statement at the top level of a file: a function, a class. A rule that looks at no more than a
-function gets the members of classes one by one, because a class can be long.
+A definition is a top-level statement of a file, such as a function or a class. Rules that check single functions get
+the members of classes one by one, because a class can be long.
 
-libcst keeps every comment and space, and takes eleven times as long as `ast`. So `ast` is where a program's meaning is
-computed, and exact positions, comments and edits come from here.
+libcst preserves all comments and whitespace, but takes eleven times as long as `ast`. Therefore, `ast` serves the
+semantic analysis, and libcst provides exact positions, comments and edits.
 """
 
 import ast
@@ -21,7 +21,7 @@ Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
 
 @dataclass(slots=True)
 class Range:
-    """Lines of a file, the first and the last from 1; `is_member`: of the body of a class, with its indentation."""
+    """Lines of a file, first and last, from 1; `is_member`: in the body of a class, with its indentation."""
 
     first: int
     last: int
@@ -29,14 +29,14 @@ class Range:
 
 
 _HEAD = "class _:\n"
-"""Stands before a member of a class, so that its text can be parsed as it is."""
+"""Precedes a member of a class, so that its indented text can be parsed unchanged."""
 
 
 class Definition:
-    """A statement at the top level of a file or of a class, or several that share a line.
+    """A top-level statement of a file or of a class, or several that share a line.
 
     Args:
-        lines: where it stands.
+        lines: its lines.
         text: its source.
     """
 
@@ -47,10 +47,10 @@ class Definition:
 
     @cached_property
     def wrapper(self) -> MetadataWrapper:
-        """Its tree, with metadata.
+        """The tree, with metadata.
 
         Raises:
-            libcst.ParserSyntaxError: libcst does not know the syntax.
+            libcst.ParserSyntaxError: libcst does not support the syntax.
         """
         tree = cst.parse_module(self._head + self.text)
         return MetadataWrapper(tree, unsafe_skip_copy=True)  # a parsed tree has each node once
@@ -60,14 +60,14 @@ class Definition:
         return dict(self.wrapper.resolve(PositionProvider))
 
     def position(self, node: cst.CSTNode) -> CodeRange:
-        """Return where a node stands, in lines of the file from 1 and columns from 0."""
+        """Return the position of a node, in lines of the file from 1 and columns from 0."""
         own = self._positions[node]
         offset = self.lines.first - 1 - bool(self._head)
         start = (own.start.line + offset, own.start.column)
         return CodeRange(start, (own.end.line + offset, own.end.column))
 
     def span(self, node: cst.CSTNode) -> tuple[int, int, int, int]:
-        """Return (line, column, last line, end column) of a node; a method call begins at the method's own line.
+        """Return (line, column, last line, end column) of a node. A method call begins at its method's name.
 
         Source:
             CPython, Python/compile.c, `update_start_location_to_match_attr`.
@@ -81,7 +81,7 @@ class Definition:
         return start.line, start.column, where.end.line, where.end.column
 
     def function_at(self, line: int) -> str:
-        """Return the name of the innermost function that a line belongs to; "" if there is none."""
+        """Return the name of the innermost function that contains a line; "" if there is none."""
         name, innermost = "", 0
         for node in self._positions:
             if isinstance(node, cst.FunctionDef):
@@ -91,7 +91,7 @@ class Definition:
         return name
 
     def node_at(self, line: int, column: int, end_line: int, end_column: int) -> cst.CSTNode | None:
-        """Return the outermost expression or simple statement with a position; None if there is none.
+        """Return the outermost expression or simple statement at a position; None if there is none.
 
         Columns count from 0.
         """
@@ -100,7 +100,7 @@ class Definition:
         return next((node for node in found if self.position(node) == wanted), None)
 
     def statement_at(self, line: int) -> Statement | None:
-        """Return the innermost statement that a line belongs to."""
+        """Return the innermost statement that contains a line."""
         chosen: Statement | None = None
         for node in self._positions:
             if isinstance(node, Statement):
@@ -117,7 +117,7 @@ class Definitions:
 
     Args:
         tree: the file.
-        lines: its lines, with their ends.
+        lines: its lines, with line endings.
     """
 
     def __init__(self, tree: ast.Module, lines: list[str]) -> None:
@@ -130,11 +130,11 @@ class Definitions:
         return map(self._of, self._ranges)
 
     def near(self, lines: Sequence[int], *, are_classes_whole: bool) -> Iterator[Definition]:
-        """Yield the definitions that have one of some lines.
+        """Yield the definitions that contain one of some lines.
 
         Args:
-            lines: their numbers, in order.
-            are_classes_whole: else the members of classes, also of nested ones, stand in place of the classes.
+            lines: the line numbers, in order.
+            are_classes_whole: yield whole classes, rather than their members (including those of nested classes).
         """
         for part in self._ranges if are_classes_whole else _members(self._tree.body):
             first = bisect_left(lines, part.first)
@@ -142,16 +142,16 @@ class Definitions:
                 yield self._of(part) if are_classes_whole else Definition(part, self._text(part))
 
     def at(self, line: int) -> Definition | None:
-        """Return the definition that a line belongs to; None for a line between definitions."""
+        """Return the definition that contains a line; None for a line between definitions."""
         found = next((part for part in self._ranges if part.first <= line <= part.last), None)
         return self._of(found) if found is not None else None
 
     def statement_lines(self, line: int) -> tuple[int, int]:
-        """Return the first and the last line of the statement at a line; of one with a body, those of its head."""
+        """Return the first and last line of the statement at a line; for a compound statement, those of its header."""
         definition = self.at(line)
         try:
             statement = definition.statement_at(line) if definition is not None else None
-        except cst.ParserSyntaxError:  # syntax that this version of libcst does not know
+        except cst.ParserSyntaxError:  # syntax that this version of libcst does not support
             statement = None
         if definition is None or statement is None:
             return line, line
@@ -170,7 +170,7 @@ class Definitions:
 
 
 def _ranges(body: list[ast.stmt], *, is_member: bool = False) -> Iterator[Range]:
-    """Yield the lines of statements; those that share a line are one."""
+    """Yield the line ranges of statements. Statements that share a line share a range."""
     current: Range | None = None
     for statement in body:
         decorators = getattr(statement, "decorator_list", ())
@@ -187,7 +187,7 @@ def _ranges(body: list[ast.stmt], *, is_member: bool = False) -> Iterator[Range]
 
 
 def _members(body: list[ast.stmt], *, is_member: bool = False) -> Iterator[Range]:
-    """Yield the lines of statements, and of those in a class in place of the class."""
+    """Yield the line ranges of statements, replacing classes by their members."""
     for statement in body:
         if isinstance(statement, ast.ClassDef) and statement.body[0].lineno > statement.lineno:
             yield from _members(statement.body, is_member=True)

@@ -1,4 +1,4 @@
-"""Lints files: in parallel, with a cache, and says what could not be read."""
+"""Linting of files in parallel, with a cache, and the report on the results."""
 
 import contextlib
 import importlib
@@ -29,29 +29,29 @@ from syncheck.system.details import NO_DETAILS, Details
 
 NO_EXTENSIONS = Extensions((), (), "")
 _collector = Collector()
-_MOST_WORKERS = 61  # concurrent.futures allows no more on Windows
+_MOST_WORKERS = 61  # the most that concurrent.futures allows on Windows
 _FEW = 16
-"""Files to be parsed that are not worth other processes."""
+"""Number of files to parse up to which worker processes are not worthwhile."""
 NOTHING_TO_CHECK = Result(is_checked=False)
-"""Of a file whose text has nothing of GPUs, which is not parsed."""
+"""Result of a file in which no rule can find anything, and which is therefore not parsed."""
 _MUCH = 2_000_000
-"""Bytes of files that are worth other processes, whatever is in them."""
+"""Total size in bytes above which worker processes are worthwhile, whatever the files contain."""
 _CHUNKS = 64
-"""Times that a worker gets files, as long as these are few."""
+"""Number of chunks that each worker gets, unless that would make the chunks larger than `_MOST_AT_ONCE`."""
 _MOST_AT_ONCE = 32
-"""Files that a worker gets at a time."""
+"""Maximum number of files per chunk."""
 Task = tuple[str, bool]
-"""A file, and whether `--strict` holds for it."""
+"""A file, and whether `--strict` applies to it."""
 Done = tuple[str, str, Result]
-"""A file, the digest of what was read, and what came of it."""
+"""A file, the digest of the content that was read, and the result."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of all files.
+    """Results of a lint run.
 
     Attributes:
-        results: path -> result, of the files that had anything to report.
+        results: path -> result, for the files with anything to report.
     """
 
     results: dict[str, Result] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Outcome:
 
 
 def lint_source(path: str, text: files.Text, *, is_strict: bool = False) -> Result:
-    """Lint one file's text; `is_strict`: report also what rests on more than is known."""
+    """Lint one file's text. With `is_strict`, also report findings that rest on extra assumptions."""
     try:
         source = SourceFile(path, text.source)
         found, problem, asked = _found(source, is_strict=is_strict)
@@ -68,7 +68,7 @@ def lint_source(path: str, text: files.Text, *, is_strict: bool = False) -> Resu
         return Result(problem=f"line {error.lineno or 1}: {error.msg}")
     except (RecursionError, MemoryError):
         return Result(problem="it is too deeply nested to be parsed")
-    except Exception as error:  # noqa: BLE001  the other files are linted all the same
+    except Exception as error:  # noqa: BLE001  one failure must not stop the other files from being linted
         return Result(problem=f"syncheck itself failed, please report it: {type(error).__name__}: {error}")
     suppressions = comments.read(text.source)
     kept = comments.apply(found, suppressions, _statements(source, found)) if suppressions else found
@@ -79,7 +79,7 @@ def lint_source(path: str, text: files.Text, *, is_strict: bool = False) -> Resu
 
 
 def _unused(suppressions: list[comments.Suppression]) -> Iterator[tuple[int, str]]:
-    """Yield the comments, and the names in others, that could silence what the linter finds, and silence nothing."""
+    """Yield suppression comments, and rule names in them, that could suppress lint findings but suppress none."""
     codes = {rule.code for rule in all_rules()} if suppressions else set()
     for comment in suppressions:
         if not comment.is_used and _is_for_lint(comment, codes):
@@ -89,14 +89,14 @@ def _unused(suppressions: list[comments.Suppression]) -> Iterator[tuple[int, str
 
 
 def _found(source: SourceFile, *, is_strict: bool) -> tuple[tuple[Finding, ...], str, dict[str, disk.Stamp]]:
-    """Return the findings of a file, why a rule failed, and the other files that were looked for."""
-    from syncheck.lint.analysis import Analysis  # noqa: PLC0415  the sanitizer, which most files do not need
+    """Return a file's findings, the error message of a rule that failed, and the other files that were looked up."""
+    from syncheck.lint.analysis import Analysis  # noqa: PLC0415  imports the sanitizer; most files do not need it
 
     analysis = Analysis(source, is_strict=is_strict)
     found, problem = analysis.findings(), ""
     kinds = rule_registry.find(source.text)
     if kinds:
-        from syncheck.lint.shapes import check  # noqa: PLC0415  libcst, which most files do not need
+        from syncheck.lint.shapes import check  # noqa: PLC0415  imports libcst; most files do not need it
 
         shaped, problem = check(source, kinds)
         found = merge_equal([*found, *(in_terms_of(source.device_type, finding) for finding in shaped)])
@@ -104,18 +104,18 @@ def _found(source: SourceFile, *, is_strict: bool) -> tuple[tuple[Finding, ...],
 
 
 def _statements(source: SourceFile, found: Iterable[Finding]) -> Statements:
-    """Return the lines of the statement of each finding."""
+    """Return the line range of the statement that each finding is in."""
     return {finding: source.definitions.statement_lines(finding.place.frame.line) for finding in found}
 
 
 def _is_for_lint(comment: comments.Suppression, codes: set[str]) -> bool:
-    """Return whether a comment could silence something that the linter finds, given the codes of all that it finds."""
+    """Return whether a comment could suppress lint findings; `codes`: those of all rules of the linter."""
     return bool(comment.problem) or (comment.source != "run" and bool(codes & comment.codes))
 
 
 def all_rules() -> tuple[Rule, ...]:
-    """Return the rules that the linter can report."""
-    from syncheck.lint.analysis import RULES  # noqa: PLC0415  the sanitizer, which most files do not need
+    """Return all rules that the linter can report."""
+    from syncheck.lint.analysis import RULES  # noqa: PLC0415  imports the sanitizer; most files do not need it
 
     return (*RULES, *rule_registry.all_rules())
 
@@ -155,11 +155,11 @@ def lint(
 
     Args:
         paths: the files.
-        cache: what is known of them.
-        progress: called with (done, all) now and then.
-        extensions: what this process has loaded, and those that lint for it are to load.
-        is_strict: whether `--strict` holds for a file.
-        details: says what became of each file.
+        cache: results of earlier runs.
+        progress: called with (done, total) from time to time.
+        extensions: the extensions loaded in this process, which its workers must load too.
+        is_strict: returns whether `--strict` applies to a file.
+        details: log of what was done with each file.
     """
     began = time.perf_counter()
     outcome = Outcome()
@@ -189,7 +189,7 @@ def lint(
 
 
 def _say(details: Details, what: str, path: str) -> None:
-    if details.is_wanted:  # the path takes longer than all else that is done about most files
+    if details.is_wanted:  # formatting the path takes longer than everything else that is done for most files
         details.say(f"{what} {shown_path(path)}")
 
 
@@ -200,21 +200,21 @@ def _what_was_done(result: Result) -> str:
 
 
 def _results(tasks: list[Task], extensions: Extensions) -> Iterator[Done]:
-    """Yield what came of each file."""
+    """Yield the result of each file."""
     workers = min(os.cpu_count() or 1, _MOST_WORKERS)
     if workers == 1 or not _is_much(tasks):
         yield from map(_lint_file, tasks)
         return
-    tasks = sorted(tasks, key=lambda task: _size(task[0]), reverse=True)  # no process is left with a long one
+    tasks = sorted(tasks, key=lambda task: _size(task[0]), reverse=True)  # so that no worker ends with a large file
     if multiprocessing.get_start_method() == "fork":
-        _import_all()  # once, and not in each worker
+        _import_all()  # once here instead of in each worker
     chunk = min(len(tasks) // (workers * _CHUNKS) + 1, _MOST_AT_ONCE)
     with ProcessPoolExecutor(workers, initializer=_begin_worker, initargs=(extensions,)) as pool:
         yield from pool.map(_lint_file, tasks, chunksize=chunk)
 
 
 def _is_much(tasks: list[Task]) -> bool:
-    """Return whether files are worth other processes."""
+    """Return whether linting the files is worth starting worker processes."""
     n_heavy = n_bytes = 0
     for path, _ in tasks if len(tasks) > _FEW else ():
         with contextlib.suppress(OSError):
@@ -227,20 +227,20 @@ def _is_much(tasks: list[Task]) -> bool:
 
 
 def _import_all() -> None:
-    """Import what linting needs, where there is something to lint."""
+    """Import the modules needed to lint files that may have findings."""
     importlib.import_module("syncheck.lint.shapes")
     importlib.import_module("syncheck.lint.models").load()
 
 
 def _begin_worker(extensions: Extensions) -> None:
-    """Load what the parent has loaded, and end with it."""
+    """Load the extensions that the parent has loaded, and exit when the parent does."""
     _end_with_parent()
     extensions.load()
     _collector.begin()
 
 
 def _end_with_parent() -> None:
-    """Let this worker end when its parent is killed: it would wait for work for ever."""
+    """Make this worker exit if its parent is killed. Otherwise it would wait for work forever."""
     parent = multiprocessing.parent_process()
 
     def follow() -> None:
@@ -259,7 +259,7 @@ def _size(path: str) -> int:
 
 
 def report_of(outcome: Outcome, options_of: Callable[[str], Options]) -> Report:
-    """Return the report on what the options of each file select."""
+    """Return the report, filtered by the options that apply to each file."""
     findings: list[Finding] = []
     incomplete: list[str] = []
     notes: list[str] = []
@@ -272,7 +272,7 @@ def report_of(outcome: Outcome, options_of: Callable[[str], Options]) -> Report:
         findings += [places.under(finding, path, shown) for finding in result.findings if finding.rule.code in codes]
         notes += [f"{shown}:{line}: {comment}" for line, comment in result.unused]
     findings.sort(key=in_order)
-    if any(note.endswith("`") for note in notes):  # not damaged
+    if any(note.endswith("`") for note in notes):  # not about malformed comments
         notes.append("--remove-unused-ignores removes unused comments")
     summary = Summary(files=outcome.n_files, seconds=outcome.seconds)
     return Report(tuple(findings), tuple(incomplete), tuple(notes), summary)

@@ -1,4 +1,4 @@
-"""Loads the rules and the descriptions of libraries that the settings name."""
+"""Loading of the rules and library descriptions that the settings name."""
 
 from typing import NamedTuple
 
@@ -9,12 +9,12 @@ from syncheck.lint import rule_registry
 
 
 class Extensions(NamedTuple):
-    """What is to be loaded, in this process and in those that lint for it.
+    """The extensions to load, in this process and in its lint workers.
 
     Attributes:
-        rules: names of modules.
-        models: names of modules.
-        folder: the project's.
+        rules: names of modules with rules.
+        models: names of modules with library descriptions.
+        folder: the project's folder.
     """
 
     rules: tuple[str, ...]
@@ -23,18 +23,18 @@ class Extensions(NamedTuple):
 
     @classmethod
     def of(cls, options: Options) -> "Extensions":
-        """Return what the settings for the working directory name."""
+        """Return the extensions that the settings for the working directory name."""
         return cls(options.rules, options.models, options.root)
 
     def load(self) -> str:
-        """Import the modules and register what they have; return what changes whenever one of them changes.
+        """Import the modules and register their contents; return a digest of the modules.
 
         Raises:
-            ConfigError: a module cannot be imported, or has no rule; two rules share a code.
+            ConfigError: a module cannot be imported or has no rule, or two rules share a code.
         """
         modules = []
         if self.models:
-            from syncheck.lint import models  # noqa: PLC0415  the interpreter, which --help does not need
+            from syncheck.lint import models  # noqa: PLC0415  imports the interpreter; --help does not need it
             from syncheck.lint.models.library import register_described  # noqa: PLC0415  as above
 
             models.load()

@@ -1,4 +1,4 @@
-"""Which files to lint, and their text: Python files and notebooks, without what git ignores."""
+"""Discovery and decoding of the files to lint: Python files and notebooks, except those that git ignores."""
 
 import io
 import json
@@ -26,8 +26,8 @@ class Text:
     """A file's text.
 
     Attributes:
-        source: Python source; of a notebook, its code cells one after the other.
-        cells: of a notebook, (first line in `source`, number of the cell from 1) in order; else empty.
+        source: the Python source; for a notebook, its code cells in sequence.
+        cells: for a notebook, (first line in `source`, number of the cell from 1) in order; otherwise empty.
     """
 
     source: str
@@ -35,7 +35,7 @@ class Text:
 
 
 Skip = Callable[[str, str], None]
-"""Called with a file or a folder that is left out, and why."""
+"""Called with each file or folder that is skipped, and the reason."""
 
 
 def _unseen(path: str, why: str) -> None:
@@ -43,12 +43,12 @@ def _unseen(path: str, why: str) -> None:
 
 
 def discover(paths: tuple[str, ...], options_of: Callable[[str], Options], on_skip: Skip = _unseen) -> Iterator[str]:
-    """Yield the files to lint, in order, each once.
+    """Yield the files to lint in order, each once.
 
     Args:
         paths: files and folders.
-        options_of: the settings for a file; those for a folder's own files say what is left out under it.
-        on_skip: called with what is left out.
+        options_of: returns the settings for a file. For a folder, those of a file in it decide what is skipped.
+        on_skip: called with what is skipped.
 
     Raises:
         ConfigError: a path does not exist.
@@ -70,7 +70,7 @@ def discover(paths: tuple[str, ...], options_of: Callable[[str], Options], on_sk
 
 
 def _real(file: str, folders: dict[str, str]) -> str:
-    """Return the path of a file without links; `folders`: those of folders that were asked for."""
+    """Return a file's path with links resolved; `folders`: cache of resolved folders."""
     if os.path.islink(file):
         return os.path.realpath(file)
     folder, name = os.path.split(file)
@@ -80,7 +80,7 @@ def _real(file: str, folders: dict[str, str]) -> str:
 
 
 def _named(path: str, options: Options, on_skip: Skip) -> list[str]:
-    """Return a file that is named, unless the settings leave out excluded files also then."""
+    """Return a file named on the command line, unless the settings exclude even such files."""
     if not options.force_exclude:
         return [path]
     left_out = pathspec.GitIgnoreSpec.from_lines(options.exclude)
@@ -103,7 +103,7 @@ def _under(root: str, options: Options, on_skip: Skip) -> Iterator[str]:
     ignored: dict[str, list[tuple[str, pathspec.GitIgnoreSpec]]] = {}
     unreadable: list[str] = []
     walk = os.walk(root, onerror=lambda error: unreadable.append(str(error.filename)))
-    for folder, folders, files in walk:  # links to folders are not followed: they may loop
+    for folder, folders, files in walk:  # links to folders are not followed, because they may form loops
         specs = ignored.get(os.path.dirname(folder), [] if folder != root else _around(root, respect=respect_gitignore))
         if respect_gitignore and ".gitignore" in files:
             specs = [*specs, (folder, _spec(os.path.join(folder, ".gitignore")))]
@@ -121,11 +121,11 @@ def _under(root: str, options: Options, on_skip: Skip) -> Iterator[str]:
                 on_skip(path, reason)
             elif path not in inner:
                 yield path
-    yield from unreadable  # as files that cannot be read
+    yield from unreadable  # to be reported like unreadable files
 
 
 def _around(root: str, *, respect: bool) -> list[tuple[str, pathspec.GitIgnoreSpec]]:
-    """Return the ignore files around a folder that was named, without the patterns that ignore the folder itself."""
+    """Return the ignore files that apply to a named folder, without the patterns that match the folder itself."""
     found: list[tuple[str, pathspec.GitIgnoreSpec]] = []
     for base, spec in _above(root, respect=respect):
         own = _relative(f"{os.path.realpath(root)}/", base)
@@ -135,7 +135,7 @@ def _around(root: str, *, respect: bool) -> list[tuple[str, pathspec.GitIgnoreSp
 
 
 def _above(root: str, *, respect: bool) -> list[tuple[str, pathspec.GitIgnoreSpec]]:
-    """Return the ignore files of the folders around a folder, up to the repository's own."""
+    """Return the ignore files of the parent folders of a folder, up to the root of the repository."""
     found_specs: list[tuple[str, pathspec.GitIgnoreSpec]] = []
     folder = Path(root).resolve()
     if not respect or (folder / ".git").exists():
@@ -165,7 +165,7 @@ def _why_not(
     specs: list[tuple[str, pathspec.GitIgnoreSpec]],
     left_out: pathspec.GitIgnoreSpec,
 ) -> str:
-    """Return why a file or a folder, whose path ends with a slash, is left out; "" if it is not."""
+    """Return why a file or folder is skipped; "" if it is not. The path of a folder ends with a slash."""
     if left_out.patterns and any(left_out.match_file(_relative(path, base)) for base in bases):
         return "the setting `exclude`"
     ignored_by = (base for base, spec in specs if spec.match_file(_relative(path, base)))
@@ -178,15 +178,15 @@ def _relative(path: str, base: str) -> str:
 
 
 def lines_of(source: str) -> list[str]:
-    """Return a text's lines with their ends, as Python counts them: a form feed, for one, ends none."""
+    """Return a text's lines with their endings, as Python counts them: a form feed, for one, does not end a line."""
     return list(io.StringIO(source, newline=""))
 
 
 def encoding_of(data: bytes) -> str:
-    """Return the encoding of a Python file, as its first bytes name it.
+    """Return the encoding that the beginning of a Python file declares.
 
     Raises:
-        SyntaxError: there is none of that name.
+        SyntaxError: the declared encoding does not exist.
     """
     return tokenize.detect_encoding(io.BytesIO(data).readline)[0]
 
@@ -195,7 +195,7 @@ def decode(data: bytes, path: str) -> Text:
     """Return a file's text.
 
     Raises:
-        SyntaxError: it is no text in the encoding that it names, or no notebook.
+        SyntaxError: the file is not text in its declared encoding, or not a notebook.
     """
     if path.endswith(".ipynb"):
         return _notebook(data)
@@ -232,9 +232,9 @@ _COMMAND = re.compile(r"(\s*)([!%?].*|[\w.]+\?{1,2}\s*)")
 
 
 def plain(lines: list[str]) -> list[str]:
-    """Return the lines of a notebook's cell as Python: commands of the shell and magic ones do nothing.
+    """Return the lines of a notebook's cell as Python, with shell commands and magics replaced by no-ops.
 
-    A cell in another language (`%%bash`) does nothing at all.
+    A cell in another language (`%%bash`) is replaced entirely.
 
     Source:
         IPython documentation, "Built-in magic commands", "IPython reference".

@@ -1,4 +1,4 @@
-"""What a function is given that is followed by itself: as little as its own words say of its arguments."""
+"""Arguments of a function that is interpreted on its own: only what its own source shows about them."""
 
 import ast
 
@@ -14,11 +14,10 @@ _ASYNCHRONOUS = frozenset({"isend", "irecv", "batch_isend_irecv", "async_op"})
 
 
 def given(machine: Machine, function: Function) -> dict[str, Value]:
-    """Return the arguments of a function that are known, by the names of its parameters.
+    """Return the known arguments of a function, by parameter name.
 
-    A device is the one that the function takes by default. A tensor is on a GPU where the function has a use for
-    streams or asynchronous collectives: on the host these order nothing. What its caller may still do to it is the
-    caller's: it is complete.
+    A device argument has its default value. A tensor is assumed to be on a GPU if the function uses streams or
+    asynchronous collectives, which order nothing on the host. The caller's work on it is complete.
     """
     made = {name: value for name, value in function.defaults.items() if _is_gpu(value)}
     strictly = strict.given(machine, function)
@@ -39,19 +38,19 @@ def given(machine: Machine, function: Function) -> dict[str, Value]:
 
 
 def has_defaults(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Return whether a function does more than those of its calls show that leave arguments out."""
+    """Return whether a function has default arguments, so that a call may show only part of its behavior."""
     return bool(function.args.defaults) or any(function.args.kw_defaults)
 
 
 def takes_self(member: Function) -> bool:
-    """Return whether a function in a class is a method; one without `self` is a helper of the class's body."""
+    """Return whether a function in a class is a method. One without `self` is a helper used in the class body."""
     arguments = member.node.args
     first = [*arguments.posonlyargs, *arguments.args][:1]
     return not member.is_static and bool(first) and first[0].arg in {"self", "cls", "_self", "this"}
 
 
 def reuse_memory(machine: Machine, function: ast.AST) -> None:
-    """Let the caller of a function get memory that it has freed, on the stream that is current there."""
+    """Let the caller of a function reuse memory that the function has freed, on the caller's current stream."""
     if _has_side_stream(function):
         tensor = Tensor(machine.allocate(machine.device, function))
         machine.launch(machine.current(machine.device), "the caller's work", [(tensor, True)], function)
@@ -66,7 +65,7 @@ def _is_gpu(value: Value) -> bool:
 
 @once
 def _has_side_stream(function: ast.AST) -> bool:
-    """Return whether a function makes a stream current that is not, or leaves a collective running."""
+    """Return whether a function makes another stream current, or leaves a collective running."""
     words = words_in(function)
     if STREAM_BLOCK not in words and words.isdisjoint(_ASYNCHRONOUS):
         return False

@@ -1,4 +1,4 @@
-"""What the GPUs do at an expression of a file: recorded while the linter follows the program."""
+"""State of the GPUs at an expression of a file, recorded while the linter interprets the program."""
 
 import ast
 from collections.abc import Callable
@@ -14,12 +14,12 @@ from syncheck.lint.interp.values import UNKNOWN_STREAM, Stream, Tensor, Value
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
-    """A stream.
+    """State of a stream.
 
     Attributes:
-        name: the name that the program gave it; "" where it has none.
+        name: the name that the program gave it; "" if it has none.
         device: the index of its device.
-        is_default: it is the device's default stream.
+        is_default: whether it is the default stream of its device.
     """
 
     name: str
@@ -32,13 +32,13 @@ class StreamState:
 
 @dataclass(frozen=True, slots=True)
 class TensorState:
-    """A tensor.
+    """State of a tensor.
 
     Attributes:
         device: the index of its device; None for host memory.
-        is_pinned: it is in pinned host memory.
-        stream: the stream that it was made on; None for host memory, and where that is not known.
-        is_ready: the current stream has waited for that stream, or is that stream.
+        is_pinned: whether it is in pinned host memory.
+        stream: the stream that it was created on; None if unknown, or for host memory.
+        is_ready: whether the current stream is that stream, or has waited for it.
     """
 
     device: int | None
@@ -49,16 +49,16 @@ class TensorState:
 
 @dataclass(frozen=True, slots=True)
 class GpuState:
-    """What the linter knows when the program begins to evaluate an expression.
+    """State of the GPUs when the program begins to evaluate an expression.
 
-    What differs between the times that the program comes there is None; `pending` has what may be pending at any of
-    them.
+    An attribute whose value differs between evaluations of the expression is None. `pending` is the union over all
+    evaluations.
 
     Attributes:
-        current_stream: the current stream of the current device; None where it is not known.
+        current_stream: the current stream of the current device; None if unknown.
         pending: the streams with work that the current stream has not waited for.
-        tensor: the tensor that the expression gives; None if it gives none.
-        stream: the stream that the expression gives; None if it gives none.
+        tensor: the tensor that the expression evaluates to, if any.
+        stream: the stream that the expression evaluates to, if any.
     """
 
     current_stream: StreamState | None
@@ -67,7 +67,7 @@ class GpuState:
     stream: StreamState | None = None
 
     def merged(self, other: "GpuState") -> "GpuState":
-        """Return what holds both times."""
+        """Return the state that holds in both evaluations."""
         return GpuState(
             self.current_stream if self.current_stream == other.current_stream else None,
             tuple(dict.fromkeys((*self.pending, *other.pending))),
@@ -81,10 +81,10 @@ Position = tuple[int, int, int, int]
 
 
 class GpuStates:
-    """The states at the expressions of one file, recorded when the first of them is asked for.
+    """The states at the expressions of one file, recorded on first access.
 
     Args:
-        record: follows the file, and fills a dictionary.
+        record: interprets the file and fills a dictionary with the states.
     """
 
     def __init__(self, record: Callable[[dict[Position, GpuState]], None]) -> None:
@@ -100,11 +100,11 @@ class GpuStates:
 
 
 class RecordingExpressions(Expressions):
-    """Evaluates expressions, and records the state at each.
+    """Evaluates expressions and records the state at each of them.
 
     Args:
         evaluator: see `Expressions`.
-        found: position -> state, to fill.
+        found: position -> state; filled in by this class.
         lines: the lines of the file.
     """
 

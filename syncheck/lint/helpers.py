@@ -1,4 +1,4 @@
-"""Contexts and decorators of a file: a timer, or a stream, that the functions which use them do not name."""
+"""Context managers and decorators that hide a timer or a stream from the functions that use them."""
 
 import ast
 import re
@@ -13,11 +13,11 @@ _NAME = re.compile(r"([A-Za-z_]\w*)\s*\(")
 
 
 def helpers_in(body: list[ast.stmt], matters: Callable[[ast.stmt], bool]) -> frozenset[str]:
-    """Return the names of the context managers and the decorators that a module defines.
+    """Return the names of the context managers and decorators that a module defines.
 
     Args:
-        body: its statements.
-        matters: returns whether a word that a rule can begin with stands in a statement.
+        body: the statements of the module.
+        matters: returns whether a statement contains an anchor; see `anchor_lines`.
     """
     return frozenset(_helpers(body, matters))
 
@@ -38,7 +38,7 @@ def _is_context(function: _Function) -> bool:
 
 
 def _wraps(function: _Function) -> bool:
-    """Return whether a function returns one that it defines."""
+    """Return whether a function defines and returns another one."""
     text = deferred.text_of(function)
     if text is not None and not re.search(r"^\s+(?:async\s+)?def\b", text, re.MULTILINE):
         return False
@@ -46,7 +46,7 @@ def _wraps(function: _Function) -> bool:
 
 
 def uses_helper(function: _Function, helpers: frozenset[str]) -> bool:
-    """Return whether a function is decorated by a helper, or runs in its context."""
+    """Return whether a function is decorated by a helper, or uses one as a context."""
     if not helpers:
         return False
     if any(
@@ -62,7 +62,7 @@ def uses_helper(function: _Function, helpers: frozenset[str]) -> bool:
 
 @once
 def _contexts(function: ast.AST) -> frozenset[str]:
-    """Return the last names of what a function calls for a context."""
+    """Return the last names of the calls that a function uses as contexts."""
     items = [
         item.context_expr
         for node in walk(function)

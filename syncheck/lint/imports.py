@@ -1,7 +1,7 @@
 """Functions that a file imports from other files of its repository.
 
-Of another file only the statements that are asked for are parsed. They are found by what stands at the beginning of its
-lines; what does not parse, or may be meant in two places, is not known.
+Only the required statements of another file are parsed. They are located by the beginnings of its lines. A name is
+unknown if its statement cannot be parsed, or if two files could be meant.
 """
 
 import ast
@@ -16,36 +16,36 @@ from syncheck.lint.interp.scope import definitions_in, full_name
 from syncheck.system import files as disk
 
 _MARKERS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
-"""What lies in the outermost folder of a repository."""
+"""Files and folders that mark the root folder of a repository."""
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _DEEPEST = 16
-"""Folders above a file that are looked at."""
+"""Maximum number of folders to search upwards from a file."""
 _LARGEST = 1_000_000
-"""Bytes of a file that is read."""
+"""Maximum size in bytes of a file to read."""
 _MOST_HOPS = 3
-"""Files that may hand a name on by importing it."""
+"""Maximum number of files that re-export a name."""
 _STATEMENT = re.compile(r"^(?=[^\s#)\]}])", re.MULTILINE)
-"""Where a statement at the top level begins, or another branch of one."""
+"""The beginning of a top-level statement, or of a further branch of one."""
 _NAME = re.compile(r"^(?:(?:async\s+)?def|class)\s+(\w+)|^(\w+)\s*(?::[^=\n]+)?=(?!=)", re.MULTILINE)
 _CONTINUED = re.compile(r"(elif|else|except|finally)\b")
 _IMPORTING = ("import ", "from ", "if ", "try:", "with ")
 
 
 class Module:
-    """A file that is imported.
+    """An imported file.
 
     Attributes:
-        path: of the file.
+        path: the path of the file.
 
     Args:
-        path: of the file.
+        path: the path of the file.
         text: its source.
     """
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
         self._parts: dict[str, str] = {}  # name -> source of the statement that binds it
-        self._others: list[str] = []  # statements that may bind names, too
+        self._others: list[str] = []  # other statements that may bind names
         self._known: dict[str, ast.stmt | None] = {}
         for part in _top_level(text):
             match = _NAME.search(part) if part.startswith("@") else _NAME.match(part)
@@ -55,7 +55,7 @@ class Module:
                 self._others.append(part)
 
     def get(self, name: str) -> ast.stmt | None:
-        """Return the statement that binds a name; of several, the last. None if none is found."""
+        """Return the statement that binds a name, the last one if there are several; None if none is found."""
         if name not in self._known:
             own = self._parts.get(name)
             others = (part for part in reversed(self._others) if name in part)
@@ -64,12 +64,12 @@ class Module:
         return self._known[name]
 
     def source(self, name: str) -> str:
-        """Return the source of the statement that binds a name; "" for one in a branch."""
+        """Return the source of the statement that binds a name; "" if it is in a branch."""
         return self._parts.get(name, "")
 
 
 def _top_level(text: str) -> Iterator[str]:
-    """Yield the statements at the top level of a file, each with its branches and decorators."""
+    """Yield the source of each top-level statement of a file, with its branches and decorators."""
     waiting = ""
     starts = [match.start() for match in _STATEMENT.finditer(text)]
     for start, end in pairwise([*starts, len(text)]):
@@ -94,10 +94,10 @@ class Imports:
     """Finds the functions that a file imports.
 
     Attributes:
-        asked: path -> stamp of each file that was looked for; what is found depends on them.
+        asked: path -> stamp of each file that was looked up. The results depend on these files.
 
     Args:
-        path: of the file.
+        path: the path of the file.
     """
 
     def __init__(self, path: str) -> None:
@@ -106,10 +106,10 @@ class Imports:
         self._found: dict[str, tuple[Module, str] | None] = {}
 
     def function(self, name: str) -> tuple[Module, str] | None:
-        """Return the file that defines a function or a class, and its name there; None where that is not known.
+        """Return the file that defines a function or a class, and its name in that file; None if unknown.
 
         Args:
-            name: as the file's imports give it: "package.module.function", "..module.function".
+            name: the full name according to the file's imports: "package.module.function", "..module.function".
         """
         if name not in self._found:
             self._found[name] = self._find(self._path, name, _MOST_HOPS)
@@ -130,7 +130,7 @@ class Imports:
         return None
 
     def _file(self, base: str, dotted: str) -> str | None:
-        """Return the file of a module, or of a package, below a folder."""
+        """Return the file of a module or package below a folder."""
         stem = os.path.join(base, *dotted.split(".")) if dotted else base
         candidates = [os.path.join(stem, "__init__.py")]
         if dotted:
@@ -149,8 +149,8 @@ class Imports:
 
 @lru_cache(maxsize=256)
 def _read(path: str, stamp: disk.Stamp) -> Module | None:
-    """Return a file as it was at a time."""
-    del stamp  # a part of the key
+    """Return a file as of a given stamp."""
+    del stamp  # part of the cache key
     try:
         return Module(path, files.decode(disk.read(path), path).source)
     except (OSError, SyntaxError):
@@ -158,7 +158,7 @@ def _read(path: str, stamp: disk.Stamp) -> Module | None:
 
 
 def _bases(importer: str, name: str) -> tuple[str, ...]:
-    """Return the folders below which a module of some name may lie."""
+    """Return the folders that may contain a module."""
     level = len(name) - len(name.lstrip("."))
     if level:
         base = os.path.dirname(importer)
@@ -170,16 +170,16 @@ def _bases(importer: str, name: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def _with_package(folder: str, first: str) -> tuple[str, ...]:
-    """Return the folders of a repository that have a package or a module of some name."""
+    """Return the import roots of a repository that contain a package or module of a given name."""
     found = (os.path.join(base, first) for base in _roots(folder, first))
     return tuple(os.path.dirname(path) for path in found if os.path.isdir(path) or os.path.isfile(f"{path}.py"))
 
 
 def _roots(folder: str, first: str) -> list[str]:
-    """Return the folders from which a file in a folder may import: those of its repository that are no packages.
+    """Return the folders that a file may import from: those of its repository that are not packages.
 
-    Outside of a repository that is the one beside the file, or around its package; where packages are installed, it is
-    there for that package alone.
+    Outside a repository, this is the folder of the file, or of its outermost package. In an installation
+    folder, it is that folder, and only for imports of the file's own package.
     """
     found: list[str] = []
     package = ""

@@ -1,4 +1,4 @@
-"""Streams that a `with` statement makes for itself: no other code can wait for them, nor make them wait (SYN105)."""
+"""Streams created in a `with` statement: other code can neither wait for them nor make them wait (SYN105)."""
 
 import ast
 import re
@@ -11,26 +11,26 @@ from syncheck.lint.nodes import names, text, walk
 from syncheck.rules import unordered_side_stream
 
 WORDS = re.compile(r"stream\(\s*(?:\w+\.)*Stream\(")
-"""What stands in a file where this can be found."""
+"""Text that a file must contain for this rule to apply."""
 _ORDERING = re.compile(r"wait|synchron|barrier|record|current_stream|graph|capture|sleep", re.IGNORECASE)
-"""Words of what orders a stream, waits for the device, as the capture of a graph does, or is meant to come late."""
+"""Words for code that orders streams, waits for the device (as does graph capture), or is meant to be late."""
 _READING = frozenset({"item", "cpu", "tolist", "numpy", "print"})
 _FLAW = "nothing ever waits for the stream that is made here, nor does it wait for others"
 _FORK = "the stream that is made here never waits for the stream that makes what it reads"
 
 
 def findings(tree: ast.Module, places: Places, known: Sequence[Finding]) -> Iterator[Finding]:
-    """Yield the `with` statements of a file whose stream is ordered against no other.
+    """Yield the `with` statements of a file whose stream is not ordered against any other.
 
     Args:
         tree: the file.
-        places: its call sites.
-        known: what was found on paths through it: a race there says more.
+        places: the call sites of the file.
+        known: the findings on paths through the file. A race at the same place is more specific.
     """
     lines = {place.frame.line for finding in known for place in (finding.place, *finding.related)}
     for function in (node for node in walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)):
         if any(_ORDERING.search(name) for name in _called(own_nodes(function))):
-            continue  # the host may wait before the block, or behind it
+            continue  # the host may wait before or after the block
         for node in own_nodes(function):
             if isinstance(node, ast.With) and not lines & set(range(node.lineno, (node.end_lineno or node.lineno) + 1)):
                 yield from _judge(node, function, places)
@@ -64,5 +64,5 @@ def _makes_stream(context: ast.expr) -> bool:
 
 
 def _called(found: Iterator[ast.AST]) -> set[str]:
-    """Return the last names of all calls among some nodes."""
+    """Return the last names of all called functions among some nodes."""
     return {text(node.func).rpartition(".")[2] for node in found if isinstance(node, ast.Call)}

@@ -1,8 +1,8 @@
-"""How long a tensor lives in a program that is only read: as long as its stand-in, by Python's reference count.
+"""Lifetimes of tensors in an interpreted program: a tensor lives as long as its stand-in, by reference counting.
 
-Python's collector of cycles would end some lives at a time that depends on what else the process has allocated. So it
-is off while a program is followed, which makes findings repeatable, and the analysis a third faster. A process that
-only lints runs it between files.
+Python's cycle collector would end some lifetimes at a time that depends on the other allocations of the process. It is
+therefore disabled while a program is interpreted, which makes findings reproducible and the analysis a third faster. A
+process that only lints runs it between files.
 """
 
 import gc
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @contextmanager
 def by_reference_count() -> Iterator[None]:
-    """Let nothing but reference counts end lives in a block."""
+    """Disable the cycle collector in a block, so that only reference counts end lifetimes."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -27,7 +27,7 @@ def by_reference_count() -> Iterator[None]:
 
 
 def weakly(method: Callable[[T], None]) -> Callable[[T], None]:
-    """Return a function that calls a method as long as its object lives, and does not keep that alive."""
+    """Return a function that calls a method while its object is alive, without keeping the object alive."""
     found = WeakMethod(method)
 
     def call(argument: T) -> None:
@@ -39,10 +39,10 @@ def weakly(method: Callable[[T], None]) -> Callable[[T], None]:
 
 
 class Collector:
-    """Collects cycles between files, in a process that only lints.
+    """Runs the cycle collector between files, in a process that only lints.
 
     Args:
-        most: bytes of source after which it collects.
+        most: number of bytes of source after which to collect.
     """
 
     def __init__(self, most: int = 10_000_000) -> None:
@@ -51,15 +51,15 @@ class Collector:
         self._is_begun = False
 
     def begin(self) -> None:
-        """Collect in `file_ended` alone from here on."""
+        """From now on, collect only in `file_ended`."""
         self._is_begun = True
-        gc.freeze()  # what is loaded stays
+        gc.freeze()  # everything loaded so far stays alive
         gc.disable()
 
     def file_ended(self, n_bytes: int) -> None:
-        """Collect once some files of source were linted; once for each file would take longer than it saves."""
+        """Collect once enough source has been linted. Collecting after each file would cost more time than it saves."""
         self._n_bytes += n_bytes
         if self._is_begun and self._n_bytes >= self._most:
             self._n_bytes = 0
             gc.collect()
-            gc.freeze()  # what is left is kept for other files
+            gc.freeze()  # the survivors are kept for later files

@@ -1,4 +1,4 @@
-"""What is asked of the nodes of a syntax tree again and again. Each answer is kept with its node."""
+"""Frequent queries on the nodes of a syntax tree. Each result is cached on its node."""
 
 import ast
 from collections.abc import Callable
@@ -10,13 +10,13 @@ T = TypeVar("T")
 _NO_CODE = frozenset(
     "ctx op ops id attr arg kind type_comment type_ignores level module simple is_async conversion asname".split()
 )
-"""Fields that hold no expression and no statement."""
+"""Fields that contain no expressions or statements."""
 _BODIES = ("body", "orelse", "handlers", "finalbody", "cases")
-"""Fields that hold lists of statements, and of the branches of `try` and `match`."""
+"""Fields with lists of statements, or with the branches of `try` and `match`."""
 
 
 class _Fields(dict[type[ast.AST], tuple[str, ...]]):
-    """Kind of node -> its fields that can hold expressions or statements."""
+    """Kind of node -> its fields that may contain expressions or statements."""
 
     def __missing__(self, kind: type[ast.AST]) -> tuple[str, ...]:
         fields = () if kind is ast.Constant else tuple(field for field in kind._fields if field not in _NO_CODE)
@@ -28,7 +28,7 @@ _fields = _Fields()
 
 
 def once(question: Callable[[N], T]) -> Callable[[N], T]:
-    """Return a function that asks a question of each node once."""
+    """Return a version of a function that computes its result only once per node."""
     name = f"_answer_of_{question.__module__}.{question.__qualname__}"
 
     def ask(node: N) -> T:
@@ -43,9 +43,12 @@ def once(question: Callable[[N], T]) -> Callable[[N], T]:
 
 
 def walk(node: ast.AST) -> list[ast.AST]:
-    """Return a node and all below it, outer ones first, without contexts and operators: twice as fast as `ast.walk`."""
+    """Return a node and its descendants, outer ones first, without contexts and operators.
+
+    This is twice as fast as `ast.walk`.
+    """
     found = [node]
-    for inner in found:  # which grows
+    for inner in found:  # the list grows during iteration
         if _fields[inner.__class__]:
             found += children(inner)
     return found
@@ -64,21 +67,21 @@ def children(node: ast.AST) -> list[ast.AST]:
 
 
 def statements(node: ast.AST, enters: Callable[[ast.AST], bool] = lambda _: True) -> list[ast.AST]:
-    """Return a node and the statements in it, outer ones first; `enters`: whether those in one are of interest."""
+    """Return a node and its nested statements, outer ones first; `enters`: whether to descend into a node."""
     found = [node]
-    for inner in found:  # which grows
+    for inner in found:  # the list grows during iteration
         if enters(inner):
             found += branches(inner)
     return found
 
 
 def branches(node: ast.AST) -> list[Any]:
-    """Return the statements directly in a statement or in a branch of one, and its branches."""
+    """Return the direct child statements and branches of a statement or a branch."""
     return [inner for field in _BODIES for inner in getattr(node, field, ())]
 
 
 def function_around(tree: ast.Module, line: int) -> ast.AST:
-    """Return the innermost function that a line is in; the tree for one in no function."""
+    """Return the innermost function that contains a line; the tree if there is none."""
     functions = (node for node in walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
     around = [node for node in functions if node.lineno <= line <= (node.end_lineno or node.lineno)]
     return max(around, key=lambda node: node.lineno, default=tree)
@@ -86,11 +89,11 @@ def function_around(tree: ast.Module, line: int) -> ast.AST:
 
 @once
 def text(node: ast.AST) -> str:
-    """Return the source of a node as `ast.unparse` writes it."""
+    """Return the source of a node, as written by `ast.unparse`."""
     return ast.unparse(node)
 
 
 @once
 def names(node: ast.AST) -> frozenset[str]:
-    """Return the names of variables that stand in a node."""
+    """Return the names of the variables in a node."""
     return frozenset(inner.id for inner in walk(node) if isinstance(inner, ast.Name))

@@ -1,7 +1,7 @@
 """Streams that a function orders on one side only (SYN105).
 
-Who lets a stream wait before a block of work, or waits for it behind one, means it to be another stream than the
-current one, wherever it comes from. Then both waits are needed.
+Code that makes a stream wait before a block of work, or waits for it after the block, assumes that it is not the
+current stream, wherever it comes from. Then both waits are needed.
 """
 
 import ast
@@ -19,45 +19,45 @@ from syncheck.lint.prefilter import STREAM_BLOCK, words_in
 from syncheck.rules import unordered_side_stream
 
 WORDS = re.compile(r"\b(?:stream|StreamContext)\(")
-"""What stands in a file where this can be found."""
+"""Text that a file must contain for this rule to apply."""
 _ORDERING = re.compile(r"wait|record")
-"""What stands in a function where it can be, too."""
+"""Text that a function must contain, too."""
 _CURRENT = re.compile(r"(?:current|default)_stream")
 _CONTEXTS = frozenset({"stream", "StreamContext"})
 _HOST_WAITS = frozenset({"item", "cpu", "tolist", "numpy", "graph", "capture_begin", "elapsed_time", "query"})
-"""Calls behind which the host has waited, or a capture has."""
+"""Calls after which the host, or a capture, has waited."""
 _RECORDS = frozenset({"record", "record_event", "set_result", "then"})
-"""Calls that record what is current, those of futures too."""
+"""Calls that record the current work, including those of futures."""
 _LOADING = frozenset({"to", "cuda", "copy_", "pin_memory", "next"})
-"""Calls that bring something from the host, which needs no wait before."""
+"""Calls that transfer something from the host, which requires no wait before."""
 _IDLE = _LOADING | frozenset("record_stream append print range len enumerate zip isinstance add extend update".split())
-"""Calls that do not work on what they are given on the current stream."""
+"""Calls that submit no work on their arguments to the current stream."""
 _OBJECTS = frozenset({"self", "cls"})
 _OF_THE_HOST = frozenset({"cpu", "host", "pin", "pinned"})
-"""Words of memory of the host."""
+"""Words for host memory."""
 _KEEPING = frozenset("shape size dim device dtype numel record_stream append keys is_cuda ndim del_ items".split())
-"""Members of tensors and containers that submit nothing."""
+"""Members of tensors and containers that submit no work."""
 _NO_JOIN = "nothing waits for stream `{stream}`, whose results this function uses later"
 _NO_JOIN_OWN = "nothing waits for stream `{stream}`, which is made in this function"
 _NO_FORK = "stream `{stream}` never waits for the stream that makes what it uses here"
 
 _MOST_NAMES = 4
-"""Names that may stand for one another."""
+"""Maximum length of a chain of names for the same stream."""
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @dataclass(frozen=True, slots=True)
 class _Waits:
-    """What orders one stream against others in a function: the lines of the calls.
+    """The calls in a function that order one stream against others, by line.
 
     Attributes:
-        forks: it waits for others.
-        joins: others may wait for it, or for an event.
-        is_joined: the current stream waits for it by name.
+        forks: the stream waits for others.
+        joins: others may wait for the stream or for an event.
+        is_joined: whether the current stream waits for it by name.
         hosts: the host may wait.
-        records: its work is recorded in an event, whoever waits for that.
-        is_shared: it is given to other code.
+        records: the work of the stream is recorded in an event, whether or not anything waits for it.
+        is_shared: whether the stream is passed to other code.
     """
 
     forks: list[int]
@@ -69,12 +69,12 @@ class _Waits:
 
 
 def findings(functions: Iterable[Function], places: Places, known: Sequence[Finding]) -> Iterator[Finding]:
-    """Yield the blocks of work on streams of which one of the two waits is missing.
+    """Yield the blocks of work on a stream for which one of the two waits is missing.
 
     Args:
-        functions: those of a file that are in no other function.
+        functions: the functions of a file that are not nested in another function.
         places: the call sites of the file.
-        known: what was found on paths through it: a race there says more.
+        known: the findings on paths through the file. A race at the same place is more specific.
     """
     lines = {place.frame.line for finding in known for place in (finding.place, *finding.related)}
     for outer in functions:
@@ -86,21 +86,21 @@ def findings(functions: Iterable[Function], places: Places, known: Sequence[Find
 
 
 def _is_meant(words: set[str]) -> bool:
-    """Return whether a function with some names in it may have what this begins with."""
+    """Return whether this rule may apply to a function that contains some names."""
     return STREAM_BLOCK in words and any(_ORDERING.match(word) for word in words)
 
 
 def _can_matter(source: str) -> bool:
-    """Return whether a function that is not parsed has what this begins with."""
+    """Return whether this rule may apply to a function that has not been parsed."""
     return bool(WORDS.search(source) and _ORDERING.search(source))
 
 
 class _Judge:
-    """Judges one function.
+    """Checks one function.
 
     Args:
         function: the function.
-        places: call sites.
+        places: the call sites.
     """
 
     def __init__(self, function: Function, places: Places) -> None:
@@ -118,14 +118,14 @@ class _Judge:
                 self._bound.setdefault(node.id, []).append(value)
 
     def findings(self, lines: set[int]) -> Iterator[Finding]:
-        """Yield what is missing; `lines`: those that something was found at."""
+        """Yield the missing waits; `lines`: the lines with other findings."""
         found = ((block, self._of(block)) for block in self._nodes if isinstance(block, ast.With))
         contexts = {block: context for block, context in found if context is not None}
         inner = [node for node in self._nodes if isinstance(node, Function | ast.Lambda)]
         for block, context in contexts.items():
             stream = self._words(context)
             if any(_mentions(node, stream) for node in inner):
-                continue  # who calls that is not known
+                continue  # it is unknown when the nested function is called
             if lines & set(range(block.lineno, (block.end_lineno or block.lineno) + 1)):
                 continue
             others = [other for other, its in contexts.items() if self._words(its) == stream]
@@ -144,7 +144,7 @@ class _Judge:
         return None
 
     def _flaw(self, block: ast.With, stream: str, blocks: list[ast.With]) -> str:
-        """Return in words which wait a block lacks; "" if none does, or that is not known."""
+        """Return a message about the wait that a block lacks; "" if it lacks none, or that is unknown."""
         waits = self._waits(stream, blocks)
         end = block.end_lineno or block.lineno
         if waits.is_shared:
@@ -163,7 +163,7 @@ class _Judge:
     # -- names
 
     def _words(self, node: ast.expr) -> str:
-        """Return the source of a stream, that of what it is another name for."""
+        """Return the source of a stream, after resolving names that stand for it."""
         for _ in range(_MOST_NAMES):
             values = self._bound.get(node.id, []) if isinstance(node, ast.Name) else []
             if len(values) != 1 or not isinstance(values[0], ast.Name | ast.Attribute):
@@ -172,7 +172,7 @@ class _Judge:
         return text(node)
 
     def _is_current(self, node: ast.expr) -> bool:
-        """Return whether an expression looks up the current stream, or stands for one that was looked up."""
+        """Return whether an expression is the current stream, directly or through a variable."""
         values = self._bound.get(node.id, []) if isinstance(node, ast.Name) else []
         return any(_CURRENT.search(text(value)) for value in (node, *values) if value is not None)
 
@@ -185,11 +185,11 @@ class _Judge:
         )
 
     def _is_kept(self, stream: str) -> bool:
-        """Return whether an object has a stream, which no other function of the file lets wait for others."""
+        """Return whether a stream belongs to an object, and no function in the file makes it wait for others."""
         owner, _, name = stream.rpartition(".")
         return owner in _OBJECTS and not re.search(rf"\b{name}\.wait_(?:stream|event)\(", self._places.text)
 
-    # -- what orders a stream
+    # -- waits
 
     def _waits(self, stream: str, blocks: list[ast.With]) -> _Waits:
         inside = {node for block in blocks for statement in block.body for node in walk(statement)}
@@ -206,7 +206,7 @@ class _Judge:
         )
 
     def _kind(self, call: ast.Call, stream: str, *, is_inside: bool) -> str:
-        """Return what a call does to the order of a stream."""
+        """Return how a call affects the order of a stream."""
         name, owner = _last(call.func), call.func.value if isinstance(call.func, ast.Attribute) else None
         first = call.args[0] if call.args else None
         if owner is not None and name in {"wait_stream", "wait_event"}:
@@ -223,7 +223,7 @@ class _Judge:
         return "host" if name in _HOST_WAITS or may_wait(name) or ("cpu" in text(call) and name == "to") else ""
 
     def _is_given_away(self, node: ast.Name | ast.Attribute, stream: str) -> bool:
-        """Return whether other code gets a stream where it is named."""
+        """Return whether a reference to a stream passes it to other code."""
         if not isinstance(node.ctx, ast.Load) or self._words(node) != stream:
             return False
         parent = self._parents.get(node)
@@ -239,10 +239,10 @@ class _Judge:
             }
         return isinstance(parent, ast.Return | ast.Yield | ast.Tuple | ast.List | ast.Dict | ast.keyword)
 
-    # -- what a block does
+    # -- contents of blocks
 
     def _works(self, block: ast.With) -> bool:
-        """Return whether a block calls something that may work on a GPU, and loads nothing."""
+        """Return whether a block calls something that may run work on a GPU, and transfers nothing."""
         calls = [node for statement in block.body for node in walk(statement) if isinstance(node, ast.Call)]
         called = {_last(call.func) for call in calls}
         return not called & _LOADING and any(
@@ -251,7 +251,7 @@ class _Judge:
         )
 
     def _uses_later(self, block: ast.With, blocks: list[ast.With]) -> bool:
-        """Return whether a function works on what a block has made, outside of blocks on its stream."""
+        """Return whether a function later works on the results of a block, outside blocks on the same stream."""
         end = block.end_lineno or block.lineno
         inside = {node for each in blocks for node in walk(each)}
         made = {name for statement in block.body for node in walk(statement) for name in _made(node)}
@@ -277,7 +277,7 @@ class _Judge:
                 return False
 
     def _made_outside(self, block: ast.With) -> set[str]:
-        """Return the parameters of the function, and what it binds before a block."""
+        """Return the parameters of the function, and the names that it binds before a block."""
         given = self._function.args
         parameters = (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg)
         before = (node for node in self._nodes if isinstance(node, ast.Name) and node.lineno < block.lineno)
@@ -285,7 +285,10 @@ class _Judge:
         return bound | {parameter.arg for parameter in parameters if parameter is not None} - {"self", "cls"}
 
     def _reads_made_before(self, block: ast.With, stream: str, blocks: list[ast.With]) -> bool:
-        """Return whether a block uses what the current stream may still make: of a stream from outside, for certain."""
+        """Return whether a block reads what the current stream may still be computing.
+
+        For a stream of an object, only values computed in this function count.
+        """
         if self._is_made_here(stream):
             return bool(_given_to_calls(block) & self._made_outside(block))
         if stream.rpartition(".")[0] not in _OBJECTS:
@@ -297,21 +300,21 @@ class _Judge:
 
 
 def _leaves_results(block: ast.With) -> bool:
-    """Return whether a block leaves anything behind under a name, and does not end the function."""
+    """Return whether a block binds a name to a result, and does not leave the function."""
     nodes = [node for statement in block.body for node in walk(statement)]
     ends = any(isinstance(node, ast.Return | ast.Yield) for node in nodes)
     return not ends and any(isinstance(node, ast.Assign | ast.AugAssign) for node in nodes)
 
 
 def _fetches(block: ast.With) -> bool:
-    """Return whether a block copies to the host, which does not wait for that, what it has not made itself."""
+    """Return whether a block copies something that it has not created to the host, without waiting for the copy."""
     nodes = [node for statement in block.body for node in walk(statement)]
     made = {name for node in nodes for name in _made(node)}
     return any(not names(source) & made for node in nodes if (source := _source_of(node)) is not None)
 
 
 def _source_of(node: ast.AST) -> ast.expr | None:
-    """Return what a call copies to the host without waiting, as far as its words say; None for any other node."""
+    """Return the source of a non-blocking copy to the host, judging by the names; None for any other node."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
         return None
     owner, first = node.func.value, node.args[0]
@@ -322,7 +325,7 @@ def _source_of(node: ast.AST) -> ast.expr | None:
 
 
 def _given_to_calls(block: ast.With) -> set[str]:
-    """Return the variables that calls in a block get as they are, items of them too, or that they call."""
+    """Return the variables that calls in a block get as arguments, directly or indexed, or that are called."""
     calls = [node for statement in block.body for node in walk(statement) if isinstance(node, ast.Call)]
     given = [part for call in calls for part in (call.func, *call.args, *(word.value for word in call.keywords))]
     parts = [part.value if isinstance(part, ast.Starred | ast.Subscript) else part for part in given]
@@ -330,7 +333,7 @@ def _given_to_calls(block: ast.With) -> set[str]:
 
 
 def _made(node: ast.AST) -> set[str]:
-    """Return the variables that a statement binds to what it computes."""
+    """Return the variables that a statement binds to a computed value."""
     if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call | ast.BinOp):
         return set()
     stored = (inner for target in node.targets for inner in walk(target))
@@ -338,7 +341,7 @@ def _made(node: ast.AST) -> set[str]:
 
 
 def _mentions(function: ast.AST, stream: str) -> bool:
-    """Return whether a function names a stream, or an attribute of that name."""
+    """Return whether a function mentions a stream, or an attribute of the same name."""
     last = stream.rpartition(".")[2]
     named = (getattr(node, "attr", "") or getattr(node, "id", "") for node in walk(function))
     return last in named

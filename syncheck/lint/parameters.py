@@ -1,4 +1,4 @@
-"""The parameters of a function that are tensors on a GPU, as far as its words say."""
+"""The parameters of a function that are GPU tensors, judging by names and uses."""
 
 import ast
 import re
@@ -12,14 +12,14 @@ from syncheck.semantics.python_api import FACTORIES
 
 _TENSOR = re.compile(r"^(?:torch\.)?Tensor(?: \| None)?$|^(?:typing\.)?Optional\[(?:torch\.)?Tensor\]$")
 _OF_THE_HOST = frozenset("cpu host pin pinned".split())
-"""Words of tensors in host memory."""
+"""Words in the names of tensors in host memory."""
 _METHODS = frozenset(
     """record_stream is_cuda contiguous detach clone numel element_size data_ptr view reshape narrow flatten permute
     transpose unsqueeze squeeze requires_grad grad_fn new_empty new_zeros""".split()
 )
-"""Members that tensors have and hardly anything else."""
+"""Members that hardly anything but a tensor has."""
 _MOVING = frozenset({"cuda", "to", "pin_memory", "cpu", "is_pinned", "numpy", "device"})
-"""Members whose use says that the device of a tensor is open."""
+"""Members whose use shows that the device of a tensor is not fixed."""
 _OPERATORS = re.compile(r"^(?:torch|F|torch\.nn\.functional)\.([a-z]\w*)$")
 _COLLECTIVES = re.compile(r"^(?:dist|torch\.distributed)\.(\w+)$")
 _OTHERS = FACTORIES | frozenset(
@@ -27,14 +27,14 @@ _OTHERS = FACTORIES | frozenset(
     finfo iinfo autocast set_default_device set_default_dtype set_num_threads from_numpy frombuffer
     broadcast_shapes""".split()
 )
-"""Functions of torch that take no tensor first."""
+"""Functions of torch whose first argument is not a tensor."""
 
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 def tensors_given(function: Function) -> Iterator[ast.arg]:
-    """Yield the parameters that are tensors, and that the function takes as they are."""
+    """Yield the parameters that are tensors, and that the function uses on whatever device they are."""
     arguments = function.args
     used = _used(function)
     for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
@@ -47,7 +47,7 @@ def tensors_given(function: Function) -> Iterator[ast.arg]:
 
 
 def _used(function: Function) -> dict[str, set[str]]:
-    """Return the members of each name that a function uses; what torch's functions are given is a tensor."""
+    """Return name -> members of it that a function uses. An argument of a torch function counts as a tensor."""
     used: dict[str, set[str]] = {}
     for node in own_nodes(function):
         match node:
@@ -67,7 +67,7 @@ def _used(function: Function) -> dict[str, set[str]]:
 
 
 def _trace_back(node: ast.Assign, used: dict[str, set[str]]) -> None:
-    """What an operator makes of one variable is a tensor only where that is one: `y = x * 2`, `y.record_stream(s)`."""
+    """Propagate tensor use to an operator's only variable: `x` in `y = x * 2`, `y.record_stream(s)`."""
     made = {target.id for target in node.targets if isinstance(target, ast.Name)}
     if not isinstance(node.value, ast.BinOp) or not any(used.get(name, set()) & _METHODS for name in made):
         return

@@ -1,4 +1,4 @@
-"""Where findings are: the same findings under another path, or in the cells of a notebook."""
+"""Locations of findings: moved to another path, or to the cells of a notebook."""
 
 import re
 from collections.abc import Callable
@@ -8,15 +8,15 @@ from syncheck.findings import UNKNOWN, Edit, Finding, Place
 
 _CELL = ":cell "
 _LINE = re.compile(r"`[^`]*`|\bline (?P<line>\d+)\b")
-"""Code, or a line that a text names."""
+"""Code, or a mention of a line number."""
 
 
 def in_cells(finding: Finding, path: str, cells: tuple[tuple[int, int], ...]) -> Finding:
-    """Return a finding whose places are given as cell and line.
+    """Return a finding with its places given as cell and line.
 
     Args:
-        finding: in the notebook's source, the code cells one after the other.
-        path: of the notebook.
+        finding: a finding in the notebook's source, which is its code cells in sequence.
+        path: the path of the notebook.
         cells: (first line in the source, number of the cell) in order.
     """
 
@@ -52,12 +52,12 @@ def in_cells(finding: Finding, path: str, cells: tuple[tuple[int, int], ...]) ->
 
 
 def cell_number(path: str) -> int:
-    """Return the number of the cell, from 1, that the path of a place in a notebook names."""
+    """Return the number of the cell, from 1, in the path of a place in a notebook."""
     return int(path.rpartition(_CELL)[2])
 
 
 def under(finding: Finding, path: str, new: str) -> Finding:
-    """Return a finding in a file as that of the same file under another path; other files stay as they are."""
+    """Return a finding with the path of its file replaced; paths of other files are kept."""
 
     def renamed(given: str) -> str:
         rest = given.removeprefix(path)
@@ -72,7 +72,7 @@ def under(finding: Finding, path: str, new: str) -> Finding:
 
 
 def _with_places(finding: Finding, moved: Callable[[Place], Place], moved_edit: Callable[[Edit], Edit]) -> Finding:
-    """Return a finding with its places, and those of its fix, given in another way."""
+    """Return a finding with its places, and those of its fix, converted."""
     fix = finding.fix
     if fix is not None:
         fix = replace(fix, edits=tuple(map(moved_edit, fix.edits)))

@@ -1,7 +1,7 @@
-"""Decides what can matter: from bytes whether a file need be parsed, from its tree whether a function need be followed.
+"""Prefilters: whether a file must be parsed, from its bytes, and a function interpreted, from its tree.
 
-Every rule is about streams, events, asynchronous copies or collectives, graphs, threads or clocks, and each of these
-begins with a word that stands in the file.
+Every rule concerns streams, events, asynchronous copies or collectives, graphs, threads or clocks. Each of these
+involves a word that appears in the file, its anchor.
 """
 
 import ast
@@ -37,17 +37,17 @@ _CLOCK_ALIAS = re.compile(rf"import(?:[^\n]*,)? *(?:{'|'.join(_CLOCKS_IMPORTED)}
 
 
 def add_words(names: Iterable[str]) -> None:
-    """Let rules begin at names, too: those of functions that libraries describe."""
+    """Add anchors: the names of functions that libraries describe."""
     _of_libraries.update(names)
 
 
 def can_matter(data: bytes) -> bool:
-    """Return whether any rule can report anything in a file."""
+    """Return whether any rule could report anything in a file."""
     return _can_be_followed(data) or rule_registry.can_matter(data)
 
 
 def _can_be_followed(data: bytes) -> bool:
-    """Return whether a rule of meaning can report anything."""
+    """Return whether a semantic rule could report anything in a file."""
     if any(word.encode() in data for word in _of_libraries):
         return True
     if not any(word in data for word in _TORCH):
@@ -72,7 +72,7 @@ def clock_aliases(source: str) -> frozenset[str]:
 
 
 def device_names(source: str) -> frozenset[str]:
-    """Return the names of a file's devices: `device`, and `gpu = torch.device("cuda" if use_gpu else "cpu")`."""
+    """Return the names of a file's devices, such as `device` and `gpu = torch.device("cuda" if use_gpu else "cpu")`."""
     if "cuda" not in source:
         return frozenset()
     is_named = "'cuda" in source or '"cuda' in source
@@ -80,7 +80,7 @@ def device_names(source: str) -> frozenset[str]:
 
 
 def anchor_lines(source: str, aliases: Iterable[str] = ()) -> list[int]:
-    """Return the lines, from 1 and in order, with a word that a rule of meaning can begin with.
+    """Return the lines, from 1 and in order, with an anchor, a word without which no semantic rule reports anything.
 
     Args:
         source: the text of a file.
@@ -90,7 +90,7 @@ def anchor_lines(source: str, aliases: Iterable[str] = ()) -> list[int]:
 
 
 def lines_with(source: str, words: Iterable[str]) -> list[int]:
-    """Return the lines, from 1 and in order, in which one of some words stands."""
+    """Return the lines, from 1 and in order, that contain any of some words."""
     offsets: set[int] = set()
     for word in words:
         start = source.find(word)
@@ -107,7 +107,7 @@ def lines_with(source: str, words: Iterable[str]) -> list[int]:
 
 
 def has_anchor(node: ast.AST, aliases: frozenset[str] = frozenset(), devices: frozenset[str] = frozenset()) -> bool:
-    """Return whether any rule can report anything in a function that is followed by itself.
+    """Return whether any rule could report anything in a function that is interpreted on its own.
 
     Args:
         node: the function.
@@ -126,7 +126,7 @@ def has_anchor(node: ast.AST, aliases: frozenset[str] = frozenset(), devices: fr
 
 @once
 def words_in(node: ast.AST) -> set[str]:
-    """Return the names, members and keywords of a function, and words for a stream block and for a GPU by its name."""
+    """Return the names, members and keywords in a function, with markers for stream blocks and GPU device strings."""
     found: set[str] = set()
     for inner in walk(node):
         if isinstance(inner, ast.Name):

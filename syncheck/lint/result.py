@@ -1,4 +1,4 @@
-"""What came of linting one file."""
+"""Result of linting one file."""
 
 from dataclasses import dataclass, field
 
@@ -8,14 +8,14 @@ from syncheck.system.files import Stamp
 
 @dataclass(slots=True)
 class Result:
-    """What came of one file.
+    """Result of linting one file.
 
     Attributes:
-        findings: those that no comment silences, of all rules.
-        unused: comments that silence nothing: (line, the comment).
-        problem: why it could not be linted; "" if it could.
-        asked: the other files that were looked for, each with its stamp: the findings depend on them.
-        is_checked: its text has something to check.
+        findings: the findings of all rules that no comment suppresses.
+        unused: the comments that suppress nothing, as (line, comment).
+        problem: why the file could not be linted; "" if it could.
+        asked: the other files that were looked up -> their stamps. The findings depend on these files.
+        is_checked: whether the text has anything to check.
     """
 
     findings: tuple[Finding, ...] = ()

@@ -1,4 +1,4 @@
-"""Looks for the rules of shape in one file."""
+"""Checks the syntactic rules on one file."""
 
 from collections.abc import Iterator, Sequence
 
@@ -18,10 +18,10 @@ from syncheck.lint.source_file import SourceFile
 
 
 def check(source: SourceFile, kinds: Sequence[type[ShapeRule]]) -> tuple[list[Finding], str]:
-    """Look for some rules in a file. Definitions without a word of a rule are not parsed for it.
+    """Check some rules on a file. Only definitions with a trigger word of a rule are parsed for it.
 
     Returns:
-        What they find, and why a rule of a project failed; "" if none did.
+        The findings, and the error message of a project's rule that failed; "" if none did.
     """
     states = GpuStates(lambda found: _record(source, found))
     found: list[Finding] = []
@@ -29,14 +29,14 @@ def check(source: SourceFile, kinds: Sequence[type[ShapeRule]]) -> tuple[list[Fi
     for kind, definition in _pairs(source, kinds):
         try:
             found += _visited(kind, source, definition, states)
-        except Exception as error:  # noqa: BLE001  a project's code: the other rules are looked for all the same
+        except Exception as error:  # noqa: BLE001  code of a project: its failure must not stop the other rules
             where = f"line {definition.lines.first}"
             problem = problem or f"{where}: the rule {kind.rule.code} failed: {type(error).__name__}: {error}"
     return found, problem
 
 
 def _pairs(source: SourceFile, kinds: Sequence[type[ShapeRule]]) -> Iterator[tuple[type[ShapeRule], Definition]]:
-    """Yield the rules with the definitions that they concern."""
+    """Yield the rules with the definitions that they apply to."""
     for is_whole in (False, True):
         wanted = [kind for kind in kinds if kind.looks_at_classes is is_whole]
         for definition in source.definitions.near(_lines(source, wanted), are_classes_whole=is_whole):
@@ -46,7 +46,7 @@ def _pairs(source: SourceFile, kinds: Sequence[type[ShapeRule]]) -> Iterator[tup
 
 
 def _lines(source: SourceFile, kinds: Sequence[type[ShapeRule]]) -> Sequence[int]:
-    """Return the lines in which a word of some rules stands; all of them for a rule without words."""
+    """Return the lines with a trigger word of some rules; all lines if any rule has no trigger words."""
     if any(not kind.rule.words for kind in kinds):
         return range(1, len(source.lines_with_ends) + 1)
     return lines_with(source.text, {word for kind in kinds for word in kind.rule.first_words})
@@ -56,17 +56,17 @@ def _visited(kind: type[ShapeRule], source: SourceFile, definition: Definition, 
     rule = kind(source, definition, states)
     try:
         rule.look()
-    except cst.ParserSyntaxError:  # syntax that this version of libcst does not know
+    except cst.ParserSyntaxError:  # syntax that this version of libcst does not support
         return []
     return rule.found
 
 
 def _record(source: SourceFile, found: dict[Position, GpuState]) -> None:
-    """Follow a file, whatever stands in it, and record the states."""
+    """Interpret all of a file, and record the states."""
 
     def recording(machine: Machine, flipped: Flipped, steps: int, find: FindFunction) -> Interpreter:
         def expressions_of(evaluator: object) -> RecordingExpressions:
-            return RecordingExpressions(evaluator, found, source.lines)  # type: ignore[arg-type]  # as Expressions
+            return RecordingExpressions(evaluator, found, source.lines)  # type: ignore[arg-type]  # an Evaluator
 
         return Interpreter(machine, flipped, steps, find, expressions_of)
 

@@ -14,7 +14,7 @@ from syncheck.semantics.collectives import FUNCTIONS
 
 RULES = (unordered_side_stream.RULE,)
 WORD = "Stream("
-"""What stands in a file where this can be found."""
+"""Text that a file must contain for this rule to apply."""
 _WAITS = frozenset({"wait_stream", "wait_event"})
 _JOINS = frozenset({"record_event", "query"})
 _HOST_WAITS = frozenset({"item", "cpu", "tolist"})
@@ -27,18 +27,18 @@ _COLLECTIVES = FUNCTIONS.keys() - {"barrier"}
 
 
 _SPOKEN = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all"})
-"""Names of collectives that hardly anything else has."""
+"""Names of collectives that are rarely used for anything else."""
 
 
 @dataclass(slots=True)
 class _Use:
-    """What a file does with a stream that an object keeps.
+    """The uses in a file of a stream that an object keeps.
 
     Attributes:
-        blocks: the `with` statements that make it current, each with its function.
-        waits: it waits for something.
-        is_awaited: something waits for it.
-        is_shared: it goes where its use cannot be seen.
+        blocks: the `with` statements that make it current, each with the name of its function.
+        waits: whether it waits for something.
+        is_awaited: whether something waits for it.
+        is_shared: whether it is passed to code that is not analyzed.
     """
 
     blocks: list[tuple[ast.With, str]] = field(default_factory=list)
@@ -50,13 +50,13 @@ class _Use:
 def findings(
     tree: ast.Module, classes: Iterable[ast.ClassDef], places: Places, known: Sequence[Finding]
 ) -> Iterator[Finding]:
-    """Yield the streams of a file's classes that only one side waits for, or none.
+    """Yield the streams of a file's classes for which one wait, or both, is missing.
 
     Args:
         tree: the file.
-        classes: those at its top level that may make streams.
-        places: its call sites.
-        known: what was found on paths through it: a race there says more.
+        classes: the top-level classes that may create streams.
+        places: the call sites of the file.
+        known: the findings on paths through the file. A race at the same place is more specific.
     """
     owners = [(kind, streams) for kind in classes if (streams := _streams_of(kind))]
     if not owners:
@@ -80,18 +80,18 @@ def findings(
 
 @dataclass(frozen=True, slots=True)
 class _Waits:
-    """What waits in a file.
+    """The waits in a file.
 
     Attributes:
-        of_host: what makes the host wait: it may order all that comes after.
-        has_others: a stream waits for another one.
+        of_host: the references to calls that make the host wait, and so may order everything that follows.
+        has_others: whether any stream waits for another.
     """
 
     of_host: list[ast.Attribute | ast.Name]
     has_others: bool
 
     def are_after(self, block: ast.With, method: ast.stmt) -> bool:
-        """Return whether the host waits only behind a block, in the same method: not for what the block begins with."""
+        """Return whether the host waits only after a block, within its method, and so not for the block's inputs."""
         start, end = block.end_lineno or block.lineno, method.end_lineno or method.lineno
         return all(start < node.lineno <= end for node in self.of_host)
 
@@ -110,7 +110,7 @@ def _judge(kind: ast.ClassDef, name: str, use: _Use, waits: _Waits, places: Plac
 
 
 def _missing_fork(kind: ast.ClassDef, block: ast.With, function: str, made: set[str], waits: _Waits) -> str:
-    """Return in words which wait a block lacks at its beginning, whatever comes after; "" if that is not known."""
+    """Return a message about the wait that a block lacks at its start, whatever follows; "" if unknown."""
     if not waits.are_after(block, next((step for step in kind.body if _has(step, block)), block)):
         return ""
     if _sends_from_outside(block, made):
@@ -123,7 +123,7 @@ def _missing_fork(kind: ast.ClassDef, block: ast.With, function: str, made: set[
 
 
 def _missing_join(kind: ast.ClassDef, block: ast.With, use: _Use) -> str:
-    """Return in words which wait a block lacks; "" if that is not known."""
+    """Return a message about the wait that a block lacks; "" if unknown."""
     if use.is_awaited:
         has_copies = _copies_from_outside(block)
         return "{stream} never waits for the stream that makes what it copies here" if has_copies else ""
@@ -133,7 +133,7 @@ def _missing_join(kind: ast.ClassDef, block: ast.With, use: _Use) -> str:
 
 
 def _is_news(block: ast.With, kind: ast.ClassDef, lines: list[int]) -> bool:
-    """Return whether a block is in a class, and nothing in it was found otherwise."""
+    """Return whether a block is in a class, and contains no other finding."""
     last = block.end_lineno or block.lineno
     return kind.lineno <= block.lineno <= (kind.end_lineno or last) and not any(
         block.lineno <= line <= last for line in lines
@@ -141,7 +141,7 @@ def _is_news(block: ast.With, kind: ast.ClassDef, lines: list[int]) -> bool:
 
 
 def _streams_of(kind: ast.ClassDef) -> set[str]:
-    """Return the attributes that a class sets to new streams, and to nothing else."""
+    """Return the attributes to which a class assigns new streams and nothing else."""
     made: set[str] = set()
     other: set[str] = set()
     for node in statements(kind):
@@ -156,7 +156,7 @@ def _streams_of(kind: ast.ClassDef) -> set[str]:
 
 
 def _values_of(node: ast.expr) -> list[ast.expr]:
-    """Return what a container is made of, or what stands alone."""
+    """Return the elements of a container display or comprehension, or else the expression itself."""
     match node:
         case ast.ListComp(elt=element):
             return [element]
@@ -169,7 +169,7 @@ def _values_of(node: ast.expr) -> list[ast.expr]:
 
 
 def _is_made(node: ast.expr) -> bool:
-    """Return whether an expression makes a stream."""
+    """Return whether an expression creates a stream."""
     return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "Stream"
 
 
@@ -184,7 +184,7 @@ def _use_of(name: str, attributes: list[ast.Attribute], parents: dict[ast.AST, a
 
 
 def _note(node: ast.Attribute, parents: dict[ast.AST, ast.AST], use: _Use) -> None:
-    """Note one use of a stream, or of one of several."""
+    """Record one use of a stream, or of one of several in a container."""
     parent = parents[node]
     if isinstance(parent, ast.Subscript) and parent.value is node:
         parent = parents[parent]
@@ -203,7 +203,7 @@ def _note(node: ast.Attribute, parents: dict[ast.AST, ast.AST], use: _Use) -> No
 
 
 def _note_call(call: ast.Call, parents: dict[ast.AST, ast.AST], use: _Use) -> None:
-    """Note a call with a stream as an argument."""
+    """Record a call with a stream as an argument."""
     called = ast.unparse(call.func).rpartition(".")[2]
     item = parents[call]
     if called in {"stream", "StreamContext"} and isinstance(item, ast.withitem):
@@ -217,7 +217,7 @@ def _note_call(call: ast.Call, parents: dict[ast.AST, ast.AST], use: _Use) -> No
 
 
 def _note_block(item: ast.withitem, parents: dict[ast.AST, ast.AST], use: _Use) -> None:
-    """Note a block in which a stream is current."""
+    """Record a block in which a stream is current."""
     block = parents[item]
     if not isinstance(block, ast.With):
         use.is_shared = True
@@ -233,13 +233,13 @@ def _note_block(item: ast.withitem, parents: dict[ast.AST, ast.AST], use: _Use) 
 
 
 def _called(block: ast.With) -> set[str]:
-    """Return the last names of all calls in a block."""
+    """Return the last names of all called functions in a block."""
     nodes = _nodes_in(block)
     return {ast.unparse(node.func).rpartition(".")[2] for node in nodes if isinstance(node, ast.Call)}
 
 
 def _nodes_in(block: ast.With) -> list[ast.AST]:
-    """Return what runs in a block: functions and classes are only defined there."""
+    """Return the nodes that run in a block: functions and classes are only defined there."""
     defined = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
     statements = [statement for statement in block.body if not isinstance(statement, defined)]
     return [node for statement in statements for node in (statement, *own_nodes(statement))]
@@ -250,7 +250,7 @@ def _has(method: ast.stmt, block: ast.With) -> bool:
 
 
 def _made_in(block: ast.With) -> set[str]:
-    """Return the variables that a block binds to what it calls."""
+    """Return the variables that a block binds to the results of calls."""
     return {
         target.id
         for node in _nodes_in(block)
@@ -261,14 +261,14 @@ def _made_in(block: ast.With) -> set[str]:
 
 
 def _sends_from_outside(block: ast.With, made: set[str]) -> bool:
-    """Return whether a block starts a collective on variables, of which none was made on its stream."""
+    """Return whether a block starts a collective on variables, none of which was created on its stream."""
     calls = [node for node in _nodes_in(block) if isinstance(node, ast.Call)]
     given = [_variables(call.args) for call in calls if _is_collective(ast.unparse(call.func))]
     return any(names and not names & made for names in given)
 
 
 def _is_collective(called: str) -> bool:
-    """Return whether a call is a collective of torch, or the name says that it makes one: `concat_all_gather`."""
+    """Return whether a call is a collective of torch, or wraps one judging by its name: `concat_all_gather`."""
     name = called.rpartition(".")[2]
     if called.startswith(("dist.", "torch.dist")):
         return name in _COLLECTIVES
@@ -276,7 +276,7 @@ def _is_collective(called: str) -> bool:
 
 
 def _computes_from_outside(block: ast.With, made: set[str], kind: ast.ClassDef) -> bool:
-    """Return whether a block calls a layer on variables, of which none was made on its stream."""
+    """Return whether a block calls a layer on variables, none of which was created on its stream."""
     own = {step.name for step in kind.body if isinstance(step, ast.FunctionDef | ast.AsyncFunctionDef)}
     for call in _nodes_in(block):
         layer = _layer_of(call.func) if isinstance(call, ast.Call) else ""
@@ -287,7 +287,7 @@ def _computes_from_outside(block: ast.With, made: set[str], kind: ast.ClassDef) 
 
 
 def _layer_of(called: ast.expr) -> str:
-    """Return the attribute of an object that is called, or an item of it: `self.layers[0](x)`."""
+    """Return the called attribute of `self`, directly or indexed: `self.layers[0](x)`; "" for any other call."""
     if isinstance(called, ast.Subscript):
         called = called.value
     is_own = isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name) and called.value.id == "self"
@@ -295,13 +295,13 @@ def _layer_of(called: ast.expr) -> str:
 
 
 def _variables(given: list[ast.expr]) -> set[str]:
-    """Return the variables that a call is given as they are, or items of them."""
+    """Return the variables among the arguments of a call, directly or indexed."""
     parts = [value.value if isinstance(value, ast.Subscript) else value for value in given]
     return {part.id for part in parts if isinstance(part, ast.Name)}
 
 
 def _copies_from_outside(block: ast.With) -> bool:
-    """Return whether a block copies into a tensor, and from one, that were both there before it."""
+    """Return whether a block copies between tensors that both existed before it."""
     nodes, made = _nodes_in(block), _made_in(block)
     copies = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]
     for call in copies:

@@ -1,4 +1,4 @@
-"""A file that is linted: its text, its `ast` tree, and its definitions as libcst trees where they are needed."""
+"""A file to lint: its text, its `ast` tree and, where needed, its definitions as libcst trees."""
 
 import ast
 import re
@@ -29,26 +29,26 @@ _GIVEN_TO_CUDA = re.compile(
 
 
 class Bindings:
-    """The statements of a file that bind names, by their lines."""
+    """The statements of a file that bind names, by line."""
 
     def __init__(self, tree: ast.Module, source: str) -> None:
         self._tree = tree
         self._source = source
-        self._by_line: dict[int, list[ast.AST]] = {}  # what binds names in the statements that are at a line
+        self._by_line: dict[int, list[ast.AST]] = {}  # line -> binding nodes of its statements
 
     @cached_property
     def scopes(self) -> Scopes:
-        """Which names are visible where."""
+        """The scopes of the file: which names are visible where."""
         return Scopes(self._tree, self._source)
 
     def target(self, line: int, column: int) -> str:
-        """Return the target of what is made at a position; "" where nothing is bound."""
+        """Return the target that the value created at a position is bound to; "" if there is none."""
         if line not in self._by_line:
             self._by_line[line] = [node for part in _at(self._tree, line) for node in walk(part) if _binds(node)]
         return target_in(self._by_line[line], line, column)
 
     def is_handed_over(self, line: int, column: int) -> bool:
-        """Return whether what is made at a position goes into a call, or is made by a lambda."""
+        """Return whether the value created at a position is passed to a call, or created in a lambda."""
         return handed_over_in((node for part in _at(self._tree, line) for node in walk(part)), line, column)
 
 
@@ -56,17 +56,17 @@ class SourceFile:
     """One Python file.
 
     Attributes:
-        path: as shown.
-        text: its source.
-        tree: its syntax tree, see `syncheck.lint.deferred`.
-        bindings: what binds its names.
+        path: the path as displayed.
+        text: the source text.
+        tree: the syntax tree; see `syncheck.lint.deferred`.
+        bindings: the statements that bind names.
 
     Args:
-        path: as shown.
-        text: its source.
+        path: the path as displayed.
+        text: the source text.
 
     Raises:
-        SyntaxError: the text is no Python.
+        SyntaxError: the text is not valid Python.
     """
 
     def __init__(self, path: str, text: str) -> None:
@@ -76,7 +76,7 @@ class SourceFile:
         self.bindings = Bindings(self.tree, text)
 
     def forget(self) -> None:
-        """Empty the tree, of which nothing is asked any more: cycles that hold a part of it would keep the rest."""
+        """Empty the tree once it is no longer needed: a cycle that holds part of it would keep all of it alive."""
         for function in deferred.functions(self.tree.body):
             if deferred.text_of(function) is None:
                 function.body = []
@@ -84,17 +84,17 @@ class SourceFile:
 
     @cached_property
     def lines_with_ends(self) -> list[str]:
-        """The lines, each with its line end."""
+        """The lines, each with its line ending."""
         return lines_of(self.text)
 
     @cached_property
     def lines(self) -> list[str]:
-        """The lines without their ends."""
+        """The lines without their line endings."""
         return [line.rstrip("\r\n") for line in self.lines_with_ends]
 
     @cached_property
     def device_type(self) -> str:
-        """The only module of torch for GPUs that the file speaks of, such as "xpu"; "cuda" where it may be that."""
+        """The type of the accelerator that the file uses, such as "xpu"; "cuda" unless it mentions only others."""
         if "cuda" in self.text or not any(name in self.text for name in _OTHERS):
             return CUDA
         others: set[str] = set(_OTHER_DEVICES.findall(self.text))
@@ -104,19 +104,19 @@ class SourceFile:
 
     @cached_property
     def gpu_names(self) -> frozenset[str]:
-        """The last names of what the file gives to functions of CUDA as their device: `self.device` is "device"."""
+        """The last names of the devices passed to CUDA functions in this file: `self.device` gives "device"."""
         return frozenset(name.rpartition(".")[2] for name in _GIVEN_TO_CUDA.findall(self.text))
 
     @cached_property
     def definitions(self) -> "Definitions":
-        """The statements at the top level, as libcst trees."""
+        """The top-level statements as libcst trees."""
         from syncheck.lint.definitions import Definitions  # noqa: PLC0415  libcst: only for files with a candidate
 
         return Definitions(self.tree, self.lines_with_ends)
 
     @cached_property
     def imports(self) -> dict[str, str]:
-        """What the names bound by `import` stand for, wherever in the file: local name -> full name."""
+        """The names bound by imports anywhere in the file: local name -> full name."""
         found: dict[str, str] = {}
         for node in statements(self.tree, lambda node: "import" in (deferred.text_of(node) or "import")):
             if isinstance(node, ast.Import):
@@ -134,10 +134,10 @@ class SourceFile:
 
         Args:
             line: the first line, from 1.
-            column: its column in characters, from 1.
+            column: the first column in characters, from 1.
             end_line: the last line.
             end_column: the column after the end, from 1.
-            function: the name of the function; "" for none.
+            function: the name of the enclosing function; "" for none.
         """
         source = self.lines[line - 1] if line <= len(self.lines) else ""
         frame = Frame(self.path, line, column, end_line, end_column, function or "<module>", source)
@@ -147,7 +147,7 @@ class SourceFile:
 
 
 def _at(tree: ast.Module, line: int) -> list[ast.AST]:
-    """Return the statements of a file that are at a line, with the members of classes in place of the classes."""
+    """Return the top-level statements at a line. A class is replaced by its members at that line, if there are any."""
     found: list[ast.AST] = []
     for statement in tree.body:
         if _is_at(statement, line):

@@ -1,4 +1,4 @@
-"""What `--strict` reports: findings that rest on more than the linter knows, as warnings that say on what."""
+"""Findings of `--strict`: they rest on additional assumptions, and are warnings that state these assumptions."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -11,16 +11,16 @@ from syncheck.lint.parameters import tensors_given
 from syncheck.rules.model import Severity
 
 PASSES: tuple[frozenset[Premise], ...] = tuple(frozenset((kind,)) for kind in Premise)
-"""What is taken to be so when the functions of a file are followed again: one kind at a time."""
+"""The premises of each additional pass over the functions of a file: one kind at a time."""
 _MOST = {Premise.DEVICE: 2, Premise.CODE: 2, Premise.BRANCH: 1}
-"""Premises that a finding may rest on, by kind: with more it is hardly true, as conditions depend on each other."""
+"""Maximum number of premises per finding, by kind. With more, it is rarely true, since conditions are related."""
 
 Texts = Mapping[tuple[str, Frame], tuple[str, ...]]
-"""What findings rest on, by the code of their rule and their frame."""
+"""The premises of findings, by rule code and frame."""
 
 
 def resting_on(findings: Iterable[Finding], texts: Texts) -> list[Finding]:
-    """Return findings with their premises before what else they take to be so."""
+    """Return findings with their premises listed before their other assumptions."""
     return [
         replace(finding, assumptions=(*texts.get((finding.rule.code, finding.place.frame), ()), *finding.assumptions))
         for finding in findings
@@ -28,14 +28,14 @@ def resting_on(findings: Iterable[Finding], texts: Texts) -> list[Finding]:
 
 
 def is_likely(finding: Finding, kinds: frozenset[Premise]) -> bool:
-    """Return whether a finding rests on little enough; what unknown code leaves for a clock is anyone's guess."""
+    """Return whether a finding rests on few premises. Work that unknown code leaves for a clock is mere guesswork."""
     if Premise.CODE in kinds and finding.rule.code == "SYN701":
         return False
     return 0 < len(_premises(finding)) <= min((_MOST[kind] for kind in kinds), default=0)
 
 
 def more(findings: Iterable[Finding], known: Iterable[Finding]) -> list[Finding]:
-    """Return the findings that are to be reported beside those that are known, one for each rule and line."""
+    """Return the findings to report in addition to the known ones, one per rule and line."""
     spots = {_spot(finding) for finding in known}
     best: dict[tuple[str, int], Finding] = {}
     for finding in findings:
@@ -52,18 +52,18 @@ def _spot(finding: Finding) -> tuple[str, int]:
 
 
 def _premises(finding: Finding) -> tuple[str, ...]:
-    """Return what a finding takes to be so, without that its path can be taken, which all do."""
+    """Return the assumptions of a finding, except that its path can be taken, which all findings share."""
     return tuple(text for text in finding.assumptions if not text.startswith("conditions"))
 
 
 def _worded(finding: Finding) -> Finding:
-    """Return a finding as a warning that says on what it rests; its fix is an example, as it may not be needed."""
+    """Return a finding as a warning that states its premises. Its fix becomes an example: it may be unnecessary."""
     message = f"{finding.message}, if {' and '.join(_premises(finding))}"
     return replace(finding.with_example(), message=message, level=Severity.WARNING)
 
 
 def given(machine: Machine, function: Function) -> dict[str, Value]:
-    """Return the tensors that a function is taken to be given, by the names of its parameters."""
+    """Return the tensors that a function is assumed to get, by parameter name."""
     premises = machine.places.premises
     if not premises.has(Premise.DEVICE):
         return {}

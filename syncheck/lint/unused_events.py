@@ -1,4 +1,4 @@
-"""Events that a function makes and records, and that nothing waits for (SYN105): a wait was forgotten."""
+"""Events that a function creates and records, but that nothing waits for (SYN105): a wait was forgotten."""
 
 import ast
 import re
@@ -12,17 +12,17 @@ from syncheck.lint.prefilter import words_in
 from syncheck.rules import unordered_side_stream
 
 WORDS = re.compile(r"\.record_event\(|\bEvent\(\)")
-"""What stands in a file where this can be found."""
+"""Text that a file must contain for this rule to apply."""
 _FLAW = "nothing waits for the event `{event}` that is recorded here, so that it orders nothing"
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def findings(functions: Iterable[Function], places: Places) -> Iterator[Finding]:
-    """Yield the events of some functions that are recorded, and of which nothing else is ever asked.
+    """Yield the events in some functions that are recorded and never used otherwise.
 
     Args:
-        functions: those of a file that are in no other function.
+        functions: the functions of a file that are not nested in another function.
         places: the call sites of the file.
     """
     for function in functions:
@@ -32,7 +32,7 @@ def findings(functions: Iterable[Function], places: Places) -> Iterator[Finding]
 
 
 def _can_matter(words: set[str]) -> bool:
-    """Return whether a function with some names in it may record an event that it makes."""
+    """Return whether a function that contains some names may record an event that it creates."""
     return "record_event" in words or words >= {"Event", "record"}
 
 
@@ -54,7 +54,7 @@ def _judge(function: Function, places: Places) -> Iterator[Finding]:
 
 
 def _events_in(nodes: list[ast.AST]) -> Iterator[tuple[str, ast.Call]]:
-    """Yield the variables that are bound to an event of no time, and the calls that make it."""
+    """Yield the variables that are bound to a new event without timing, and the calls that create it."""
     for node in nodes:
         if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
             continue
@@ -66,7 +66,7 @@ def _events_in(nodes: list[ast.AST]) -> Iterator[tuple[str, ast.Call]]:
 
 
 def _is_recorded(event: ast.Name, parents: dict[ast.AST, ast.AST]) -> bool:
-    """Return whether all that is done with an event where a name stands is to record it."""
+    """Return whether a reference to an event only records it."""
     parent = parents[event]
     if isinstance(parent, ast.Attribute):
         call = parents[parent]

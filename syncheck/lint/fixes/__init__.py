@@ -1,1 +1,1 @@
-"""Repairs of source files, and comments added to them."""
+"""Fixes of source files, and comments added to them."""

@@ -1,4 +1,4 @@
-"""Changes files: repairs them, adds comments that silence findings, or removes those that silence none."""
+"""Edits files: applies fixes, adds comments that suppress findings, or removes comments that suppress none."""
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from syncheck.lint.fixes.repair import Repaired
 
 Spot = tuple[str, str, int, int]
-"""Where a finding is: path, code, line, column."""
+"""Location of a finding: path, code, line, column."""
 
 
 _NOTHING: Mapping[str, tuple[Finding, ...]] = {}
@@ -26,15 +26,15 @@ _NOTHING: Mapping[str, tuple[Finding, ...]] = {}
 
 @dataclass(slots=True)
 class Changes:
-    """What was done to files.
+    """Result of editing files.
 
     Attributes:
-        diff: as a unified diff, where it was only to be shown.
-        fixed: the findings that are repaired, or would be.
-        given_up: those that are left although their fix was wanted.
-        hopeless: the same, where they were before anything was changed.
-        n_comments: comments that were added or removed.
-        n_files: files that were changed, or would be.
+        diff: a unified diff, if the changes were only to be shown.
+        fixed: the findings that are fixed, or would be.
+        given_up: the findings that remain although their fix was requested.
+        hopeless: the same findings at their locations before any change.
+        n_comments: number of comments added or removed.
+        n_files: number of files changed, or that would be.
         problems: the files that could not be written, and why.
     """
 
@@ -49,7 +49,7 @@ class Changes:
 
 @dataclass(slots=True)
 class _Changed:
-    """A file's text after a change, and what was done."""
+    """A file's text after a change, and what was changed."""
 
     text: str
     fixed: list[Finding] = field(default_factory=list)
@@ -66,14 +66,14 @@ def change(
     unsafe: bool,
     known: Mapping[str, tuple[Finding, ...]] = _NOTHING,
 ) -> Changes:
-    """Change files, each whole or not at all.
+    """Edit files. Each file is written completely or not at all.
 
     Args:
         paths: the files.
-        kind: "fix", "ignore", "remove", or "diff": return a unified diff of what "fix" would do, and change nothing.
-        options_of: the settings for a file.
+        kind: "fix", "ignore", "remove", or "diff" to return a unified diff of "fix" without writing anything.
+        options_of: returns the settings for a file.
         unsafe: see `repair`.
-        known: what is found in files that were linted, as the linter returns it.
+        known: the findings of files that were linted, as returned by the linter.
     """
     done = Changes()
     for path in paths:
@@ -82,7 +82,7 @@ def change(
             continue
         options = options_of(path)
         is_same_text = isinstance(document, documents.PythonFile) and document.encoding == "utf-8"
-        before = known.get(path) if is_same_text and not options.strict else None  # what is strict is not repaired
+        before = known.get(path) if is_same_text and not options.strict else None  # findings of --strict are not fixed
         changed = _changed(path, document.text, kind, options, unsafe=unsafe, known=before)
         name = shown_path(path)
         if changed.text != document.text:
@@ -104,11 +104,11 @@ def change(
 def hopeless(
     found: Mapping[str, tuple[Finding, ...]], options_of: Callable[[str], Options], *, unsafe: bool
 ) -> set[Spot]:
-    """Return where the findings are whose fix would be given up as it cures nothing: each file is tried.
+    """Return the locations of the findings whose fix would be given up because it does not help. Tries each file.
 
     Args:
-        found: what was found, by file, as the linter returns it.
-        options_of: the settings for a file.
+        found: the findings by file, as returned by the linter.
+        options_of: returns the settings for a file.
         unsafe: see `repair`.
     """
     spots: set[Spot] = set()
@@ -130,7 +130,7 @@ def _is(finding: Finding, allowed: set[Applicability]) -> bool:
 
 
 def spot_of(finding: Finding) -> Spot:
-    """Return where a finding is."""
+    """Return the location of a finding."""
     frame = finding.place.frame
     return frame.path, finding.rule.code, frame.line, frame.column
 
@@ -139,7 +139,7 @@ def _changed(
     path: str, text: str, kind: str, options: Options, *, unsafe: bool, known: tuple[Finding, ...] | None
 ) -> _Changed:
     codes = options.codes_for(path)
-    tools: Any = import_module("syncheck.lint.fixes.repair")  # with libcst, which most runs do not need
+    tools: Any = import_module("syncheck.lint.fixes.repair")  # imports libcst, which most runs do not need
     if kind == "ignore":
         commented, number = tools.with_ignores(path, text, codes, is_strict=options.strict)
         return _Changed(commented, n_comments=number)

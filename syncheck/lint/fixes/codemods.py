@@ -1,4 +1,4 @@
-"""Changes definitions as libcst transforms: comments and formatting stay as they are."""
+"""Edits of definitions as libcst transforms, which preserve comments and formatting."""
 
 import ast
 from collections import defaultdict
@@ -14,13 +14,13 @@ _INSERTIONS = frozenset({EditKind.INSERT_BEFORE, EditKind.INSERT_AFTER})
 
 
 def apply(source: str, edits: Iterable[Edit]) -> tuple[str, set[Edit]]:
-    """Make edits of a file's text.
+    """Apply edits to a file's text.
 
     Returns:
-        The text, and the edits that could be made.
+        The text, and the edits that could be applied.
 
     Raises:
-        SyntaxError: the text is no Python.
+        SyntaxError: the text is not valid Python.
     """
     lines = lines_of(source)
     definitions = Definitions(ast.parse(source), lines)
@@ -41,14 +41,14 @@ def _changed(definition: Definition, edits: list[Edit], done: set[Edit]) -> str:
     try:
         transformer = _Editor(definition, edits)
         module = definition.wrapper.module.visit(transformer)
-    except cst.ParserSyntaxError:  # syntax that this version of libcst does not know
+    except cst.ParserSyntaxError:  # syntax that this version of libcst does not support
         return definition.text
     done |= transformer.done
     return module.code
 
 
 class _Editor(cst.CSTTransformer):
-    """Makes edits of one definition."""
+    """Applies the edits of one definition."""
 
     def __init__(self, definition: Definition, edits: list[Edit]) -> None:
         super().__init__()
@@ -69,14 +69,14 @@ class _Editor(cst.CSTTransformer):
     def on_leave(
         self, original_node: cst.CSTNodeT, updated_node: cst.CSTNodeT
     ) -> cst.CSTNodeT | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNodeT]:
-        """Make the edits of one node, after those inside it."""
+        """Apply the edits of a node, after those of the nodes inside it."""
         node = super().on_leave(original_node, updated_node)
         for edit in self._calls.get(original_node, ()):
             if isinstance(node, cst.Call):
-                node = self._edited_call(node, edit)  # type: ignore[assignment]  # a call for a call
+                node = self._edited_call(node, edit)  # type: ignore[assignment]  # a call replaces a call
         inserted = self._statements.get(original_node)
         if inserted and isinstance(node, cst.SimpleStatementLine | cst.BaseCompoundStatement):
-            return self._with_lines(node, inserted)  # type: ignore[return-value]  # statements for a statement
+            return self._with_lines(node, inserted)  # type: ignore[return-value]  # statements replace a statement
         return node
 
     def _with_lines(
@@ -85,7 +85,7 @@ class _Editor(cst.CSTTransformer):
         before = [_statement(edit.code) for edit in edits if edit.kind is EditKind.INSERT_BEFORE]
         after = [_statement(edit.code) for edit in edits if edit.kind is EditKind.INSERT_AFTER]
         self.done |= set(edits)
-        if before:  # after the comments above the statement
+        if before:  # the insertions go below the comments above the statement
             before[0] = before[0].with_changes(leading_lines=node.leading_lines)
             node = node.with_changes(leading_lines=())
         return cst.FlattenSentinel([*before, node, *after])
@@ -106,7 +106,7 @@ class _Editor(cst.CSTTransformer):
 
 
 def _call_of(definition: Definition, statement: cst.CSTNode, edit: Edit) -> cst.Call | None:
-    """Return the call that an edit is about: the one at its position, or the only one that it can be."""
+    """Return the call that an edit targets: the one at its position, or else the only candidate."""
     calls = [node for node in _calls_in(statement) if _fits(node, edit)]
     exact = [call for call in calls if _begins_at(definition, call, edit)]
     chosen = exact or (calls if len(calls) == 1 else [])
@@ -118,12 +118,12 @@ def _begins_at(definition: Definition, call: cst.Call, edit: Edit) -> bool:
     if (start.line, start.column + 1) == (edit.line, edit.column):
         return True
     name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
-    named = definition.position(name).start  # a method call of several lines begins at its name, for Python's frames
+    named = definition.position(name).start  # in Python's frames, a multi-line method call begins at its name
     return (named.line, named.column + 1) == (edit.line, edit.column)
 
 
 def _fits(call: cst.Call, edit: Edit) -> bool:
-    """Return whether an edit of a call can be about this one."""
+    """Return whether an edit can target a call."""
     if edit.kind is EditKind.REPLACE_CALL:
         return isinstance(call.func, cst.Attribute) and call.func.attr.value == edit.old
     if edit.kind is EditKind.ADD_ARGUMENT:
@@ -132,7 +132,7 @@ def _fits(call: cst.Call, edit: Edit) -> bool:
 
 
 def _calls_in(statement: cst.CSTNode) -> list[cst.Call]:
-    """Return the calls of a statement, without those of the statements inside it."""
+    """Return the calls of a statement, without those of nested statements."""
     found: list[cst.Call] = []
     waiting: list[cst.CSTNode] = [statement]
     while waiting:
@@ -171,7 +171,7 @@ def with_comments(source: str, comments: dict[int, str]) -> str:
 
     Args:
         source: the text.
-        comments: a line of a statement -> what its comment is to say, with the "#".
+        comments: line of a statement -> the comment, including the "#".
     """
     lines = lines_of(source)
     definitions = Definitions(ast.parse(source), lines)
@@ -189,7 +189,7 @@ def with_comments(source: str, comments: dict[int, str]) -> str:
 
 
 class _Commenter(cst.CSTTransformer):
-    """Adds comments to statements: to the end of a simple one, and to the first line of any other."""
+    """Adds comments to statements: at the end of a simple statement, and on the first line of any other."""
 
     def __init__(self, comments: dict[cst.CSTNode, str]) -> None:
         super().__init__()

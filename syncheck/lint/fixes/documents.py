@@ -1,4 +1,4 @@
-"""What can be changed: the text of a Python file, or that of a notebook's code cells, and what is written back."""
+"""Editable documents: Python files, and the code cells of notebooks as one Python text, with their serialization."""
 
 import json
 import re
@@ -11,41 +11,41 @@ from syncheck.lint.prefilter import can_matter
 from syncheck.system import files as disk
 
 _CELL = "# %% cell "
-"""Begins a cell in the text of a notebook."""
+"""Prefix of the line that begins a cell in a notebook's text."""
 _STANDS_FOR = re.compile(r"[ \t]*(?:pass|\w+\s*= None)  # %% line (\d+)\n?")
-"""A line of a notebook that is no Python."""
+"""The stand-in for a line of a notebook that is not Python."""
 
 
 class Document(Protocol):
-    """A file that can be changed."""
+    """A file that can be edited."""
 
     @property
     def text(self) -> str:
-        """The text as Python, with its own line ends."""
+        """The text as Python, with its original line endings."""
         ...
 
     def shown(self, text: str) -> str:
-        """Return a changed text as people are to see it."""
+        """Convert an edited text to its display form."""
         ...
 
     def data(self, text: str) -> bytes:
-        """Return the file's content with a changed text."""
+        """Return the file's content for an edited text."""
         ...
 
     def placed(self, finding: Finding, path: str, text: str) -> Finding:
-        """Return a finding in a changed text as the linter reports it."""
+        """Convert a finding in an edited text to the form that the linter reports."""
         ...
 
 
 def read(path: str) -> Document | None:
-    """Return a file that can be changed; None for any other, and for one in which nothing can be found."""
+    """Read a file that can be edited; return None for other files, and for those that cannot have findings."""
     try:
         data = disk.read(path)
         if not can_matter(data):
             return None
         if path.endswith(".ipynb"):
             return Notebook.of(data.decode("utf-8"))
-        encoding = files.encoding_of(data)  # of a file with a byte order mark, one that writes it
+        encoding = files.encoding_of(data)  # for a file with a byte order mark, an encoding that writes it
         return PythonFile(data.decode(encoding), encoding)
     except (OSError, SyntaxError, ValueError, KeyError, TypeError, RecursionError):
         return None
@@ -74,11 +74,11 @@ class PythonFile:
 
 @dataclass(slots=True)
 class Notebook:
-    """A notebook: the text of its code cells, each below a line that names it.
+    """A notebook: the text of its code cells, each below a line that identifies it.
 
     Attributes:
         content: the file's content.
-        text: the cells as Python: what is none (`%matplotlib inline`) is replaced.
+        text: the cells as Python. Lines that are not Python (`%matplotlib inline`) are replaced.
     """
 
     content: str
@@ -90,7 +90,7 @@ class Notebook:
         """Read a notebook.
 
         Raises:
-            ValueError, KeyError, TypeError: it is none.
+            ValueError, KeyError, TypeError: the content is not a notebook.
         """
         notebook = cls(content)
         for number, cell in _code_cells(json.loads(content)):
@@ -131,7 +131,7 @@ class Notebook:
 
 
 def _starts(text: str) -> tuple[tuple[int, int], ...]:
-    """Return the first line of each cell of a notebook's text, and the number of the cell."""
+    """Return the first line and the number of each cell of a notebook's text."""
     lines = enumerate(files.lines_of(text), 1)
     return tuple((n + 1, int(line.removeprefix(_CELL))) for n, line in lines if line.startswith(_CELL))
 

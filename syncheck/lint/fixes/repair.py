@@ -1,4 +1,4 @@
-"""Repairs files: all fixes of a file at once, kept if the linter then finds less and nothing new."""
+"""Fixes files: applies all fixes of a file at once, and keeps them if they remove findings and add none."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -16,12 +16,12 @@ Found = tuple[Finding, ...]
 
 @dataclass(slots=True)
 class Repaired:
-    """A file's text after its repair.
+    """Result of fixing a file.
 
     Attributes:
-        findings: those that are gone, also those that went with another one.
-        given_up: those that are left although their fix was wanted: it cures nothing.
-        hopeless: the same, as they were before anything was changed.
+        findings: the findings that are gone, including those removed by the fix of another finding.
+        given_up: the findings that remain although their fix was requested, because it does not help.
+        hopeless: the same findings as they were before any change.
     """
 
     source: str
@@ -31,14 +31,14 @@ class Repaired:
 
 
 def repair(path: str, source: str, *, unsafe: bool, codes: frozenset[str], known: Found | None = None) -> Repaired:
-    """Repair what can be repaired in a Python file.
+    """Apply the fixes of a Python file.
 
     Args:
-        path: for the findings.
-        source: the text, with its own line ends.
-        unsafe: whether fixes are wanted, too, that make the host wait or guess where.
-        codes: the rules to repair.
-        known: what is found in the text, if it was linted.
+        path: the path for the findings.
+        source: the text, with its original line endings.
+        unsafe: also apply fixes that make the host wait, or that guess a position.
+        codes: the rules to fix.
+        known: the findings of the text, if it has been linted.
     """
     allowed = {Applicability.SAFE, Applicability.UNSAFE} if unsafe else {Applicability.SAFE}
 
@@ -49,20 +49,20 @@ def repair(path: str, source: str, *, unsafe: bool, codes: frozenset[str], known
 
 
 def repaired(path: str, source: str, finding: Finding) -> str | None:
-    """Return a file's text with one of its findings repaired; None if that makes it no better."""
+    """Return a file's text with the fix of one finding applied; None if that does not help."""
     repair = _Repair(path, source, lambda other: key_of(other) == key_of(finding))
     done = repair.run()
     return done.source if done.findings else None
 
 
 class _Repair:
-    """One file.
+    """The fix of one file.
 
     Args:
-        path: for the findings.
+        path: the path for the findings.
         source: the text.
-        is_wanted: whether a finding is to be repaired.
-        known: what is found in the text, if it was linted.
+        is_wanted: returns whether a finding is to be fixed.
+        known: the findings of the text, if it has been linted.
     """
 
     def __init__(
@@ -75,8 +75,8 @@ class _Repair:
         self._findings = self._original = lint_source(path, files.Text(source)).findings if known is None else known
 
     def run(self) -> Repaired:
-        """Repair the file."""
-        most = 0  # findings to repair at once; 0: all
+        """Fix the file."""
+        most = 0  # maximum number of findings to fix at once; 0 for no limit
         for _ in range(_MOST_ROUNDS):
             wanted = [f for f in self._findings if self._is_wanted(f) and key_of(f) not in self._given_up]
             if not wanted:
@@ -94,7 +94,7 @@ class _Repair:
         return self._repaired
 
     def _try(self, findings: list[Finding]) -> bool:
-        """Make the fixes of some findings; return whether that cured all of them and brought nothing new."""
+        """Apply the fixes of some findings; return whether that removed all of them and added none."""
         edits = [edit for finding in findings if finding.fix is not None for edit in finding.fix.edits]
         changed, done = codemods.apply(self._repaired.source, edits)
         if len(done) < len(set(edits)):
@@ -110,7 +110,7 @@ class _Repair:
 
 
 def _taken(findings: Found, keys: Counter[Key]) -> list[Finding]:
-    """Return as many findings of each key as are counted."""
+    """Return, for each key, the counted number of findings."""
     left, taken = keys.copy(), list[Finding]()
     for finding in findings:
         if left[key_of(finding)] > 0:
@@ -120,12 +120,12 @@ def _taken(findings: Found, keys: Counter[Key]) -> list[Finding]:
 
 
 def key_of(finding: Finding) -> Key:
-    """Return what stays the same of a finding when lines move."""
+    """Return the properties of a finding that stay the same when lines move."""
     return finding.rule.code, finding.fingerprint, finding.message
 
 
 def with_ignores(path: str, source: str, codes: frozenset[str], *, is_strict: bool = False) -> tuple[str, int]:
-    """Return the text with a comment at each finding's statement that silences it, and how many these are."""
+    """Return the text with a suppression comment at the statement of each finding, and the number of comments."""
     by_line: dict[int, set[str]] = {}
     for finding in lint_source(path, files.Text(source), is_strict=is_strict).findings:
         if finding.rule.code in codes:
@@ -134,6 +134,6 @@ def with_ignores(path: str, source: str, codes: frozenset[str], *, is_strict: bo
 
 
 def with_ignore(source: str, codes: dict[int, set[str]]) -> str:
-    """Return the text with comments at the statements of some lines that silence rules."""
+    """Return the text with suppression comments at the statements of some lines."""
     comments = {line: f"# syncheck: ignore[{', '.join(sorted(found))}]" for line, found in codes.items()}
     return codemods.with_comments(source, comments)

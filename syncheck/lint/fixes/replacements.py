@@ -1,4 +1,4 @@
-"""What a fix changes in a file's text: for formats that know nothing of statements and calls."""
+"""The text changes of a fix, for formats that do not represent statements and calls."""
 
 import difflib
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from syncheck.lint.fixes import codemods
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """Lines of a file and what replaces them.
+    """Lines of a file, and the text that replaces them.
 
     Attributes:
         first: the first line, from 1.
-        last: the line after the last one; `first` where text is only inserted, before that line.
-        text: the new lines, with their ends.
+        last: the line after the last one; equal to `first` if text is only inserted before that line.
+        text: the new lines, with line endings.
     """
 
     first: int
@@ -25,7 +25,7 @@ class Replacement:
 
 
 def replacements(source: str, edits: Sequence[Edit]) -> tuple[Replacement, ...]:
-    """Return what edits change in a file's text; nothing where one of them cannot be made."""
+    """Return the text changes that edits make; none if any of the edits cannot be applied."""
     try:
         changed, done = codemods.apply(source, edits)
     except (SyntaxError, ValueError):

@@ -1,4 +1,4 @@
-"""Removes comments that silence nothing."""
+"""Removal of comments that suppress nothing."""
 
 import io
 import re
@@ -9,19 +9,19 @@ from syncheck.lint import files
 from syncheck.lint.engine import lint_source
 
 _COMMENT = re.compile(r"#\s*syncheck:\s*ignore[^#]*", re.IGNORECASE)
-"""A comment with its reason, up to the next comment of the same line."""
+"""A comment with its reason, up to the next comment on the same line."""
 _LIST = re.compile(r"\[[^\]]*\]")
 
 
 def without_unused(path: str, source: str, *, is_strict: bool = False) -> tuple[str, int]:
-    """Return a file's text without what silences nothing, and in how many comments that was.
+    """Return a file's text without unused suppressions, and the number of comments changed.
 
-    Comments that are damaged stay: what they are to silence is not known.
+    Malformed comments are kept, since it is unknown what they are meant to suppress.
 
     Args:
-        path: for the linter.
-        source: the text, with its own line ends.
-        is_strict: comments may silence what `--strict` finds.
+        path: the path passed to the linter.
+        source: the text, with its original line endings.
+        is_strict: whether comments may suppress findings of `--strict`.
     """
     reported = set(lint_source(path, files.Text(source), is_strict=is_strict).unused)
     unused = {line for line, _ in reported}
@@ -42,7 +42,7 @@ def without_unused(path: str, source: str, *, is_strict: bool = False) -> tuple[
 
 
 def _without(comment: str, line: int, reported: set[tuple[int, str]]) -> tuple[str, int]:
-    """Return a comment without what is reported as unused, and how many of its parts were changed."""
+    """Return a comment without its unused parts, and the number of parts changed."""
     removed = 0
 
     def replaced(match: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""The loops that a program is in, for advice on what it makes anew on each iteration."""
+"""The active loops of a program, for advice on objects that are created anew in each iteration."""
 
 import ast
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 
 class ActiveLoops:
-    """The loops that are being iterated, of all functions that run."""
+    """The loops that are being iterated, in all active functions."""
 
     def __init__(self) -> None:
         self._loops: list[ast.stmt] = []
@@ -16,7 +16,7 @@ class ActiveLoops:
 
     @contextmanager
     def iterating(self, loop: ast.stmt) -> Iterator[None]:
-        """A loop is iterated; that of a generator may go on after loops that began later have ended."""
+        """Mark a loop as active in a block. A generator's loop may outlast loops that began later."""
         self._loops.append(loop)
         try:
             yield
@@ -24,9 +24,9 @@ class ActiveLoops:
             self._loops.remove(loop)
 
     def around(self, node: ast.AST) -> bool:
-        """Return whether a node stands in one of them itself, not in a function that it calls.
+        """Return whether a node is in the source of an active loop itself, rather than in a function that it calls.
 
-        A function that times what it is given makes its events anew each time, at next to no cost.
+        A function that times its argument creates new events in each call, at next to no cost.
         """
         line = getattr(node, "lineno", 0)
         return any(loop.lineno <= line <= (loop.end_lineno or line) for loop in self._loops)

@@ -1,4 +1,4 @@
-"""What operators make of values that are known."""
+"""Results of operators on known values."""
 
 import ast
 import operator
@@ -30,24 +30,24 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }
 _MOST_ITEMS = 64
 MOST_ITERATIONS = 3
-"""Iterations of a loop that are followed: what is wrong from one to the next shows in the second, or of two buffers in
-the third."""
+"""Number of interpreted iterations of a loop. Errors between iterations show in the second one; with double buffering,
+in the third."""
 
 
 class Growing(int):
-    """A number that grows in a loop whose end is not known, beyond the iterations that are followed."""
+    """A number that grows, beyond the interpreted iterations, in a loop whose end is unknown."""
 
     __slots__ = ()
 
 
 @once
 def constant(node: ast.Constant) -> Constant:
-    """Return what a literal stands for."""
+    """Return the value of a literal."""
     return Constant(node.value)
 
 
 def computed(kind: ast.operator, left: Any, right: Any) -> Value:
-    """Return what a binary operator makes of two constants."""
+    """Return the result of a binary operator on two constants."""
     compute = _BINARY.get(type(kind))
     small = all(not isinstance(value, int) or abs(value) < 1 << 40 for value in (left, right))
     if compute is None or not small or (isinstance(left, str | bytes) and isinstance(kind, ast.Mult | ast.Mod)):
@@ -60,7 +60,7 @@ def computed(kind: ast.operator, left: Any, right: Any) -> Value:
 
 
 def compared(kind: ast.cmpop, left: Any, right: Any) -> Value:
-    """Return what a comparison says of two constants."""
+    """Return the result of a comparison of two constants."""
     compare = _COMPARE.get(type(kind))
     if compare is None or _is_open(left, right):
         return UNKNOWN
@@ -71,20 +71,20 @@ def compared(kind: ast.cmpop, left: Any, right: Any) -> Value:
 
 
 def _is_open(left: Any, right: Any) -> bool:
-    """Return whether a comparison with a number that grows comes out differently in a later iteration."""
+    """Return whether a comparison with a growing number has a different result in a later iteration."""
     number, other = (left, right) if isinstance(left, Growing) else (right, left)
     return isinstance(number, Growing) and isinstance(other, int | float) and other >= MOST_ITERATIONS
 
 
 def repeated(left: Value, right: Value) -> Value:
-    """Return what multiplication makes of a list and a number."""
+    """Return the product of a list and a number."""
     if isinstance(left, Sequence) and isinstance(right, Constant) and isinstance(right.value, int):
         return Sequence((left.items * max(0, min(right.value, _MOST_ITEMS)))[:_MOST_ITEMS], left.is_open)
     return UNKNOWN
 
 
 def is_same(left: Value, right: Value) -> bool | None:
-    """Return whether two values are the same object; None where that is unknown."""
+    """Return whether two values are the same object; None if unknown."""
     if isinstance(left, Constant) and isinstance(right, Constant):
         return left.value is right.value
     if left is right:
@@ -97,7 +97,7 @@ def is_same(left: Value, right: Value) -> bool | None:
 
 
 def subscript(owner: Sequence, index: Any) -> Value:
-    """Return what an index, or a slice, selects of a list."""
+    """Return the item or the slice of a list that an index selects."""
     if isinstance(index, slice):
         try:
             return Sequence(owner.items[index], owner.is_open)

@@ -1,4 +1,4 @@
-"""Binds names, attributes and items, and forgets them."""
+"""Binding and deletion of names, attributes and items."""
 
 import ast
 
@@ -32,7 +32,7 @@ class Binding:
         self._operators = evaluator.operators
 
     def assign(self, target: ast.expr, value: Value, scope: Scope, *, is_same: bool = False) -> None:
-        """Bind a target to a value; `is_same`: the value was changed in place and is there already."""
+        """Bind a target to a value; `is_same`: the target already holds the value, which was modified in place."""
         match target:
             case ast.Name(id=name):
                 scope.set(name, value)
@@ -51,7 +51,7 @@ class Binding:
                 pass
 
     def _assign_parts(self, parts: list[ast.expr], values: list[Value], scope: Scope) -> None:
-        """Bind several variables, each at its own place: there goes what it held."""
+        """Bind several variables. Each one's previous value is freed at the position of the variable."""
         statement = self._machine.current_node
         for part, value in zip(parts, values, strict=True):
             self._machine.current_node = statement
@@ -61,7 +61,7 @@ class Binding:
         self._machine.current_node = statement
 
     def _name_old(self, variable: ast.Name, old: Value | None) -> None:
-        """Note the variable that a tensor goes with, and go there."""
+        """Record the variable whose rebinding frees a tensor, and make it the current node."""
         if isinstance(old, Tensor):
             machine = self._machine
             machine.current_node = variable
@@ -69,7 +69,7 @@ class Binding:
             machine.session.name_at(NamedKind.ALLOCATION, old.block.ident, variable.id, path, variable.lineno)
 
     def _unpack(self, value: Value, parts: list[ast.expr]) -> list[Value]:
-        """Return one value for each part of a tuple that is assigned to."""
+        """Return one value for each target of a tuple assignment."""
         if any(isinstance(part, ast.Starred) for part in parts):
             return [UNKNOWN] * len(parts)
         if isinstance(value, Generator):
@@ -94,7 +94,7 @@ class Binding:
             self._evaluator.escape(value)
 
     def _container(self, node: ast.expr, index: ast.expr, value: Value, scope: Scope) -> Value:
-        """Return what an item is set of; what a side stream puts tensors into is taken for a dictionary."""
+        """Return the container of an item. An unknown one becomes a dictionary if it gets a side stream's tensor."""
         owner = self._evaluator.evaluate(node, scope)
         if owner is not UNKNOWN or not isinstance(value, Tensor) or not isinstance(index, ast.Name | ast.Constant):
             return owner

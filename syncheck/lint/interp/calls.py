@@ -1,4 +1,4 @@
-"""Calls: to functions of the program, which are followed, to those that have models, and to those that have none."""
+"""Calls: functions of the program are interpreted, those with a model are modeled, the rest is unknown code."""
 
 import ast
 import re
@@ -59,25 +59,25 @@ _CHANGES_NOTHING = re.compile(
     r"|custom_(fwd|bwd)|once_differentiable|fixture|mark(\.\w+)*|setter|deleter|dataclass|total_ordering|runtime_checkable"
     r"|nvtx\w*|record_function|enable_grad|no_grad|inference_mode)\b|instrument|nvtx"
 )
-"""Decorators that leave what a function or a class does as it is, as far as the order of work depends on it."""
+"""Decorators that do not change how a function or a class orders its work."""
 _HOLDING_NOTHING = frozenset({Value, Attribute, Class, Constant, Function, Symbol})
-"""Kinds of values in which nothing is followed that unknown code could change."""
+"""Kinds of values without contents that unknown code could change."""
 _DEEPEST = 12
 
 
 class _ExhaustedError(Exception):
-    """A generator has come to its end."""
+    """A generator is exhausted."""
 
 
 class Calls:
     """Makes calls.
 
     Attributes:
-        followed: functions of the program that were followed.
-        handed: those that are handed to other code; `imported`: those of other files.
+        followed: functions of the program that were interpreted.
+        handed, imported: functions that are handed to other code; functions of other files.
 
     Args:
-        evaluator: follows the program.
+        evaluator: interprets the program.
         find_imported: finds functions of other files.
     """
 
@@ -92,7 +92,7 @@ class Calls:
         self.handed = HandedFunctions(evaluator, self.followed)
 
     def forget(self) -> None:
-        """End the generators that the program has left, and let go of other files."""
+        """Close the generators that the program has abandoned, and drop the scopes of other files."""
         for generator in list(self._generators):
             generator.close()
         self.imported.forget()
@@ -103,7 +103,7 @@ class Calls:
             return self._call_partial(function, call, scope)
         if isinstance(function, Symbol):
             return self._call_name(function.path, call, scope)
-        if isinstance(function, Tensor):  # something that was moved to a GPU, and can be called: a layer
+        if isinstance(function, Tensor):  # something callable that was moved to a GPU: a layer
             return self._call_moved(call)
         by_kind = _BY_KIND.get(function.__class__)
         return self.call_unknown("", call) if by_kind is None else getattr(self, by_kind)(function, call)
@@ -136,7 +136,7 @@ class Calls:
         return self.call_unknown(path, call) if found is None else found
 
     def base(self, value: Value, node: ast.ClassDef) -> Value:
-        """Return a base of a class of this file: of one in another file, its class."""
+        """Return a base of a class in this file; one from another file is resolved to its class."""
         return (self.imported.kind(value.path, node) if isinstance(value, Symbol) else None) or value
 
     def call_method(self, owner: Value, name: str, call: Call) -> Value:
@@ -147,9 +147,9 @@ class Calls:
         return self.call_unknown(name, call) if found is None else found
 
     def call_unknown(self, name: str, call: Call) -> Value:
-        """See `Evaluator`; with a stream, an event or a GPU tensor in hand, it is taken to wait for all work.
+        """See `Evaluator`. A call that gets a stream, an event or a GPU tensor is assumed to wait for all work.
 
-        With a tensor it may also leave work behind, and give another tensor back.
+        If it gets a tensor, it may also leave work running and return another tensor.
         """
         given = [value for value in call.values() if value is not UNKNOWN]
         self.handed.take(given)
@@ -167,7 +167,7 @@ class Calls:
         return DERIVED if has_tensor else UNKNOWN
 
     def _only_uses(self, name: str, given: list[Value], node: ast.AST) -> bool:
-        """Return whether unknown code is taken to use what it is given at once, and to wait for nothing."""
+        """Return whether unknown code is assumed to use its arguments immediately and to wait for nothing."""
         machine = self._machine
         premises = machine.places.premises
         if not premises.has(Premise.CODE) or may_wait(name or called_name(node)) or takes_code(given, node):
@@ -179,7 +179,7 @@ class Calls:
         return True
 
     def _use(self, given: list[Value], node: ast.AST) -> list[Tensor]:
-        """Let unknown code begin with the tensors on GPUs that it is given, each on its current stream; return them."""
+        """Let unknown code read the GPU tensors among its arguments, each on its current stream; return the tensors."""
         machine = self._machine
         tensors = [tensor for tensor in tensors_in(Sequence(given)) if tensor.block.device is not None]
         for device in {tensor.block.device for tensor in tensors}:
@@ -213,7 +213,7 @@ class Calls:
         tensor.block.escaped = True
 
     def _escape_attributes(self, attributes: dict[str, Value], depth: int) -> None:
-        """An object goes where it cannot be followed; who reads an array in it may wait before."""
+        """Mark the attributes of an escaping object. Code that reads an array in it may wait first."""
         for item in attributes.values():
             if isinstance(item, Tensor):
                 item.block.escaped = True
@@ -223,7 +223,7 @@ class Calls:
     # -- functions of the program
 
     def call_function(self, function: Function, call: Call) -> Value:
-        """See `Evaluator`; a call that is too deep is not followed."""
+        """See `Evaluator`. A call that is nested too deeply is treated as unknown code."""
         node = function.node
         if function.scope.module.is_imported and self._machine.imported.running is None:
             found = self.imported.call_function(function, call)
@@ -274,7 +274,7 @@ class Calls:
         self.handed.rest(scope, self._depth)
 
     def _closed(self, function: Function, scope: Scope) -> Function:
-        """Let a function keep what it uses of the one that returns it."""
+        """Keep the variables of the enclosing function that a returned function uses."""
         if self._evaluator.collectives.have_started:
             for work in works_in(function):
                 self._evaluator.collectives.escape(work)
@@ -295,7 +295,7 @@ class Calls:
             scope.names.clear()
 
     def _next_of(self, steps: Iterator[Value], name: str) -> Value:
-        """Return what a generator yields next; it is bound to no name, which would keep it alive."""
+        """Return the next value of a generator. It is not bound to a name, which would keep it alive."""
         machine = self._machine
         before = machine.function
         machine.function = name
@@ -307,7 +307,7 @@ class Calls:
             machine.function = before
 
     def _construct(self, kind: Class, call: Call) -> Value:
-        """Make an object of a class of the program."""
+        """Create an instance of a class of the program."""
         instance = Instance(kind)
         begin = kind.find("__init__")
         if isinstance(begin, Function):
@@ -339,7 +339,7 @@ class Calls:
         return self._evaluator.operators.run("aten::addmm", [*inputs, *weight], call)
 
     def decorate(self, function: Value, decorator: ast.expr, scope: Scope) -> Value:
-        """See `Evaluator`: decorators that change nothing here, and those of the program."""
+        """See `Evaluator`. Decorators without an effect on order are skipped; those of the program are called."""
         name = nodes.text(decorator)
         if isinstance(function, Function) and name == "staticmethod":
             function.is_static = True
@@ -351,7 +351,7 @@ class Calls:
             return function
         found = self._evaluator.evaluate(decorator, scope)
         if isinstance(found, Symbol) and found.path.endswith("contextmanager"):
-            return function  # its generator is a context
+            return function  # its generator is the context
         if isinstance(found, Context):
             return Native(lambda call: self._call_within(found, function, call))
         return self.call(found, Call(decorator, [function]), scope)
@@ -385,7 +385,7 @@ _BY_KIND: dict[type[Value], str] = {
     Module: "_call_layer",
     Instance: "_call_instance",
 }
-"""Kind of value -> the method that calls it."""
+"""Kind of value -> name of the method that calls it."""
 
 
 @lru_cache(maxsize=4096)
@@ -394,7 +394,7 @@ def _changes_nothing(decorator: str) -> bool:
 
 
 def _super(scope: Scope) -> Value:
-    """Return the object itself, seen as one of its class's base."""
+    """Return the result of `super()`: the same instance, with its first base as the class."""
     instance = next((value for value in scope.names.values() if isinstance(value, Instance)), None)
     bases = [base for base in instance.kind.bases if isinstance(base, Class)] if instance is not None else []
     return Instance(bases[0], instance.attributes) if bases and instance is not None else UNKNOWN

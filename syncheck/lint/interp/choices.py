@@ -1,4 +1,4 @@
-"""What the words of an expression say of values that are not known: which of two is of interest, and what is read."""
+"""Heuristics on the source of unknown values: which of two alternatives matters, and what the host reads."""
 
 import ast
 
@@ -9,12 +9,12 @@ from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY
 
 
 def is_made(value: Value) -> bool:
-    """Return whether a function makes something for itself where its caller gives nothing: `stream or Stream()`."""
+    """Return whether a value is created as a default where the caller passes nothing: `stream or Stream()`."""
     return isinstance(value, Stream | Instance)
 
 
 def makes_up(node: ast.IfExp) -> bool:
-    """Return whether something begins in the second case alone: `stream if stream is not None else Stream()`."""
+    """Return whether only the second alternative starts something: `stream if stream is not None else Stream()`."""
     made = node.orelse
     if _may_not_block(made) and not _may_not_block(node.body):
         return True
@@ -22,17 +22,17 @@ def makes_up(node: ast.IfExp) -> bool:
 
 
 def _may_not_block(node: ast.expr) -> bool:
-    """Return whether an expression is a call that asks for a copy which does not block."""
+    """Return whether an expression is a call with a `non_blocking` argument."""
     return isinstance(node, ast.Call) and any(keyword.arg == "non_blocking" for keyword in node.keywords)
 
 
 def has_element(bound: ast.expr | None) -> bool:
-    """Return whether a bound of a slice is made of an element, which of a tensor is a tensor: the host reads it."""
+    """Return whether a slice bound contains an indexed element. If that is a tensor, the host reads it."""
     return bound is not None and any(isinstance(node, ast.Subscript) for node in walk(bound))
 
 
 def attribute_of_unknown(owner: Value, name: str) -> Value:
-    """Return an attribute of a value of which nothing is known."""
+    """Return an attribute of an unknown value."""
     if type(owner) is Value and name.startswith("__"):
         return UNKNOWN
     is_about_tensor = name in MEMBERS_WITHOUT_MEMORY and may_be_tensor(owner)

@@ -1,4 +1,4 @@
-"""Collectives of torch.distributed: they run as on NCCL, on a stream of their group or on the current one.
+"""Collectives of torch.distributed, modeled after NCCL: they run on a stream of their group or on the current stream.
 
 Source:
     torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp: `collective` (`asyncOp`), `WorkNCCL::synchronizeStream`,
@@ -14,14 +14,14 @@ from syncheck.lint.interp.values import NONE, UNKNOWN, Block, Call, Group, Tenso
 from syncheck.semantics.collectives import FUNCTIONS, POINT_TO_POINT, Collective, collective_name
 
 _FEWEST_WITH_GROUP = 3
-"""Arguments by position of which one may be the group. Source: torch/distributed/distributed_c10d.py."""
+"""Minimum number of positional arguments that may include the group. Source: torch/distributed/distributed_c10d.py."""
 
 
 class Collectives:
     """Runs collectives on a machine.
 
     Attributes:
-        have_started: any has given a handle.
+        have_started: whether any collective has returned a handle.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -32,12 +32,12 @@ class Collectives:
         self._coalescing = 0
 
     def call(self, name: str, call: Call, *, is_async: bool | None) -> Value | None:
-        """Call a function of torch.distributed; None for one that is not followed.
+        """Call a function of torch.distributed; return None for a function that is not modeled.
 
         Args:
             name: the function.
-            call: its call.
-            is_async: whether it is asked for a handle; None where that is not known.
+            call: the call.
+            is_async: whether the call requests a handle; None if unknown.
         """
         if name == "new_group":
             return Group()
@@ -58,7 +58,7 @@ class Collectives:
         return self._start(collective, used, call) if is_started else self._run(collective, used, call)
 
     def _run(self, collective: Collective, used: list[TensorAccess], call: Call) -> Value:
-        """Run a collective on the current stream; a barrier makes the host wait for that."""
+        """Run a collective on the current stream. A barrier makes the host wait for that stream."""
         machine = self._machine
         device = _device_of(used)
         if device is None and used:
@@ -68,7 +68,7 @@ class Collectives:
         if collective_name(collective.operator) == "barrier":
             machine.sync_stream(stream, call.node, explicit=True)
             own = self._streams.get((_group(call), machine.device if device is None else device))
-            if own:  # the barrier is a collective, too: it comes after all that its group has started
+            if own:  # a barrier is a collective, too: it follows all collectives that its group has started
                 machine.session.sync_stream(own, machine.site(call.node), explicit=False)
         else:
             machine.launch(stream, collective.operator, used, call.node)
@@ -108,21 +108,21 @@ class Collectives:
             self._machine.session.name(NamedKind.STREAM, known, "nccl")
         return known
 
-    # -- coalescing: what is started in such a block is waited for as a whole, and not followed
+    # -- coalescing: the collectives of a block are waited for as a whole, and are not tracked
 
     def begin_coalescing(self) -> Value:
-        """A block begins."""
+        """Begin a coalescing block."""
         self._coalescing += 1
         return UNKNOWN
 
     def end_coalescing(self) -> None:
-        """A block ends."""
+        """End a coalescing block."""
         self._coalescing -= 1
 
     # -- handles
 
     def wait(self, work: Work, call: Call) -> None:
-        """The current stream waits for a collective; the host too, with a time limit or for tensors of its own."""
+        """Make the current stream wait for a collective; with a timeout or for host tensors, also the host."""
         if work.event is None:
             return
         self._kept.pop(work.event, None)
@@ -134,7 +134,7 @@ class Collectives:
             session.sync_event(work.event, site)
 
     def escape(self, work: Work) -> None:
-        """Take it that a collective is waited for: unknown code has its handle."""
+        """Assume that a collective is waited for, because unknown code has its handle."""
         if work.event is not None:
             self._kept.pop(work.event, None)
             self._machine.session.sync_event(work.event, UNKNOWN_SITE)
@@ -146,16 +146,16 @@ def _device_of(used: list[TensorAccess]) -> int | None:
 
 
 def _group(call: Call) -> Group | None:
-    """Return the process group of a collective; None for that of all ranks, and where it is not known.
+    """Return the process group of a collective; None for the default group, or if unknown.
 
-    Positions differ, so only a name decides.
+    Only a keyword argument counts, because the position of the parameter varies.
     """
     group = call.kwargs.get("group", NONE if len(call.args) < _FEWEST_WITH_GROUP else UNKNOWN)
     return group if isinstance(group, Group) else None
 
 
 def follow_on_host(machine: Machine, block: Block) -> None:
-    """Follow a block of pageable memory from now on: a collective uses it."""
+    """Track a block of pageable memory from now on, because a collective uses it."""
     if not block.ident and block.device is None and not block.escaped:
         block.ident = AllocationId(machine.next_ident())
         machine.session.allocate(block.ident, HOST, N_BYTES, 0, UNKNOWN_SITE)

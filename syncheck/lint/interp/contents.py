@@ -1,4 +1,4 @@
-"""What values contain, and what is known of them."""
+"""The contents of values, and simple properties of them."""
 
 from syncheck.lint.interp.values import (
     Constant,
@@ -21,7 +21,7 @@ _CONTAINERS = (Sequence, Mapping)
 
 
 def tensors_in(value: Value | None, depth: int = 3) -> list[Tensor]:
-    """Return the tensors in a value, those in lists and dictionaries too."""
+    """Return the tensors in a value, including those in lists and dictionaries."""
     if isinstance(value, Tensor):
         return [value]
     if value.__class__ is Value or not depth or not isinstance(value, _CONTAINERS):
@@ -31,7 +31,7 @@ def tensors_in(value: Value | None, depth: int = 3) -> list[Tensor]:
 
 
 def works_in(value: Value | None, depth: int = 3) -> list[Work]:
-    """Return the handles of collectives in a value, those in lists, dictionaries, objects and functions too."""
+    """Return the collective handles in a value, including those in lists, dictionaries, objects and functions."""
     match value:
         case Work():
             return [value]
@@ -59,14 +59,14 @@ def is_key(value: object) -> bool:
 
 
 def is_plain(value: Value) -> bool:
-    """Return whether a value holds neither code nor anything that one can wait for."""
+    """Return whether a value contains neither code nor anything that can be waited for."""
     if isinstance(value, Sequence | Mapping):
         return all(map(is_plain, held_by(value)))
     return not isinstance(value, Stream | Event | Work | Instance | Partial | Function | Native)
 
 
 def held_by(value: Value) -> list[Value]:
-    """Return what a container or a partial call holds."""
+    """Return the values in a container, or the arguments of a partial call."""
     match value:
         case Sequence(items=items):
             return items

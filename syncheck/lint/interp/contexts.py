@@ -1,4 +1,4 @@
-"""Context managers: what `with` makes current."""
+"""Context managers, and the streams and devices that they make current."""
 
 import ast
 import re
@@ -26,16 +26,16 @@ _ORDERS_NOTHING = re.compile(
     r"autocast|no_grad|enable_grad|inference_mode|profile|record_function|nvtx|emit|open\(|lock|suppress|raises|warns|patch"
     r"|tqdm|set_default|sdp|fakemode|fork_rng|temporar|catch_warnings|subtest|range|rank_zero|executor|torch\."
 )
-"""Contexts that are entered and left without waiting for anything."""
+"""Contexts that wait for nothing when they are entered and left."""
 
 
 def restoring(save: Callable[[], T], enter: Callable[[], Value], restore: Callable[[T], None]) -> Context:
-    """Return a context that puts back at its end what it changed; one that was entered elsewhere puts nothing back.
+    """Return a context that restores at its end what it changed. One that was entered elsewhere restores nothing.
 
     Args:
-        save: returns what is to be put back.
+        save: returns the state to restore.
         enter: makes the change.
-        restore: puts it back.
+        restore: restores the state.
     """
     saved: list[T] = []
 
@@ -51,7 +51,7 @@ def restoring(save: Callable[[], T], enter: Callable[[], Value], restore: Callab
 
 
 def stream_context(machine: Machine, stream: Stream, node: ast.AST) -> Context:
-    """Return the context in which a stream is current, and its device with it."""
+    """Return the context in which a stream and its device are current."""
 
     def save() -> tuple[dict[int, StreamId], int]:
         return dict(machine.thread.streams), machine.thread.device
@@ -77,7 +77,7 @@ def stream_context(machine: Machine, stream: Stream, node: ast.AST) -> Context:
 
 
 class Contexts:
-    """Makes values context managers."""
+    """Turns values into context managers."""
 
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
@@ -104,7 +104,7 @@ class Contexts:
         return self._unknown(value, node)
 
     def _unknown(self, value: Value, node: ast.expr) -> Context:
-        """Return a context that may make any stream current, if its name speaks of streams or devices."""
+        """Return the context of an unknown value. It may make any stream current if it mentions streams or devices."""
         text = ast.unparse(node).lower()
         if "coalescing" in text:
             collectives = self._evaluator.collectives

@@ -1,14 +1,14 @@
-"""How a program that is followed leaves the place where it is."""
+"""Exceptions that represent control flow in the interpreted program."""
 
 from syncheck.lint.interp.values import Value
 
 
 class TooLongError(Exception):
-    """Too much was followed."""
+    """Too many statements were interpreted."""
 
 
-class Jump(Exception):  # noqa: N818  no error: it goes where the program goes
-    """The program goes on somewhere else."""
+class Jump(Exception):  # noqa: N818  not an error, but control flow
+    """The program continues elsewhere."""
 
 
 class Returned(Jump):

@@ -1,4 +1,4 @@
-"""Conditions whose value is not known: which branch is taken."""
+"""Undetermined conditions, and the branches that are taken at them."""
 
 import ast
 import itertools
@@ -11,23 +11,23 @@ from syncheck.lint import nodes
 
 _FEW = 3
 Flipped = frozenset[int]
-"""The numbers of the conditions that are decided in another way than usual."""
+"""The numbers of the conditions that are decided against their default."""
 
 
 class Decisions:
-    """Decides open conditions; the same condition is decided in the same way.
+    """Decides undetermined conditions. The same condition is always decided the same way.
 
     Attributes:
-        n_bound: how often each name was bound.
+        n_bound: name -> how often it was bound.
 
     Args:
-        flipped: which ones are decided in another way than usual, by their order.
+        flipped: the conditions to decide against their default, by their order.
     """
 
     def __init__(self, flipped: Flipped = frozenset()) -> None:
         self._flipped = flipped
-        self._made: dict[str, bool] = {}  # text of a condition -> how it was decided
-        self._about: dict[str, set[str]] = {}  # word -> the texts with it
+        self._made: dict[str, bool] = {}  # text of a condition -> the decision
+        self._about: dict[str, set[str]] = {}  # word -> the conditions that contain it
         self._guards: list[bool] = []
         self.n_bound: dict[str, int] = {}
         self._n_before = 0
@@ -36,12 +36,12 @@ class Decisions:
 
     @property
     def are_open(self) -> bool:
-        """Whether any condition had to be decided."""
+        """Whether any condition was undetermined."""
         return bool(self._guards) or self._is_chosen
 
     @contextmanager
     def usual(self) -> Iterator[None]:
-        """Decide all conditions in a block as usual, and on no path in another way."""
+        """Decide all conditions in a block by their defaults, on every path."""
         before, self._made, self._is_closed = self._made, {}, True
         try:
             yield
@@ -49,7 +49,7 @@ class Decisions:
             self._made, self._is_closed = before, False
 
     def decide(self, test: ast.expr, *, usual: bool = True) -> bool:
-        """Return whether a condition is taken to be true; `usual`: how it is decided at first."""
+        """Return whether a condition is taken to be true; `usual`: its default."""
         asked, negated = _plain(test)
         text = nodes.text(asked)
         if text not in self._made and self._is_closed:
@@ -64,25 +64,25 @@ class Decisions:
         return self._made[text] != negated
 
     def forget(self, name: str) -> None:
-        """A name stands for something else now: conditions with it are open again."""
+        """Drop the decisions on conditions that mention a name, because it is bound to something else now."""
         self.n_bound[name] = self.n_bound.get(name, 0) + 1
         for text in self._about.pop(name, ()):
             self._made.pop(text, None)
 
     def enter(self, parameters: Iterable[str]) -> None:
-        """A function is called: its parameters are bound, which changes no condition of its caller."""
+        """Count the bindings of a called function's parameters. They do not change the conditions of its caller."""
         for name in parameters:
             self.n_bound[name] = self.n_bound.get(name, 0) + 1
 
     def begin(self) -> None:
-        """The function that is of interest begins: what was decided so far only prepares its call."""
+        """Start the function under analysis: earlier decisions only prepared its call."""
         self._n_before = len(self._guards)
 
     def others(self) -> list[Flipped]:
-        """Return other ways to decide the conditions that were met; all of them where they are few.
+        """Return other ways to decide the conditions seen so far, or all of them if they are few.
 
-        A path that a guard ends is short, and there is one for each guard: these come after, and last what was decided
-        before the function of interest.
+        A path that a guard ends is short, and there is one per guard, so these paths come after the others. The paths
+        that change a decision made before the function under analysis come last.
         """
         own = range(self._n_before, len(self._guards))
         guards = [number for number in own if self._guards[number]]
@@ -97,7 +97,7 @@ class Decisions:
 
 
 def _plain(test: ast.expr) -> tuple[ast.expr, bool]:
-    """Return what a condition asks, and whether it asks for the contrary: `not x`, `x is False` ask for `x`."""
+    """Return the expression that a condition tests, and whether it is negated: `not x` and `x is False` test `x`."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=asked):
             return asked, True
@@ -111,5 +111,5 @@ def _plain(test: ast.expr) -> tuple[ast.expr, bool]:
 
 @lru_cache(maxsize=4096)
 def words_of_source(text: str) -> tuple[str, ...]:
-    """Return the words of an expression, each once and in order."""
+    """Return the words of an expression, sorted and without duplicates."""
     return tuple(sorted(set(re.findall(r"\w+", text))))

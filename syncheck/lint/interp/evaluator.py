@@ -1,4 +1,4 @@
-"""The interpreter, as far as its own parts and the models of libraries need it."""
+"""Interface of the interpreter for its own components and the models of libraries."""
 
 import ast
 from collections.abc import Iterable, Iterator
@@ -15,14 +15,15 @@ from syncheck.lint.interp.values import Call, Context, Function, Sequence, Value
 
 
 class Evaluator(Protocol):
-    """Follows a program.
+    """Interprets a program.
 
     Attributes:
-        machine: streams, events and memory.
+        machine: the streams, events and memory.
         operators: runs torch's operators on the machine.
         transfers: runs copies between devices.
         collectives: runs collectives.
-        steps_left: statements that may still be followed.
+        picks: finds items under unknown keys.
+        steps_left: number of statements that may still be interpreted.
     """
 
     machine: Machine
@@ -35,7 +36,7 @@ class Evaluator(Protocol):
     # -- expressions
 
     def evaluate(self, node: ast.expr | None, scope: Scope) -> Value:
-        """Return what an expression stands for."""
+        """Return the value of an expression."""
         ...
 
     def attribute(self, owner: Value, name: str, node: ast.AST) -> Value:
@@ -47,27 +48,27 @@ class Evaluator(Protocol):
         ...
 
     def observe_truth_test(self, value: Value) -> None:
-        """Take it in that a condition looks at a value."""
+        """Record that a condition tests a value."""
         ...
 
     def forget_decisions(self, name: str) -> None:
-        """A name stands for something else now: conditions with it are open again."""
+        """Drop the decisions on conditions that mention a name, because it is bound to something else now."""
         ...
 
     def enter(self, parameters: Iterable[str]) -> None:
-        """A function is called: its parameters stand for something else now."""
+        """Record that the parameters of a called function are bound to something else now."""
         ...
 
     def condition(self, test: ast.expr, scope: Scope) -> bool | None:
-        """Evaluate a condition; None where it is not known."""
+        """Evaluate a condition; return None if its value is unknown."""
         ...
 
     def decide(self, test: ast.expr, *, usual: bool = True) -> bool:
-        """Choose a branch where a condition is not known; `usual`: which one at first."""
+        """Choose a branch at an undetermined condition; `usual`: the branch to take by default."""
         ...
 
     def decide_as_usual(self) -> AbstractContextManager[None]:
-        """Decide all conditions in a block as usual, and on no path in another way."""
+        """Take the default branch at all undetermined conditions in a block, on every path."""
         ...
 
     # -- calls
@@ -77,19 +78,19 @@ class Evaluator(Protocol):
         ...
 
     def call_function(self, function: Function, call: Call) -> Value:
-        """Follow a function of the program."""
+        """Interpret a call of a function of the program."""
         ...
 
     def call_method(self, owner: Value, name: str, call: Call) -> Value:
-        """Call a method of a value that is no object of the program."""
+        """Call a method of a value that is not an object of the program."""
         ...
 
     def call_unknown(self, name: str, call: Call) -> Value:
-        """Call code that is not known; `name` is "" where that is not known either."""
+        """Call unknown code; `name` is "" if its name is unknown too."""
         ...
 
     def call_in_new_thread(self, target: Value, call: Call) -> Value:
-        """Run a function as a thread of its own would, from beginning to end."""
+        """Run a function from beginning to end, as in a new thread."""
         ...
 
     def decorate(self, function: Value, decorator: ast.expr, scope: Scope) -> Value:
@@ -97,25 +98,25 @@ class Evaluator(Protocol):
         ...
 
     def escape(self, value: Value) -> None:
-        """A value goes where it cannot be followed."""
+        """Mark a value as escaped: it is passed to code that is not interpreted."""
         ...
 
     # -- loops, blocks and contexts
 
     def items(self, source: Value) -> Iterator[Value]:
-        """Yield the items of a value that are known."""
+        """Yield the known items of a value."""
         ...
 
     def iterations(self, source: Value, most: int = 0) -> Iterator[Value]:
-        """Yield what a loop over a value gets in the iterations that are followed."""
+        """Yield the values that a loop gets in the iterations that are interpreted."""
         ...
 
     def listed(self, value: Value) -> Sequence:
-        """Return what `list` makes of a value."""
+        """Return the result of `list(value)`."""
         ...
 
     def context(self, value: Value, node: ast.expr) -> Context:
-        """Return what a value does as a context manager."""
+        """Return the context manager that a value stands for."""
         ...
 
     def run(self, body: list[ast.stmt], scope: Scope) -> None:
@@ -123,5 +124,5 @@ class Evaluator(Protocol):
         ...
 
     def block(self, body: list[ast.stmt], scope: Scope) -> Iterator[Value]:
-        """Run statements; a generator, so that a generator function of the program can be one."""
+        """Run statements. This is a generator, so that generator functions of the program can be interpreted lazily."""
         ...

@@ -1,4 +1,4 @@
-"""Evaluates expressions of a program: what they are, and what they make the GPUs do."""
+"""Evaluation of expressions: their values, and the GPU work that they cause."""
 
 import ast
 from collections.abc import Callable, Iterator
@@ -44,7 +44,7 @@ from syncheck.lint.nodes import children
 from syncheck.semantics.python_api import REORDERING
 
 _LIKE: dict[type[ast.expr], type[ast.expr]] = {ast.List: ast.Tuple, ast.Set: ast.Tuple, ast.SetComp: ast.ListComp}
-"""Expressions that are evaluated as another one is."""
+"""Expressions that are evaluated like another kind."""
 _OF_MEMBERSHIP = frozenset({ast.In, ast.NotIn})
 _MOST_MADE = 8
 
@@ -58,13 +58,13 @@ class Expressions:
 
     def evaluate(self, node: ast.expr | None, scope: Scope) -> Value:
         """See `Evaluator`."""
-        if isinstance(node, ast.Name):  # nearly half of all, most of them of the function itself
+        if isinstance(node, ast.Name):  # fast path: nearly half of all expressions, most of them local variables
             found = (scope.names.get(node.id) if not scope.shared else None) or scope.find(node.id)
             return found if found is not None else Symbol(f"builtins.{node.id}")
         return _METHODS[node.__class__](self, node, scope) if node is not None else NONE
 
     def _of_other(self, node: ast.expr, scope: Scope) -> Value:
-        """Evaluate the parts of an expression of which nothing is known."""
+        """Evaluate the parts of an expression whose value is unknown."""
         for child in children(node):
             if isinstance(child, ast.expr):
                 self.evaluate(child, scope)
@@ -176,7 +176,7 @@ class Expressions:
         return made
 
     def _put(self, made: Mapping, key: Value, node: ast.expr | None, value: Value) -> None:
-        """Put an item into a new dictionary, under a key that is not known."""
+        """Put an item into a new dictionary under an unknown key."""
         made.is_open = True
         made.items[self._evaluator.picks.key(key, node) or Key("", ())] = value
 
@@ -191,9 +191,7 @@ class Expressions:
             self._evaluator.assign(first.target, item, inside)
             if all(truth(self.evaluate(test, inside)) is not False for test in first.ifs):
                 yield from self._made_by(element, others, inside)
-        if self._evaluator.collectives.have_started and waits(
-            [element]
-        ):  # for all of them, of which only the first are followed
+        if self._evaluator.collectives.have_started and waits([element]):  # for all items, also those left out above
             for work in works_in(source):
                 self._evaluator.collectives.escape(work)
 
@@ -204,7 +202,7 @@ class Expressions:
         return self.binary(node.op, left, right, node)
 
     def binary(self, kind: ast.operator, left: Value, right: Value, node: ast.AST) -> Value:
-        """Return what a binary operator makes of two values."""
+        """Return the result of a binary operator."""
         inputs = [value for value in (left, right) if isinstance(value, Tensor)]
         if inputs:
             return self._operators.run(
@@ -232,7 +230,7 @@ class Expressions:
         return UNKNOWN
 
     def augmented(self, node: ast.AugAssign, before: Value, after: Value) -> Value:
-        """Return what an augmented assignment makes of two values."""
+        """Return the result of an augmented assignment."""
         if isinstance(before, Tensor):
             name = f"{type(node.op).__name__.lower()}_"
             call = Call(node, [after])
@@ -381,7 +379,7 @@ class Expressions:
 
 
 def difference(machine: Machine, later: ClockReading, earlier: Value) -> Value:
-    """Subtract two readings of a clock."""
+    """Subtract one clock reading from another."""
     if isinstance(earlier, ClockReading) and not machine.ordering_only:
         machine.session.clock_difference(earlier.ident, later.ident)
     return UNKNOWN

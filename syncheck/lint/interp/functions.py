@@ -1,4 +1,4 @@
-"""Calling functions of the program: which parameter gets which argument."""
+"""Calls of the program's functions: binding arguments to parameters."""
 
 import ast
 from collections.abc import Callable, Iterator
@@ -9,13 +9,13 @@ from syncheck.lint.nodes import children, once
 
 _YIELDING = frozenset({ast.Yield, ast.YieldFrom})
 _CLOSED = frozenset({ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, *deferred.KINDS.values()})
-"""Nodes whose insides are another function's."""
+"""Nodes whose contents belong to another function."""
 
 
 def defaults_of(
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, evaluate: Callable[[ast.expr], Value]
 ) -> dict[str, Value]:
-    """Return the default arguments of a function by name, evaluated where it is defined."""
+    """Return a function's default arguments by name, evaluated where the function is defined."""
     arguments = node.args
     if not arguments.defaults and not any(arguments.kw_defaults):
         return {}
@@ -31,7 +31,7 @@ def defaults_of(
 
 
 def bind(function: Function, call: Call) -> dict[str, Value]:
-    """Return the names that a call gives to a function's parameters; UNKNOWN where the value is not known."""
+    """Return the values that a call binds to a function's parameters; UNKNOWN for unknown ones."""
     arguments = function.node.args
     positional, names = _parameters(function.node)
     bound: dict[str, Value] = dict(zip(positional, call.args, strict=False))
@@ -49,15 +49,15 @@ def bind(function: Function, call: Call) -> dict[str, Value]:
 
 @once
 def _parameters(node: ast.AST) -> tuple[list[str], list[str]]:
-    """Return the names of a function's parameters that can be given by position, and of all of them."""
-    arguments: ast.arguments = node.args  # type: ignore[attr-defined]  # it is a function
+    """Return the names of a function's positional parameters, and of all its parameters."""
+    arguments: ast.arguments = node.args  # type: ignore[attr-defined]  # the node is a function
     positional = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
     return positional, [*positional, *(argument.arg for argument in arguments.kwonlyargs)]
 
 
 @once
 def is_generator(node: ast.AST) -> bool:
-    """Return whether a function yields."""
+    """Return whether a function is a generator function."""
     text = deferred.text_of(node)
     if text is not None and "yield" not in text:
         return False
@@ -65,7 +65,7 @@ def is_generator(node: ast.AST) -> bool:
 
 
 def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of a function, without those of functions inside it."""
+    """Yield the nodes of a function without those of nested functions."""
     waiting = children(node)
     while waiting:
         inner = waiting.pop()

@@ -1,4 +1,4 @@
-"""Guards: branches that leave the path, as `if tensor is None: return`, and that most calls of a function pass by."""
+"""Guards: branches that leave the current path, such as `if tensor is None: return`. Most calls skip them."""
 
 import ast
 import re
@@ -9,19 +9,19 @@ from syncheck.lint.nodes import names, once, text, walk
 _WARNING = frozenset({"warn", "warning", "warn_once", "warning_once"})
 _LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _DEVICE = re.compile(r"(?:(?:self|cls|args|opts?|cfg|config|options|params)\.)*_?device(?:\.type)?")
-"""Names of the device that a program works on; one that a tensor has, or goes to, has other names."""
+"""Names of the device that a program runs on. A tensor's device, or the target of a copy, has other names."""
 
 
 def leaves(body: list[ast.stmt]) -> bool:
-    """Return whether a branch ends by leaving the path that it is on."""
+    """Return whether a branch ends by leaving the current path."""
     return bool(body) and isinstance(body[-1], _LEAVING)
 
 
 @once
 def usual(node: ast.If) -> bool:
-    """Return how a condition that is not known is decided first: a guard is passed by, any other branch is taken.
+    """Return the default decision at an undetermined condition: skip a guard, and take any other branch.
 
-    A branch that warns is none that most calls take, either.
+    Most calls also skip a branch that warns.
     """
     if not node.orelse and any(_warns(statement) for statement in node.body):
         return False
@@ -29,7 +29,7 @@ def usual(node: ast.If) -> bool:
 
 
 def on_gpu(test: ast.expr) -> bool | None:
-    """Return what a question whether the program works on a GPU is answered there; None for any other condition."""
+    """Return the result that a test for a CUDA device has on a GPU; None for any other condition."""
     match test:
         case ast.Compare(left=asked, ops=[ast.Eq() | ast.NotEq() as how], comparators=[ast.Constant(value="cuda")]):
             return isinstance(how, ast.Eq) if _is_device(asked) else None
@@ -40,7 +40,7 @@ def on_gpu(test: ast.expr) -> bool | None:
 
 
 def _is_device(asked: ast.expr) -> bool:
-    """Return whether an expression is a device by its name: `device.type`, `str(device)`."""
+    """Return whether an expression is a device, judging by its name: `device.type`, `str(device)`."""
     if isinstance(asked, ast.Call) and text(asked.func) == "str" and len(asked.args) == 1:
         asked = asked.args[0]
     return _DEVICE.fullmatch(text(asked)) is not None
@@ -52,24 +52,24 @@ def _warns(statement: ast.stmt) -> bool:
 
 
 def is_over(body: list[ast.stmt], *, in_callee: bool) -> bool:
-    """Return whether nothing on the path that passes a branch by can have run that branch before.
+    """Return whether a branch cannot have run on the path that skips it.
 
-    What a function returns from may have run where it is called: then its caller goes on.
+    A branch that returns from a called function may have run all the same: the caller then continues.
 
     Args:
         body: the branch.
-        in_callee: the function was called by another one that is followed.
+        in_callee: whether the function was called by another interpreted function.
     """
     return bool(body) and (isinstance(body[-1], ast.Raise) or (isinstance(body[-1], ast.Return) and not in_callee))
 
 
 def used_in(body: list[ast.stmt]) -> set[str]:
-    """Return the names that a branch uses: a handle that only one branch waits for, or keeps, is not forgotten."""
+    """Return the names in a branch. Handles that only one branch waits for, or keeps, must not count as forgotten."""
     return {name for statement in body for name in names(statement)}
 
 
 def waits(body: Iterable[ast.AST]) -> bool:
-    """Return whether anything in a loop or a comprehension is a call of a method `wait`."""
+    """Return whether a loop or a comprehension contains an attribute named `wait`."""
     return any(_waits(statement) for statement in body)
 
 

@@ -1,7 +1,7 @@
-"""Functions inside others that are handed to code which is not followed: that may call them, and so they are followed.
+"""Nested functions that are passed to code which is not interpreted. It may call them, so they are interpreted too.
 
-They see what the function around them has left running. What they do to that is likely, and no more: whoever calls
-them may wait before.
+They see the work that the enclosing function has left running. Their findings are only likely, since the caller may
+wait first.
 """
 
 import ast
@@ -17,19 +17,19 @@ from syncheck.lint.interp.values import Call, Function, Value
 from syncheck.lint.nodes import names, once, walk
 
 _WORDS = frozenset({"Stream", "stream", "wait_stream", "record_stream"})
-"""Words of which one stands in a function that is followed for this."""
+"""Words, one of which a function must contain to be interpreted here."""
 
 
 class HandedFunctions:
-    """Follows functions that are handed over.
+    """Interprets functions that are passed to other code.
 
     Attributes:
-        followed: the names of those that were.
-        are_followed_at_end: also those of the outermost function that nothing has called when it ends.
+        followed: the names of the functions interpreted this way.
+        are_followed_at_end: also interpret the functions in the outermost function that nothing has called.
 
     Args:
-        evaluator: follows the program.
-        known: the functions that have been followed.
+        evaluator: interprets the program.
+        known: the functions that have been interpreted.
     """
 
     def __init__(self, evaluator: Evaluator, known: set[ast.AST]) -> None:
@@ -39,7 +39,7 @@ class HandedFunctions:
         self._known = known
 
     def take(self, values: Iterable[Value]) -> None:
-        """Follow those of some values that are such functions, or lambdas that name them."""
+        """Interpret the nested functions among some values, and those named in lambdas among them."""
         if self._evaluator.machine.ordering_only:
             return
         for value in values:
@@ -56,7 +56,7 @@ class HandedFunctions:
                 self._follow(found)
 
     def rest(self, scope: Scope, depth: int) -> None:
-        """A function ends: follow what the outermost one has defined, and nothing has called."""
+        """At the end of the outermost function, interpret the nested functions that nothing has called."""
         if depth == 1 and self.are_followed_at_end and not self._evaluator.machine.ordering_only:
             for value in list(scope.names.values()):
                 if isinstance(value, Function) and value.scope is scope:
@@ -75,7 +75,7 @@ class HandedFunctions:
 
 @once
 def _matters(node: ast.AST) -> bool:
-    """Return whether a function works beside what is current where it is called."""
+    """Return whether a function uses streams explicitly."""
     text = deferred.text_of(node)
     if text is not None and not any(word in text for word in _WORDS):
         return False

@@ -1,4 +1,4 @@
-"""Functions of other files of the repository: they are followed where this file calls them, one file deep."""
+"""Functions of other files of the repository, interpreted where this file calls them, one file deep."""
 
 import ast
 import re
@@ -26,18 +26,18 @@ from syncheck.lint.interp.values import (
 )
 
 _WORDS = re.compile("sync|wait|barrier|join|[Ss]tream|[Ee]vent|cuda|device|time|clock|item|reduce|gather|return")
-"""What stands in a function that does something here although it is given no tensor on a GPU."""
+"""Words of functions that have an effect here even if they get no GPU tensor."""
 _ORDERING = re.compile("sync|wait")
 _RECORDED = re.compile(r"record_stream\((\w*)")
 _LEFT_OUT = re.compile(r"(\w+)(?:: *[^=,()]+)? *= *None")
 _ROOTS = frozenset(
     "Module Function Dataset IterableDataset Sampler Optimizer ABC Protocol Enum IntEnum Exception NamedTuple".split()
 )
-"""Names of classes that much is derived from, and that keep no stream."""
+"""Names of common base classes that hold no stream."""
 _STEPS = 300
-"""Statements of one call that are followed."""
+"""Maximum number of statements to interpret per call."""
 _STEPS_OF_ALL = 3000
-"""Statements of all calls on one path."""
+"""Maximum number of statements to interpret in all calls on one path."""
 
 
 class Module(Protocol):
@@ -48,42 +48,42 @@ class Module(Protocol):
         ...
 
     def source(self, name: str) -> str:
-        """Return the source of the statement that binds a name; "" where it is not known."""
+        """Return the source of the statement that binds a name; "" if unknown."""
         ...
 
 
 FindFunction = Callable[[str], tuple[Module, str] | None]
-"""Returns the file that defines a function, and the function's name in it, by its full name."""
+"""Returns the file that defines a function, and the function's name in that file, given its full name."""
 
 
 class ImportedFunctions:
-    """Follows functions of other files.
+    """Interprets functions of other files.
 
     Args:
-        evaluator: follows the program.
-        find: finds them.
+        evaluator: interprets the program.
+        find: finds the functions.
     """
 
     def __init__(self, evaluator: Evaluator, find: FindFunction) -> None:
         self._evaluator = evaluator
         self._machine = evaluator.machine
         self._find = find
-        self._scopes: dict[int, LazyScope] = {}  # of each file
+        self._scopes: dict[int, LazyScope] = {}  # id of a file's module -> its scope
         self._n_steps = _STEPS_OF_ALL
 
     def forget(self) -> None:
-        """Let go of the files."""
+        """Drop the scopes of the files."""
         for scope in self._scopes.values():
             scope.names.clear()
         self._scopes.clear()
 
     @property
     def scopes(self) -> list[LazyScope]:
-        """The names of these files, as far as they were met."""
+        """The scopes of the files used so far."""
         return list(self._scopes.values())
 
     def call(self, path: str, call: Call) -> Value | None:
-        """Call a function by its full name; None where it cannot be followed."""
+        """Call a function by its full name; return None if it cannot be interpreted."""
         if self._machine.imported.running is not None:
             return None
         found = self._find(path)
@@ -97,9 +97,9 @@ class ImportedFunctions:
         return self._within(call, lambda: self._function(module, name))
 
     def orders(self, path: str, call: Call) -> bool:
-        """Return whether the words of a function say that it orders what it does, or keeps its memory.
+        """Return whether a function orders its work or calls `record_stream`, judging by its source.
 
-        A stream for which it keeps that is none, where a call leaves it out.
+        A `record_stream` for a stream parameter that the call omits does not count.
         """
         found = self._find(path)
         source = found[0].source(found[1]) if found is not None else ""
@@ -108,11 +108,11 @@ class ImportedFunctions:
         return _ORDERING.search(source) is not None or not recorded <= left_out
 
     def call_function(self, function: Function, call: Call) -> Value | None:
-        """Call a function of another file that the program got from there; None where it cannot be followed."""
+        """Call a function of another file that the program obtained there; return None if it cannot be interpreted."""
         return self._within(call, lambda: function)
 
     def _within(self, call: Call, function_of: Callable[[], Value | None]) -> Value | None:
-        """Call a function, which may have to be defined first, as a part of a call in this file."""
+        """Call a function, which may have to be defined first, as part of a call in this file."""
         machine, evaluator = self._machine, self._evaluator
         here = ImportedCall(call.node, machine.function, len(machine.calls))
         own = Call(call.node, list(call.args), dict(call.kwargs), call.is_complete)
@@ -132,7 +132,7 @@ class ImportedFunctions:
             evaluator.steps_left = before
 
     def _steps(self, context: Generator, here: ImportedCall) -> Iterator[Value]:
-        """Yield what a context gives, which runs up to its `yield`, and then to its end, as a part of a call here."""
+        """Yield the value of a context's generator. Its code up to `yield` and after it runs as part of a call here."""
         while True:
             with self._machine.imported.run(here), self._evaluator.decide_as_usual():
                 value = next(context.values, None)
@@ -141,7 +141,7 @@ class ImportedFunctions:
             yield _portable(value)
 
     def kind(self, path: str, node: ast.ClassDef) -> Class | None:
-        """Return a class of another file that is a base of one in this file, by its full name; None if it is not known.
+        """Return a class of another file that a class in this file derives from, by its full name; None if unknown.
 
         Args:
             path: the full name.
@@ -173,7 +173,7 @@ def _is_context(function: Function) -> bool:
 
 
 def _portable(value: Value, depth: int = 4) -> Value:
-    """Return what a function gives back, without code that would run in this file."""
+    """Return a function's result without code that would run in this file."""
     if isinstance(value, Generator | Native) or (isinstance(value, Context) and not value.is_portable):
         return UNKNOWN
     if depth and isinstance(value, Sequence):

@@ -1,4 +1,4 @@
-"""Calls of functions of other files: all that happens in one happens, for this file, at its call."""
+"""Calls of functions of other files. In this file, all their effects are attributed to the call."""
 
 import ast
 from collections.abc import Iterator
@@ -9,17 +9,17 @@ from syncheck.hb.ids import UNKNOWN_SITE, SiteId
 from syncheck.sanitizer.collector import PendingFinding
 
 _OF_CALLERS = ("SYN1", "SYN2", "SYN3", "SYN6", "SYN7")
-"""Rules of which a finding in a function can be its caller's mistake: about the order of two accesses."""
+"""Rules about the order of two accesses: a finding in a called function can be the caller's mistake."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedCall:
-    """A call that runs.
+    """A running call.
 
     Attributes:
         node: the call, in this file.
-        function: the name of the function that it stands in.
-        depth: how many calls of this file's functions are around it.
+        function: the name of the function that contains it.
+        depth: number of active calls of this file's functions around it.
     """
 
     node: ast.AST
@@ -31,7 +31,7 @@ class ImportedCalls:
     """The calls of functions of other files.
 
     Attributes:
-        running: the one that runs; None while all that runs is in this file.
+        running: the running call; None while code of this file runs.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class ImportedCalls:
 
     @contextmanager
     def run(self, call: ImportedCall) -> Iterator[None]:
-        """Run a call in a block."""
+        """Mark a call as running in a block."""
         self.running = call
         try:
             yield
@@ -49,15 +49,15 @@ class ImportedCalls:
             self.running = None
 
     def seen_from(self, node: ast.AST, function: str) -> tuple[ast.AST, str]:
-        """Return what this file sees of a node that runs in a function: of one in another file, the call."""
+        """Return a node and its function as seen from this file: while other files run, those of the call."""
         return (node, function) if self.running is None else (self.running.node, self.running.function)
 
     def callers(self, calls: list[tuple[ast.AST, str]]) -> list[tuple[ast.AST, str]]:
-        """Return those of the calls around what runs that are in this file."""
+        """Return the active calls that are in this file."""
         return calls if self.running is None else calls[: self.running.depth]
 
     def note(self, finding: PendingFinding, site: SiteId) -> None:
-        """Note a finding at a site, if a call runs."""
+        """Record a finding that was made at a site, if a call is running."""
         if self.running is None:
             return
         key = finding.rule.code, finding.site
@@ -66,10 +66,10 @@ class ImportedCalls:
         (self._outside if is_callers else self._inside).add(key)
 
     def leave_out(self, keys: set[tuple[str, SiteId]]) -> None:
-        """Leave some findings out, by the code of their rule and their call site."""
+        """Exclude some findings, given as (rule code, call site)."""
         self._inside |= keys
         self._outside -= keys
 
     def of_other_files(self) -> set[tuple[str, SiteId]]:
-        """Return the findings that are about nothing in this file, by the code of their rule and their call site."""
+        """Return the findings that concern nothing in this file, as (rule code, call site)."""
         return self._inside - self._outside

@@ -1,4 +1,4 @@
-"""Follows statements of a program in the order in which they would run."""
+"""Interpreter of the statements of a program, in the order in which they would run."""
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
@@ -48,30 +48,30 @@ from syncheck.lint.interp.values import (
 )
 
 _MOST_KNOWN = 12
-"""Iterations of a loop whose end is known."""
+"""Maximum number of iterations of a `while` loop whose condition is known."""
 _LIKE = {"AsyncFunctionDef": "FunctionDef", "TryStar": "Try", "AsyncFor": "For", "AsyncWith": "With"}
-"""Statements that are run as another one is."""
+"""Statements that are interpreted like another kind."""
 _Steps: TypeAlias = Iterator[Value] | None
-"""What a statement yields; None for one that has run and yields nothing."""
+"""Values that a statement yields; None for a statement that has run and yields nothing."""
 
 
 class Interpreter:
-    """Runs statements, and is the `Evaluator` of its parts.
+    """Runs statements, and serves as the `Evaluator` of its components.
 
-    Statements are generators, so that a generator function of the program can be one.
+    Blocks run as generators, so that generator functions of the program can be interpreted lazily.
 
     Attributes:
-        decisions: the branches taken where conditions are not known.
-        calls: the functions followed.
-        steps_left: statements that may still be followed.
-        modules: the scopes that it was begun with, as long as anything else holds them.
+        decisions: the branches taken at undetermined conditions.
+        calls: makes calls.
+        steps_left: number of statements that may still be interpreted.
+        modules: weak references to the module scopes that interpretation started in.
 
     Args:
-        machine: streams, events and memory.
+        machine: the streams, events and memory.
         flipped: see `Decisions`.
-        steps: statements that may be followed.
+        steps: number of statements that may be interpreted.
         find_imported: finds functions of other files.
-        expressions_of: makes the part that evaluates expressions.
+        expressions_of: makes the component that evaluates expressions.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Interpreter:
         self._passed = PassedBranches(machine)
 
     def forget(self) -> None:
-        """Let go of all that was followed, of which nothing is asked any more: cycles would keep it."""
+        """Drop all state once it is no longer needed: reference cycles would keep it alive."""
         self.calls.forget()
         for module in self.modules:
             scope = module()
@@ -153,7 +153,7 @@ class Interpreter:
             self.assign(target, value, scope)
 
     def _yielded(self, node: ast.Yield | ast.YieldFrom, targets: list[ast.expr], scope: Scope) -> Iterator[Value]:
-        """Yield what a `yield` gives; nothing is known of what is sent back."""
+        """Yield the value of a `yield` expression. The value sent back is unknown."""
         if isinstance(node, ast.YieldFrom):
             yield from self.items(self.evaluate(node.value, scope))
         else:
@@ -223,11 +223,11 @@ class Interpreter:
         made.members = inside.names
         for member in made.members.values():
             if isinstance(member, Function):
-                member.scope = scope  # methods do not see the names of the class
+                member.scope = scope  # methods do not see the names in the class body
         scope.set(node.name, self._decorated_class(made, scope))
 
     def _decorated_class(self, made: Class, scope: Scope) -> Value:
-        """Return a class as its decorators and its metaclass leave it."""
+        """Return a class after its decorators and metaclass have been applied."""
         node = made.node
         metaclass = next((ast.unparse(word.value) for word in node.keywords if word.arg == "metaclass"), "ABCMeta")
         known = metaclass.endswith("ABCMeta") and "__del__" not in made.members
@@ -250,7 +250,7 @@ class Interpreter:
         return self.block(taken, scope) if taken else None
 
     def _pass_by(self, body: list[ast.stmt], scope: Scope, node: ast.If) -> None:
-        """Take in what is known of a branch that another path follows."""
+        """Take a skipped branch into account, which may have run on another path."""
         if not is_over(body, in_callee=len(self.machine.calls) > 1) and not (body and self._has_not_run(body, node)):
             self.run_for_ordering(body, scope)
             return
@@ -258,20 +258,20 @@ class Interpreter:
             self.keep_works(scope, used_in(body))
 
     def _has_not_run(self, body: list[ast.stmt], node: ast.If) -> bool:
-        """Return whether a branch that waits is taken not to have run."""
+        """Return whether a branch that waits is assumed not to have run."""
         premises = self.machine.places.premises
         if not premises.has(Premise.BRANCH) or not may_order(body):
             return False
         return premises.make(Premise.BRANCH, untrue(node.test) if body is node.body else true(node.test))
 
     def keep_works(self, scope: Scope, names: Iterable[str]) -> None:
-        """Take it that the handles which some names stand for are waited for, where it is not followed."""
+        """Assume that the collective handles bound to some names are waited for in code that is not interpreted."""
         for name in names:
             for work in works_in(scope.names.get(name)):
                 self.collectives.escape(work)
 
     def run_for_ordering(self, body: list[ast.stmt], scope: Scope) -> None:
-        """Take in what a branch that is not followed would order: it may have run."""
+        """Interpret a skipped branch only for what it orders, since it may have run."""
         if not body or self._passed.is_idle(body, scope):
             return
         machine = self.machine
@@ -321,7 +321,7 @@ class Interpreter:
                         yield from self.block(node.body, scope)
                 except ContinueSignal:
                     continue
-            if is_cut and self.collectives.have_started and waits(node.body):  # for what the iteration before started
+            if is_cut and self.collectives.have_started and waits(node.body):  # works of the previous iteration
                 self.keep_works(scope, list(scope.names))
             yield from self.block(node.orelse, scope)
         except BreakSignal:
@@ -343,7 +343,7 @@ class Interpreter:
                 except ContinueSignal:
                     continue
             if known is not False:
-                self.machine.assume_synchronized()  # it ends for a reason that is not known
+                self.machine.assume_synchronized()  # the reason why the loop ends is unknown
             yield from self.block(node.orelse, scope)
         except BreakSignal:
             pass
@@ -369,7 +369,7 @@ class Interpreter:
     # -- conditions
 
     def condition(self, test: ast.expr, scope: Scope) -> bool | None:
-        """See `Evaluator`; a tensor makes the host wait."""
+        """See `Evaluator`; testing a tensor makes the host wait."""
         value = self.evaluate(test, scope)
         if isinstance(value, Tensor):
             self.operators.asked_by_host(value, test)
@@ -378,7 +378,7 @@ class Interpreter:
         return on_gpu(test) if known is None else known
 
     def observe_truth_test(self, value: Value) -> None:
-        """See `Evaluator`: a question whether work is complete takes the answer into account."""
+        """See `Evaluator`. After a completion query has been tested, all work is assumed to be complete."""
         if isinstance(value, Query):
             if value.event is not None:
                 value.event.escaped = True
@@ -388,7 +388,7 @@ class Interpreter:
 
 
 def _is_all(source: Value) -> bool:
-    """Return whether all items of a list are known."""
+    """Return whether a value is a list whose items are all known."""
     return isinstance(source, Sequence) and not source.is_open
 
 

@@ -1,4 +1,4 @@
-"""What loops get. A value on its way to a loop is bound to no name here, which would keep it alive."""
+"""Iteration over values. On its way to a loop, a value is not bound to a name here, which would keep it alive."""
 
 import itertools
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ _MOST_LISTED = 16
 
 
 class Iteration:
-    """Takes values apart."""
+    """Yields the items of values."""
 
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
@@ -62,7 +62,7 @@ class Iteration:
             return
         step = iterator.kind.find("__next__")
         for _ in range(_FULL_LENGTH if isinstance(step, Function) else 0):
-            assert isinstance(step, Function)  # else there is no iteration
+            assert isinstance(step, Function)  # otherwise the range is empty
             yield self._evaluator.call_function(step, Call(step.node, [iterator]))
 
     def iterations(self, source: Value, most: int = 0) -> Iterator[Value]:

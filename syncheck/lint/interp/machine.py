@@ -1,4 +1,4 @@
-"""The GPUs of a program that is only read: what its calls do is reported to a session of the sanitizer."""
+"""Model of the GPUs for static analysis: reports what the interpreted calls do to a sanitizer session."""
 
 import ast
 from collections.abc import Iterable
@@ -56,32 +56,32 @@ class Machine:
     """Streams, events and memory.
 
     Attributes:
-        session: checks.
-        own_waits: reports waits of streams for their own events.
-        joins: what streams have waited for.
-        findings: those that the session completed so far; `named`: the memory they are about that has got a name.
-        calls: the calls of the program's functions that run, the outermost first, each with the function it is in.
-        n_relevant: things met that a finding can begin with, also in branches that are only run for ordering.
-        ordering_only: above 0 while a branch is run only for what it orders: then nothing works on memory.
-        function: the name of the function that runs, for places.
-        thread: what is current in the thread that runs.
+        session: performs the checks.
+        own_waits: reports streams that wait for their own events.
+        joins: waits of streams for each other.
+        findings, named: the findings reported so far; the allocations in them whose names are known.
+        calls: the active calls of the program's functions, outermost first, each with the function that contains it.
+        n_relevant: number of operations that could lead to a finding, also in branches run only for order.
+        ordering_only: above 0 while a branch is run only for what it orders. Nothing accesses memory then.
+        function: name of the running function, for places.
+        thread: state of the running thread: current device, streams and contexts.
         imported: calls of functions of other files.
-        loops: the loops that are being iterated.
-        guesses: call sites of unknown code that may have left work running, each with whether its name says so.
-        assumed_copies: call sites that copy from a GPU, if it is one.
-        moves: call sites that move something to one, as the name of what they call says.
-        unsure: call sites that wait, at least once, for a record of which nothing is known.
+        loops: the loops being iterated.
+        guesses: call sites of unknown code that may have left work running -> whether its name suggests so.
+        assumed_copies: call sites of copies whose source is assumed to be on a GPU.
+        moves: call sites that move something to a GPU, judging by the name of the called function.
+        unsure: call sites that have waited, at least once, for an event whose last record is unknown.
 
     Args:
         selected: codes of the rules to report.
-        places: call sites.
+        places: the call sites.
     """
 
     def __init__(self, selected: frozenset[str], places: Places) -> None:
         self.findings, self.named = list[PendingFinding](), set[AllocationId]()
         self.calls: list[tuple[ast.AST, str]] = []
         self.imported, self.loops = ImportedCalls(), ActiveLoops()
-        note = weakly(self._note_finding)  # a cycle would keep both alive
+        note = weakly(self._note_finding)  # a reference cycle would keep both alive
         self.session = Session(lambda rule: rule.code in selected, "the source", note, is_run=False)
         self.places = places
         self.stream_names: dict[StreamId, str] = {}
@@ -103,11 +103,11 @@ class Machine:
     # -- places and ids
 
     def site(self, node: ast.AST | None = None) -> SiteId:
-        """Return the call site of a node, or of the statement that runs; in another file, of what calls it here."""
+        """Return the call site of a node or of the running statement; in another file, of the call in this file."""
         return self.places.id_of(*self.imported.seen_from(node or self.current_node, self.function))
 
     def next_ident(self) -> int:
-        """Return a new number for an event, an allocation or a graph."""
+        """Return a new id for an event, an allocation or a graph."""
         self._n_idents += 1
         return self._n_idents
 
@@ -125,18 +125,18 @@ class Machine:
         return stream
 
     def add_stream(self, device: int) -> StreamId:
-        """Add a stream that torch makes for itself."""
+        """Add a stream that torch creates internally."""
         return self._add_stream(device, len(self._streams), UNKNOWN_SITE)
 
     def new_stream(self, device: int, node: ast.AST, *, is_made: bool = True) -> Stream:
-        """Make a stream."""
+        """Create a stream."""
         self.n_relevant += 1
         site = self.site(node)
         ident = self._add_stream(device, len(self._streams), site)
         return Stream(ident, device, life=self.life(ObjectKind.STREAM, site) if is_made and self.loops else None)
 
     def life(self, kind: ObjectKind, site: SiteId) -> "Life | None":
-        """Announce a stream or a timing event; the result announces its end when it is gone."""
+        """Report the creation of a stream or a timing event. The result reports the end when it is destroyed."""
         if self.ordering_only:
             return None
         ident = self.next_ident()
@@ -148,7 +148,7 @@ class Machine:
         return self._streams[stream][0]
 
     def handle_of(self, stream: StreamId) -> int:
-        """Return a stream's handle; 0 is a default stream."""
+        """Return a stream's handle; 0 for a default stream."""
         return self._streams[stream][1]
 
     def default_stream(self, device: int) -> StreamId:
@@ -157,31 +157,31 @@ class Machine:
 
     @property
     def device(self) -> int:
-        """The current device, where a call leaves the index out."""
+        """The current device, for calls that omit the index."""
         self.thread.implicit_device = True
         return self.thread.device
 
     def only_device(self, node: ast.AST) -> int | None:
-        """Return the current device for a call that names a device that is not known; None if there are several such.
+        """Return the current device for a call that names an unknown device; None if several such devices are named.
 
-        A program that asks for the streams of `self.device` alone has one device; one that names two has two.
+        A program that names only `self.device` has one device. A program that names two has two.
         """
         given = [*node.args, *(keyword.value for keyword in node.keywords)] if isinstance(node, ast.Call) else []
         self._unknown_devices.update(ast.unparse(value).rpartition(".")[2] for value in given)
         return self.thread.device if len(self._unknown_devices) <= 1 else None
 
     def current(self, device: int) -> StreamId:
-        """Return the current stream of a device; UNKNOWN_STREAM where it is not known."""
+        """Return the current stream of a device; UNKNOWN_STREAM if unknown."""
         return self.thread.streams.get(device, self.default_stream(device))
 
     # -- order
 
     def assume_synchronized(self) -> None:
-        """Take it that all work so far is complete: unknown code may have waited for it."""
+        """Assume that all work so far is complete, since unknown code may have waited for it."""
         self.session.complete_all()
 
     def wait_stream(self, waiter: Stream, awaited: Stream, node: ast.AST) -> None:
-        """Make a stream wait for another."""
+        """Make a stream wait for another stream."""
         if not (waiter.ident and awaited.ident):
             self.assume_synchronized()
             return
@@ -191,7 +191,7 @@ class Machine:
         self.session.wait_stream(waiter.ident, awaited.ident, self.site(node), looked_up, self.current(device))
 
     def join(self, waiter: StreamId, awaited: StreamId) -> None:
-        """Make a stream wait for another, as torch does it by itself."""
+        """Make a stream wait for another stream, as torch does internally."""
         if waiter and awaited and waiter != awaited:
             self.session.wait_stream(waiter, awaited, UNKNOWN_SITE, BY_TORCH)
 
@@ -238,7 +238,7 @@ class Machine:
             self.session.sync_event(event.ident, self.site(node))
 
     def sync_stream(self, stream: StreamId, node: ast.AST, *, explicit: bool, call: str = "") -> None:
-        """Make the host wait for a stream; `call`: what does it, if that is not the node."""
+        """Make the host wait for a stream; `call`: the call that does so, if it is not the node."""
         if not stream:
             self.assume_synchronized()
         elif not self._refused("Stream.synchronize()" if explicit else call, node):
@@ -268,7 +268,7 @@ class Machine:
     # -- objects
 
     def new_event(self, node: ast.AST, *, timing: bool, external: bool = False) -> Event:
-        """Make an event."""
+        """Create an event."""
         self.n_relevant += 1
         event, site = Event(EventId(self.next_ident())), self.site(node)
         self.session.event(event.ident, site, timing=timing, external=external)
@@ -277,11 +277,11 @@ class Machine:
         return event
 
     def new_graph(self) -> Graph:
-        """Make a CUDA graph."""
+        """Create a CUDA graph."""
         return Graph(GraphId(self.next_ident()))
 
     def name_new(self, kind: NamedKind, ident: int, node: ast.AST) -> None:
-        """Give a new object the name that the program binds it to."""
+        """Give a new object the name of the variable that it is bound to."""
         name = self.places.bound_directly(self.site(node))
         if name and "[...]" not in name:
             self.session.name(kind, ident, name)
@@ -291,12 +291,12 @@ class Machine:
     # -- memory
 
     def allocate(self, device: int | None, node: ast.AST, *, is_pinned: bool = False) -> Block:
-        """Begin a block's life; `device` None is the host."""
+        """Allocate a block; `device` is None for the host."""
         if self.ordering_only or (device is None and not is_pinned):
             return Block(NO_ALLOCATION, device, is_pinned=is_pinned, died=self._died)
         ident = AllocationId(self.next_ident())
         home = HOST if device is None else self.current(device)
-        is_lost = device is not None and not home  # on a stream that is not known
+        is_lost = device is not None and not home  # on an unknown stream
         owner = self.default_stream(device) if device is not None and is_lost else home
         self.session.allocate(ident, owner, N_BYTES, UNKNOWN_POOL if is_lost else 0, self.site(node))
         self.session.describe_allocation(ident, NO_VIEW)
@@ -309,7 +309,7 @@ class Machine:
             self.session.free(ident, self.site())
 
     def release(self, block: Block) -> None:
-        """Give a block's memory back while tensors still name it."""
+        """Free a block's memory while tensors still refer to it."""
         self._died(block.ident)
         block.ident = NO_ALLOCATION
         block.escaped = True
@@ -319,7 +319,7 @@ class Machine:
         return self._parts.view(part, is_write=is_write)
 
     def accesses(self, touched: Iterable[TensorAccess]) -> list[Access]:
-        """Return the accesses of the session that stand for those to tensors."""
+        """Convert accesses to tensors to the session's accesses."""
         kept: dict[tuple[AllocationId, ViewId], bool] = {}
         for tensor, is_write in touched:
             block = tensor.block
@@ -339,11 +339,11 @@ class Machine:
         """Run an operator on a stream.
 
         Args:
-            stream: UNKNOWN_STREAM where it is not known.
-            operator: its name, as "aten::add".
-            touched: what it reads and writes.
+            stream: the stream; UNKNOWN_STREAM if unknown.
+            operator: the operator's name, such as "aten::add".
+            touched: the tensors that it reads and writes.
             node: the call.
-            other_device: a second device that it concerns.
+            other_device: a second device that the operator involves.
         """
         touched = list(touched)
         if self.ordering_only:
@@ -368,7 +368,7 @@ class Machine:
         self.session.launch(stream, operator, self.accesses(touched), site, context)
 
     def guess(self, node: ast.AST) -> None:
-        """Take it that unknown code leaves work running on the current stream: only clocks and events are affected."""
+        """Assume that unknown code leaves work running on the current stream. Only clocks and events are affected."""
         stream = self.current(self.thread.device)
         if self.ordering_only or not stream or is_on_host(node) or self.is_capturing():
             return
@@ -378,7 +378,7 @@ class Machine:
         self.session.launch(stream, "unknown code", [], site)
 
     def read_unknown(self) -> None:
-        """Let the host read something that may be a tensor: it waits for the streams that are current."""
+        """Let the host read something that may be a tensor, so that it waits for the current streams."""
         if self.is_capturing():
             return
         for device in range(N_DEVICES):
@@ -391,7 +391,7 @@ class Machine:
     def touch_host(
         self, operator: str, touched: Iterable[TensorAccess], node: ast.AST, *, escape: bool = False
     ) -> None:
-        """Let the host read or write tensors in its own memory."""
+        """Let the host read or write tensors in host memory."""
         if self.ordering_only:
             return
         touched = list(touched)

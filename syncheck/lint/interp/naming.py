@@ -1,4 +1,4 @@
-"""What the program calls the streams, events and tensors of a finding, in the functions that led to it."""
+"""The program's names for the streams, events and tensors of a finding, in the functions that led to it."""
 
 import ast
 import re
@@ -16,12 +16,12 @@ from syncheck.sanitizer.monitor import SourceLine
 
 
 def name_findings(machine: Machine, findings: list[PendingFinding], scope: Scope, statement: ast.stmt) -> None:
-    """Give the session the names that things have in a scope.
+    """Pass the names that objects have in a scope to the session.
 
     Args:
-        machine: has the session.
-        findings: those that were found while the statement ran.
-        scope: of the function that the statement is in.
+        machine: the machine with the session.
+        findings: the findings made while the statement ran.
+        scope: the scope of the function that contains the statement.
         statement: a statement of the program.
     """
     text = ast.unparse(statement)
@@ -42,7 +42,7 @@ def name_findings(machine: Machine, findings: list[PendingFinding], scope: Scope
 def _lines_and_parts(
     machine: Machine, finding: PendingFinding, statement: ast.stmt
 ) -> Iterator[tuple[SourceLine, Part]]:
-    """Yield what a repair speaks of, each with the line in a statement where it is to be inserted."""
+    """Yield the parts of the code that a fix inserts before a statement, each with the line in the statement."""
     for edit in finding.fix.all_edits() if finding.fix is not None else ():
         if edit.kind is not EditKind.INSERT_BEFORE:
             continue
@@ -52,7 +52,7 @@ def _lines_and_parts(
 
 
 def _wanted(part: Part) -> tuple[NamedKind, int, Callable[[Value], bool]] | None:
-    """Return kind and id of what code speaks of, and what recognizes it; None if it speaks of nothing."""
+    """Return the kind and id of the object that code mentions, and a predicate for it; None if it mentions none."""
     match part:
         case StreamCode(stream):
             return NamedKind.STREAM, stream, partial(_is_stream, stream)
@@ -77,7 +77,7 @@ def _is_tensor(ident: int, value: Value) -> bool:
 
 
 def _name_of(scope: Scope, text: str, is_wanted: Callable[[Value], bool]) -> str:
-    """Return what names a value in a scope, rather with words of a text; "" if nothing does."""
+    """Return the name of a value in a scope, preferably one whose words are in a text; "" if there is none."""
     words = set(re.findall(r"\w+", text))
     found: list[str] = []
     around: Scope | None = scope
@@ -90,7 +90,7 @@ def _name_of(scope: Scope, text: str, is_wanted: Callable[[Value], bool]) -> str
 
 
 def _held(name: str, value: Value) -> Iterator[tuple[str, Value]]:
-    """Yield a value with its name, and what it holds."""
+    """Yield a value with its name, and the values that it contains."""
     yield name, value
     if isinstance(value, Sequence):
         yield from ((f"{name}[{index}]", item) for index, item in enumerate(value.items))

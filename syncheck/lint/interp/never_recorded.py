@@ -1,4 +1,4 @@
-"""Times that are asked of events which nothing has recorded (SYN404): the call raises an error."""
+"""Elapsed times of events that were never recorded (SYN404): the call raises an error."""
 
 import ast
 
@@ -13,16 +13,16 @@ from syncheck.sanitizer.messages import EventRef, Text
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _RECORDS = frozenset({"record", "record_event"})
 _RECORDING_NOTHING = frozenset({"zip", "enumerate", "reversed", "len", "elapsed_time", "synchronize"})
-"""Functions that record no event that they are given."""
+"""Functions that do not record their arguments."""
 
 
 def report_never_recorded(machine: Machine, event: Event, node: ast.AST) -> bool:
-    """Report that an event is asked for its time although nothing has recorded it; return whether that is so.
+    """Report an elapsed time of an event that was never recorded; return whether that is so.
 
     Args:
-        machine: has the event.
+        machine: the machine of the event.
         event: the event.
-        node: the call that asks.
+        node: the call that computes the time.
     """
     if machine.ordering_only or event.recorded is not None or event.escaped or event.made is None:
         return False
@@ -42,16 +42,16 @@ def report_never_recorded(machine: Machine, event: Event, node: ast.AST) -> bool
 
 
 def _may_record(function: ast.AST, name: str) -> bool:
-    """Return whether code in a function may record an event of some name, where it is not followed."""
+    """Return whether a function may record the event of a variable in code that is not interpreted."""
     events, recorded = _names(function)
     return name in recorded or not recorded <= events
 
 
 @once
 def _names(function: ast.AST) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the variables that a function binds to events, and those that it records or hands on, "" for others.
+    """Return the variables that a function binds to events, and those that it records or passes on, "" for others.
 
-    What it defines or hands on may run at any time: to record in there counts as "".
+    Nested functions may run at any time, so a record in one of them counts as "".
     """
     nodes = walk(function)
     inner = [node for node in nodes if isinstance(node, _DEFINITIONS) and node is not function]
@@ -73,7 +73,7 @@ def _names(function: ast.AST) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def _variable(node: ast.AST) -> str:
-    """Return the variable that an expression is, or is an item of."""
+    """Return the variable that an expression is or indexes; "" for any other expression."""
     while isinstance(node, ast.Subscript):
         node = node.value
     return node.id if isinstance(node, ast.Name) else ""

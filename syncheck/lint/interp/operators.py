@@ -1,4 +1,4 @@
-"""Operators: what torch's functions and methods read, write and return."""
+"""Operators: the tensors that torch's functions and methods read, write and return."""
 
 import ast
 from typing import Any
@@ -38,7 +38,7 @@ from syncheck.semantics.python_api import (
 from syncheck.semantics.waits import HostWait, host_wait
 
 _DEVICES = frozenset({"device", "dev", "_device", "gpu", "rank", "local_rank"})
-"""Names of devices that a program is given, and works on."""
+"""Names of the devices that programs are given to run on."""
 
 
 class _Facts:
@@ -49,21 +49,21 @@ class _Facts:
         return isinstance(value, Tensor)
 
     def is_on_gpu(self, tensor: Tensor) -> bool:
-        """Return whether a tensor lies on a GPU."""
+        """Return whether a tensor is on a GPU."""
         return tensor.block.device is not None
 
     def is_mask(self, tensor: Tensor) -> bool:
-        """Return whether a tensor is known to hold truth values."""
+        """Return whether a tensor is known to be Boolean."""
         return tensor.is_mask
 
     def is_number(self, tensor: Tensor) -> bool:
-        """Return whether a tensor is taken to have one element: one in host memory that fills a part of another."""
+        """Return whether a tensor is assumed to have one element: a host tensor that is assigned to part of another."""
         return tensor.block.device is None
 
 
 _FACTS = _Facts()
 _HOST_TENSOR = Tensor(Block(NO_ALLOCATION, None, is_pinned=False, died=lambda _: None))
-"""What torch makes of a number, or of a list of them."""
+"""The tensor that torch creates from a number, or from a list of numbers."""
 
 
 class Operators:
@@ -73,10 +73,10 @@ class Operators:
         self._machine = machine
         self.has_grad = True
 
-    # -- making tensors
+    # -- creating tensors
 
     def device_in(self, value: Value | None) -> DeviceIndex:
-        """Return the index that a device argument names, None for the CPU, UNKNOWN where it is not known."""
+        """Return the index of a device argument; None for the CPU, UNKNOWN if unknown."""
         machine = self._machine
         if isinstance(value, Device):
             return value.index
@@ -88,15 +88,15 @@ class Operators:
         return UNKNOWN
 
     def is_gpu(self, node: ast.expr | None) -> bool:
-        """Return whether what names a device is given to functions of CUDA elsewhere in the file."""
+        """Return whether a device is passed to CUDA functions elsewhere in the file, judging by its name."""
         return self._machine.places.is_gpu_name(_last_name(node))
 
     def may_be_gpu(self, node: ast.expr | None) -> bool:
-        """Return whether the name of a device says nothing of the host, where the file speaks of CUDA."""
+        """Return whether a device has a name that is common for GPUs, in a file that mentions CUDA."""
         return _last_name(node) in _DEVICES and self._machine.places.speaks_of_cuda
 
     def make(self, operator: str, call: Call, device: DeviceIndex, *, is_pinned: bool = False) -> Value:
-        """Run an operator that makes a tensor from nothing."""
+        """Run an operator that creates a tensor from scratch."""
         machine, text = self._machine, ""
         if isinstance(device, Value) and self.is_gpu(device_of(call.node)):
             device = machine.device
@@ -117,7 +117,7 @@ class Operators:
         return made
 
     def factory(self, name: str, call: Call) -> Value:
-        """Run torch.zeros and the like."""
+        """Run torch.zeros and similar functions."""
         if "out" in call.kwargs:
             return self.run(f"aten::{name}", [], call)
         wanted = call.get("device")
@@ -138,25 +138,25 @@ class Operators:
         return made
 
     def _wait_for_copy(self, made: Tensor, node: ast.AST) -> None:
-        """Let the host wait for the copy of its own numbers. Source: torch/csrc/utils/tensor_new.cpp."""
+        """Let the host wait for the copy of its data. Source: torch/csrc/utils/tensor_new.cpp."""
         if made.block.device is not None and not self._machine.is_capturing():
             self._wait(made, node)
 
     def like(self, name: str, source: Tensor | None, call: Call) -> Value:
-        """Run torch.zeros_like, Tensor.new_zeros and the like; `source` None is a tensor of which nothing is known."""
+        """Run torch.zeros_like, Tensor.new_zeros and similar functions; `source` is None for an unknown tensor."""
         wanted, is_pinned = call.get("device"), bool(call.flag("pin_memory"))
         if wanted is not None:
             device = self.device_in(wanted)
         elif source is not None:
             device = source.block.device
         else:
-            device = None if is_pinned else UNKNOWN  # only memory of the host is pinned
+            device = None if is_pinned else UNKNOWN  # only host memory can be pinned
         return self.make(f"aten::{name}", call, device, is_pinned=is_pinned)
 
     # -- operators in general
 
     def run(self, operator: str, inputs: list[Tensor], call: Call) -> Value:
-        """Run an operator that reads tensors and makes a new one, or fills `out`."""
+        """Run an operator that reads tensors and creates a new one or writes to `out`."""
         out = tensors_in(call.kwargs.get("out"))
         inputs = [tensor for tensor in inputs if all(tensor is not target for target in out)]
         devices = [t.block.device for t in (*inputs, *out) if t.block.device is not None]
@@ -186,9 +186,9 @@ class Operators:
         return result
 
     def in_place(self, name: str, target: Tensor, inputs: list[Tensor], call: Call) -> Value:
-        """Run an operator that changes a tensor."""
+        """Run an operator that modifies a tensor."""
         if target.block.device is None and any(tensor.block.device is not None for tensor in inputs):
-            target.block.escaped = True  # torch would refuse it: it lies somewhere else
+            target.block.escaped = True  # torch would raise an error, so it must be somewhere else
             return target
         touched: list[TensorAccess] = [(tensor, False) for tensor in inputs]
         if name not in OVERWRITING:
@@ -204,7 +204,7 @@ class Operators:
         return target
 
     def method(self, tensor: Tensor, name: str, call: Call) -> Value:
-        """Run a method of a tensor that is no copy between devices, or a function of torch with a tensor first."""
+        """Run a tensor method other than a device copy, or a torch function whose first argument is a tensor."""
         wait = self._host_wait(operator_of(name), [tensor, *call.args], call)
         name = name.rpartition(".")[2]
         known = self._without_kernel(tensor, name, call)
@@ -222,11 +222,11 @@ class Operators:
         return result
 
     def _without_kernel(self, tensor: Tensor, name: str, call: Call) -> Value | None:
-        """Run a method that makes no tensor by a kernel, or only a new one; None if it is no such method."""
+        """Run a method that launches no kernel, or that only creates a new tensor; return None for any other method."""
         if name in MEMBERS_WITHOUT_MEMORY:
             return UNKNOWN
         if name == "contiguous" and (tensor.is_strided or tensor.is_given) and tensor.block.device is not None:
-            return None  # it is copied, or may be
+            return None  # it is, or may be, copied
         if name in ALIASES or name in PARTS:
             part = tensor.part if name in ALIASES else of_method(name, call) if tensor.part == WHOLE else None
             alias = self.alias(tensor, part, is_strided=name in REORDERING)
@@ -245,22 +245,22 @@ class Operators:
         return host_wait(operator, [_plain(value) for value in args], kwargs, _FACTS)
 
     def alias(self, tensor: Tensor, part: Part, *, is_strided: bool = False) -> Tensor:
-        """Return a tensor over the same memory; `is_strided`: its elements no longer lie side by side."""
+        """Return a tensor over the same memory; `is_strided`: it is no longer contiguous."""
         alias = Tensor(tensor.block, part, tensor.leaves, tensor.keeps, tensor.stream, is_mask=tensor.is_mask)
         alias.is_strided = tensor.is_strided or is_strided
         alias.is_given, alias.array = tensor.is_given, tensor.array
         return alias
 
     def item(self, tensor: Tensor, index: Value) -> Tensor:
-        """Return the part of a tensor that numbers and slices select."""
+        """Return the part of a tensor that an index without tensors selects."""
         return self.alias(tensor, self.part_of(tensor, index), is_strided=is_strided(index))
 
     def asked_by_host(self, tensor: Tensor, node: ast.AST) -> None:
-        """Let the host ask whether a tensor is true."""
+        """Let the host test whether a tensor is true."""
         self.read_by_host(tensor, node, call=f"bool({ast.unparse(node)})")
 
     def read_by_host(self, tensor: Tensor, node: ast.AST, what: str = "item", call: str = "") -> None:
-        """Let the host read a tensor's values, wherever it lies; `call`: what does it, if that is not the node."""
+        """Let the host read a tensor's values from any device; `call`: the call that does so, if it is not the node."""
         if tensor.block.device is None:
             self._machine.touch_host(f"aten::{what}", [(tensor, False)], node)
             return
@@ -271,7 +271,7 @@ class Operators:
     # -- parts
 
     def index(self, tensor: Tensor, picks: list[Tensor], node: ast.AST) -> Value:
-        """Run `tensor[picks]`, without any for a list of numbers."""
+        """Run `tensor[picks]`; `picks` is empty for a list of numbers."""
         if host_wait("index", [tensor, picks or [_HOST_TENSOR]], {}, _FACTS) is not HostWait.NEVER:
             self._wait(tensor, node)
         return self.run("aten::index", [tensor, *picks], Call(node, []))
@@ -284,39 +284,39 @@ class Operators:
         self.in_place("copy_", self.alias(tensor, None), [*picks, *values], Call(node, []))
 
     def _wait(self, tensor: Tensor, node: ast.AST) -> None:
-        """Let the host wait for the stream that is current on a tensor's device."""
+        """Let the host wait for the current stream of a tensor's device."""
         if tensor.block.device is not None:
             self._machine.sync_stream(self._machine.current(tensor.block.device), node, explicit=False)
 
     def part_of(self, tensor: Tensor, index: Value) -> Part:
-        """Return the rows that an index selects; None for a part that is not known."""
+        """Return the rows that an index selects; None for an unknown part."""
         return selected(index) if tensor.part == WHOLE else None
 
 
 def _last_name(node: ast.expr | None) -> str:
-    """Return "device" of `device` and of `self.device`; "" of anything else."""
+    """Return "device" for `device` and `self.device`; "" for any other kind of expression."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def device_of(node: ast.AST) -> ast.expr | None:
-    """Return the device that a call names."""
+    """Return the device argument of a call."""
     keywords = node.keywords if isinstance(node, ast.Call) else []
     return next((keyword.value for keyword in keywords if keyword.arg == "device"), None)
 
 
 def _premise_on_device(node: ast.AST) -> str:
-    """Return in words that the device which a call names is a GPU; "" for a call that names none."""
+    """Return, in words, that the device argument of a call is a GPU; "" for a call without one."""
     named = device_of(node)
     return f"{in_words(named)} is a GPU" if named is not None else ""
 
 
 def _plain(value: Value) -> Any:
-    """Return a value as `host_wait` takes it: constants as they are, and nothing equal to what is not known."""
+    """Convert a value for `host_wait`: a constant to its Python value. Any other value is kept."""
     return value.value if isinstance(value, Constant) else value
 
 
 def is_list(node: ast.AST) -> bool:
-    """Return whether parts of a tensor are picked by lists of numbers."""
+    """Return whether an index contains a list of numbers."""
     if not isinstance(node, ast.Subscript):
         return False
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]

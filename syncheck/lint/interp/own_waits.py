@@ -1,4 +1,4 @@
-"""Events that the stream that recorded them waits for, which orders nothing (SYN407)."""
+"""Events that are waited for by the stream that recorded them, which orders nothing (SYN407)."""
 
 from syncheck.hb.ids import SiteId, StreamId
 from syncheck.lint.interp.values import Event, Stream
@@ -8,13 +8,13 @@ from syncheck.sanitizer.messages import EventCode, EventRef, StreamRef, Text
 
 
 class OwnWaits:
-    """Reports such waits, where nothing else waits for the event in the end.
+    """Reports a stream's waits for its own events, unless something else waits for the event in the end.
 
     Attributes:
-        fetching: streams that have copied to the host: there the host was meant to wait.
+        fetching: the streams that have copied to the host: there, the host was meant to wait.
 
     Args:
-        collector: gets the findings.
+        collector: collects the findings.
     """
 
     def __init__(self, collector: Collector) -> None:
@@ -22,14 +22,14 @@ class OwnWaits:
         self._collector = collector
 
     def note(self, event: Event, waiter: Stream, site: SiteId, function: str, *, is_followed: bool) -> None:
-        """Note that a stream waits for a recorded event.
+        """Record that a stream waits for a recorded event.
 
         Args:
-            event: what is waited for.
+            event: the event.
             waiter: the stream that waits.
             site: the call.
-            function: the function that it is in.
-            is_followed: the branch is taken, and not only looked at for what it orders.
+            function: the function that contains the call.
+            is_followed: whether the branch is taken, rather than run only for what it orders.
         """
         if event.recorded is None:
             return

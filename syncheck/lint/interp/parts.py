@@ -1,4 +1,4 @@
-"""The parts of tensors, as bytes: rows that are known, and parts of which nothing is known."""
+"""The parts of tensors as byte ranges: known rows, and unknown parts."""
 
 from syncheck.hb.ids import ViewId
 from syncheck.lint.interp.values import WHOLE, Part
@@ -9,14 +9,14 @@ _ROWS = 1 << 10
 _READ_PART, _WRITTEN_PARTS = _ROW * _ROWS, _ROW * _ROWS + 1
 _MOST_PARTS = 1 << 12
 N_BYTES = _WRITTEN_PARTS + _MOST_PARTS
-"""The bytes that stand for a whole tensor."""
+"""The size in bytes of the range that stands for a whole tensor."""
 
 
 class Parts:
-    """Gives each part of a tensor its view.
+    """Maps parts of tensors to views.
 
     Args:
-        session: the views are its own.
+        session: the session that creates the views.
     """
 
     def __init__(self, session: Session) -> None:
@@ -38,6 +38,6 @@ class Parts:
         return known
 
     def _unknown_part(self) -> tuple[int, int]:
-        """Return bytes that no other access writes: two parts that are not known may be different ones."""
+        """Return bytes that no other access writes, because two unknown parts need not overlap."""
         self._n_unknown = (self._n_unknown + 1) % _MOST_PARTS
         return _WRITTEN_PARTS + self._n_unknown, _WRITTEN_PARTS + self._n_unknown + 1

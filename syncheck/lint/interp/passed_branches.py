@@ -1,4 +1,4 @@
-"""Branches that a path passes by: one that has ordered nothing is not run again where nothing has happened since."""
+"""Skipped branches: one that ordered nothing is not run again as long as nothing has happened since."""
 
 import ast
 
@@ -11,7 +11,7 @@ _DEEPEST = 3
 
 
 class PassedBranches:
-    """The branches that were run for ordering, each with what it found there.
+    """The branches that were run for ordering, each with the state at that time.
 
     Args:
         machine: shows whether anything has happened.
@@ -19,13 +19,14 @@ class PassedBranches:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._used: dict[int, frozenset[str]] = {}  # id of a branch, which its function keeps -> the names in it
-        self._found: dict[int, tuple[int, int, list[object]]] = {}  # id of a branch -> what it found, see `is_idle`
+        self._used: dict[int, frozenset[str]] = {}  # id of a branch, which its function keeps alive -> its names
+        self._found: dict[int, tuple[int, int, list[object]]] = {}  # id of a branch -> its state, see `is_idle`
 
     def is_idle(self, body: list[ast.stmt], scope: Scope) -> bool:
-        """Return whether to run a branch again would do nothing; if not, it is run next.
+        """Return whether running a branch again would have no effect; if not, the caller runs it next.
 
-        It did nothing at any call site when its names stood for the same, and nothing has happened at any since.
+        This holds if no call site has been requested since the last check, neither by the branch nor by other code, and
+        the values of its names are unchanged.
         """
         branch, places = id(body), self._machine.places
         if branch not in self._used:
@@ -38,7 +39,7 @@ class PassedBranches:
 
 
 def _identity(value: Value | None, depth: int = _DEEPEST) -> object:
-    """Return something that is equal for values with which a branch does the same."""
+    """Return an object that compares equal for values with which a branch has the same effect."""
     match value:
         case Constant(value=constant):
             return constant

@@ -1,4 +1,4 @@
-"""Items of containers under keys and indices that are not known: the same words stand for the same item."""
+"""Items of containers under unknown keys and indices. Equal expressions stand for the same item."""
 
 import ast
 from collections.abc import Callable
@@ -9,21 +9,21 @@ from syncheck.lint.interp.decisions import Decisions, words_of_source
 from syncheck.lint.interp.values import UNKNOWN, Constant, Event, Key, Mapping, Sequence, Stream, Tensor, Value
 
 _UNIQUE = (Event, Stream)
-"""Kinds of items that another index may stand for, too: to take them for two would show a wait that is none."""
+"""Kinds of items that another index may stand for, too: treating them as two could show a wait that does not exist."""
 
 
 class Picks:
-    """Finds such items.
+    """Finds items under unknown keys.
 
     Args:
-        decisions: knows how often names were bound.
+        decisions: counts how often names were bound.
     """
 
     def __init__(self, decisions: Decisions) -> None:
         self._n_bound = decisions.n_bound
 
     def key(self, value: Value, node: ast.expr | None) -> Key | None:
-        """Return the key that an expression gives, whose value is not known; None where that is known."""
+        """Return the key for an expression with an unknown value; None if the value is known."""
         if isinstance(value, Key):
             return value
         if isinstance(value, Constant) or node is None:
@@ -32,11 +32,11 @@ class Picks:
         return Key(text, tuple(self._n_bound.get(word, 0) for word in words_of_source(text)))
 
     def place(self, owner: Mapping, value: Value, node: ast.expr | None) -> object:
-        """Return what a dictionary has an item under; None where that is not known."""
+        """Return the key of an existing item of a dictionary; None if unknown."""
         return known_key(owner, value, self.key(value, node))
 
     def item(self, owner: Mapping | Sequence, value: Value, node: ast.expr | None) -> Value | None:
-        """Return the item under a key; None where it is not known which one that is."""
+        """Return the item under a key; None if it is unknown which item that is."""
         key = self.key(value, node)
         if isinstance(owner, Mapping):
             place = known_key(owner, value, key)
@@ -46,7 +46,7 @@ class Picks:
 
 
 def known_key(owner: Mapping, value: Value, key: Key | None) -> object:
-    """Return what a dictionary has an item under; None where that is not known."""
+    """Return the key of an existing item of a dictionary; None if unknown."""
     if isinstance(value, Constant):
         return value.value if is_key(value.value) and value.value in owner.items else None
     if key is None or key in owner.items:
@@ -55,7 +55,7 @@ def known_key(owner: Mapping, value: Value, key: Key | None) -> object:
 
 
 def _index(owner: Sequence, key: Key) -> int | None:
-    """Return which item an index stands for: of tensors, each index for another one as long as there are any."""
+    """Return the position of the item that an unknown index stands for. For tensors, each new index gets a new item."""
     first = owner.items[0] if owner.items else None
     if not isinstance(first, Tensor | Event | Stream) or any(type(item) is not type(first) for item in owner.items):
         return None
@@ -69,13 +69,13 @@ def _index(owner: Sequence, key: Key) -> int | None:
         return None
     for item in owner.items if isinstance(first, Event) else ():
         if isinstance(item, Event):
-            item.escaped |= item.recorded is None  # in another iteration, it may be
+            item.escaped |= item.recorded is None  # another iteration may have recorded it
     owner.picked.append(key)
     return len(owner.picked) - 1
 
 
 def forget_items(owner: Mapping | Sequence, escape: Callable[[Value], None]) -> None:
-    """Forget a container's items: one of them was replaced or taken out, and it is not known which."""
+    """Forget a container's items: one of them, unknown which, was replaced or removed."""
     for item in owner.items.values() if isinstance(owner, Mapping) else owner.items:
         escape(item)
     owner.is_open = True
@@ -86,7 +86,7 @@ def forget_items(owner: Mapping | Sequence, escape: Callable[[Value], None]) -> 
 
 
 def put(owner: Mapping, key: Key, value: Value, escape: Callable[[Value], None]) -> None:
-    """Put an item under a key that is not known: it may be that of an item under a constant, and is no other's."""
+    """Put an item under an unknown key, which may equal any constant key but no other unknown key."""
     place = known_key(owner, key, key)
     if place is None:
         for known in [known for known in owner.items if not isinstance(known, Key)]:

@@ -1,4 +1,4 @@
-"""What is taken to be so beside what the linter knows: each finding of such a path says on what it rests."""
+"""Premises: assumptions beyond what the linter knows. Each finding on such a path states what it rests on."""
 
 import ast
 from collections.abc import Iterable
@@ -13,57 +13,57 @@ _NOTHING = frozenset[str]()
 
 
 class Premise(StrEnum):
-    """A kind of things that are taken to be so."""
+    """A kind of assumption."""
 
     DEVICE = "device"
-    """Tensors that a function is given, and those made on a device that is not known, are on a GPU."""
+    """Tensors that a function gets, and those created on an unknown device, are on a GPU."""
     CODE = "code"
-    """Unknown code works on tensors at once and waits for nothing, as far as its name does not say that it waits."""
+    """Unknown code uses tensors immediately and does not wait, unless its name says that it does."""
     BRANCH = "branch"
-    """A branch that waits has not run where the path passes it by."""
+    """A branch that waits has not run where the path skips it."""
 
 
 class Premises:
-    """The premises of one path, and what rests on them.
+    """The premises of one path, and the findings that rest on them.
 
     Attributes:
-        found: what each finding rests on, by the code of its rule and its call site.
+        found: (rule code, call site) of a finding -> the premises that it rests on.
 
     Args:
-        kinds: what is taken to be so; nothing by default.
+        kinds: the kinds of assumptions to make; none by default.
     """
 
     def __init__(self, kinds: frozenset[Premise] = frozenset()) -> None:
         self.found: dict[tuple[str, SiteId], tuple[str, ...]] = {}
         self._kinds = kinds
-        self._made: list[str] = []  # about code and branches, in the order in which the path meets them
+        self._made: list[str] = []  # about code and branches, in the order in which the path makes them
         self._of: dict[AllocationId, frozenset[str]] = {}  # about the devices of tensors
-        self._at: dict[SiteId, frozenset[str]] = {}  # about the devices of what was used at a call site
-        self._n_before: dict[SiteId, int] = {}  # call site -> premises made before its latest launch
+        self._at: dict[SiteId, frozenset[str]] = {}  # about the devices of the tensors used at a call site
+        self._n_before: dict[SiteId, int] = {}  # call site -> number of premises made before its latest launch
         self._kept: list[Block] = []
 
     def has(self, kind: Premise) -> bool:
-        """Return whether things of a kind are taken to be so."""
+        """Return whether assumptions of a kind are made."""
         return kind in self._kinds
 
     def make(self, kind: Premise, text: str) -> bool:
-        """Take something to be so from now on, if things of its kind are; return whether they are."""
+        """Make an assumption that holds from now on, if its kind is enabled; return whether it is."""
         if kind not in self._kinds:
             return False
         self._made.append(text)
         return True
 
     def place(self, tensor: Tensor, text: str) -> None:
-        """Take it that a tensor is on a GPU, in words."""
+        """Assume that a tensor is on a GPU; `text`: the assumption in words."""
         if tensor.block.ident:
             self._of[tensor.block.ident] = frozenset((text,))
 
     def keep(self, tensors: Iterable[Tensor]) -> None:
-        """Let tensors live to the end of the path: others may hold them."""
+        """Keep tensors alive until the end of the path: other code may hold them."""
         self._kept += [tensor.block for tensor in tensors]
 
     def launched(self, site: SiteId, touched: Iterable[tuple[Tensor, bool]]) -> None:
-        """An operator was submitted: what it writes rests on what it reads."""
+        """Record a launch: what an operator writes rests on the premises of what it reads."""
         if not self._kinds and not self._of:
             return
         touched = list(touched)
@@ -75,7 +75,7 @@ class Premises:
                 self._of[tensor.block.ident] = texts
 
     def finding(self, rule: Rule, site: SiteId, related: Iterable[SiteId], allocation: AllocationId) -> None:
-        """Note on what a finding rests: its tensors, and what was taken to be so since the first of its places."""
+        """Record the premises of a finding: those of its tensors, and those made since the first of its call sites."""
         if not self._kinds and not self._of:
             return
         sites = [site, *related]
@@ -86,13 +86,13 @@ class Premises:
 
 
 def in_words(node: ast.AST) -> str:
-    """Return the source of an expression, or its beginning where it is long."""
+    """Return the source of an expression, truncated if it is long."""
     text = " ".join(ast.unparse(node).split())
     return f"`{text}`" if len(text) <= _LONGEST else f"`{text[: _LONGEST - 4]} ...`"
 
 
 def untrue(test: ast.expr) -> str:
-    """Return in words that a condition does not hold."""
+    """Return, in words, that a condition does not hold."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=inner):
             return true(inner)
@@ -105,7 +105,7 @@ def untrue(test: ast.expr) -> str:
 
 
 def true(test: ast.expr) -> str:
-    """Return in words that a condition holds."""
+    """Return, in words, that a condition holds."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=inner):
             return untrue(inner)

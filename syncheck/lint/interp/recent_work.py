@@ -1,26 +1,26 @@
-"""The work since a clock was read first: a counter that is raised takes no time that a clock could miss."""
+"""Work since a clock was first read. Incrementing a counter takes no time that a clock could miss."""
 
 from syncheck.hb.ids import NamedKind, SiteId, StreamId
 from syncheck.sanitizer.session import Session
 
 QUICK = frozenset({"aten::add_", "aten::sub_", "aten::fill_", "aten::zero_"})
-"""Operators on one tensor alone that count or reset."""
+"""Operators on a single tensor that count or reset."""
 _MOST_QUICK = 2
-"""Operators that take no time, together: more of them do."""
+"""Maximum number of such operators that take a negligible time in total."""
 _TIMED = "what timing events stand around"
 _FILLING = frozenset({"aten::zeros", "aten::ones", "aten::full"})
-"""Operators that make what a collective writes to."""
+"""Operators that create the output of a collective."""
 
 
 class RecentWork:
-    """The operators that may still run on each stream.
+    """The operators that may still be running on each stream.
 
     Attributes:
-        ends: readings of a clock that miss one collective, behind a wait for all that came before: that of a few
-            statistics, most often.
+        ends: clock readings that miss only one collective, which follows a wait for all earlier work. Most often, this
+            collective reduces a few statistics.
 
     Args:
-        session: knows which streams have pending work.
+        session: reports which streams have pending work.
     """
 
     def __init__(self, session: Session) -> None:
@@ -30,17 +30,17 @@ class RecentWork:
         self._waited: set[StreamId] = set()  # since the last reading
         self._n_noted: dict[StreamId, int] = {}
         self._n_timed: dict[StreamId, int] = {}
-        self._at_events: dict[StreamId, int] = {}  # how much was noted when a timing event was recorded last
+        self._at_events: dict[StreamId, int] = {}  # `_n_noted` at the latest record of a timing event
 
     def begin(self, site: SiteId) -> None:
-        """A clock has been read: note operators from now on."""
+        """Record that a clock is read, and track operators from now on."""
         self._pending = self._pending or {}
         if self._is_end():
             self.ends.add(site)
         self._waited.clear()
 
     def note(self, stream: StreamId, operator: str, *, is_quick: bool) -> None:
-        """An operator is submitted; `is_quick`: it takes next to no time."""
+        """Record a launch; `is_quick`: the operator takes a negligible time."""
         self._n_noted[stream] = self._n_noted.get(stream, 0) + 1
         if self._pending is None:
             return
@@ -51,29 +51,29 @@ class RecentWork:
         self._pending.setdefault(stream, []).append((operator, is_quick))
 
     def note_timed(self, stream: StreamId) -> None:
-        """Work is taken to be submitted that is timed and is not seen: a clock that misses it misses nothing known."""
+        """Record assumed, unseen work between timing events. A clock that misses it misses nothing that is known."""
         self._n_timed[stream] = self._n_timed.get(stream, 0) + 1
         self.note(stream, _TIMED, is_quick=True)
 
     def is_only_taken(self, stream: StreamId) -> bool:
-        """Return whether all work of a stream is such as is not seen."""
+        """Return whether all work of a stream is only assumed."""
         return 0 < self._n_timed.get(stream, 0) == self._n_noted.get(stream, 0)
 
     def note_event(self, stream: StreamId) -> None:
-        """A timing event is recorded."""
+        """Note that a timing event is recorded."""
         self._at_events[stream] = self._n_noted.get(stream, 0)
 
     def is_at_event(self, stream: StreamId) -> bool:
-        """Return whether nothing was submitted since a timing event was recorded."""
+        """Return whether nothing was submitted since the latest record of a timing event."""
         return self._at_events.get(stream) == self._n_noted.get(stream, 0)
 
     def drop(self, stream: StreamId) -> None:
-        """The operator submitted last has made the host wait for nearly all of it."""
+        """Drop the latest operator: the host has waited for nearly all of it."""
         if self._pending and self._pending.get(stream):
             self._pending[stream].pop()
 
     def flush(self) -> None:
-        """The allocator gives memory back to CUDA, which waits for the device: no clock misses what was before.
+        """Drop all operators: the allocator returns memory to CUDA, which waits for the device.
 
         Source: c10/cuda/CUDACachingAllocator.cpp, `release_cached_blocks`, and `cudaFree` of the CUDA Runtime API.
         """
@@ -81,7 +81,7 @@ class RecentWork:
             self._pending = {stream: [] for stream in self._pending}
 
     def is_next_to_nothing(self) -> bool:
-        """Return whether work is pending, and all of it takes no time: a counter, say."""
+        """Return whether work is pending, but takes a negligible time, such as incrementing a counter."""
         busy = [ops for stream, ops in (self._pending or {}).items() if self._is_busy(stream)]
         pending = [[op for op in ops if op[0] != _TIMED] for ops in busy]
         return bool(pending) and all(len(ops) <= _MOST_QUICK and all(quick for _, quick in ops) for ops in pending)

@@ -1,6 +1,6 @@
 """The rows of a tensor that an index or a method selects.
 
-A part whose first element is known to be that of the tensor stands for the first row: two such parts overlap.
+A part that is known to begin with the tensor's first element is represented by the first row: two such parts overlap.
 """
 
 from typing import TypeGuard
@@ -8,12 +8,12 @@ from typing import TypeGuard
 from syncheck.lint.interp.values import WHOLE, Call, Constant, Part, Sequence, Value
 
 BEGINNING = slice(None, object())
-"""`[:n]` where nothing is known of `n`: the first row, at least."""
+"""`[:n]` with an unknown `n`: at least the first row."""
 _FIRST: Part = (0, 1)
 
 
 def selected(index: Value) -> Part:
-    """Return the rows that `tensor[index]` selects; None for a part that is not known."""
+    """Return the rows that `tensor[index]` selects; None for an unknown part."""
     items = index.items if isinstance(index, Sequence) else [index]
     values = [item.value for item in items if isinstance(item, Constant)]
     if len(values) < len(items) or not values:
@@ -29,7 +29,7 @@ def selected(index: Value) -> Part:
 
 
 def of_method(name: str, call: Call) -> Part:
-    """Return the rows that a method selects: `narrow(dim, start, length)`, `select(dim, index)`; None for any other."""
+    """Return the rows that `narrow(dim, start, length)` or `select(dim, index)` selects; None for other methods."""
     dim, start = _constant(call, "dim", 0), _constant(call, "start" if name == "narrow" else "index", 1)
     length = _constant(call, "length", 2) if name == "narrow" else 1
     if name not in {"narrow", "select"} or not _is_row(start):
@@ -40,7 +40,7 @@ def of_method(name: str, call: Call) -> Part:
 
 
 def is_strided(index: Value) -> bool:
-    """Return whether what an index selects is known not to lie side by side: `[:, :64]`, `[::2]`."""
+    """Return whether the selection of an index is known not to be contiguous: `[:, :64]`, `[::2]`."""
     items = index.items if isinstance(index, Sequence) else [index]
     values = [item.value for item in items if isinstance(item, Constant)]
     if len(values) < len(items) or any(value is None or value is Ellipsis for value in values):
@@ -62,7 +62,7 @@ def _of_slice(value: slice) -> Part:
 
 
 def _begins(value: object) -> bool:
-    """Return whether a part of an index selects the first element of its dimension."""
+    """Return whether one item of an index selects the first element of its dimension."""
     if isinstance(value, slice):
         return value is BEGINNING or (not value.start and (value.stop is None or _is_row(value.stop)))
     return value is Ellipsis or value is None or (_is_row(value) and value == 0)

@@ -1,4 +1,4 @@
-"""Scopes: which names a function sees, and what they stand for."""
+"""Scopes: the names visible in a function, and their values."""
 
 import ast
 from collections.abc import Callable, Iterator
@@ -11,12 +11,12 @@ class Scope:
     """The names of a function or of a module.
 
     Attributes:
-        is_lazy: names are defined when they are asked for.
-        is_imported: they are those of another file.
-        is_kept: a function has been returned that uses them.
+        is_lazy: names are defined when they are first looked up.
+        is_imported: the names are those of another file.
+        is_kept: a function that uses the names has been returned.
 
     Args:
-        parent: the scope around it.
+        parent: the enclosing scope.
     """
 
     is_lazy = False
@@ -26,7 +26,7 @@ class Scope:
     def __init__(self, parent: "Scope | None" = None) -> None:
         self.parent = parent
         self.names: dict[str, Value] = {}
-        self.shared: dict[str, Scope] = {}  # names declared global or nonlocal -> where they live
+        self.shared: dict[str, Scope] = {}  # names declared global or nonlocal -> the scope that binds them
 
     @property
     def module(self) -> "Scope":
@@ -37,7 +37,7 @@ class Scope:
         return scope
 
     def find(self, name: str) -> Value | None:
-        """Return what a name stands for; None if it is not known."""
+        """Return the value of a name; None if unknown."""
         scope: Scope | None = self.shared.get(name, self) if self.shared else self
         while scope is not None:
             found = scope.names.get(name)
@@ -51,7 +51,7 @@ class Scope:
         return None
 
     def define(self, name: str) -> Value | None:
-        """Return what a name that was not met yet stands for; None if nothing defines it."""
+        """Define a name that is not bound yet and return its value; None if nothing defines it."""
         del name
         return None
 
@@ -60,7 +60,7 @@ class Scope:
         self.shared.get(name, self).names[name] = value
 
     def delete(self, name: str) -> None:
-        """Forget a name."""
+        """Unbind a name."""
         self.shared.get(name, self).names.pop(name, None)
 
     def share(self, name: str, *, is_global: bool) -> None:
@@ -72,12 +72,12 @@ class Scope:
 
 
 class LazyScope(Scope):
-    """A module's names where only one of its functions is followed: each is defined when it is first asked for.
+    """The names of a module of which only one function is interpreted. Each is defined when it is first looked up.
 
     Args:
         definition_of: returns the statement that binds a name; None if there is none.
         run: runs a statement in this scope.
-        is_imported: the module is another file.
+        is_imported: whether the module is another file.
     """
 
     is_lazy = True
@@ -106,13 +106,13 @@ class LazyScope(Scope):
 
 
 def full_name(node: ast.ImportFrom, name: str) -> str:
-    """Return the full name of what a statement imports: "package.name", "..module.name"."""
+    """Return the full name of what an import statement binds: "package.name", "..module.name"."""
     module = "." * node.level + (node.module or "")
     return f"{module}{name}" if module.endswith(".") else f"{module}.{name}"
 
 
 def definitions_in(body: list[ast.stmt]) -> dict[str, ast.stmt]:
-    """Return the statement that binds each name of a module; of several, the first."""
+    """Return the statement that binds each name of a module; the first one if there are several."""
     found: dict[str, ast.stmt] = {}
     for statement in flat(body):
         for name in _bound_by(statement):
@@ -121,7 +121,7 @@ def definitions_in(body: list[ast.stmt]) -> dict[str, ast.stmt]:
 
 
 def flat(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the statements of a module, those in its branches in place of the branches."""
+    """Yield the statements of a module, replacing `if` and `try` statements by their contents."""
     for statement in body:
         if isinstance(statement, ast.If | ast.Try):
             yield from flat(statement.body)

@@ -1,4 +1,4 @@
-"""Call sites of a program that is only read: nodes of its syntax tree."""
+"""Call sites for static analysis: nodes of the syntax tree."""
 
 import ast
 from collections.abc import Iterable
@@ -16,19 +16,18 @@ UNKNOWN_PLACE = Place(Frame("<unknown>", 0))
 
 
 class Places:
-    """Gives nodes their numbers, and converts them to places.
+    """Assigns ids to nodes, and converts them to places.
 
     Args:
         source: the file.
-        premises: what is taken to be so on the path that is followed.
+        premises: the kinds of assumptions to make on the path.
 
     Attributes:
-        premises: these, and what rests on them.
-        is_gpu_name: returns whether a name is that of a GPU, by what the file does with it.
-        n_asked: how often a call site was asked for: all that is done at one asks for it.
-        callers: call site -> the calls that led to it when something was found there, each with its function, the
-            innermost first.
-        ignored_now: the rules that a `syncheck.ignore` block ignores where the program is.
+        premises: the assumptions, and the findings that rest on them.
+        is_gpu_name: returns whether a name stands for a GPU, judging by its other uses in the file.
+        n_asked: how often a call site was requested. Every operation at a call site requests it.
+        callers: call site of a finding -> the calls that led to it, innermost first, each with its function.
+        ignored_now: the rules that an active `syncheck.ignore` block ignores.
     """
 
     def __init__(self, source: SourceFile, premises: frozenset[Premise] = frozenset()) -> None:
@@ -50,7 +49,7 @@ class Places:
         self._ignored: list[frozenset[str]] = []
 
     def id_of(self, node: ast.AST, function: str = "") -> SiteId:
-        """Return the call site of a node, from 1."""
+        """Return the call site of a node. Numbers start at 1."""
         self.n_asked += 1
         key = (id(node), self.ignored_now)
         known = self._numbers.get(key)
@@ -64,12 +63,12 @@ class Places:
     def note_launch(
         self, site: SiteId, calls: list[tuple[ast.AST, str]], touched: Iterable[tuple[Tensor, bool]]
     ) -> None:
-        """Remember the calls that led to the latest launch of a site, the outermost first, and what it touched."""
+        """Record the calls that led to a site's latest launch, outermost first, and the tensors that it touched."""
         self.premises.launched(site, touched)
         self._launched_from[site] = tuple(reversed(calls))
 
     def note_finding(self, finding: PendingFinding, calls: list[tuple[ast.AST, str]]) -> None:
-        """Keep the calls that led to a finding, and to the launch that its repair comes after."""
+        """Record the calls that led to a finding, and those that led to the launch that its fix follows."""
         self.callers.setdefault(finding.site, tuple(reversed(calls)))
         related = (site for site, _ in finding.related)
         self.premises.finding(finding.rule, finding.site, related, finding.allocation)
@@ -108,7 +107,7 @@ class Places:
         return self._bindings.target(line, column)
 
     def bound_directly(self, site: SiteId) -> str:
-        """Return the name that is bound to what is made at a call site itself, and not to what is made of it."""
+        """Return the name bound to the value created at a call site itself, not to something derived from it."""
         name = self.bound(site)
         if not name:
             return ""
@@ -125,7 +124,7 @@ class Places:
 
 
 def span(node: ast.AST) -> tuple[int, int, int, int]:
-    """Return (line, column, last line, end column) of a node; a method call begins at the method's own line.
+    """Return (line, column, last line, end column) of a node. A method call begins on the line of the method's name.
 
     Source:
         CPython, Python/compile.c, `update_start_location_to_match_attr`.
@@ -140,7 +139,7 @@ def span(node: ast.AST) -> tuple[int, int, int, int]:
 
 
 def _column(source: str, offset: int) -> int:
-    """Turn a UTF-8 offset from 0 into a column in characters from 1."""
+    """Convert a zero-based UTF-8 offset to a one-based column in characters."""
     if source.isascii():
         return offset + 1
     return len(source.encode()[:offset].decode(errors="replace")) + 1

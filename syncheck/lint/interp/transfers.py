@@ -1,4 +1,4 @@
-"""Copies between host and devices: which stream they run on, and who waits."""
+"""Copies between host and devices: the stream that they run on, and who waits."""
 
 import ast
 
@@ -29,20 +29,20 @@ from syncheck.sanitizer.messages import StreamRef, Text
 from syncheck.semantics.copies import HOST_DEVICE, CopyEnd, CopyPlan, copy_plan
 
 _OFTEN = 3
-"""Copies at one place that are worth a stream of their own."""
+"""Number of copies at one call site from which a separate stream is worthwhile."""
 RULES = (serialized_peer_copy.RULE,)
 
 
 class Transfers:
-    """Moves tensors, as `aten/src/ATen/native/cuda/Copy.cu` does it."""
+    """Copies tensors as `aten/src/ATen/native/cuda/Copy.cu` does."""
 
     def __init__(self, machine: Machine, operators: Operators) -> None:
         self._machine = machine
         self._operators = operators
-        self._peer_copies: dict[SiteId, int] = {}  # call site -> copies made there on a stream that computes
+        self._peer_copies: dict[SiteId, int] = {}  # call site -> number of copies on a stream that also computes
 
     def method(self, tensor: Tensor, name: str, call: Call) -> Value | None:
-        """Run a method that may copy between devices; None if it is no such method."""
+        """Run a method that may copy between devices; return None for any other method."""
         if name == "copy_":
             return self._copy(tensor, call)
         if name == "pin_memory":
@@ -75,21 +75,21 @@ class Transfers:
         return name == "to" and (len(call.args) > 1 or "dtype" in call.kwargs)
 
     def _unknown_target(self, tensor: Tensor, call: Call) -> Value:
-        """Return a tensor cast to another type, or one somewhere else."""
+        """Return the result of a copy to an unknown target: a cast on the same device, or an unknown value."""
         values = call.values()
         if values and all(_is_type(value) for value in values):
             return self._operators.run("aten::_to_copy", [tensor], call)
         return UNKNOWN
 
     def move(self, call: Call, name: str, *, is_tensor: bool) -> Value | None:
-        """Move a value of which nothing is known to a device; None if the words do not say that it is moved.
+        """Move an unknown value to a device; return None if the call does not show that it moves anything.
 
-        Who asks for a copy that does not block has a tensor, and one on the other side.
+        A non-blocking copy implies that the value is a tensor, and that it is on the other side of the copy.
 
         Args:
             call: the call.
             name: the method.
-            is_tensor: the value may be a tensor on a GPU.
+            is_tensor: whether the value may be a GPU tensor.
         """
         if name not in {"to", "cuda", "cpu"}:
             return None
@@ -105,7 +105,7 @@ class Transfers:
         if isinstance(target, Value) and name == "to" and self._is_on_side_stream():
             target = machine.thread.device
         if isinstance(target, Value) or target != machine.thread.device:
-            return UNKNOWN  # of a GPU, its own stream copies, and not the target's
+            return UNKNOWN  # if it comes from a GPU, the source's stream copies, not the target's
         made = Tensor(machine.allocate(target, call.node), stream=machine.current(target))
         machine.launch(made.stream, "aten::_to_copy", [(made, True)], call.node)
         if not non_blocking:
@@ -113,9 +113,10 @@ class Transfers:
         return made
 
     def by_name(self, name: str, call: Call) -> Value | None:
-        """Move something as a function says by its name, on a stream of the program: its memory is of that stream.
+        """Run a function that moves something, judging by its name, on a stream that the program has created.
 
-        None if the name says nothing like it, or what is given may order the streams.
+        The result's memory belongs to that stream. Return None if the name says no such thing, or if an argument may
+        order the streams.
         """
         machine = self._machine
         if machine.ordering_only or not says_moved(name) or not self._is_on_side_stream():
@@ -130,7 +131,7 @@ class Transfers:
         return made
 
     def upload(self, call: Call, name: str) -> Value | None:
-        """Copy a tensor to something of which nothing is known: what is worth not to block uses a GPU."""
+        """Copy a tensor to an unknown target. A non-blocking copy is assumed to involve a GPU."""
         source, machine = call.get("src", 0) if name == "copy_" else None, self._machine
         if not isinstance(source, Tensor) or not call.flag("non_blocking", 1):
             return None
@@ -143,18 +144,18 @@ class Transfers:
         return UNKNOWN
 
     def _is_to_gpu(self, target: int | Value, call: Call) -> bool:
-        """Return whether something that may be a layer is moved to a GPU, as far as the words say."""
+        """Return whether something that may be a layer is moved to a GPU, as far as the source shows."""
         if isinstance(target, Value):
             return self._operators.may_be_gpu(_first(call.node))
         return target == self._machine.thread.device
 
     def _is_on_side_stream(self) -> bool:
-        """Return whether a stream that the program has made is current."""
+        """Return whether the current stream is one that the program has created."""
         stream = self._machine.current(self._machine.thread.device)
         return bool(stream) and self._machine.handle_of(stream) != 0
 
     def _fetch(self, call: Call, *, non_blocking: bool | None) -> Value:
-        """Copy something of which nothing is known to host memory: if it is worth not to block, from a GPU."""
+        """Copy something unknown to host memory. A non-blocking copy is assumed to come from a GPU."""
         machine = self._machine
         if not non_blocking:
             if non_blocking is not None:
@@ -184,12 +185,12 @@ class Transfers:
         if not isinstance(source, Tensor):
             machine, device = self._machine, target.block.device
             if device is None and target.block.is_pinned and call.flag("non_blocking", 1):
-                device = machine.thread.device  # where else it would come from
+                device = machine.thread.device  # a non-blocking copy to pinned memory comes from a GPU
             if device is None and target.block.is_pinned and source is UNKNOWN and not call.args[1:]:
                 self._fill_from_host(target, call)
             if device is not None:
                 machine.launch(machine.current(device), "aten::copy_", [(target, True)], call.node)
-                if source is UNKNOWN and call.flag("non_blocking", 1) is False:  # from the host, which waits then
+                if source is UNKNOWN and call.flag("non_blocking", 1) is False:  # from the host, which then waits
                     machine.recent.drop(machine.current(device))
             return target
         if source.block.device == target.block.device:
@@ -198,7 +199,7 @@ class Transfers:
         return target
 
     def _fill_from_host(self, target: Tensor, call: Call) -> None:
-        """Copy something of which nothing is known to pinned memory: from the host, as what goes to a GPU does."""
+        """Copy something unknown to pinned memory. A blocking copy is assumed to come from the host."""
         if call.flag("non_blocking", 1) is False:
             self._machine.touch_host("aten::copy_", [(target, True)], call.node)
 
@@ -226,9 +227,9 @@ class Transfers:
         self._finish(plan, target, stream, node)
 
     def _finish(self, plan: CopyPlan, target: Tensor, stream: StreamId, node: ast.AST) -> None:
-        """Let the host wait for a copy, and do its part, as far as it does before the call returns."""
+        """Let the host wait for a copy and do its own part, as far as this happens before the call returns."""
         machine = self._machine
-        if plan.overlaps_nothing:  # from pageable memory, which CUDA has read by then
+        if plan.overlaps_nothing:  # from pageable memory, which CUDA has already read
             machine.recent.drop(stream)
         if target.block.device is None and not plan.host_waits:
             machine.own_waits.fetching.add(stream)
@@ -243,7 +244,7 @@ class Transfers:
             machine.session.pageable_copy(AllocationId(machine.next_ident()), NO_VIEW, machine.site(node))
 
     def _note_serialized(self, sender: StreamId, plan: CopyPlan, node: ast.AST) -> None:
-        """Report a copy, made again and again, that queues behind compute on the same stream."""
+        """Report a repeated copy that queues behind compute work on the same stream."""
         machine = self._machine
         if machine.ordering_only or sender not in machine.computing:
             return
@@ -272,9 +273,9 @@ class Transfers:
 
 
 def _non_blocking(call: Call, name: str) -> bool | None:
-    """Return whether a copy is asked not to block; None where that is not known.
+    """Return whether a copy is non-blocking; None if unknown.
 
-    `to(device, dtype, non_blocking)`, `to(dtype, non_blocking)`: by position it is the first truth value.
+    In `to(device, dtype, non_blocking)` and `to(dtype, non_blocking)`, it is the first positional Boolean.
     """
     if "non_blocking" in call.kwargs or name == "cpu":
         return call.flag("non_blocking")
@@ -283,7 +284,7 @@ def _non_blocking(call: Call, name: str) -> bool | None:
 
 
 def _first(node: ast.AST) -> ast.expr | None:
-    """Return the first argument of a call, or its device."""
+    """Return the device argument of a call, or else its first argument."""
     if not isinstance(node, ast.Call):
         return None
     named = device_of(node)

@@ -1,4 +1,4 @@
-"""Code that is not known: what its name says, whether it may wait, and what it may leave running."""
+"""Unknown code: heuristics on its name for whether it waits, computes, or leaves work running."""
 
 import ast
 import re
@@ -29,21 +29,21 @@ _COMPUTING = frozenset(
     matmul gemm mm conv unet vae transformer discriminator loss""".split()
 )
 _FUNCTIONS = frozenset("f fn func function op step".split())
-"""Names of what a benchmark is given to run."""
+"""Names of functions that a benchmark is given to run."""
 _HOST_ONLY = frozenset(
     """print info debug warning error log append add update write extend insert format isinstance len save dump put push
     remove register len shape size numel dim item tolist numpy cpu""".split()
 )
 _CODE = (Function, Partial, Native)
 _HOLDING_TENSORS = frozenset({Attribute, Mapping, Sequence, Tensor})
-"""Kinds of values in which a tensor is looked for."""
+"""Kinds of values that are searched for tensors."""
 _FLAGS = frozenset("barrier barriers flag flags signal signals semaphore semaphores lock locks".split())
-"""Words of tensors that kernels wait for."""
+"""Words in the names of tensors that kernels wait for."""
 _KEEPING = frozenset(
     """then register add set hook hooks callback callbacks sort sorted map filter partial jit compile wraps submit
     append""".split()
 )
-"""Words of functions that keep what they are given for later."""
+"""Words in the names of functions that keep their arguments for later."""
 
 _GPUS = frozenset({"device", "cuda", "gpu"})
 _MOVING = frozenset({"to", "move", "send", "copy", "put", "transfer", "upload"})
@@ -52,13 +52,13 @@ _BACK = frozenset({"cpu", "host", "from", "is", "has", "get"})
 
 @lru_cache(maxsize=4096)
 def words_of(name: str) -> frozenset[str]:
-    """Return the words of a name, in lower case: those of "device_supports_nonBlocking"."""
+    """Return the words of a name in lower case, such as those of "device_supports_nonBlocking"."""
     return frozenset(word.lower() for word in _WORDS.findall(name))
 
 
 @lru_cache(maxsize=4096)
 def may_wait(path: str) -> bool:
-    """Return whether a name says that a function waits for something."""
+    """Return whether a function waits for something, judging by its name."""
     name = path.rpartition(".")[2]
     if _NOT_WAITING.search(path):
         return name.startswith("block_until")
@@ -67,13 +67,13 @@ def may_wait(path: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def says_moved(name: str) -> bool:
-    """Return whether a function moves what it is given to a GPU, by its name: `move_batch_to_device`."""
+    """Return whether a function moves its arguments to a GPU, judging by its name: `move_batch_to_device`."""
     words = words_of(name)
     return bool(words & _GPUS and words & _MOVING) and not words & _BACK
 
 
 def may_order(body: list[ast.stmt]) -> bool:
-    """Return whether the words of some statements say that they wait for something."""
+    """Return whether some statements contain calls that wait, judging by their names."""
     return any(_names_wait(statement) for statement in body)
 
 
@@ -84,31 +84,31 @@ def _names_wait(statement: ast.AST) -> bool:
 
 
 def takes_code(values: list[Value], node: ast.AST) -> bool:
-    """Return whether a function is given one that it may call, and wait for: `do_bench(lambda: f(x))`."""
+    """Return whether a function gets another one that it may call and wait for: `do_bench(lambda: f(x))`."""
     has_code = any(isinstance(value, _CODE) for value in values)
     return has_code and not words_of(called_name(node)) & _KEEPING
 
 
 def takes_flag(node: ast.AST) -> bool:
-    """Return whether a call is given what its code may wait for, by its name: a flag that a kernel reads."""
+    """Return whether an argument's name says that the called code may wait for it: a flag that a kernel reads."""
     given = [*node.args, *(keyword.value for keyword in node.keywords)] if isinstance(node, ast.Call) else []
     return any(words_of(nodes.text(value)) & _FLAGS for value in given)
 
 
 def makes_object(node: ast.AST) -> bool:
-    """Return whether what is called is a class, by its name: `Batch(output)`."""
+    """Return whether the called object is a class, judging by its name: `Batch(output)`."""
     return called_name(node)[:1].isupper()
 
 
 def may_be_tensor(value: Value | None) -> bool:
-    """Return whether something may be a tensor on a GPU: unknown code has made it from one."""
+    """Return whether a value may be a GPU tensor because unknown code derived it from one."""
     while isinstance(value, Attribute):
         value = value.owner
     return value is DERIVED
 
 
 def is_on_gpu(value: Value) -> bool:
-    """Return whether a value is, or may be, a tensor on a GPU, or holds one."""
+    """Return whether a value is or may be a GPU tensor, or contains one."""
     if value.__class__ is Value:
         return value is DERIVED
     if value.__class__ not in _HOLDING_TENSORS:
@@ -117,11 +117,11 @@ def is_on_gpu(value: Value) -> bool:
 
 
 def called_name(node: ast.AST) -> str:
-    """Return the last name of what a call calls; "" for a call that has none."""
+    """Return the last name of the called object; "" if there is none."""
     function = node.func if isinstance(node, ast.Call) else None
     if isinstance(function, ast.Attribute):
         owner = function.value
-        if function.attr == "step":  # of an optimizer; a scheduler's does nothing there
+        if function.attr == "step":  # only an optimizer's: a scheduler's `step` does nothing on the GPU
             words = words_of(nodes.text(owner))
             return "step" if words & {"optimizer", "optim", "opt", "scaler"} else ""
         return function.attr
@@ -131,11 +131,11 @@ def called_name(node: ast.AST) -> str:
 
 
 def computes(node: ast.AST) -> bool:
-    """Return whether the name of what is called says that it computes, and no more."""
+    """Return whether the called function computes, judging by its name only."""
     name = called_name(node)
     return name in _FUNCTIONS or bool(words_of(name) & _COMPUTING)
 
 
 def is_on_host(node: ast.AST) -> bool:
-    """Return whether the name of what is called says that nothing runs on a GPU."""
+    """Return whether the called function runs nothing on a GPU, judging by its name."""
     return bool(words_of(called_name(node)) & _HOST_ONLY)

@@ -1,4 +1,4 @@
-"""What a name may stand for while a program is followed: only what matters for the order of GPU work is known."""
+"""Values that names may stand for during interpretation: only facts that matter for the order of GPU work are kept."""
 
 import ast
 from collections.abc import Callable, Iterator
@@ -9,42 +9,42 @@ from syncheck.hb.ids import AllocationId, EventId, GraphId, LookedUp, ReadingId,
 
 
 class Value:
-    """Anything. An instance of this very class is a value of which nothing is known."""
+    """Any value. A direct instance of this class is an unknown value."""
 
     __slots__ = ()
 
 
 UNKNOWN = Value()
 DERIVED = Value()
-"""What unknown code has made of a tensor on a GPU: nothing is known of it but that it may be one, too."""
+"""Result of unknown code that was given a GPU tensor. It may be a GPU tensor, too."""
 MOVED = Value()
-"""What was moved to a device that is a GPU, or may be: a tensor or a layer. Only clocks take it for one on a GPU."""
+"""A tensor or layer that was moved to a device that is, or may be, a GPU. Only clocks treat it as one on a GPU."""
 UNKNOWN_STREAM = StreamId(0)
-"""A stream that is not known."""
+"""A stream that is unknown."""
 
 
 @dataclass(eq=False, slots=True)
 class Constant(Value):
-    """A number, a string, None, a slice."""
+    """A known constant: a number, a string, None, a slice and so on."""
 
     value: Any
 
 
 @dataclass(eq=False, slots=True)
 class Key(Value):
-    """A key or an index that is not known, by its source, and how often each name in it was bound before."""
+    """An unknown key or index: its source text, and how often each name in it had been bound."""
 
     text: str
     bindings: tuple[int, ...]
 
     def is_like(self, other: "Key") -> bool:
-        """Return whether both are certainly the same."""
+        """Return whether both keys are certainly the same."""
         return bool(self.text) and (self.text, self.bindings) == (other.text, other.bindings)
 
 
 @dataclass(eq=False, slots=True)
 class Symbol(Value):
-    """Something imported, by its full name: "torch.cuda.Stream"."""
+    """An imported object, by its full name: "torch.cuda.Stream"."""
 
     path: str
 
@@ -54,9 +54,9 @@ class Sequence(Value):
     """A list, tuple, set or iterator whose items are known.
 
     Attributes:
-        is_open: there may be more of them.
-        is_iterator: items are used up as they are taken.
-        picked: the indices that were met of which nothing is known; each stands for the item at its place here.
+        is_open: there may be further items.
+        is_iterator: iterating consumes the items.
+        picked: the unknown indices seen so far. The index at position n stands for the item at position n.
     """
 
     items: list[Value]
@@ -67,7 +67,7 @@ class Sequence(Value):
 
 @dataclass(eq=False, slots=True)
 class Mapping(Value):
-    """A dictionary, by its keys: constants, and each `Key` for another one that is not known."""
+    """A dictionary. Its keys are constants, and a `Key` for each unknown key."""
 
     items: dict[Any, Value]
     is_open: bool = False
@@ -75,18 +75,18 @@ class Mapping(Value):
 
 @dataclass(eq=False, slots=True)
 class Device(Value):
-    """A torch.device: an index of CUDA, or None for the CPU; `is_named`: the program says which, it is no tensor's."""
+    """A torch.device: a CUDA index, or None for the CPU; `is_named`: named by the program, not read from a tensor."""
 
     index: int | None
     is_named: bool = True
 
 
 DeviceIndex: TypeAlias = int | Value | None
-"""The index of a CUDA device, None for the CPU, UNKNOWN where it is not known."""
+"""The index of a CUDA device; None for the CPU, UNKNOWN if unknown."""
 
 
 class Life:
-    """Lives as long as a value that holds it."""
+    """Calls a function when the last value that holds this object is gone."""
 
     __slots__ = ("_ended",)
 
@@ -99,11 +99,11 @@ class Life:
 
 @dataclass(eq=False, slots=True)
 class Stream(Value):
-    """A stream, by its number in the session.
+    """A stream, by its id in the session.
 
     Attributes:
-        looked_up: the call that gave it.
-        life: of one that the program made.
+        looked_up: how the program obtained it.
+        life: reports the end of a stream that the program created.
     """
 
     ident: StreamId
@@ -114,13 +114,13 @@ class Stream(Value):
 
 @dataclass(eq=False, slots=True)
 class Event(Value):
-    """An event, by its number in the session.
+    """An event, by its id in the session.
 
     Attributes:
-        escaped: others may have recorded it, or waited for it.
-        has_timing: None where that is not known.
-        made, recorded: the call that made it; the stream, the call and the function of the last record.
-        is_useful: something but the stream that recorded it has waited for it.
+        escaped: unknown code may have recorded it or waited for it.
+        has_timing: whether it measures time; None if unknown.
+        made, recorded: the call that created it; the stream, call and function of its last record.
+        is_useful: something other than the stream that recorded it has waited for it.
     """
 
     ident: EventId
@@ -134,23 +134,23 @@ class Event(Value):
 
 @dataclass(eq=False, slots=True)
 class Query(Value):
-    """The answer to the question whether an event or a stream is complete."""
+    """Result of querying whether an event or a stream is complete."""
 
     event: Event | None
 
 
 class Block:
-    """Memory, from its allocation until the last tensor in it is gone.
+    """A memory block, from its allocation until its last tensor is gone.
 
     Args:
-        ident: its number in the session; 0 for pageable memory of the host.
-        device: where it lies; None for the host.
-        is_pinned: it is pinned memory of the host.
-        died: called with the number at the end.
+        ident: its id in the session; 0 for pageable host memory.
+        device: the device that it is on; None for the host.
+        is_pinned: whether it is pinned host memory.
+        died: called with the id at the end.
 
     Attributes:
-        escaped: unknown code has it.
-        is_assumed: what was copied into it is of unknown device; the words say that it came from a GPU.
+        escaped: unknown code may hold it.
+        is_assumed: the source of the copy that filled it is only assumed to be on a GPU.
     """
 
     __slots__ = ("_died", "device", "escaped", "ident", "is_assumed", "is_pinned")
@@ -170,7 +170,7 @@ class Block:
 
 
 Part: TypeAlias = tuple[int, int] | None
-"""Rows [first, stop) of a tensor; None for a part that is not known."""
+"""Rows [first, stop) of a tensor; None for an unknown part."""
 WHOLE = (0, 1 << 30)
 NONE = Constant(None)
 
@@ -180,18 +180,18 @@ class Tensor(Value):
     """A tensor.
 
     Attributes:
-        block: the memory that it lies in.
-        part: which rows of it.
-        leaves: the tensors that a backward pass from here gives gradients to.
-        keeps: what the graph of the backward pass keeps alive.
-        stream: the stream that it was made on.
+        block: the memory block that contains it.
+        part: its rows within the block.
+        leaves: the leaf tensors that a backward pass from here computes gradients for.
+        keeps: the tensors that the graph of the backward pass keeps alive.
+        stream: the stream that it was created on.
         grad: its gradient, if it has one.
         is_leaf: it requires a gradient.
-        is_mask: it is known to hold truth values, so that as an index it must be counted.
-        is_strided: its elements are known not to lie side by side.
-        is_given: it comes from a caller, so that nothing is known of how they lie.
-        array: the call that made an array of NumPy of it: who gets that, reads it.
-        hooks: what a backward pass calls with its gradient, and whether with the tensor itself instead.
+        is_mask: it is known to be Boolean, so that indexing with it must count its true elements.
+        is_strided: it is known not to be contiguous.
+        is_given: a caller passed it, so that its memory layout is unknown.
+        array: the call that created a NumPy array over its memory. Code that gets the array reads it.
+        hooks: the functions that a backward pass calls, and whether with the tensor itself instead of its gradient.
     """
 
     block: Block
@@ -210,7 +210,7 @@ class Tensor(Value):
 
 @dataclass(eq=False, slots=True)
 class Module(Value):
-    """A layer of torch.nn, or several: one tensor stands for its parameters."""
+    """A torch.nn layer, or several. One tensor stands for all parameters."""
 
     weight: Tensor | None
 
@@ -227,9 +227,9 @@ class Work(Value):
     """The handle of an asynchronous collective.
 
     Attributes:
-        event: is recorded at its end; None where it is not followed.
-        device: whose stream it runs on.
-        on_host: its tensors are in host memory.
+        event: recorded at its end; None if it is not tracked.
+        device: the device whose stream it runs on.
+        on_host: whether its tensors are in host memory.
     """
 
     event: EventId | None
@@ -238,12 +238,12 @@ class Work(Value):
 
 
 class Group(Value):
-    """A process group that the program has made."""
+    """A process group that the program has created."""
 
 
 @dataclass(eq=False, slots=True)
 class Graph(Value):
-    """A CUDA graph, by its number in the session."""
+    """A CUDA graph, by its id in the session."""
 
     ident: GraphId
     has_captured: bool = False
@@ -262,9 +262,9 @@ class Function(Value):
 
     Attributes:
         node: its definition.
-        scope: where it was defined.
+        scope: the scope that it was defined in.
         defaults: its default arguments by name.
-        is_static: it takes no `self` although it stands in a class.
+        is_static: it takes no `self` although it is defined in a class.
     """
 
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -285,19 +285,19 @@ class Class(Value):
     members: dict[str, Value] = field(default_factory=dict)
 
     def find(self, name: str) -> Value | None:
-        """Return a member, its own or of a base in the program; None where there is none that is known."""
+        """Return a member of this class or of a base class in the program; None if no such member is known."""
         if name in self.members:
             return self.members[name]
         return next((found for base in self.bases if isinstance(base, Class) and (found := base.find(name))), None)
 
     @property
     def is_known(self) -> bool:
-        """Return whether all its bases are in the program."""
+        """Whether all base classes are in the program."""
         return all(isinstance(base, Class) and base.is_known for base in self.bases)
 
     @property
     def is_net(self) -> bool:
-        """Return whether it is a subclass of torch.nn.Module."""
+        """Whether it is a subclass of torch.nn.Module."""
         return any(
             (isinstance(base, Symbol) and base.path in {"torch.nn.Module", "torch.nn.Sequential"})
             or (isinstance(base, Class) and base.is_net)
@@ -315,7 +315,7 @@ class Instance(Value):
 
 @dataclass(eq=False, slots=True)
 class Partial(Value):
-    """A function with its first arguments: a method, a partial."""
+    """A function with its first arguments, such as a bound method or a `functools.partial`."""
 
     function: Value
     args: list[Value]
@@ -324,7 +324,7 @@ class Partial(Value):
 
 @dataclass(eq=False, slots=True)
 class Attribute(Value):
-    """A method of a value that is no object of the program: `stream.wait_event`."""
+    """A method of a value that is not an object of the program, such as `stream.wait_event`."""
 
     owner: Value
     name: str
@@ -332,28 +332,28 @@ class Attribute(Value):
 
 @dataclass(eq=False, slots=True)
 class Native(Value):
-    """A function that a model has made; it returns None if it does not know what it does."""
+    """A function that a model has created. It returns None for calls that it does not cover."""
 
     function: Callable[["Call"], Value | None]
 
 
 @dataclass(eq=False, slots=True)
 class NativeObject(Value):
-    """An object that a model has made, by its methods."""
+    """An object that a model has created: name -> method."""
 
     methods: dict[str, Callable[["Call"], Value | None]]
 
 
 @dataclass(eq=False, slots=True)
 class Generator(Value):
-    """A generator that has begun."""
+    """A generator that has started."""
 
     values: Iterator[Value]
 
 
 @dataclass(eq=False, slots=True)
 class Context(Value):
-    """A context manager: what it does at its ends; `is_portable`: no code of the program runs there."""
+    """A context manager: its enter and leave functions; `is_portable`: they run no code of the program."""
 
     enter: Callable[[], Value]
     leave: Callable[[], object]
@@ -365,7 +365,7 @@ class Call:
     """One call.
 
     Attributes:
-        is_complete: all arguments are known by position and name, no `*args` of unknown length among them.
+        is_complete: all arguments are known, with no `*args` of unknown length among them.
     """
 
     node: ast.AST
@@ -374,13 +374,13 @@ class Call:
     is_complete: bool = True
 
     def get(self, name: str, position: int = -1) -> Value | None:
-        """Return an argument by name, or by position; None where it is not given."""
+        """Return an argument by name, or else by position; None if it is not given."""
         if name in self.kwargs:
             return self.kwargs[name]
         return self.args[position] if 0 <= position < len(self.args) else None
 
     def flag(self, name: str, position: int = -1) -> bool | None:
-        """Return whether an argument is true; False where it is not given, None where it is not known."""
+        """Return whether an argument is true; False if it is not given, None if unknown."""
         return truth(self.get(name, position) or Constant(False))
 
     def values(self) -> list[Value]:
@@ -388,11 +388,11 @@ class Call:
         return [*self.args, *self.kwargs.values()]
 
 
-_OPEN = frozenset({Value, Key, Symbol, Tensor, Instance, ClockReading, Attribute, Query})  # true or not
+_OPEN = frozenset({Value, Key, Symbol, Tensor, Instance, ClockReading, Attribute, Query})  # of unknown truth
 
 
 def truth(value: Value) -> bool | None:
-    """Return whether a value is true; None where it is not known."""
+    """Return whether a value is true; None if unknown."""
     if value.__class__ in _OPEN:
         return None
     if isinstance(value, Sequence | Mapping):

@@ -1,6 +1,6 @@
-"""Models: what the functions of libraries, and the methods of their values, do to streams, events and memory.
+"""Models of libraries: the effects of their functions and methods on streams, events and memory.
 
-Each module registers its own with `syncheck.lint.interp.registry`; `load` imports all of them.
+Each module registers its models with `syncheck.lint.interp.registry`; `load` imports all modules.
 """
 
 import importlib

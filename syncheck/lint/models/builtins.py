@@ -1,4 +1,4 @@
-"""Built-in functions, and those of the standard library that are like them."""
+"""Built-in functions, and similar functions of the standard library."""
 
 import ast
 import itertools
@@ -113,7 +113,7 @@ def _getattr(evaluator: Evaluator, call: Call) -> Value:
     if isinstance(name, Constant) and isinstance(call.args[0], Instance | Symbol):
         return evaluator.attribute(call.args[0], str(name.value), call.node)
     if isinstance(call.args[0], Symbol) and call.args[0].path == "torch" and _speaks_of_device(call.node):
-        return Symbol("torch.cuda")  # the module of a kind of device
+        return Symbol("torch.cuda")  # the module of a device type
     return UNKNOWN
 
 
@@ -184,13 +184,13 @@ def _range(evaluator: Evaluator, call: Call) -> Value:
         return Sequence([], is_open=True)
     try:
         numbers = range(*values)[:_MOST_NUMBERS]  # type: ignore[arg-type]  # integers
-    except (TypeError, ValueError, OverflowError):  # it raises
+    except (TypeError, ValueError, OverflowError):  # the call raises an error
         return UNKNOWN
     return Sequence([Constant(number) for number in numbers])
 
 
 def _is_open(values: list[Any]) -> bool:
-    """Return whether the beginning of a range is known, and its end is not."""
+    """Return whether the start of a range is known, but its end is not."""
     return values == [None] or (len(values) == 2 and isinstance(values[0], int) and values[1] is None)
 
 

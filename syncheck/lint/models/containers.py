@@ -1,4 +1,4 @@
-"""Lists, queues, dictionaries and generators; in a branch that is run only for ordering, none of them changes."""
+"""Lists, queues, dictionaries and generators. None of them changes in a branch that is run only for ordering."""
 
 import ast
 
@@ -52,7 +52,7 @@ def _mapping(evaluator: Evaluator, owner: Mapping, name: str, call: Call) -> Val
 
 
 def _listed(owner: Mapping, name: str) -> Value | None:
-    """Call a method that gives what is in a dictionary."""
+    """Call a method that returns the contents of a dictionary."""
     if name == "values":
         return Sequence(list(owner.items.values()), owner.is_open)
     if name == "keys":
@@ -72,7 +72,7 @@ def _entry(evaluator: Evaluator, owner: Mapping, name: str, key: Constant, call:
 
 
 def _unknown_entry(evaluator: Evaluator, owner: Mapping, name: str, key: Value, call: Call) -> Value:
-    """Return the item under a key that is not known; where it is taken out, and not known either, all may be."""
+    """Return the item under an unknown key. If an unknown item is removed, any item may be gone."""
     place = evaluator.picks.place(
         owner, key, call.node.args[0] if isinstance(call.node, ast.Call) and call.node.args else None
     )
@@ -104,7 +104,7 @@ def _popped(owner: Sequence, name: str, index: Value | None) -> Value:
 
 
 def _mix(owner: Sequence, name: str) -> None:
-    """Forget items that a method puts in another order."""
+    """Forget the items if a method rearranges them."""
     if name in _MIXING:
         owner.is_open = True
         owner.items.clear()

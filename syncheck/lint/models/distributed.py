@@ -1,4 +1,4 @@
-"""Collectives of torch.distributed, and of libraries that hand them on; the handles of asynchronous ones."""
+"""Collectives of torch.distributed, and of libraries that wrap them; the handles of asynchronous ones."""
 
 import ast
 
@@ -13,7 +13,7 @@ _IN_DEEPSPEED = {
     "isend": "send",
     "irecv": "recv",
 }
-"""Names of deepspeed.comm that differ from torch's; its `isend` is a `send`. Source: deepspeed/comm/comm.py."""
+"""Names of deepspeed.comm that differ from torch's. Its `isend` is a `send`. Source: deepspeed/comm/comm.py."""
 
 
 @models("torch.distributed.P2POp")
@@ -24,9 +24,9 @@ def _operation(evaluator: Evaluator, call: Call) -> Value:
 
 @models("torch.distributed.batch_isend_irecv")
 def _batch(evaluator: Evaluator, call: Call) -> Value | None:
-    """Start what a list of operations says; those that are not known are taken to send, with one handle for all.
+    """Start the operations of a list. Unknown operations are assumed to send, with one handle for all of them.
 
-    Source: torch/distributed/distributed_c10d.py, `batch_isend_irecv`: NCCL coalesces, and gives one.
+    Source: torch/distributed/distributed_c10d.py, `batch_isend_irecv`: NCCL coalesces the operations into one handle.
     """
     operations = call.get("p2p_op_list", 0)
     known = operations.items if isinstance(operations, Sequence) and not operations.is_open else [UNKNOWN]
@@ -39,14 +39,14 @@ def _batch(evaluator: Evaluator, call: Call) -> Value | None:
             case _:
                 n_before = evaluator.machine.n_relevant
                 sent = sent or _call(evaluator, "isend", Call(call.node, [UNKNOWN]))
-                if not _is_dropped(evaluator, call):  # what is not known is not worth other paths
+                if not _is_dropped(evaluator, call):  # an unknown operation is not worth further paths
                     evaluator.machine.n_relevant = n_before
                 started.append(sent or UNKNOWN)
     return Sequence(started)
 
 
 def _is_dropped(evaluator: Evaluator, call: Call) -> bool:
-    """Return whether nothing takes what a call returns."""
+    """Return whether a call's result is discarded."""
     statement = evaluator.machine.current_node
     return isinstance(statement, ast.Expr) and statement.value is call.node
 
@@ -70,7 +70,7 @@ def _call(evaluator: Evaluator, name: str, call: Call) -> Value | None:
 
 
 def _decided(evaluator: Evaluator, node: ast.AST) -> bool | None:
-    """Return how `async_op` is decided where a name gives it, as for an `if` of that name; None for other words."""
+    """Return the decision for an `async_op` that is a name, as for an `if` on that name; None for other expressions."""
     keywords = node.keywords if isinstance(node, ast.Call) else []
     given = next((keyword.value for keyword in keywords if keyword.arg == "async_op"), None)
     name = given.operand if isinstance(given, ast.UnaryOp) and isinstance(given.op, ast.Not) else given

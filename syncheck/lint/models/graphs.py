@@ -40,7 +40,7 @@ def _graph_context(evaluator: Evaluator, call: Call) -> Value:
 
 @models("torch.cuda.make_graphed_callables")
 def _graphed_callables(evaluator: Evaluator, call: Call) -> Value:
-    """Capture a callable; with no warm-up where the program says so."""
+    """Capture a callable, if the program disables the warm-up."""
     if truth(call.get("num_warmup_iters", 2) or UNKNOWN) is False:
         machine = evaluator.machine
         graph, stream = machine.new_graph(), machine.new_stream(machine.device, call.node)

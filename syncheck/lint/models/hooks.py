@@ -1,4 +1,4 @@
-"""Hooks on modules and parameters of which nothing is known: autograd calls them with what it has just computed."""
+"""Hooks on unknown modules and parameters: autograd calls them with tensors that it has just computed."""
 
 from collections.abc import Callable
 
@@ -15,11 +15,11 @@ _ARGUMENTS: dict[str, Arguments] = {
     "register_full_backward_hook": lambda tensor: [UNKNOWN, Sequence([tensor]), Sequence([tensor])],
     "register_full_backward_pre_hook": lambda tensor: [UNKNOWN, Sequence([tensor])],
 }
-"""What a hook is called with, by the method that takes it. Source: torch/_tensor.py, torch/nn/modules/module.py."""
+"""Registering method -> the arguments that its hook gets. Source: torch/_tensor.py, torch/nn/modules/module.py."""
 
 
 def call_hook(evaluator: Evaluator, name: str, call: Call) -> None:
-    """Call a hook once, where the program has streams of its own; what it leaves running is complete after it."""
+    """Call a hook once if the program has streams of its own. Work that it leaves running counts as complete."""
     machine, arguments = evaluator.machine, _ARGUMENTS.get(name)
     if arguments is None or not machine.stream_names or machine.ordering_only:
         return
@@ -34,7 +34,7 @@ def call_hook(evaluator: Evaluator, name: str, call: Call) -> None:
 
 
 def _computed(machine: Machine, call: Call) -> Tensor:
-    """Return a tensor that the stream that is current still computes."""
+    """Return a tensor that the current stream is still computing."""
     stream = machine.current(machine.thread.device)
     tensor = Tensor(machine.allocate(machine.thread.device, call.node), stream=stream)
     machine.launch(stream, "autograd", [(tensor, True)], call.node)

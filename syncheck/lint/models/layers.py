@@ -20,7 +20,7 @@ from syncheck.lint.models.tensors import call_torch_function
 
 _MOVING = frozenset({"to", "cuda", "cpu"})
 _KEEPING = frozenset("eval train half bfloat16 float requires_grad_ double share_memory".split())
-"""Methods that give the layer itself."""
+"""Methods that return the layer itself."""
 
 
 @models_in("torch.nn")
@@ -83,7 +83,7 @@ def _optimizer_methods(evaluator: Evaluator, owner: Optimizer, name: str, call: 
 
 
 def call_module_method(evaluator: Evaluator, owner: Instance, name: str, call: Call) -> Value | None:
-    """Call a method of `torch.nn.Module` on an object of a class of the program; None if it is none that is known."""
+    """Call a method of `torch.nn.Module` on an object of the program; return None for a method that is not modeled."""
     layers = [value for value in owner.attributes.values() if isinstance(value, Module)]
     lists = [value.items for value in owner.attributes.values() if isinstance(value, Sequence)]
     layers += [value for items in lists for value in items if isinstance(value, Module)]

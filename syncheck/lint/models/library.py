@@ -1,4 +1,4 @@
-"""Functions and methods that libraries describe: see `syncheck.semantics.library`."""
+"""Models of the functions and methods that library descriptions cover: see `syncheck.semantics.library`."""
 
 import re
 from collections import defaultdict
@@ -24,11 +24,11 @@ from syncheck.lint.prefilter import add_words
 from syncheck.semantics.library import CURRENT, HOST, NEW, Effect, described
 
 Streams = dict[str, Stream]
-"""The streams that a library made for itself, by the names that its description gives them."""
+"""The streams that a library creates for itself, by the names in its description."""
 
 
 def register_described() -> None:
-    """Register a model for each function that is described, and one for the constructor of each class."""
+    """Register a model for each described function, and for the constructor of each described class."""
     methods: dict[str, list[Effect]] = defaultdict(list)
     global_streams: Streams = {}
     for effect in described():
@@ -48,7 +48,7 @@ def _function(effect: Effect, streams: Streams) -> FunctionModel:
 
 
 def _constructor(effects: list[Effect]) -> FunctionModel:
-    """Return the model of a class: its objects have the methods that are described, and their own streams."""
+    """Return the model of a class. Its objects have the described methods, and streams of their own."""
 
     def construct(evaluator: Evaluator, call: Call) -> Value:
         del call
@@ -64,7 +64,7 @@ def _constructor(effects: list[Effect]) -> FunctionModel:
 
 
 def _run(evaluator: Evaluator, effect: Effect, parameters: tuple[str, ...], streams: Streams, call: Call) -> Value:
-    """Do on the machine what a description says."""
+    """Apply the effect of a described function to the machine."""
     machine, node = evaluator.machine, call.node
     bound = dict(zip(parameters, call.args, strict=False)) | call.kwargs
     own = _stream(machine, effect.stream, bound, streams)
@@ -92,7 +92,7 @@ def _run(evaluator: Evaluator, effect: Effect, parameters: tuple[str, ...], stre
 
 
 def _stream(machine: Machine, place: str, bound: dict[str, Value], streams: Streams) -> Stream:
-    """Return the stream that a description names; the current one for an argument that is left out or None."""
+    """Return the stream that a description names; the current stream for an argument that is omitted or None."""
     value = bound.get(place)
     if isinstance(value, Stream):
         return value
@@ -105,7 +105,7 @@ def _stream(machine: Machine, place: str, bound: dict[str, Value], streams: Stre
 
 
 def _wait(machine: Machine, waiter: Stream, awaited: Stream) -> None:
-    """Make a stream wait for another; where one is not known, take it that all work is complete."""
+    """Make a stream wait for another stream; if either is unknown, assume that all work is complete."""
     if waiter.ident and awaited.ident:
         machine.join(waiter.ident, awaited.ident)
     else:

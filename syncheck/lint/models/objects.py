@@ -1,4 +1,4 @@
-"""Methods of objects of the program that their classes do not define, and of values without models of their own."""
+"""Methods of the program's objects that their classes do not define, and of values without a model of their own."""
 
 from syncheck.lint.interp.evaluator import Evaluator
 from syncheck.lint.interp.registry import models_methods
@@ -27,7 +27,7 @@ from syncheck.semantics.python_api import MEMBERS_WITHOUT_MEMORY, RETURNING_VALU
 
 @models_methods(Value)
 def _unknown(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Value | None:
-    """Call a method of a value of which nothing is known: some names show what they return."""
+    """Call a method of an unknown value. Some names show what the method returns."""
     is_tensor = may_be_tensor(owner)
     moved = evaluator.transfers.move(call, name, is_tensor=is_tensor) or evaluator.transfers.upload(call, name)
     if moved is not None:
@@ -70,7 +70,7 @@ def _constant(evaluator: Evaluator, owner: Value, name: str, call: Call) -> Valu
 
 @models_methods(Instance)
 def _instance(evaluator: Evaluator, owner: Instance, name: str, call: Call) -> Value | None:
-    """Call a method that the object's class does not have: one of a base that is not known."""
+    """Call a method that the object's class does not define: it belongs to an unknown base class."""
     if owner.kind.is_net:
         found = call_module_method(evaluator, owner, name, call)
         if found is not None:

@@ -1,4 +1,4 @@
-"""Communication helpers of libraries: each runs on the current stream, and only what is said so makes the host wait.
+"""Communication helpers of libraries. They run on the current stream; the host waits only where noted below.
 
 Source:
     huggingface/accelerate, 16cb6eb80dd9: src/accelerate/utils/operations.py (`_gpu_gather`, `_gpu_broadcast`, `reduce`,
@@ -33,7 +33,7 @@ Helper = Callable[[Evaluator, Tensor, Call], Value]
 
 
 def _of_each(evaluator: Evaluator, run: Helper, given: Value, call: Call) -> Value:
-    """Run a helper on each tensor of a structure, and return the same structure of what it returns."""
+    """Run a helper on each tensor of a structure, and return the results in the same structure."""
     match given:
         case Tensor():
             return run(evaluator, given, call) if given.block.device is not None else UNKNOWN
@@ -46,12 +46,12 @@ def _of_each(evaluator: Evaluator, run: Helper, given: Value, call: Call) -> Val
 
 
 def _made(operator: str) -> Helper:
-    """Return the helper that makes a new tensor."""
+    """Return a helper that creates a new tensor."""
     return lambda evaluator, tensor, call: evaluator.operators.run(operator, [tensor], Call(call.node, []))
 
 
 def _in_place(operator: str) -> Helper:
-    """Return the helper that changes a tensor and returns it."""
+    """Return a helper that modifies a tensor and returns it."""
 
     def run(evaluator: Evaluator, tensor: Tensor, call: Call) -> Value:
         machine = evaluator.machine
@@ -64,13 +64,13 @@ def _in_place(operator: str) -> Helper:
 
 
 def _unchanged(evaluator: Evaluator, tensor: Tensor, call: Call) -> Value:
-    """Return the tensor: only its backward pass does anything."""
+    """Return the tensor unchanged: only the backward pass of this helper has an effect."""
     del call
     return evaluator.operators.alias(tensor, tensor.part)
 
 
 def _padded(evaluator: Evaluator, tensor: Tensor, call: Call) -> Value:
-    """Gather the sizes, which the host reads, and pad."""
+    """Pad a tensor. The host reads the gathered sizes first."""
     machine = evaluator.machine
     machine.sync_stream(machine.current(tensor.block.device or 0), call.node, explicit=False)
     return evaluator.operators.run("aten::constant_pad_nd", [tensor], Call(call.node, []))
@@ -145,7 +145,7 @@ def _register_group(modules: tuple[str, ...], name: str) -> None:
 
 
 def _flags(call: Call) -> str:
-    """Return the arguments by which a function chooses among groups, as text."""
+    """Return, as text, the arguments by which a function selects a group."""
     given = {str(number): value for number, value in enumerate(call.args)} | call.kwargs
     given.pop("check_initialized", None)
     return ", ".join(f"{name}={_plain(value)}" for name, value in sorted(given.items()))
@@ -156,13 +156,13 @@ def _plain(value: Value) -> str:
 
 
 def _wait_for_everyone(evaluator: Evaluator, call: Call) -> Value:
-    """Run a barrier: the host waits."""
+    """Run a barrier, which makes the host wait."""
     return evaluator.collectives.call("barrier", Call(call.node, []), is_async=False) or UNKNOWN
 
 
 @models("accelerate.Accelerator", "accelerate.accelerator.Accelerator")
 def _accelerator(evaluator: Evaluator, call: Call) -> Value:
-    """Make the object whose methods are the functions: `gather_for_metrics` gathers and cuts what is left over."""
+    """Create the object with these methods. `gather_for_metrics` gathers, and drops surplus samples."""
     del call
 
     def method(run: Helper, parameter: str) -> Callable[[Call], Value | None]:
@@ -181,7 +181,7 @@ def _accelerator(evaluator: Evaluator, call: Call) -> Value:
 
 @models("horovod.torch.DistributedOptimizer", "byteps.torch.DistributedOptimizer")
 def _distributed_optimizer(evaluator: Evaluator, call: Call) -> Value:
-    """Make an optimizer whose step waits, on the host, for the gradients of all ranks."""
+    """Create an optimizer whose step makes the host wait for the gradients of all ranks."""
     del call
 
     def wait(call: Call) -> Value:

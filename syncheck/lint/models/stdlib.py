@@ -1,4 +1,4 @@
-"""Functions of the standard library that call others: wrappers, contexts, clocks; and syncheck's own."""
+"""Functions of the standard library that call other code: wrappers, contexts and clocks. Also syncheck's own API."""
 
 import ast
 from collections.abc import Callable
@@ -49,12 +49,12 @@ def _timeit(evaluator: Evaluator, call: Call) -> Value:
     before = machine.read_clock(call.node) if is_asked else UNKNOWN
     if call.args and not isinstance(call.args[0], Constant):
         evaluator.call(call.args[0], Call(call.node, []))
-    if not is_asked:  # to warm up
+    if not is_asked:  # a warm-up run
         return UNKNOWN
     return difference(machine, machine.read_clock(call.node), before)
 
 
-# -- functions that make functions
+# -- functions that return functions
 
 
 @models("functools.partial")
@@ -65,7 +65,7 @@ def _partial(evaluator: Evaluator, call: Call) -> Value | None:
 
 @models("torch.compile")
 def _compile(evaluator: Evaluator, call: Call) -> Value | None:
-    """Return a function that is compiled: it does what it did."""
+    """Return the function itself: compiling does not change its effects."""
     del evaluator
     function = call.get("model", 0)
     return function if isinstance(function, Function) else None
@@ -79,7 +79,7 @@ def _wraps(evaluator: Evaluator, call: Call) -> Value:
 
 @models("functools.lru_cache", "functools.cache")
 def _cache(evaluator: Evaluator, call: Call) -> Value:
-    """Return what makes a function keep its results; called with it, or first with a size."""
+    """Return a caching wrapper for a function, or a decorator if called with a size first."""
     if not call.args or not isinstance(call.args[0], Function):
         return Symbol("functools.cache")
     function, kept = call.args[0], Mapping({})
@@ -117,18 +117,18 @@ def _closing(evaluator: Evaluator, call: Call) -> Value:
 
 @models("syncheck.ignore")
 def _ignore(evaluator: Evaluator, call: Call) -> Value:
-    """Return a context in which some rules are ignored."""
+    """Return a context that ignores some rules."""
     names = [value.value for value in call.args if isinstance(value, Constant) and isinstance(value.value, str)]
     try:
         codes = catalogue.codes_of(names)
-    except ConfigError:  # which is raised when it runs
+    except ConfigError:  # raised again when the program runs
         return UNKNOWN
     return _ignoring(evaluator, codes)
 
 
 @models("syncheck.allow_sync")
 def _allow_sync(evaluator: Evaluator, call: Call) -> Value:
-    """Return a context in which the host may wait."""
+    """Return a context in which the host is allowed to wait."""
     del call
     return _ignoring(evaluator, frozenset(ALLOWED_SYNCS))
 
@@ -147,14 +147,14 @@ def _ignoring(evaluator: Evaluator, codes: frozenset[str]) -> Value:
 
 
 class _ExitStack:
-    """An exit stack: what is on it is left at its end."""
+    """An exit stack, which leaves its contexts at its end."""
 
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
         self._entered: list[Context] = []
 
     def enter_context(self, call: Call) -> Value:
-        """Enter a context and put it on the stack."""
+        """Enter a context and push it on the stack."""
         node = call.node.args[0] if isinstance(call.node, ast.Call) and call.node.args else ast.Constant(value=0)
         given = call.get("cm", 0)
         if given is None:
@@ -165,7 +165,7 @@ class _ExitStack:
         return value
 
     def callback(self, call: Call) -> Value:
-        """Put a function on the stack."""
+        """Push a function on the stack."""
         if not call.args:
             return UNKNOWN
         function, given = call.args[0], Call(call.node, call.args[1:], call.kwargs, call.is_complete)
@@ -173,13 +173,13 @@ class _ExitStack:
         return function
 
     def other(self, call: Call) -> Value | None:
-        """Put something on the stack that is not known."""
+        """Push something unknown on the stack."""
         del call
         self._entered.append(Context(lambda: NONE, self._evaluator.machine.assume_synchronized))
         return None
 
     def leave(self) -> None:
-        """Leave all that is on the stack."""
+        """Leave all contexts on the stack."""
         while self._entered:
             self._entered.pop().leave()
 
@@ -201,4 +201,4 @@ def _exit_stack(evaluator: Evaluator, call: Call) -> Value:
 
 
 _OTHER_METHODS = ("push", "pop_all", "push_async_exit", "push_async_callback", "enter_async_context")
-"""Methods of an exit stack that are not followed."""
+"""Methods of an exit stack that are not modeled."""

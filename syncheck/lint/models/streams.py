@@ -29,7 +29,7 @@ from syncheck.lint.interp.values import (
 
 
 def _index(evaluator: Evaluator, value: Value | None) -> int | None:
-    """Return the index of a device argument, the current one where it is not given; None if it is not known."""
+    """Return the index of a device argument; the current device's if it is not given, None if unknown."""
     if value is None or (isinstance(value, Constant) and value.value is None):
         return evaluator.machine.device
     found = evaluator.operators.device_in(value)
@@ -97,7 +97,7 @@ def _device_module(evaluator: Evaluator, call: Call) -> Value:
 
 @models("torch.cuda.empty_cache")
 def _empty_cache(evaluator: Evaluator, call: Call) -> Value:
-    """Wait for the device where clocks are concerned: a program that is right because of that alone is wrong."""
+    """Wait for the device only as far as clocks are concerned. A program must not rely on this wait otherwise."""
     del call
     evaluator.machine.recent.flush()
     return NONE
@@ -115,7 +115,7 @@ def _synchronize(evaluator: Evaluator, call: Call) -> Value:
 
 @models("torch.mps.synchronize")
 def _synchronize_another(evaluator: Evaluator, call: Call) -> Value:
-    """Wait for what a program takes for its device where it is none of CUDA's."""
+    """Wait for a non-CUDA device that the program treats as its device."""
     del call
     evaluator.machine.assume_synchronized()
     return NONE
@@ -235,9 +235,9 @@ def _new_event(evaluator: Evaluator, call: Call) -> Value:
 
 
 def _begin_timing(machine: Machine, event: Event, stream: Stream | None, node: ast.AST) -> None:
-    """Take it that work is timed which is not seen: then the event is not complete before the host has waited.
+    """Assume that timed work was not seen, so that the event is incomplete until the host waits.
 
-    Between two timing events there is some, else there would be nothing to time.
+    There is some work between two timing events. Otherwise there would be nothing to time.
     """
     target = machine.current(machine.device) if stream is None else stream.ident
     if not event.has_timing or not target or machine.ordering_only or machine.is_capturing():
@@ -253,7 +253,7 @@ def _begin_timing(machine: Machine, event: Event, stream: Stream | None, node: a
 
 
 def _ask_for_time(machine: Machine, start: Event, call: Call) -> None:
-    """Ask for the time between two events."""
+    """Compute the time between two events."""
     end = call.get("end_event", 0)
     is_known = isinstance(end, Event) and not end.escaped
     lacks_timing = isinstance(end, Event) and (start.has_timing is False or end.has_timing is False)

@@ -1,4 +1,4 @@
-"""Methods of tensors, and torch's functions of tensors."""
+"""Methods of tensors, and functions of torch that take tensors."""
 
 import re
 from collections.abc import Callable
@@ -100,7 +100,7 @@ def _without_grad(evaluator: Evaluator, call: Call) -> Value:
         operators.has_grad = False
         return NONE
 
-    def restore(has_grad: bool) -> None:  # noqa: FBT001  the value that was saved
+    def restore(has_grad: bool) -> None:  # noqa: FBT001  the saved value
         operators.has_grad = has_grad
 
     return restoring(lambda: operators.has_grad, enter, restore)
@@ -141,9 +141,7 @@ def _record_stream(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:
 
 
 def _numpy(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:
-    if (
-        owner.block.device is not None
-    ):  # with `force=True`, which copies to host memory and waits: else torch refuses it
+    if owner.block.device is not None:  # `force=True` copies to the host and waits; otherwise torch raises an error
         return evaluator.transfers.method(owner, "cpu", Call(call.node, [])) or UNKNOWN
     array = evaluator.operators.alias(owner, owner.part)
     array.array = call.node
@@ -165,7 +163,7 @@ def _resize(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:
 
 
 def _backward(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:
-    """Run the backward pass: on the stream of the forward pass, with torch's own waits around it."""
+    """Run the backward pass on the stream of the forward pass, with torch's own waits around it."""
     machine = evaluator.machine
     device = owner.block.device
     if device is None or not owner.leaves:
@@ -193,7 +191,7 @@ def _backward(evaluator: Evaluator, owner: Tensor, call: Call) -> Value:
 
 
 def _call_hooks(evaluator: Evaluator, tensors: list[Tensor], forward: StreamId, call: Call) -> None:
-    """Call the hooks on tensors, on the stream of the forward pass."""
+    """Call the hooks of tensors on the stream of the forward pass."""
     machine = evaluator.machine
     thread = machine.thread
     before = dict(thread.streams)
@@ -218,7 +216,7 @@ def _register_post_accumulate_grad_hook(evaluator: Evaluator, owner: Tensor, cal
 
 
 def _graph_of(root: Tensor) -> list[Tensor]:
-    """Return the tensors that a backward pass goes through, from its root."""
+    """Return the tensors that a backward pass from a root visits."""
     found: dict[int, Tensor] = {}
     waiting = [root]
     while waiting:

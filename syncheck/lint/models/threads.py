@@ -1,4 +1,4 @@
-"""Threads and executors: each runs its function from beginning to end where it is started."""
+"""Threads and executors. Each runs its function from beginning to end where it is started."""
 
 import ast
 from dataclasses import dataclass
@@ -21,19 +21,19 @@ from syncheck.lint.interp.values import (
 from syncheck.lint.nodes import walk
 
 _WAITING = frozenset({"get", "acquire", "wait", "recv", "join"})
-"""Methods that a thread waits with for another thread."""
+"""Methods by which a thread waits for another thread."""
 
 
 @dataclass(eq=False, slots=True)
 class Future(Value):
-    """What a thread or an executor will give back."""
+    """The future result of a thread or an executor."""
 
     value: Value
 
 
 @dataclass(eq=False, slots=True)
 class Thread(Value):
-    """A thread that was made and not started.
+    """A thread that has been created but not started.
 
     Attributes:
         waits_inside: it may wait for what others do after its start, so that the time of its operations is unknown.
@@ -57,7 +57,7 @@ def _thread(evaluator: Evaluator, call: Call) -> Value:
 
 
 def _waits_for_others(function: Function) -> bool:
-    """Return whether a function waits for other threads; waiting for an event of CUDA is no such wait."""
+    """Return whether a function waits for other threads. Waiting for a CUDA event does not count."""
     for node in walk(function.node):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _WAITING:
             owner = node.func.value

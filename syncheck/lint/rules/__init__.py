@@ -1,1 +1,1 @@
-"""Rules of shape: one module a rule, named as its page in the catalogue; `syncheck.lint.rule_registry` finds them."""
+"""Syntactic rules: one module per rule, named like its page in the catalogue. See `syncheck.lint.rule_registry`."""

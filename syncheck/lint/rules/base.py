@@ -1,4 +1,4 @@
-"""What a rule of shape is: a libcst visitor of one definition, which can ask what the GPUs do there."""
+"""Base class of the syntactic rules, which check the libcst tree of one definition and can query the GPU state."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -16,15 +16,15 @@ from syncheck.rules.model import Rule
 
 
 class ShapeRule:
-    """A rule that the linter looks for in the shape of the source.
+    """A rule that the linter checks on the syntax of the source.
 
-    It is made anew for each definition at the top level of a file that contains one of the rule's words; without
-    words, for every one.
+    It is instantiated for each top-level definition of a file that contains one of the rule's trigger words, or for
+    every definition if the rule has no such words.
 
     Attributes:
-        rule: what it reports.
-        looks_at_classes: it gets classes whole; else their members one by one, which is faster.
-        found: what it has reported.
+        rule: the rule that it reports.
+        looks_at_classes: whether it gets classes as a whole, rather than their members one by one, which is faster.
+        found: the findings reported so far.
     """
 
     rule: ClassVar[Rule]
@@ -39,12 +39,12 @@ class ShapeRule:
 
     @classmethod
     def may_find(cls, text: str) -> bool:
-        """Return whether the rule may find anything in a text, beside its words: asked before the text is parsed."""
+        """Return whether the rule may find anything in a text. Called before parsing, for texts with a trigger word."""
         del text
         return True
 
     def look(self) -> None:
-        """Look at the definition."""
+        """Check the definition."""
         raise NotImplementedError
 
     def report(
@@ -60,9 +60,9 @@ class ShapeRule:
 
         Args:
             node: the primary place.
-            help: what to do.
-            fix: the repair as data.
-            related: other nodes, each with what is to be said of it.
+            help: advice on what to do.
+            fix: the fix as data.
+            related: other nodes, each with a message.
             facts: the values of the placeholders in the rule's message.
 
         Raises:
@@ -73,15 +73,15 @@ class ShapeRule:
         self.found.append(replace(finding, help=help, fix=fix, related=others, source="lint"))
 
     def gpu_state(self, node: cst.CSTNode) -> GpuState | None:
-        """Return what the GPUs do when the program evaluates an expression; None if the linter never gets there."""
+        """Return the GPU state when the program evaluates an expression; None if the linter never gets there."""
         where = self._definition.position(node)
         return self._states.at(where.start.line, where.start.column, where.end.line, where.end.column)
 
     def full_name(self, node: cst.CSTNode) -> str:
-        """Return the full name of a function or module, by the file's imports: "torch.cuda.empty_cache".
+        """Return the full name of a function or module according to the file's imports: "torch.cuda.empty_cache".
 
         Returns:
-            "" for what is not imported.
+            "" for names that are not imported.
         """
         name = node.func if isinstance(node, cst.Call) else node
         parts: list[str] = []
@@ -92,7 +92,7 @@ class ShapeRule:
         return ".".join([root, *reversed(parts)]) if root is not None else ""
 
     def code(self, node: cst.CSTNode) -> str:
-        """Return the source of a node, without comments around it."""
+        """Return the source of a node without the comments around it."""
         return self._definition.wrapper.module.code_for_node(node).strip()
 
     def _place(self, node: cst.CSTNode) -> Place:
@@ -101,17 +101,17 @@ class ShapeRule:
 
 
 def own_nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """Yield the nodes below a node but those of functions and classes inside it, and but spaces and comments."""
+    """Yield the nodes below a node, except whitespace, comments, and the contents of nested functions and classes."""
     return _below(node, lambda inner: not isinstance(inner, cst.FunctionDef | cst.ClassDef | cst.Lambda))
 
 
 def all_nodes(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """Yield the nodes below a node, without spaces and comments."""
+    """Yield the nodes below a node, except whitespace and comments."""
     return _below(node, lambda _: True)
 
 
 def _below(node: cst.CSTNode, is_entered: Callable[[cst.CSTNode], bool]) -> Iterator[cst.CSTNode]:
-    """Yield the nodes below a node in the order of the source, and those in the ones that are entered."""
+    """Yield the nodes below a node in source order, descending only into those that `is_entered` accepts."""
     waiting = list(_children(node))[::-1]
     while waiting:
         inner = waiting.pop()
@@ -125,12 +125,12 @@ _SPACES = re.compile(r"whitespace|leading_lines|trailing|lines_after|[lr]par$|he
 
 @cache
 def _parts(kind: type[cst.CSTNode]) -> tuple[str, ...]:
-    """Return the fields of a kind of node that can hold code."""
+    """Return the fields of a kind of node that may contain code."""
     return tuple(field.name for field in fields(kind) if not _SPACES.match(field.name))
 
 
 def _children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """Yield the nodes directly below a node: `node.children` takes ten times as long, because it runs a visitor."""
+    """Yield the direct children of a node. `node.children` takes ten times as long because it runs a visitor."""
     for name in _parts(type(node)):
         part = getattr(node, name)
         for child in part if isinstance(part, list | tuple) else (part,):

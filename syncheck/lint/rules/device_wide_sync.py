@@ -1,4 +1,4 @@
-"""SYN806 in source: a loop waits for the whole device directly after it has recorded an event that it times."""
+"""SYN806 in source: a loop waits for the whole device right after it has recorded a timing event."""
 
 import itertools
 import re
@@ -14,16 +14,16 @@ _WAIT = re.compile(rf"(torch\.)?({BACKENDS})\.synchronize\(\)")
 
 
 class DeviceWideSync(LoopRule):
-    """`torch.cuda.synchronize()` stands behind the record of a timing event, which is what is to be waited for."""
+    """`torch.cuda.synchronize()` follows the record of a timing event, where waiting for the event is enough."""
 
     rule = device_wide_sync.RULE
 
     def __init__(self, *args: object) -> None:
-        super().__init__(*args)  # type: ignore[arg-type]  # as the base class is made
+        super().__init__(*args)  # type: ignore[arg-type]  # the arguments of the base class
         self._reported: set[cst.CSTNode] = set()
 
     def check_loop(self, loop: cst.For | cst.While) -> None:
-        """Look at a loop."""
+        """Check a loop."""
         timed = {self.code(event) for event in _timed(loop)}
         blocks = [loop, *(node for node in own_nodes(loop) if isinstance(node, cst.With | cst.If))] if timed else []
         for block in blocks:
@@ -31,13 +31,13 @@ class DeviceWideSync(LoopRule):
                 event, wait = _recorded(first), expression_of(second)
                 if event is None or wait is None or self.code(event) not in timed:
                     continue
-                if _WAIT.fullmatch(self.code(wait)) and wait not in self._reported:  # by a loop around this one
+                if _WAIT.fullmatch(self.code(wait)) and wait not in self._reported:  # for an outer loop
                     self._reported.add(wait)
                     self.report(wait, alternative=f"`{self.code(event)}.synchronize()`")
 
 
 def _timed(loop: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """Yield the events whose times are read."""
+    """Yield the events whose elapsed times the loop reads."""
     for node in own_nodes(loop):
         if (
             isinstance(node, cst.Call)
@@ -49,7 +49,7 @@ def _timed(loop: cst.CSTNode) -> Iterator[cst.BaseExpression]:
 
 
 def _recorded(statement: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return the event that a statement records."""
+    """Return the event that a statement records, if any."""
     call = expression_of(statement)
     if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value == "record":
         return call.func.value

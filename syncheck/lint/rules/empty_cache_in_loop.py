@@ -1,4 +1,4 @@
-"""SYN807 in source: a training loop empties the allocator's cache on every iteration."""
+"""SYN807 in source: a training loop empties the allocator's cache in every iteration."""
 
 import re
 
@@ -11,12 +11,12 @@ _CALL = re.compile(rf"(torch\.)?({BACKENDS})\.empty_cache\(\)")
 
 
 class EmptyCacheInLoop(LoopRule):
-    """`empty_cache()` is called in a loop over batches that calls `backward()`, whatever happens in the loop."""
+    """`empty_cache()` is called unconditionally in a loop over batches that calls `backward()`."""
 
     rule = empty_cache_in_loop.RULE
 
     def check_loop(self, loop: cst.For | cst.While) -> None:
-        """Look at a loop."""
+        """Check a loop."""
         trains = self.is_hot(loop) and any(receivers(loop, "backward"))
         for call in always_made(loop.body) if trains else ():
             if _CALL.fullmatch(self.code(call)):

@@ -1,4 +1,4 @@
-"""SYN801 in source: a training loop reads its loss on every iteration."""
+"""SYN801 in source: a training loop reads its loss in every iteration."""
 
 import re
 from functools import cached_property
@@ -10,16 +10,16 @@ from syncheck.rules import host_sync_in_loop
 
 _READS = frozenset({"item", "tolist", "cpu"})
 _ON_A_GPU = re.compile(r"(?<![a-z])(cuda|xpu|npu|nccl|accelerators?|deepspeed)(?![a-z])", re.IGNORECASE)
-"""Words of a program that uses a GPU; a tutorial that runs on the host has none of them."""
+"""Words in programs that use a GPU. A tutorial that runs on the host contains none of them."""
 
 
 class HostSyncInLoop(LoopRule):
-    """The value that a loop over batches calls `backward()` on is read by the host, whatever happens in the loop."""
+    """The host unconditionally reads the value that a loop over batches calls `backward()` on."""
 
     rule = host_sync_in_loop.RULE
 
     def check_loop(self, loop: cst.For | cst.While) -> None:
-        """Look at a loop; its first read is enough, as the same change cures the others."""
+        """Check a loop. Only the first read is reported, because the same change fixes the others."""
         if not self._uses_gpu or not self.is_hot(loop):
             return
         losses = {self.code(value) for value in receivers(loop, "backward")}

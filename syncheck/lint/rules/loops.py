@@ -1,4 +1,4 @@
-"""What the rules on loops share."""
+"""Base class and helpers of the rules on loops."""
 
 import re
 from collections.abc import Iterator
@@ -10,19 +10,19 @@ from syncheck.lint.rules.base import ShapeRule, all_nodes, own_nodes
 from syncheck.sanitizer.turns import HOT
 
 BACKENDS = "cuda|xpu|npu|accelerator"
-"""Modules of torch that have the functions of `torch.cuda`, for a regular expression."""
+"""Modules of torch with the functions of `torch.cuda`, as part of a regular expression."""
 
 _COUNTED = re.compile(r"range\((\d+)\)")
 _EPOCH = re.compile(r"(?<!per_)epoch", re.IGNORECASE)
 
 
 class LoopRule(ShapeRule):
-    """A rule that looks at the loops of a function, one by one."""
+    """A rule that checks each loop of a function."""
 
     looks_at_classes = False
 
     def is_hot(self, loop: cst.For | cst.While) -> bool:
-        """Return whether a loop may have many iterations: one over epochs, by its words, has each of many batches."""
+        """Return whether a loop may have many iterations. A loop over epochs, judging by its words, does not count."""
         if isinstance(loop, cst.While):
             return True
         if any(_EPOCH.search(self.code(part)) for part in (loop.target, loop.iter)):
@@ -31,25 +31,25 @@ class LoopRule(ShapeRule):
         return counted is None or int(counted[1]) >= HOT
 
     def look(self) -> None:
-        """Look at all loops."""
+        """Check all loops."""
         for node in all_nodes(self._definition.wrapper.module):
             if isinstance(node, cst.For | cst.While):
                 self.check_loop(node)
 
     def check_loop(self, loop: cst.For | cst.While) -> None:
-        """Look at a loop."""
+        """Check a loop."""
         raise NotImplementedError
 
 
 def receivers(loop: cst.CSTNode, method: str) -> Iterator[cst.BaseExpression]:
-    """Yield what a method is called on in a loop."""
+    """Yield the expressions that a method is called on in a loop."""
     for node in own_nodes(loop):
         if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == method:
             yield node.func.value
 
 
 def always_made(body: cst.BaseSuite) -> Iterator[cst.Call]:
-    """Yield the calls that are made on every iteration: those below no condition and no other loop."""
+    """Yield the calls made in every iteration: those in no conditional statement and no inner loop."""
     for statement in statements(body):
         if isinstance(statement, cst.With):
             if not any(_allows_syncs(item.item) for item in statement.items):
@@ -59,7 +59,7 @@ def always_made(body: cst.BaseSuite) -> Iterator[cst.Call]:
 
 
 def statements(body: cst.BaseSuite) -> Iterator[cst.CSTNode]:
-    """Yield the statements of a block, those that share a line one by one."""
+    """Yield the statements of a block one by one, even if they share a line."""
     for statement in body.body:
         if isinstance(statement, cst.SimpleStatementLine):
             yield from statement.body
@@ -76,5 +76,5 @@ def _allows_syncs(context: cst.BaseExpression) -> bool:
 
 
 def expression_of(statement: cst.CSTNode) -> cst.BaseExpression | None:
-    """Return the expression that one of `statements` consists of; None for any other statement."""
+    """Return the expression of an expression statement from `statements`; None for any other statement."""
     return statement.value if isinstance(statement, cst.Expr) else None

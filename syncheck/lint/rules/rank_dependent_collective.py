@@ -1,4 +1,4 @@
-"""SYN605 in source: a collective of all ranks below a condition that is true on one of them."""
+"""SYN605 in source: a collective of all ranks is called under a condition that is true on only one rank."""
 
 import re
 
@@ -11,7 +11,7 @@ from syncheck.semantics.collectives import FUNCTIONS, POINT_TO_POINT
 _RANK = re.compile(r"(^|[._])(rank|get_rank\([^)]*\))$")
 _MAIN = re.compile(r"(^|[._])is_(main|master|world|rank)_(process|zero|rank)(_zero)?(\(\))?$")
 _IN_TEXT = re.compile(
-    r"rank(\([^)]*\))?([\s\\]|#.*\n)*==|is_(main|master|world|rank)_(process|zero|rank)"  # as _RANK and _MAIN
+    r"rank(\([^)]*\))?([\s\\]|#.*\n)*==|is_(main|master|world|rank)_(process|zero|rank)"  # like _RANK and _MAIN
 )
 _BY_ALL = frozenset(
     name for name, found in FUNCTIONS.items() if found.operator.partition("::")[2] not in POINT_TO_POINT | {"barrier"}
@@ -21,24 +21,24 @@ _LEAVES = cst.Return | cst.Raise | cst.Continue | cst.Break
 
 
 class RankDependentCollective(ShapeRule):
-    """A collective stands below `if rank == 0:`, and the function has no other call of it for the other ranks."""
+    """A collective is called under `if rank == 0:`, and the function has no other call of it for the other ranks."""
 
     rule = rank_dependent_collective.RULE
     looks_at_classes = False
 
     @classmethod
     def may_find(cls, text: str) -> bool:
-        """Return whether a condition of the text may be about a rank, and a collective may be called below it."""
+        """Return whether a text contains what may be a condition on a rank, followed by a call of a collective."""
         condition = _IN_TEXT.search(text)
         return condition is not None and _CALL.search(text, condition.end()) is not None
 
     def look(self) -> None:
-        """Look at all conditions, function by function."""
+        """Check all conditions, function by function."""
         module = self._definition.wrapper.module
         self._look_in(module, self._collectives(module))
 
     def _look_in(self, scope: cst.CSTNode, collectives: list[str]) -> None:
-        """Look at the conditions of a function or a script, which calls some collectives."""
+        """Check the conditions in a function or a script. `collectives`: the names of the collectives that it calls."""
         for node in own_nodes(scope):
             if isinstance(node, cst.If):
                 self._condition(node, collectives)
@@ -59,7 +59,7 @@ class RankDependentCollective(ShapeRule):
         return [name for node in own_nodes(scope) if (name := self._collective(node))]
 
     def _collective(self, node: cst.CSTNode) -> str:
-        """Return the name of the collective of all ranks that a node calls; "" if it calls none."""
+        """Return the name of the all-rank collective that a node calls; "" if it calls none."""
         if not isinstance(node, cst.Call):
             return ""
         if any(argument.keyword is not None and argument.keyword.value == "group" for argument in node.args):
@@ -77,7 +77,7 @@ class RankDependentCollective(ShapeRule):
 
 
 def _leaves(node: cst.If) -> bool:
-    """Return whether the program does not go on behind a branch."""
+    """Return whether a branch ends by leaving the current block, loop or function."""
     last = node.body.body[-1] if node.body.body else None
     inner = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else last
     return isinstance(inner, _LEAVES)

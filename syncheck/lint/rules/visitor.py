@@ -1,4 +1,4 @@
-"""What a project's rule is: a rule of shape that visits nodes. The matchers of libcst take long to import."""
+"""Base class of a project's rules: a syntactic rule that visits nodes. libcst's matchers are slow to import."""
 
 from libcst import matchers as m
 
@@ -8,10 +8,10 @@ from syncheck.lint.rules.base import ShapeRule
 class LintRule(ShapeRule, m.MatcherDecoratableVisitor):
     """A rule that visits the nodes of each definition.
 
-    A subclass sets `rule` and visits nodes: by methods `visit_Call`, or by methods with the decorator
+    A subclass sets `rule` and visits nodes, either with methods such as `visit_Call`, or with methods decorated with
     `libcst.matchers.visit`.
     """
 
     def look(self) -> None:
-        """Look at the definition: visit its nodes."""
+        """Check the definition by visiting its nodes."""
         self._definition.wrapper.visit(self)
