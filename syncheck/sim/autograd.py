@@ -344,7 +344,7 @@ class Backward:
                     self._gpus.monitor.wait_stream(own, stream, UNKNOWN_SITE, BY_TORCH)
 
     def protect_gradients(self, stream: StreamId, accesses: Accesses) -> None:
-        """Protect the gradients of this pass that the operator about to run accesses."""
+        """Protect gradients produced by other nodes for the stream of an operator that is about to run."""
         run = self.local.run
         if run is not None and run.node is not None:
             device = self._gpus.device_of(stream)

@@ -1,8 +1,8 @@
 """NCCL process groups without NCCL: gloo moves the bytes, and streams behave as with NCCL.
 
 A collective called with `async_op=True` runs on a communication stream of its group, which first waits for the current
-stream. `Work.wait()` makes the stream that is current at that time wait for the collective. It never makes the host
-wait. A collective without `async_op` runs on the current stream itself.
+stream. `Work.wait()` makes the stream that is current at that time wait for the collective, not the host. A collective
+without `async_op` runs on the current stream itself.
 
 Source:
     torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp: `collective` (`asyncOp`), `WorkNCCL::synchronizeStream`,
@@ -55,7 +55,7 @@ from syncheck.sim.runtime import Runtime
 from syncheck.sim.started import Started
 
 _MOST_STARTED = 4096
-"""Number of collectives without a wait whose tensors are kept alive, as NCCL does."""
+"""Maximum number of collectives not yet waited for whose tensors are kept alive, as NCCL does."""
 _NEVER_LATE = frozenset("barrier recv_any_source_".split())
 """Operators that are never delayed by a schedule."""
 
@@ -377,7 +377,7 @@ class Distributed:
         return self._runtime.unmonitored()
 
     def is_completed(self, work: Any) -> bool:
-        """Return whether a handle's work is complete. Pending work answers no once, then yes after a host wait."""
+        """Return whether a handle's work is complete. The first query about pending work returns False."""
         started = self._started.get(id(work))
         if started is None or not self._gpus.monitor.is_pending(NamedKind.EVENT, started.event):
             return True

@@ -24,7 +24,7 @@ POOL_SIZE = 32
 Source: kStreamsPerPool in c10/cuda/CUDAStream.cpp.
 """
 GREATEST_PRIORITY = -3
-"""Number of the highest priority. The lowest priority is 0.
+"""The highest priority. The lowest is 0.
 
 Source: max_compile_time_stream_priorities in c10/cuda/CUDAStream.h; `getStreamFromPool` clamps smaller numbers to it.
 """
