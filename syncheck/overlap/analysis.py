@@ -40,8 +40,8 @@ class Cost:
         makespan: duration of the program without them, or with each wait moved to the latest possible point.
         needed: number of edges that are needed.
         need: the first dependency that needs one of them; None if there is none.
-        is_removable: whether they can be removed or moved later, because only the host's own reads need them as they
-            are.
+        is_removable: whether any of them can be removed or moved later. An edge that only the host's own reads need
+            counts as removable.
     """
 
     kind: EdgeKind | None

@@ -50,8 +50,7 @@ class Captures:
         return False
 
     def wait(self, event: EventId, stream: StreamId) -> bool:
-        """Record that a stream waits for an event. If that is captured, add the stream to the capture and return
-        True."""
+        """Record that a stream waits for an event. If that is captured, add it to the capture and return True."""
         if self._current is None or event not in self._events:
             return False
         self._streams.add(stream)

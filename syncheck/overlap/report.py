@@ -49,7 +49,7 @@ class EdgeLine:
         on_path: the part of `waits` on the critical path.
         need: the dependency that needs it, in words.
         is_needed: whether anything needs it.
-        speed_up: upper bound on the speed-up of the program without it; 1.0 if there is none.
+        speed_up: upper bound on the speed-up factor of the program without it; 1.0 for no gain.
         advice: the change to make; "" if there is none.
     """
 

@@ -1,9 +1,9 @@
 """A delay on a real GPU: data that makes one launch late, as a short string with which it can be repeated.
 
-`d1-5f3a21-3.5@1.9x700-07ce` consists of the format 1, the program's checksum, the delay, and a checksum of the rest. It
-holds back launch 5 of stream 3 for 700 ms. `@1.9` means that the launch is submitted from stream 1, before launch 9 of
-that stream, and runs on a separate stream, as collectives do. A `+` at the end also delays each later call of that
-operator from the same line. `0` means no delay.
+The parts of `d1-5f3a21-3.5@1.9x700-07ce` are: format version 1, the program's checksum, the delay, and a checksum of
+the rest. This delay holds back launch 5 of stream 3 for 700 ms. `@1.9` means that the launch is submitted from stream
+1, before launch 9 of that stream, and runs on a separate stream, as collectives do. A `+` at the end also delays each
+later call of that operator from the same line. `0` means no delay.
 
 Source:
     Sen, "Race directed random testing", PLDI 2008: one access is held back until the other one has arrived.

@@ -1,9 +1,9 @@
 """A schedule: the choices of one simulated run as data, in a short string with which the run can be replayed exactly.
 
-`s1-5f3a21-2.5_1.9-07ce` consists of the format 1, the program's checksum, the launches that are held back, and a
-checksum of the rest. `2.5_1.9` holds back stream 2 from its launch 5 on, until launch 9 of stream 1 has run. `2.5`
-holds it back until something has to wait for it. `2.5@1` does so only in rank 1 of a job. `r17` holds back streams at
-random, with seed 17.
+The parts of `s1-5f3a21-2.5_1.9-07ce` are: format version 1, the program's checksum, the launches that are held back,
+and a checksum of the rest. `2.5_1.9` holds back stream 2 from its launch 5 on, until launch 9 of stream 1 has run.
+`2.5` holds it back until something has to wait for it. `2.5@1` does so only in rank 1 of a job. `r17` holds back
+streams at random, with seed 17.
 
 Source:
     Musuvathi & Burckhardt et al., "A randomized scheduler with probabilistic guarantees of finding bugs", ASPLOS 2010:
