@@ -1,1 +1,1 @@
-"""Why work does not overlap: the order graph with times, its critical path, and what each edge of it costs."""
+"""Overlap analysis: the order graph with times, its critical path, and the cost of each edge."""

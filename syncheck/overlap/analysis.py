@@ -1,4 +1,4 @@
-"""Why work does not overlap: what streams and devices do, what each edge costs, and what could be different."""
+"""Analysis of why work does not overlap: usage of streams and devices, cost of edges, and possible changes."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -14,33 +14,34 @@ from syncheck.overlap.schedule import Change, Schedule, play, shortest
 from syncheck.overlap.usage import Use
 
 _MOST_PLAYED = 40
-"""Source lines for which the whole program is played again without their edges."""
+"""Number of source lines for which the program is replayed without their edges."""
 _MOST_STEPS = 4_000_000
-"""Steps that are played again in all: of long programs fewer lines are looked at, those that cost the most."""
+"""Limit on replayed steps in total. For long programs, fewer lines are considered: the most costly ones."""
 _MOST_LINES = 100
 _MOST_LINKS = 30
-"""Parts of the critical path that are kept: of more, the longest."""
+"""Maximum number of parts of the critical path. If there are more, the longest are kept."""
 _LEAST_GAIN = 1_000
-"""Nanoseconds below which a change is not worth a line."""
+"""Minimum gain, in nanoseconds, for a change to be reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What the edges of one source line cost, or the order of one stream.
+    """The cost of the edges of one source line, or of the order of one stream.
 
     Attributes:
-        kind: what makes work wait; None for a stream's own order.
+        kind: the kind of wait; None for a stream's own order.
         waiter: the stream that waits; 0 for the host.
         source: the stream waited for.
-        site: the call; for a stream's own order, the operation that waits the longest without need.
-        other_site: where the event was recorded; for a stream's own order, the operation before.
-        count: edges of this line.
-        stalled: how long the waiter had nothing to do because of them, in nanoseconds.
-        on_path: the part of it on the critical path.
-        makespan: how long the program would take without them, or with waits as late as they are needed.
-        needed: how many of them something needs.
-        need: the first thing that needs one; None if nothing does.
-        is_removable: they can be left out, or made later: nothing but the host's own reading needs them as they are.
+        site: the call; for a stream's own order, the operation with the longest unnecessary wait.
+        other_site: where the event was recorded; for a stream's own order, the previous operation.
+        count: number of edges of this line.
+        stalled: how long the waiter was idle because of them, in nanoseconds.
+        on_path: the part of `stalled` on the critical path.
+        makespan: duration of the program without them, or with each wait moved to the latest possible point.
+        needed: number of edges that are needed.
+        need: the first dependency that needs one of them; None if there is none.
+        is_removable: whether any of them can be removed or moved later. An edge that only the host's own reads need
+            counts as removable.
     """
 
     kind: EdgeKind | None
@@ -59,19 +60,19 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What was found; times in nanoseconds.
+    """The result of an analysis. Times are in nanoseconds.
 
     Attributes:
-        graph: what it was found in.
-        schedule: when everything would run.
-        makespan: how long the program takes on the GPUs.
-        shortest: how long its longest chain of results takes: no order of the same operations is faster.
-        streams, devices: what each of them does.
-        pairs: what two streams could do at the same time, and did.
-        device_pairs: the same of two devices.
-        costs: the edges that cost the most, first.
+        graph: the analyzed graph.
+        schedule: when each operation would run.
+        makespan: duration of the program on the GPUs.
+        shortest: duration of the longest chain of dependent results. No order of the same operations is faster.
+        streams, devices: usage of each of them.
+        pairs: for two streams, the overlap that would be possible and that occurred.
+        device_pairs: the same for two devices.
+        costs: the costs of edges, most costly first.
         links: the critical path in order.
-        path: operations of the critical path by operator and call site: the time they take.
+        path: operations on the critical path by operator and call site, with their total time.
         launching: the part of the critical path in which only the host works.
     """
 
@@ -90,7 +91,7 @@ class Analysis:
 
 
 def analyze(graph: Graph) -> Analysis:
-    """Return why the work of a program does not overlap."""
+    """Analyze why the work of a program does not overlap."""
     schedule = play(graph)
     path = schedule.critical_nodes()
     stream_pairs = pairs.of_streams(graph, schedule)
@@ -98,7 +99,7 @@ def analyze(graph: Graph) -> Analysis:
         graph,
         schedule,
         schedule.makespan,
-        min(shortest(graph), schedule.makespan),  # a program with a race does not keep to its results
+        min(shortest(graph), schedule.makespan),  # a program with a race may violate its dependencies
         usage.of_streams(graph, schedule),
         usage.of_devices(graph, schedule),
         stream_pairs,
@@ -120,7 +121,7 @@ def _costs(graph: Graph, schedule: Schedule, path: list[int]) -> Iterable[Cost]:
     on_path = _stalls_on(path, schedule)
     by_line: dict[_Line, list[EdgeId]] = {}
     for ident, edge in enumerate(graph.edges):
-        kind = None if edge.kind in BETWEEN_DEVICES else edge.kind  # of one copy they go together, or not at all
+        kind = None if edge.kind in BETWEEN_DEVICES else edge.kind  # the edges of one copy are kept or removed together
         by_line.setdefault((kind, edge.site, edge.waiter, edge.source), []).append(ident)
     costly = sorted(by_line.values(), key=lambda edges: -sum(schedule.stalls.get(e, 0) for e in edges))
     most = max(3, min(_MOST_PLAYED, _MOST_STEPS // max(len(graph.steps), 1)))
@@ -143,7 +144,7 @@ def _stalls_on(path: list[int], schedule: Schedule) -> Counter[EdgeId]:
 
 
 def _cost(graph: Graph, schedule: Schedule, edges: list[EdgeId], on_path: Counter[EdgeId], *, is_played: bool) -> Cost:
-    """Return what edges cost; without those that are not on the critical path nothing is faster."""
+    """Return the cost of edges. Removing edges that are not on the critical path does not save time."""
     first: Edge = graph.edges[edges[0]]
     needs = [(edge, graph.needs[edge]) for edge in edges if edge in graph.needs]
     moved = {edge: need.op for edge, need in needs if need.op >= 0}
@@ -168,7 +169,7 @@ def _cost(graph: Graph, schedule: Schedule, edges: list[EdgeId], on_path: Counte
     )
 
 
-# -- the order of each stream itself
+# -- the order within a stream
 
 
 def _costs_of_stream_order(graph: Graph, schedule: Schedule, path: list[int], most: int) -> list[Cost]:
@@ -183,7 +184,7 @@ def _costs_of_stream_order(graph: Graph, schedule: Schedule, path: list[int], mo
 
 
 def _cost_of_stream_order(graph: Graph, schedule: Schedule, changed: Schedule, stream: StreamId) -> Cost:
-    """Name the operation that waits the longest for another one that it does not need."""
+    """Find the operation that waits the longest for another operation that it does not depend on."""
     longest, op, before = -1, -1, -1
     previous: OpId | None = None
     for ident, operation in enumerate(graph.ops):
@@ -200,7 +201,7 @@ def _cost_of_stream_order(graph: Graph, schedule: Schedule, changed: Schedule, s
 
 
 def _work_on(path: list[int], graph: Graph, schedule: Schedule) -> Iterable[tuple[str, SiteId, int]]:
-    """Return what is on the critical path, the longest first."""
+    """Return the operations on the critical path, longest first."""
     found: Counter[tuple[str, SiteId]] = Counter()
     for node in path:
         op = schedule.node_op[node]
@@ -210,7 +211,7 @@ def _work_on(path: list[int], graph: Graph, schedule: Schedule) -> Iterable[tupl
 
 
 def _launching_on(path: list[int], schedule: Schedule) -> int:
-    """Return how long the critical path waits for the host to launch something."""
+    """Return how long the critical path waits for the host to launch operations."""
     total = 0
     for node in path:
         op, before = schedule.node_op[node], schedule.node_before[node]

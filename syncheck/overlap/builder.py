@@ -1,4 +1,4 @@
-"""Makes the order graph of the calls of a backend."""
+"""Builds the order graph from the calls of a backend."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -42,11 +42,11 @@ NO_OP = -1
 
 
 class Builder:
-    """Takes the calls of `Monitor` that make order or work, with the same arguments, and makes the graph."""
+    """Receives the calls of `Monitor` that create work or order, with the same arguments, and builds the graph."""
 
     def __init__(self) -> None:
         self.graph = Graph()
-        self.launches: list[OpId] = []  # as `Monitor.times` counts them; NO_OP for one inside a capture
+        self.launches: list[OpId] = []  # numbered as in `Monitor.times`; NO_OP for a launch in a capture
         self._knowledge = self.graph.order
         self._memory = Memory()
         self._costs: dict[tuple[Any, ...], tuple[int, int, int]] = {}
@@ -55,10 +55,10 @@ class Builder:
         self._slots: list[Snapshot] = []
         self._events: dict[EventId, tuple[SlotId, StreamId, SiteId]] = {}
         self._last: dict[StreamId, OpId] = {}
-        self._default: dict[int, list[StreamId]] = {}  # device -> its legacy stream and the blocking ones
+        self._default: dict[int, list[StreamId]] = {}  # device -> its legacy default stream and its blocking streams
         self._legacy: set[StreamId] = set()
         self._reused: dict[StreamId, deque[tuple[StreamId, OpId, AllocationId]]] = {}
-        self._unclocked: list[EdgeId] = []  # host waits since the last launch: a clock may be read now
+        self._unclocked: list[EdgeId] = []  # host waits since the last launch, after which a clock may be read
         self._peer: EdgeId | None = None  # torch's wait before a copy between devices
 
     # -- definitions
@@ -81,7 +81,7 @@ class Builder:
         *,
         is_partial: bool = False,
     ) -> None:
-        """See `Monitor`; views are numbered from 0. A partial view counts as touched in full."""
+        """See `Monitor`. Views are numbered from 0. A partial view counts as accessed in full."""
         del is_partial
         self._footprints.append(strided(start, tuple(sizes), tuple(strides), item_size))
         self.graph.views.append(View(tuple(sizes), item_size, dtype))
@@ -125,7 +125,7 @@ class Builder:
             self._wait(EdgeKind.NULL_STREAM, site, other, stream)
 
     def _cost(self, operator: str, accesses: Accesses, devices: list[int]) -> tuple[int, int, int]:
-        """Return nanoseconds, bytes and operations of an operator; a loop has the same again and again."""
+        """Return nanoseconds, bytes and flops of an operator, cached because loops repeat the same operators."""
         key = (operator, *((view, is_write) for _, view, is_write in accesses), *devices)
         known = self._costs.get(key)
         if known is None:
@@ -139,7 +139,7 @@ class Builder:
         return known
 
     def _null_peers(self, stream: StreamId, devices: set[int]) -> list[StreamId]:
-        """Return the streams that a copy between devices is in order with, where it runs on a legacy default stream.
+        """Return the streams that a copy between devices is ordered with, if it runs on a legacy default stream.
 
         Source:
             CUDA C++ Programming Guide, "Peer-to-Peer Memory Copy": in the implicit NULL stream it does not start until
@@ -192,7 +192,7 @@ class Builder:
                 found = self._memory.access(allocation, self._footprints[view], HOST, NO_OP, is_write=is_write)
                 self._need(found, HOST, NO_OP, allocation, view, site, is_write=is_write)
 
-    # -- what is needed
+    # -- dependencies
 
     def _need(
         self, before: set[OpId], actor: StreamId, op: OpId, allocation: AllocationId, view: ViewId, site: SiteId,
@@ -212,7 +212,7 @@ class Builder:
                 needs[edge] = need
 
     def _is_needed_for_reuse(self, home: StreamId, stream: StreamId, op: OpId, allocation: AllocationId) -> bool:
-        """Mark the edges that keep memory from being used again too early; return whether they are there already."""
+        """Mark the edges that prevent memory from being reused too early, and return whether they already exist."""
         if not self._knowledge.knows(home, stream, op):
             return False
         self._mark(home, stream, op, Need(op, NO_OP, allocation, NO_VIEW, UNKNOWN_SITE, "memory"))
@@ -227,7 +227,7 @@ class Builder:
     # -- order
 
     def _slot(self, stream: StreamId, site: SiteId) -> SlotId:
-        """Record what a stream was given so far."""
+        """Record all work submitted to a stream so far."""
         self._implicit_waits(stream, site)
         slot = len(self._slots)
         self._slots.append(dict(self._knowledge.submit(stream)))
@@ -250,7 +250,7 @@ class Builder:
         return self._acquire(Edge(kind, site, stream, other), self._slot(other, site))
 
     def _implicit_waits(self, stream: StreamId, site: SiteId) -> None:
-        """The legacy stream and the blocking ones of a device wait for each other."""
+        """Make the legacy default stream and the blocking streams of a device wait for each other."""
         info = self.graph.streams.get(stream)
         others = self._default.get(info.device, ()) if info is not None else ()
         if len(others) < 2 or stream not in others:
@@ -293,7 +293,7 @@ class Builder:
         self._wait(self._kind_of_wait(stream, other, looked_up), site, stream, other)
 
     def _kind_of_wait(self, stream: StreamId, other: StreamId, looked_up: Sequence[str]) -> EdgeKind:
-        """Return what makes a stream wait: torch lets two devices wait for each other around a copy between them."""
+        """Return the kind of a stream's wait. torch makes two devices wait for each other around a peer copy."""
         if looked_up[0] != LookedUp.BY_TORCH:
             return EdgeKind.STREAM
         streams = self.graph.streams
@@ -322,7 +322,7 @@ class Builder:
             self.graph.needs[edge] = Need(last, NO_OP, allocation, view, site, why)
 
     def _kind_of_host_wait(self, last: OpId, accesses: Accesses) -> EdgeKind:
-        """Return why the host waits inside an operator; of pageable memory a copy shows only the GPU's part."""
+        """Return why the host waits inside an operator. For a copy of pageable memory, only the GPU side is known."""
         is_copy = last != NO_OP and self.graph.ops[last].operator in cost.COPIES
         is_from_host = is_copy and all(is_write or self._device_of(a) < 0 for a, _, is_write in accesses)
         return EdgeKind.HOST_COPY if is_from_host else EdgeKind.HOST_READ

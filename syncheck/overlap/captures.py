@@ -1,4 +1,4 @@
-"""What is captured into CUDA graphs, and does not run when it is launched."""
+"""Operations that are captured into CUDA graphs and do not run when they are launched."""
 
 from dataclasses import dataclass, field
 
@@ -13,7 +13,7 @@ class _Captured:
 
 
 class Captures:
-    """The captures of a program; the order inside of a graph is that of the graph, and is not looked at."""
+    """The captures of a program. The order within a graph is fixed by the graph and is not analyzed."""
 
     def __init__(self) -> None:
         self._graphs: dict[GraphId, _Captured] = {}
@@ -22,27 +22,27 @@ class Captures:
         self._events: set[EventId] = set()
 
     def begin(self, graph: GraphId, stream: StreamId) -> None:
-        """A capture begins on a stream."""
+        """Begin a capture on a stream."""
         self._current = self._graphs.setdefault(graph, _Captured())
         self._streams, self._events = {stream}, set()
 
     def end(self) -> None:
-        """The capture ends."""
+        """End the capture."""
         self._current = None
         self._streams = set()
 
     def takes(self, stream: StreamId) -> bool:
-        """Return whether what is given to a stream is captured."""
+        """Return whether work submitted to a stream is captured."""
         return stream in self._streams
 
     def launch(self, operation: Operation, accesses: Accesses) -> None:
-        """An operation is captured."""
+        """Add an operation to the capture."""
         assert self._current is not None, "a stream is taken only during a capture"
         self._current.operations.append(operation)
         self._current.accesses.update(dict.fromkeys(accesses))
 
     def record(self, event: EventId, stream: StreamId) -> bool:
-        """An event is recorded; return whether that is captured."""
+        """Record an event, and return whether the record is captured."""
         if stream in self._streams:
             self._events.add(event)
             return True
@@ -50,20 +50,20 @@ class Captures:
         return False
 
     def wait(self, event: EventId, stream: StreamId) -> bool:
-        """A stream waits for an event; return whether that is captured: then so is what the stream is given."""
+        """Record that a stream waits for an event. If that is captured, add it to the capture and return True."""
         if self._current is None or event not in self._events:
             return False
         self._streams.add(stream)
         return True
 
     def wait_stream(self, stream: StreamId, other: StreamId) -> bool:
-        """A stream waits for another; return whether that is captured."""
+        """Record that a stream waits for another one. If that is captured, add it to the capture and return True."""
         if other not in self._streams:
             return False
         self._streams.add(stream)
         return True
 
     def captured(self, graph: GraphId) -> tuple[list[Operation], list[Access]]:
-        """Return the operations of a graph, and what they read and write, each once."""
+        """Return the operations of a graph and their distinct accesses."""
         captured = self._graphs.get(graph, _Captured())
         return captured.operations, list(captured.accesses)

@@ -1,17 +1,17 @@
-"""Which measured moments cannot be right: a stream runs one operation after the other."""
+"""Detection of incorrect timestamps: a stream runs one operation after the other, so they must ascend."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
 
 _COARSE_NANOSECONDS = 1_000_000
-"""Times of events that are far apart are coarse: a moment that lies this little before the one of before is right."""
+"""Events that are far apart have coarse timestamps. One that precedes its predecessor by less than this is valid."""
 
 
 def jumped(moments: Sequence[int]) -> set[int]:
-    """Return the positions of the fewest moments without which the others ascend, and of those before the start."""
+    """Return the positions of a minimal set of timestamps without which the others ascend, and of negative ones."""
     smoothed = _smoothed(moments)
-    ends: list[int] = []  # of the longest ascending sequences of each length, the least last moment
-    at: list[int] = []  # where that stands
+    ends: list[int] = []  # for each length, the least last timestamp of an ascending sequence of that length
+    at: list[int] = []  # its position
     before: list[int] = []
     for position, moment in enumerate(smoothed):
         length = 0 if moment < 0 else bisect_right(ends, moment)

@@ -1,7 +1,7 @@
-"""What an operation would take on a model GPU, from its bytes and floating point operations.
+"""Estimated duration of an operation on a model GPU, from its bytes and floating point operations.
 
-It is no promise for any real GPU. Its purpose is that long work counts more than short work, so that a critical path
-can be drawn without a GPU.
+It does not predict the time on any real GPU. Its purpose is to give long work more weight than short work, so that a
+critical path can be computed without a GPU.
 """
 
 from collections.abc import Sequence
@@ -15,9 +15,9 @@ BYTES_PER_SECOND = 2e12
 HOST_LINK_BYTES_PER_SECOND = 25e9
 PEER_LINK_BYTES_PER_SECOND = 100e9
 LEAST_NANOSECONDS = 2_000
-"""What the smallest kernel or copy takes."""
+"""Duration of the smallest kernel or copy."""
 LAUNCH_NANOSECONDS = 5_000
-"""What the host needs to submit one operation."""
+"""Time that the host needs to submit one operation."""
 
 IN_WORDS = (
     "a model GPU: 50 Tflop/s, 2 TB/s of memory, 25 GB/s to the host, 100 GB/s between GPUs, at least 2 us an "
@@ -34,7 +34,7 @@ class Touched(NamedTuple):
     """A view that an operation reads or writes.
 
     Attributes:
-        device: the device that it lies on; -1 for host memory.
+        device: the device of the memory; -1 for host memory.
     """
 
     view: View
@@ -43,26 +43,24 @@ class Touched(NamedTuple):
 
     @property
     def n_bytes(self) -> int:
-        """How many bytes it has."""
+        """The number of bytes of the view."""
         return prod(self.view.sizes) * self.view.item_size
 
 
 def n_bytes(touched: Sequence[Touched]) -> int:
-    """Return how many bytes an operation moves."""
+    """Return the number of bytes that an operation moves."""
     return sum(one.n_bytes for one in touched)
 
 
 def nanoseconds(operator: str, touched: Sequence[Touched], flops: int) -> int:
-    """Return what an operation would take."""
+    """Return the estimated duration of an operation."""
     seconds = max(flops / FLOPS_PER_SECOND, n_bytes(touched) / _bandwidth(operator, touched))
     return LEAST_NANOSECONDS + int(seconds * 1e9)
 
 
 def _bandwidth(operator: str, touched: Sequence[Touched]) -> float:
     devices = {one.device for one in touched}
-    if operator in COPIES and (
-        len(touched) < 2 or -1 in devices
-    ):  # of host memory that is not pinned nothing is reported
+    if operator in COPIES and (len(touched) < 2 or -1 in devices):  # accesses to pageable host memory are not reported
         return HOST_LINK_BYTES_PER_SECOND
     if len(devices) > 1:
         return 2 * PEER_LINK_BYTES_PER_SECOND  # both ends are counted
@@ -72,7 +70,7 @@ def _bandwidth(operator: str, touched: Sequence[Touched]) -> float:
 
 
 def flops(operator: str, touched: Sequence[Touched]) -> int:
-    """Return the floating point operations of an operator, as far as the shapes of what it touches say."""
+    """Return the number of floating point operations of an operator, as far as its shapes determine it."""
     base = operator.partition("::")[2].partition(".")[0]
     reads = [one.view.sizes for one in touched if not one.is_write]
     writes = [one.view.sizes for one in touched if one.is_write]
@@ -88,7 +86,7 @@ def flops(operator: str, touched: Sequence[Touched]) -> int:
 
 
 def _of_product(factors: list[tuple[int, ...]], result: tuple[int, ...]) -> int:
-    """Return the operations of a product: of (m, k) and (k, n) with the result (m, n), k follows from the sizes."""
+    """Return the flops of a product. For (m, k) and (k, n) with the result (m, n), k follows from the sizes."""
     elements = prod(result)
     if not elements:
         return 0

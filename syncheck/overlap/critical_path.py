@@ -1,4 +1,4 @@
-"""The critical path in order: stretches of work, and between them what the next one waited for."""
+"""The critical path in order: runs of work, separated by the waits of the next run."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from syncheck.overlap.schedule import Schedule
 
 _NONE = -1
 _WORTH_A_LINE = 0.05
-"""Of the whole time: what the order of a stream must cost to interrupt a stretch of work."""
+"""Minimum cost of a stream's order, as a fraction of the total time, for a link of its own."""
 
 
 class LinkKind(StrEnum):
-    """What a link of the path is."""
+    """Kind of a link of the critical path."""
 
     WORK = "work"
     WAIT = "wait"
@@ -27,16 +27,17 @@ class LinkKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A part of the critical path; times in nanoseconds.
+    """A part of the critical path. Times are in nanoseconds.
 
     Attributes:
-        kind: what it is: operations of one stream; an edge; the order of a stream, where nothing needs it and it costs
-            much; the time in which only the host works; links that are not shown.
-        taken: of work, how long it takes; of an edge, how long the waiter had nothing to do; of the order of a stream,
-            how much earlier the next operation could have begun.
-        stream: of work and of a stream's order, the stream.
-        first, last, longest: of work, operations; of a stream's order, the one before and the one after.
-        count: of work, its operations; of links that are not shown, how many.
+        kind: WORK for operations of one stream; WAIT for an edge; ORDER for the order of a stream, where nothing needs
+            it and it costs much; LAUNCH for time in which only the host works; LEFT_OUT for links that are not shown.
+        taken: for work, its duration; for an edge, how long the waiter was idle; for the order of a stream, how much
+            earlier the next operation could have started.
+        stream: the stream, for work and for a stream's order.
+        first, last, longest: operations, for work; for a stream's order, `first` and `last` are the operations before
+        and after it.
+        count: number of operations, for work; number of links that are not shown.
         edge: the edge of a wait.
     """
 
@@ -51,13 +52,14 @@ class Link:
 
 
 def links(graph: Graph, schedule: Schedule, path: list[int], most: int) -> tuple[Link, ...]:
-    """Return the critical path from its beginning to its end.
+    """Return the critical path from start to end.
 
     Args:
-        graph: what was done.
-        schedule: when.
+        graph: the order graph.
+        schedule: when each operation ran.
         path: the nodes of the critical path.
-        most: of more links than this the longest are kept; LEFT_OUT stands for those between them.
+        most: the maximum number of links. If there are more, the longest are kept, with LEFT_OUT in place of the
+            others.
     """
     return _shortened([*_links(graph, schedule, path)], most)
 
@@ -81,7 +83,7 @@ def _wait(schedule: Schedule, edge: EdgeId) -> Link:
 
 
 def _before(graph: Graph, schedule: Schedule, op: OpId, before: int) -> Link | None:
-    """Return what stands between an operation and the node before it; None for nothing that is worth a line."""
+    """Return the link between an operation and the previous node, or None if there is none worth showing."""
     launching = schedule.starts[op] - (schedule.node_time[before] if before >= 0 else 0)
     if launching > 0:
         return Link(LinkKind.LAUNCH, launching)
@@ -104,7 +106,7 @@ def _work(graph: Graph, ops: list[OpId]) -> Iterator[Link]:
 
 
 def _shortened(found: list[Link], most: int) -> tuple[Link, ...]:
-    """Keep the longest links in their order, and one in place of each run of others."""
+    """Keep the longest links in order, and replace each run of other links by one link."""
     if len(found) <= most:
         return tuple(found)
     kept = set(sorted(range(len(found)), key=lambda number: -found[number].taken)[:most])

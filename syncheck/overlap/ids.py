@@ -1,10 +1,10 @@
-"""What the order graph is made of, by number."""
+"""Identifiers of the parts of the order graph."""
 
 from typing import TypeAlias
 
 OpId: TypeAlias = int
-"""An operation, from 0 in the order in which the host submitted them."""
+"""An operation, numbered from 0 in the order of submission by the host."""
 EdgeId: TypeAlias = int
-"""Something that waits, from 0 in the order of the calls."""
+"""A wait, numbered from 0 in the order of the calls."""
 SlotId: TypeAlias = int
-"""What a stream had been given at some moment: one record of an event, or of no event."""
+"""The work submitted to a stream at some point in time: one record of an event, or an implicit one."""

@@ -1,4 +1,4 @@
-"""Which operations each stream and the host know to have ended, and which edge made them know it."""
+"""For each stream and the host: the operations known to have ended, and the edges that established it."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
@@ -9,19 +9,21 @@ from syncheck.hb.ids import StreamId
 from syncheck.overlap.ids import EdgeId, OpId
 
 Snapshot = dict[StreamId, OpId]
-"""Stream -> its latest operation that is known."""
+"""Stream -> its latest operation that is known to have ended."""
 
 _NEVER = 1 << 62
 _BY_HOST = -1
-"""Stands for an edge: a stream knows what the host knew when it was given work."""
+"""Pseudo-edge: a stream knows what the host knew when it submitted work to the stream."""
 
 
 class _Gained(NamedTuple):
-    """From some edge on, the operations of a stream up to `op` are known.
+    """From some edge on, the operations of a stream up to `op` are known to have ended.
 
     Attributes:
+        op: the last of these operations.
+        edge: the edge.
         by: the stream that the edge waits for.
-        since: the number of operations of all streams that were submitted before.
+        since: the number of operations that had been submitted to all streams before.
     """
 
     op: OpId
@@ -31,7 +33,7 @@ class _Gained(NamedTuple):
 
 
 class Knowledge:
-    """What is known, by actor: the host is actor 0."""
+    """The operations known to have ended, by actor. The host is actor 0."""
 
     def __init__(self) -> None:
         self._known: dict[StreamId, Snapshot] = {HOST: {}}
@@ -41,7 +43,7 @@ class Knowledge:
         self._n_ops = 0
 
     def submit(self, stream: StreamId) -> Snapshot:
-        """Return what a stream knows when it is given something now, not to be kept."""
+        """Return the operations known to a stream when work is submitted to it now. Do not keep the result."""
         known = self._known.setdefault(stream, {})
         if self._seen_host.get(stream) != self._host_version:
             self._seen_host[stream] = self._host_version
@@ -49,12 +51,12 @@ class Knowledge:
         return known
 
     def ran(self, stream: StreamId, op: OpId) -> None:
-        """A stream was given an operation."""
+        """Record that an operation was submitted to a stream."""
         self.submit(stream)[stream] = op
         self._n_ops = op + 1
 
     def acquire(self, actor: StreamId, snapshot: Snapshot, edge: EdgeId, by: StreamId) -> bool:
-        """An edge makes an actor know what a stream knew; return whether that is new."""
+        """Add to an actor's knowledge what another stream knew, by way of an edge. Return whether any of it is new."""
         if actor != HOST:
             self.submit(actor)
         is_new = self._join(actor, snapshot, edge, by)
@@ -71,14 +73,14 @@ class Knowledge:
         return bool(news)
 
     def knows(self, actor: StreamId, stream: StreamId, op: OpId) -> bool:
-        """Return whether an actor knows an operation of a stream."""
+        """Return whether an operation of a stream is known to an actor to have ended."""
         known = self._known[HOST] if actor == HOST else self.submit(actor)
         return actor == stream or known.get(stream, -1) >= op
 
     def chain(self, actor: StreamId, stream: StreamId, op: OpId) -> Iterator[EdgeId]:
-        """Yield the edges by which an actor first came to know an operation of another stream, the latest first.
+        """Yield the edges through which an operation of another stream first became known to an actor, latest first.
 
-        Without any other edge the actor would know it all the same; nothing is yielded where it does not.
+        The actor would know it even without any other edge. Yields nothing if the operation is not known.
         """
         while actor != stream:
             gained = self._gained.get((actor, stream), ())
@@ -93,11 +95,11 @@ class Knowledge:
             actor = entry.by
 
     def around(self, stream: StreamId, other: StreamId, ops: Iterable[OpId]) -> Iterator[tuple[OpId, OpId]]:
-        """Yield what is in order with operations of a stream, which ascend, on another one.
+        """Yield the bounds of order with another stream for operations of a stream, given in ascending order.
 
         Yields:
-            The last operation that it comes after, -1 for none; from which number on operations come after it,
-            a huge one if none do.
+            For each operation: the last operation of the other stream that precedes it, -1 for none; and the number
+            from which on operations of the other stream follow it, a huge number for none.
         """
         before, after = self._gained.get((stream, other), ()), self._gained.get((other, stream), ())
         known, i, j = -1, 0, 0

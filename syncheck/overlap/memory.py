@@ -1,4 +1,4 @@
-"""Which earlier operations an operation depends on by memory, and whose memory may be used again."""
+"""Dependencies between operations through memory, and the reuse of freed memory."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -8,14 +8,14 @@ from syncheck.hb.ids import AllocationId, StreamId
 from syncheck.overlap.ids import OpId
 
 _MOST_CELLS = 64
-"""Parts of one allocation that are looked at one by one."""
+"""Maximum number of cells per allocation that are tracked separately."""
 
 NEVER = -1
 
 
 @dataclass(slots=True)
 class _Cell:
-    """Some bytes: stream -> its latest write, and its latest read since."""
+    """A range of bytes: each stream's latest write, and its latest read since the last write."""
 
     writes: dict[StreamId, OpId] = field(default_factory=dict)
     reads: dict[StreamId, OpId] = field(default_factory=dict)
@@ -23,12 +23,12 @@ class _Cell:
 
 @dataclass(slots=True)
 class _Life:
-    """One allocation.
+    """State of one allocation.
 
     Attributes:
-        born_after: the last operation of its home stream before it was made.
-        users: stream -> its last operation that used it.
-        recorded: streams that `record_stream` has named.
+        born_after: the last operation of its home stream before the allocation.
+        users: stream -> its last operation that used the allocation.
+        recorded: streams passed to `record_stream`.
     """
 
     home: StreamId
@@ -46,17 +46,17 @@ class Memory:
         self._lives: dict[AllocationId, _Life] = {}
 
     def allocate(self, allocation: AllocationId, home: StreamId, n_bytes: int, after: OpId) -> None:
-        """An allocation's life begins after an operation of its home stream."""
+        """Begin an allocation after an operation of its home stream."""
         self._lives[allocation] = _Life(home, n_bytes, after)
 
     def record_stream(self, allocation: AllocationId, stream: StreamId) -> None:
-        """The allocator waits for a stream before it hands the memory out again."""
+        """Record that the allocator waits for a stream before it hands out the memory again."""
         life = self._lives.get(allocation)
         if life is not None:
             life.recorded.add(stream)
 
     def free(self, allocation: AllocationId) -> tuple[StreamId, list[tuple[StreamId, OpId]]]:
-        """Return the home stream, and the last uses on other streams that nothing but an order protects."""
+        """Return the home stream, and the last uses on other streams that `record_stream` does not protect."""
         life = self._lives.pop(allocation, None)
         if life is None or not life.home:
             return StreamId(0), []
@@ -64,7 +64,7 @@ class Memory:
         return life.home, uses
 
     def first_touch(self, allocation: AllocationId, stream: StreamId) -> tuple[StreamId, OpId] | None:
-        """Return the home stream's last operation before the allocation, where another stream touches it first."""
+        """Return the home stream's last operation before the allocation, if another stream accesses it first."""
         life = self._lives.get(allocation)
         if life is None or not life.home or stream == life.home or stream in life.users or life.born_after == NEVER:
             return None
@@ -73,7 +73,7 @@ class Memory:
     def access(
         self, allocation: AllocationId, footprint: Footprint, stream: StreamId, op: OpId, *, is_write: bool
     ) -> set[OpId]:
-        """Note an access; return the operations that must have ended before it. The host is stream 0."""
+        """Record an access, and return the operations that must have ended before it. The host is stream 0."""
         life = self._lives.setdefault(allocation, _Life(StreamId(0), footprint.stop, NEVER))
         if footprint.start == footprint.stop:
             return set()
@@ -108,7 +108,7 @@ def _note(life: _Life, footprint: Footprint, stream: StreamId, op: OpId, *, is_w
 
 
 def _merge(life: _Life) -> None:
-    """Make one cell of all: what is left of an allocation of very many parts."""
+    """Merge all cells of an allocation with too many parts into one."""
     whole = _Cell()
     for cell in life.cells.values():
         for merged, latest in ((whole.writes, cell.writes), (whole.reads, cell.reads)):

@@ -1,4 +1,4 @@
-"""The order graph: operations, the edges between them, and the steps of the host that made them. No torch."""
+"""The order graph: operations, edges between them, and the host's steps that created them. Independent of torch."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -10,7 +10,7 @@ from syncheck.overlap.knowledge import Knowledge
 
 
 class EdgeKind(StrEnum):
-    """What makes work wait."""
+    """Cause of a wait."""
 
     EVENT = "event wait"
     STREAM = "wait_stream"
@@ -27,7 +27,7 @@ class EdgeKind(StrEnum):
 
     @property
     def is_host(self) -> bool:
-        """Return whether it is the host that waits."""
+        """Return whether the host waits."""
         return self in _OF_HOST
 
 
@@ -35,20 +35,20 @@ _OF_HOST = frozenset(
     {EdgeKind.HOST_EVENT, EdgeKind.HOST_STREAM, EdgeKind.HOST_DEVICE, EdgeKind.HOST_READ, EdgeKind.HOST_COPY}
 )
 BETWEEN_DEVICES = frozenset({EdgeKind.PEER_BEFORE, EdgeKind.PEER_AFTER, EdgeKind.NULL_STREAM})
-"""What a copy between devices makes by itself."""
+"""Edges created implicitly by a copy between devices."""
 
 
 class Operation(NamedTuple):
     """One operation of a stream.
 
     Attributes:
-        operator: its name, as "aten::add".
+        operator: its name, such as "aten::add".
         stream: the stream that it runs on.
-        site: the call.
-        nanoseconds: how long it takes, measured or by the cost model.
-        n_bytes: that it reads and writes.
-        flops: floating point operations, where the shapes are known.
-        began: when it was measured to begin, in nanoseconds since the start; below 0 where it was not measured.
+        site: the call site.
+        nanoseconds: its duration, measured or estimated by the cost model.
+        n_bytes: number of bytes that it reads and writes.
+        flops: number of floating point operations, where the shapes are known.
+        began: its measured start, in nanoseconds since the start of the run; negative if not measured.
     """
 
     operator: str
@@ -61,15 +61,15 @@ class Operation(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """Something waits for a stream.
+    """A wait for a stream.
 
     Attributes:
-        kind: what makes it wait.
-        site: the call.
+        kind: the cause of the wait.
+        site: the call site.
         waiter: the stream that waits; 0 for the host.
-        source: the stream waited for; the first one, where the host waits for a device.
+        source: the stream waited for; one of them if the host waits for a device.
         event: the event waited for; 0 if there is none.
-        recorded: where the event was recorded.
+        recorded: the call site of the event's record.
     """
 
     kind: EdgeKind
@@ -81,15 +81,15 @@ class Edge(NamedTuple):
 
 
 class Need(NamedTuple):
-    """The first thing that needs an edge.
+    """The first dependency that needs an edge.
 
     Attributes:
         before: the operation that must have ended; -1 if there is no particular one.
         op: the operation that must come after it; -1 for the host.
-        allocation: the memory that both use; 0 if there is none.
-        view: the part of it; -1 if unknown.
-        site: where the host needs it, for the host.
-        why: in a few words: "reads", "writes", "memory", "clock", "value".
+        allocation: the memory that both access; 0 if there is none.
+        view: the part of the memory; -1 if unknown.
+        site: the call site, if the host needs the edge.
+        why: the reason: "reads", "writes", "memory", "clock", "value" or "copy".
     """
 
     before: OpId
@@ -101,7 +101,7 @@ class Need(NamedTuple):
 
 
 class StepKind(StrEnum):
-    """What the host did."""
+    """Kind of a step of the host."""
 
     RUN = "run"
     RECORD = "record"
@@ -114,7 +114,7 @@ Step: TypeAlias = tuple[StepKind, int, int, int]
 
 
 class Stream(NamedTuple):
-    """A stream that was seen."""
+    """A stream used in the run."""
 
     device: int
     handle: int
@@ -122,7 +122,7 @@ class Stream(NamedTuple):
 
 
 class View(NamedTuple):
-    """Some bytes of an allocation; sizes in elements."""
+    """A part of an allocation, with its sizes in elements."""
 
     sizes: tuple[int, ...]
     item_size: int
@@ -130,7 +130,7 @@ class View(NamedTuple):
 
 
 class Allocation(NamedTuple):
-    """One life of a block of memory; `home` is 0 for host memory."""
+    """An allocation, from its creation to its release. `home` is 0 for host memory."""
 
     home: StreamId
     n_bytes: int
@@ -142,20 +142,21 @@ class Graph:
     """The order graph of a run.
 
     Attributes:
-        ops: all operations, as the host submitted them.
-        edges: all edges but the order of each stream itself.
-        steps: what the host did, in order: from this the times follow.
-        needs: of the edges that something needs, the first thing.
-        depends: op -> the operations whose results it needs, or whose memory it overwrites, if any.
+        ops: all operations, in the order of submission by the host.
+        edges: all edges except the order within each stream.
+        steps: the steps of the host, in order. The times are derived from them.
+        needs: edge -> the first dependency that needs it, for edges that are needed.
+        depends: op -> the operations whose results it needs or whose memory it overwrites, if any.
         streams, views, allocations: by id.
-        accesses: op -> what it reads and writes.
-        measured: operations whose times were measured.
-        elided: operations that were not passed on one by one, and have no times.
-        left_out: operations after the limit of what is kept.
-        is_timed_to_the_end: the limit is not that of operators to measure.
-        replays: op -> the graph that it replays, as its number of operations.
-        order: what each stream and the host know.
-        notes: what the user should know.
+        accesses: op -> its reads and writes.
+        measured: number of operations with measured times.
+        elided: number of operations that were not reported individually and have no times.
+        left_out: number of operations beyond the recording limit.
+        is_timed_to_the_end: whether operators were timed until the end, so that `left_out` is not due to the timing
+            limit.
+        replays: op -> number of operations of the graph that it replays.
+        order: the operations known to each stream and the host to have ended.
+        notes: messages for the user.
     """
 
     ops: list[Operation] = field(default_factory=list)

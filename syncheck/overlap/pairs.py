@@ -1,4 +1,4 @@
-"""What two streams, or two devices, could do at the same time, what they do, and which edges forbid it."""
+"""The possible and actual overlap of two streams or devices, and the edges that prevent it."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ from syncheck.overlap.schedule import Schedule
 from syncheck.overlap.usage import Interval, common, ops_of_streams, ran, union
 
 _MOST_STREAMS = 12
-"""Of more streams only those with the most work are compared."""
+"""Maximum number of streams to compare: those with the most work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two streams, or two devices; times in nanoseconds.
+    """Overlap of two streams or two devices. Times are in nanoseconds.
 
     Attributes:
-        first, second: streams; of devices, their numbers.
-        free: how long both have work of which no part must wait for the other's, at most.
-        overlapped: how long both run, as the schedule has it.
-        measured: how long both ran, as it was measured; -1 where it was not.
-        forbidding: where nothing is free, the edges that put the longest operation in order with the other stream.
+        first, second: stream ids, or device indices.
+        free: upper bound on the work of one that may run at the same time as work of the other.
+        overlapped: how long both run according to the schedule.
+        measured: how long both ran according to measurements; -1 without measurements.
+        forbidding: if nothing is free, the edges that order the longest operation with the other stream.
     """
 
     first: int
@@ -35,7 +35,7 @@ class Pair:
 
 
 class _Work:
-    """The operations of a stream, and how long the first n of them take."""
+    """The operations of a stream, and the total duration of the first n of them, for each n."""
 
     def __init__(self, graph: Graph, stream: StreamId, ops: list[OpId]) -> None:
         self.stream = stream
@@ -44,7 +44,7 @@ class _Work:
 
 
 def of_streams(graph: Graph, schedule: Schedule) -> tuple[Pair, ...]:
-    """Return what each two streams could do, and do, at the same time."""
+    """Return the possible and actual overlap of each pair of streams."""
     works = [_Work(graph, stream, ops) for stream, ops in ops_of_streams(graph).items()]
     works = sorted(sorted(works, key=lambda work: -work.taken[-1])[:_MOST_STREAMS], key=lambda work: work.stream)
     planned = {work.stream: union((schedule.starts[op], schedule.ends[op]) for op in work.ops) for work in works}
@@ -71,10 +71,10 @@ def _common_measured(first: list[Interval], second: list[Interval]) -> int:
 
 
 def _unordered(graph: Graph, one: _Work, other: _Work, ops: Iterable[OpId]) -> Iterator[tuple[OpId, int, int]]:
-    """Yield operations of a stream, which ascend, with those of another that are in no order with them.
+    """Yield operations of a stream, given in ascending order, with the unordered operations of another stream.
 
     Yields:
-        The operation, and positions from and to among those of the other stream.
+        The operation, and the range of positions among the operations of the other stream.
     """
     theirs, begin, end = other.ops, 0, 0
     ops = list(ops)
@@ -87,7 +87,7 @@ def _unordered(graph: Graph, one: _Work, other: _Work, ops: Iterable[OpId]) -> I
 
 
 def _free(graph: Graph, one: _Work, other: _Work) -> int:
-    """Return how long the operations of a stream take that are in no order with some of the other."""
+    """Return the total duration of a stream's operations that are unordered with some operation of the other."""
     total = 0
     for op, begin, end in _unordered(graph, one, other, one.ops):
         if end > begin and other.taken[end] > other.taken[begin]:
@@ -96,7 +96,7 @@ def _free(graph: Graph, one: _Work, other: _Work) -> int:
 
 
 def _forbidding(graph: Graph, one: _Work, other: _Work) -> Iterator[EdgeId]:
-    """Yield the edges between the longest operation of either stream, and what is around it on the other."""
+    """Yield the edges between the longest operation of either stream and its neighbors on the other stream."""
     longest = max([*one.ops, *other.ops], key=lambda op: graph.ops[op].nanoseconds)
     mine, theirs = (one, other) if graph.ops[longest].stream == one.stream else (other, one)
     _, begin, end = next(_unordered(graph, mine, theirs, (longest,)))
@@ -110,7 +110,7 @@ def _forbidding(graph: Graph, one: _Work, other: _Work) -> Iterator[EdgeId]:
 
 
 def of_devices(graph: Graph, schedule: Schedule, streams: Iterable[Pair]) -> tuple[Pair, ...]:
-    """Return what each two devices could do, and do, at the same time, given the same of streams."""
+    """Return the possible and actual overlap of each pair of devices, given that of streams."""
     by_device: dict[int, list[OpId]] = {}
     for op, operation in enumerate(graph.ops):
         by_device.setdefault(graph.streams[operation.stream].device, []).append(op)

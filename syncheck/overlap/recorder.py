@@ -1,4 +1,4 @@
-"""Keeps the calls of a run that make work and order, for the graph that is made of them at the end."""
+"""Recording of the calls that create work and order, from which the graph is built at the end of a run."""
 
 import inspect
 import os
@@ -14,26 +14,26 @@ from syncheck.sanitizer.messages import Names
 from syncheck.sanitizer.session import Session
 
 MOST_CALLS = 4_000_000
-"""Calls that are kept: some hundred bytes each."""
+"""Maximum number of recorded calls, at a few hundred bytes each."""
 
 _LOGGED = frozenset(name for name, _ in inspect.getmembers(Builder, inspect.isfunction) if not name.startswith("_")) - {
     "view"
 }
 _SHOWN_AS = {"aten::_to_copy": "aten::copy_"}
-"""Operators that are reported as another one: a copy between devices."""
+"""Operators that are reported under another name: a copy between devices."""
 _WORK = frozenset({"replay"})
 _NO_KEYWORDS: dict[str, Any] = {}
 
 _Call = tuple[str, tuple[Any, ...], dict[str, Any]]
 Interval = tuple[int, int, int]
-"""(number of a measured interval, when it began, how long it took), in nanoseconds since the start of the run."""
+"""(number of a measured interval, its start, its duration), in nanoseconds since the start of the run."""
 
 
 class Recorder:
-    """A monitor that keeps what it passes on.
+    """A monitor that records the calls that it forwards.
 
     Args:
-        session: the monitor that checks.
+        session: the monitor that checks the program.
     """
 
     def __init__(self, session: Session) -> None:
@@ -42,17 +42,17 @@ class Recorder:
         self._n_views = 0
         self._n_launches = 0
         self._left_out = 0
-        self._room = [MOST_CALLS]  # in a list: the calls below look at it without a step too many
+        self._room = [MOST_CALLS]  # in a list, so that the closures below can read it without an attribute lookup
         self._is_timed = True
-        self._after: dict[AllocationId, _Call] = {}  # made where no calls are kept any more, and alive
-        self._latest: dict[StreamId, tuple[int, str]] = {}  # stream -> its last launch, and the operator
+        self._after: dict[AllocationId, _Call] = {}  # live allocations made after recording stopped
+        self._latest: dict[StreamId, tuple[int, str]] = {}  # stream -> number and operator of its last launch
         self._interval_of: dict[int, int] = {}  # launch -> interval
         self._intervals: dict[int, tuple[int, int]] = {}
         self._pid = os.getpid()
 
     @property
     def names(self) -> Names:
-        """What the program calls its things."""
+        """The names that the program gives to its objects."""
         return self._session.collector.names
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -68,7 +68,7 @@ class Recorder:
         return kept
 
     def _kept_launch(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the call that is made most often, with no step too many."""
+        """Return the wrapper of the most frequent call, optimized for speed."""
         calls, latest, room = self._calls, self._latest, self._room
 
         @wraps(method)
@@ -148,13 +148,13 @@ class Recorder:
         self._session.launches_elided(stream, count, site)
 
     def untimed(self) -> None:
-        """See `Monitor`: what comes is not kept."""
+        """See `Monitor`. Later calls are not recorded."""
         self._is_timed = False
         self._room[0] = 0
         self._session.untimed()
 
     def forget(self) -> None:
-        """What comes is another program: keep the streams, the views and the memory that are there, and no work."""
+        """Start over for another program: keep streams, views and live memory, but no work."""
         freed = {args[0] for name, args, _ in self._calls if name == "free"}
         self._calls[:] = [
             call
@@ -202,7 +202,7 @@ class Recorder:
         return graph
 
     def _add_times(self, graph: Graph, launches: list[int]) -> None:
-        """Put measured times in place of those of the cost model."""
+        """Replace the times of the cost model with measured ones."""
         by_stream: dict[StreamId, list[tuple[int, int, int]]] = {}
         for launch, interval in self._interval_of.items():
             measured = self._intervals.get(interval)

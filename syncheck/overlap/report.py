@@ -1,4 +1,4 @@
-"""What an analysis says, in words and places: plain data for the table, the picture and the trace viewer."""
+"""The result of an analysis in words and places: plain data for the table, the timeline and the trace viewer."""
 
 from dataclasses import dataclass, field
 
@@ -9,7 +9,7 @@ STREAM_ORDER = "stream order"
 
 @dataclass(frozen=True, slots=True)
 class UseLine:
-    """What a stream or a device does; times in nanoseconds."""
+    """Usage of a stream or device. Times are in nanoseconds."""
 
     name: str
     device: int
@@ -21,10 +21,10 @@ class UseLine:
 
 @dataclass(frozen=True, slots=True)
 class PairLine:
-    """What two streams, or two devices, could do at the same time, and do; `measured` is -1 where it was not.
+    """Possible and actual overlap of two streams or devices. `measured` is -1 without measurements.
 
     Attributes:
-        forbidden: the edges that leave nothing free, in words, each with its place.
+        forbidden: the edges that leave nothing free to overlap, in words, each with its place.
     """
 
     first: str
@@ -38,19 +38,19 @@ class PairLine:
 
 @dataclass(frozen=True, slots=True)
 class EdgeLine:
-    """What the edges of one source line cost; times in nanoseconds.
+    """Cost of the edges of one source line. Times are in nanoseconds.
 
     Attributes:
-        kind: of the edges, as `EdgeKind`, or STREAM_ORDER.
+        kind: the kind of the edges, as in `EdgeKind`, or STREAM_ORDER.
         text: the edge in words.
-        place: the call.
-        count: how many edges it made.
-        waits: how long the waiter had nothing to do.
-        on_path: the part of that on the critical path.
-        need: what needs it, in words.
-        is_needed: something needs it.
-        speed_up: how many times as fast the program would be without it, at most; 1.0 where nothing can be won.
-        advice: what to change; "" if nothing.
+        place: the call site.
+        count: number of edges created by the line.
+        waits: how long the waiter was idle.
+        on_path: the part of `waits` on the critical path.
+        need: the dependency that needs it, in words.
+        is_needed: whether anything needs it.
+        speed_up: upper bound on the speed-up factor of the program without it; 1.0 for no gain.
+        advice: the change to make; "" if there is none.
     """
 
     kind: str
@@ -79,12 +79,12 @@ class LinkLine:
     """A part of the critical path.
 
     Attributes:
-        text: the work, or the edge, in words.
-        place: the call; of several operations, that of the longest.
-        taken: how long the work takes, or what the edge costs; in nanoseconds.
-        need: what needs an edge, in words; "" for work.
+        text: the work or the edge, in words.
+        place: the call site; of several operations, that of the longest.
+        taken: duration of the work or cost of the edge, in nanoseconds.
+        need: the dependency that needs an edge, in words; "" for work.
         is_needed: False for an edge that nothing needs.
-        is_edge: it is an edge, and not work.
+        is_edge: whether this is an edge; False for work.
     """
 
     text: str
@@ -97,17 +97,17 @@ class LinkLine:
 
 @dataclass(frozen=True, slots=True)
 class OverlapReport:
-    """Why the work of a program does not overlap; times in nanoseconds.
+    """Why the work of a program does not overlap. Times are in nanoseconds.
 
     Attributes:
-        times: where they come from, in words.
-        makespan: how long the program takes on the GPUs.
-        shortest: how long its longest chain of results takes.
-        verdicts: the answer, in a few sentences.
-        links: the critical path, from its beginning to its end.
-        path: what makes it long.
-        notes: what limits it.
-        device_type: the module of torch that the GPUs belong to.
+        times: the source of the times, in words.
+        makespan: duration of the program on the GPUs.
+        shortest: duration of the longest chain of dependent results.
+        verdicts: the answer in a few sentences.
+        links: the critical path, from start to end.
+        path: the operations that make the critical path long.
+        notes: limitations of the analysis.
+        device_type: the torch module of the GPUs.
     """
 
     backend: str

@@ -1,4 +1,4 @@
-"""When each operation would begin and end: the steps of the host played again, with some edges left out or moved."""
+"""Start and end times of operations, from a replay of the host's steps with some edges dropped or moved."""
 
 from array import array
 from collections.abc import Collection, Mapping
@@ -12,21 +12,21 @@ from syncheck.overlap.cost import LAUNCH_NANOSECONDS
 from syncheck.overlap.ids import EdgeId, OpId, SlotId
 from syncheck.overlap.model import Graph, StepKind
 
-Numbers: TypeAlias = "array[int]"  # a string: Python 3.11 cannot subscript it
+Numbers: TypeAlias = "array[int]"  # quoted: Python 3.11 cannot subscript it
 
 _START = -1
-"""No node: the beginning of the program."""
+"""Pseudo-node: the start of the program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A way in which the program could be different.
+    """A hypothetical change to the program.
 
     Attributes:
-        dropped: edges that are not there.
-        moved: edge -> the operation before which it takes effect, and no sooner; a wait of the host becomes one of the
+        dropped: edges that are removed.
+        moved: edge -> the operation before which it takes effect instead. A host wait becomes a wait of the operation's
             stream.
-        free: streams whose own order does not count: each operation waits only for what it depends on.
+        free: streams whose own order is ignored: each operation waits only for its dependencies.
     """
 
     dropped: Collection[EdgeId] = ()
@@ -39,20 +39,20 @@ AS_IT_IS = Change()
 
 @dataclass(slots=True)
 class Schedule:
-    """Times in nanoseconds from the start of the program, by operation.
+    """Start and end times of operations, in nanoseconds from the start of the program.
 
-    A node stands for a moment: the end of an operation, or of a wait.
+    A node stands for a point in time: the end of an operation or of a wait.
 
     Attributes:
-        starts, ends: of each operation.
-        makespan: when the last one ends.
-        stalls: edge -> how long its waiter had nothing to do because of it.
-        host_waits: (begin, end, edge) of each time that the host waited.
+        starts, ends: times of each operation.
+        makespan: the end of the last operation.
+        stalls: edge -> how long its waiter was idle because of it.
+        host_waits: (begin, end, edge) of each host wait.
         last: the node that ends last; -1 if there is none.
-        node_op: of each node, the operation; -1 for a wait.
-        node_edge: of each node, the edge; -1 for an operation.
-        node_before: of each node, what it had to wait for last.
-        node_time: of each node, when it is.
+        node_op: operation of each node; -1 for a wait.
+        node_edge: edge of each node; -1 for an operation.
+        node_before: for each node, the node that it waited for last.
+        node_time: time of each node.
     """
 
     starts: Numbers
@@ -67,7 +67,7 @@ class Schedule:
     node_time: Numbers = field(default_factory=lambda: array("q"))
 
     def critical_nodes(self) -> list[int]:
-        """Return the nodes of the critical path, the first one first."""
+        """Return the nodes of the critical path in order."""
         path, node = [], self.last
         while node != _START:
             path.append(node)
@@ -76,7 +76,7 @@ class Schedule:
 
 
 class _Player:
-    """Plays the steps; `at` of a stream or the host is the moment from which it can go on, with the node of it."""
+    """Replays the steps. `_at` maps a stream or the host to the node and time from which it can continue."""
 
     def __init__(self, graph: Graph, change: Change) -> None:
         self._graph = graph
@@ -85,9 +85,9 @@ class _Player:
         self.result = Schedule(zeros, zeros[:])
         self._op_node = array("q", bytes(8 * len(graph.ops)))
         self._at: dict[StreamId, tuple[int, int]] = {HOST: (0, _START)}
-        self._reach: dict[StreamId, tuple[int, int]] = {}  # of a free stream: when all that it was given has ended
+        self._reach: dict[StreamId, tuple[int, int]] = {}  # free stream -> when all of its work has ended
         self._slots: dict[SlotId, tuple[int, int]] = {}
-        self._waited: dict[StreamId, list[tuple[EdgeId, int, int]]] = {}  # since the stream was given work
+        self._waited: dict[StreamId, list[tuple[EdgeId, int, int]]] = {}  # waits since the stream's last operation
         moved = sorted((op, edge) for edge, op in change.moved.items())
         self._before = {op: [edge for _, edge in edges] for op, edges in groupby(moved, key=lambda pair: pair[0])}
         self._held: dict[EdgeId, SlotId] = {}
@@ -140,7 +140,7 @@ class _Player:
         self._apply_held(op, stream)
         host_time, host_node = self._at[HOST]
         host_time += LAUNCH_NANOSECONDS
-        for edge, begin, end in self._waited.pop(stream, ()):  # a stream with nothing to do loses nothing
+        for edge, begin, end in self._waited.pop(stream, ()):  # a stream without work to run is not stalled
             self._stall(edge, end - max(begin, host_time))
         self._at[HOST] = (host_time, host_node)
         ready = self._at.get(stream, (0, _START))
@@ -174,16 +174,16 @@ class _Player:
 
 
 def play(graph: Graph, change: Change = AS_IT_IS) -> Schedule:
-    """Return when each operation would run, if the host and the GPUs did nothing but this program.
+    """Return when each operation would run if the host and the GPUs ran only this program.
 
-    Operations of several streams of one device run side by side as if each had the device alone: what comes of a change
-    is an upper bound.
+    Operations on several streams of one device run concurrently as if each had the device to itself, so the gain from a
+    change is an upper bound.
     """
     return _Player(graph, change).play()
 
 
 def shortest(graph: Graph) -> int:
-    """Return how long the longest chain of operations takes of which each needs the result of the one before."""
+    """Return the duration of the longest chain of operations in which each depends on the previous one."""
     ends = array("q", bytes(8 * len(graph.ops)))
     longest = 0
     for op, operation in enumerate(graph.ops):

@@ -1,4 +1,4 @@
-"""What a picture of a run shows: lanes, boxes and arrows, as plain data."""
+"""Contents of the timeline of a run: lanes, boxes and arrows, as plain data."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,14 +15,14 @@ from syncheck.overlap.usage import ops_of_streams, ran
 from syncheck.overlap.wording import Wording
 
 MOST_BOXES = 100_000
-"""Operations that are drawn; of more, the longest, and those with an arrow that is drawn."""
+"""Maximum number of operations drawn. If there are more: those with drawn arrows, critical ones, and the longest."""
 _MOST_ARROWS = 20_000
 _LAUNCHING, _WAITING = "launches work", "waits"
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A row of the picture: a stream, or the host; `device` is -1 for the host."""
+    """A row of the timeline: a stream or the host. `device` is -1 for the host."""
 
     name: str
     device: int
@@ -30,7 +30,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Something that takes time; nanoseconds from the start."""
+    """A span of time, in nanoseconds from the start of the program."""
 
     lane: int
     start: int
@@ -47,8 +47,8 @@ class Arrow:
     """An edge between two boxes.
 
     Attributes:
-        waits: how long the second had nothing to do because of it.
-        is_missing: it is not there, and a finding says that it should be.
+        waits: how long the target was idle because of the edge.
+        is_missing: whether the edge does not exist and a finding says that it should.
     """
 
     source: int
@@ -61,7 +61,7 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A finding, at a box; -1 where no box belongs to its line."""
+    """A finding at a box, or at -1 if no box belongs to its line."""
 
     box: int
     finding: Finding
@@ -69,12 +69,12 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """A picture.
+    """A timeline.
 
     Attributes:
-        places: call site -> where it is.
+        places: call site -> its place.
         report: why the work does not overlap, in words.
-        operations: how many there are, drawn or not.
+        operations: total number of operations, drawn or not.
     """
 
     lanes: tuple[Lane, ...]
@@ -88,12 +88,12 @@ class Timeline:
 
 
 def make(analysis: Analysis, words: OverlapReport, wording: Wording, findings: Report) -> Timeline:
-    """Return the picture of a run."""
+    """Return the timeline of a run."""
     return _Maker(analysis, wording).make(words, findings)
 
 
 class _Maker:
-    """Makes the picture of a run."""
+    """Builds the timeline of a run."""
 
     def __init__(self, analysis: Analysis, wording: Wording) -> None:
         self._graph: Graph = analysis.graph
@@ -134,7 +134,7 @@ class _Maker:
     # -- boxes
 
     def _add_host(self) -> None:
-        """Draw when the host launches, and when it waits; where times were measured it has none of its own."""
+        """Draw the launches and waits of the host, unless times were measured: there are none for the host."""
         if self._graph.measured:
             return
         now = 0
@@ -163,7 +163,7 @@ class _Maker:
         )  # fmt: skip
 
     def _chosen(self, links: list["_Link"]) -> list[OpId]:
-        """Return the operations to draw: all, or those of arrows, the critical ones and the longest."""
+        """Return the operations to draw: all, or the ends of arrows, the critical ones and the longest."""
         ops = self._graph.ops
         if len(ops) <= MOST_BOXES:
             return list(range(len(ops)))
@@ -200,7 +200,7 @@ class _Maker:
         return self._lines.get((place.frame.path, place.frame.line), [])
 
     def _missing(self, marks: list[Mark]) -> Iterator[Arrow]:
-        """Yield the edges that are not there: between the other place of a race and the place of the finding."""
+        """Yield the missing edges, each from the other place of a race to the place of the finding."""
         for mark in marks:
             family = mark.finding.rule.code[3]
             related = mark.finding.related
@@ -228,7 +228,7 @@ class _Link:
 
 
 def _links(graph: Graph) -> Iterator[_Link]:
-    """Yield each edge with the operation before and the first one after it, as far as there are such."""
+    """Yield each edge with the operation before it and the first one after it, where these exist."""
     last: dict[int, OpId] = {}
     recorded: dict[SlotId, OpId] = {}
     pending: dict[int, list[tuple[EdgeId, OpId]]] = {}

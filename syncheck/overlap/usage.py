@@ -1,4 +1,4 @@
-"""What each stream and each device does: how long it works, and how much at the same time."""
+"""Usage of each stream and device: how long it works, and how much of that concurrently."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,15 +13,15 @@ Interval = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What a stream or a device does, in nanoseconds.
+    """Usage of a stream or device, in nanoseconds.
 
     Attributes:
         stream: the stream; 0 for a device as a whole.
-        device: its device.
-        operations: how many it runs.
-        work: the sum of what they take.
+        device: the device's index.
+        operations: number of operations that it runs.
+        work: the sum of their durations.
         busy: how long at least one of them runs.
-        idle: how long none runs, from the beginning of the program to its end.
+        idle: how long none runs, from the start of the program to its end.
     """
 
     stream: StreamId
@@ -33,7 +33,7 @@ class Use:
 
 
 def ran(graph: Graph, schedule: Schedule, op: OpId) -> Interval:
-    """Return when an operation ran: as measured, else as the schedule has it."""
+    """Return when an operation ran: as measured, or according to the schedule."""
     operation = graph.ops[op]
     if operation.began >= 0:
         return operation.began, operation.began + operation.nanoseconds
@@ -49,7 +49,7 @@ def ops_of_streams(graph: Graph) -> dict[StreamId, list[OpId]]:
 
 
 def of_streams(graph: Graph, schedule: Schedule) -> tuple[Use, ...]:
-    """Return what each stream does."""
+    """Return the usage of each stream."""
     return tuple(
         _use(stream, graph.streams[stream].device, [(schedule.starts[op], schedule.ends[op]) for op in ops], schedule)
         for stream, ops in ops_of_streams(graph).items()
@@ -57,7 +57,7 @@ def of_streams(graph: Graph, schedule: Schedule) -> tuple[Use, ...]:
 
 
 def of_devices(graph: Graph, schedule: Schedule) -> tuple[Use, ...]:
-    """Return what each device does."""
+    """Return the usage of each device."""
     by_device: dict[int, list[Interval]] = {}
     for op, operation in enumerate(graph.ops):
         device = graph.streams[operation.stream].device
@@ -72,7 +72,7 @@ def _use(stream: StreamId, device: int, intervals: list[Interval], schedule: Sch
 
 
 def union(intervals: Iterable[Interval]) -> list[Interval]:
-    """Return the same moments as intervals that do not touch, in order."""
+    """Merge intervals into sorted intervals that do not touch."""
     found: list[Interval] = []
     for start, end in sorted(intervals):
         if found and start <= found[-1][1]:
@@ -83,12 +83,12 @@ def union(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 def length(intervals: Iterable[Interval]) -> int:
-    """Return how long intervals that do not touch are together."""
+    """Return the total length of intervals that do not touch."""
     return sum(end - start for start, end in intervals)
 
 
 def common(first: list[Interval], second: list[Interval]) -> int:
-    """Return how long two lists of intervals, each as `union` returns them, have in common."""
+    """Return the length of the intersection of two lists of intervals, each as returned by `union`."""
     total = i = j = 0
     while i < len(first) and j < len(second):
         start, end = max(first[i][0], second[j][0]), min(first[i][1], second[j][1])

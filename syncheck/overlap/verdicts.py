@@ -1,4 +1,4 @@
-"""The answer in a few sentences."""
+"""The result of the analysis in a few sentences."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -7,7 +7,7 @@ from syncheck.overlap.model import BETWEEN_DEVICES, Need
 from syncheck.overlap.report import STREAM_ORDER, EdgeLine, PairLine
 
 _LITTLE = 0.25
-"""Of the shorter one's work: two devices that overlap for less than this work in turn."""
+"""Fraction of the smaller device's work: two devices that overlap less than this work in turn."""
 _HALF = 0.5
 _GAIN = 1.05
 _MOST_PAIRS = 6
@@ -20,7 +20,7 @@ def verdicts(
     need_in_words: Callable[[Need | None], str],
     device_in_words: Callable[[int], str],
 ) -> tuple[str, ...]:
-    """Return why the work does not overlap, or that it does."""
+    """Return sentences on why the work does not overlap, or that it does."""
     return tuple(
         dict.fromkeys(
             [
@@ -42,7 +42,7 @@ def _one_stream(analysis: Analysis, edges: Sequence[EdgeLine]) -> Iterator[str]:
 
 
 def _costly(edges: Sequence[EdgeLine]) -> Iterator[str]:
-    """Name the edge whose change gains the most, where it gains something, and what to change."""
+    """Yield the edge whose change gains the most, if it gains anything, and the change to make."""
     others = (edge for edge in edges if edge.kind != STREAM_ORDER and edge.advice)
     edge = max(others, key=lambda edge: edge.speed_up, default=None)
     if edge is not None and edge.speed_up >= _GAIN:
@@ -70,7 +70,7 @@ def _of_pair(pair: PairLine) -> str:
 def _in_turn(
     analysis: Analysis, need_in_words: Callable[[Need | None], str], device_in_words: Callable[[int], str]
 ) -> Iterator[str]:
-    """Say where two devices work in turn because one needs the result of the other."""
+    """Report devices that work in turn because one needs the result of the other."""
     work = {use.device: use.work for use in analysis.devices}
     for pair in analysis.device_pairs:
         less = min(work[pair.first], work[pair.second])
@@ -85,7 +85,7 @@ def _in_turn(
 
 
 def _needed_between(analysis: Analysis, first: int, second: int) -> list[Cost]:
-    """Return the copies between two devices that something needs, the first one first."""
+    """Return the needed copies between two devices, earliest first."""
     streams = analysis.graph.streams
     return [
         cost
@@ -104,7 +104,7 @@ def _of_host(analysis: Analysis) -> Iterator[str]:
 
 
 def duration(nanoseconds: float) -> str:
-    """Return a time for people."""
+    """Return a time formatted for people."""
     value, units = nanoseconds / 1e3, ("us", "ms")
     for unit in units:
         if value < 1000:

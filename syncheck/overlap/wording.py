@@ -1,4 +1,4 @@
-"""Puts an analysis into words."""
+"""Text of an analysis."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -41,11 +41,11 @@ _ADVICE = {
 
 
 class Wording:
-    """Puts an analysis into words.
+    """Turns an analysis into text.
 
     Args:
-        graph: that of the analysis.
-        names: what the program calls its things.
+        graph: the analyzed graph.
+        names: the names that the program gives to its objects.
         sites: converts call sites to places.
     """
 
@@ -58,15 +58,15 @@ class Wording:
         self._following: dict[AllocationId, AllocationId] = {}
 
     def stream(self, stream: StreamId) -> str:
-        """Return a stream in words; "the host" for 0."""
+        """Return the text for a stream; "the host" for 0."""
         return self._names.stream(stream)
 
     def device(self, number: int) -> str:
-        """Return what torch calls a GPU."""
+        """Return torch's name for a GPU."""
         return self._names.device(number)
 
     def tensor(self, allocation: AllocationId, view: ViewId) -> str:
-        """Return a tensor in words, by the name that it has, or that its memory was bound to."""
+        """Return the text for a tensor, by its own name or the one that its memory was bound to."""
         key = (NamedKind.ALLOCATION, allocation)
         made = self._graph.allocations.get(allocation)
         if key not in self._names.given and made is not None and self._is_bound(allocation):
@@ -76,7 +76,7 @@ class Wording:
         return self._names.tensor(allocation, view)
 
     def _is_bound(self, allocation: AllocationId) -> bool:
-        """Return whether a line binds this memory: it does so with the last that it makes, and not with the others."""
+        """Return whether a source line binds this allocation to a name. It binds the last one that it makes."""
         made = self._graph.allocations
         if not self._following:
             ordered = sorted(made)
@@ -87,7 +87,7 @@ class Wording:
         return self.at(self.place(following.site)) != self.at(self.place(made[allocation].site))
 
     def edge(self, edge: Edge) -> str:
-        """Return an edge in words."""
+        """Return the text for an edge."""
         text = _TEXTS.get(edge.kind)
         if edge.kind in {EdgeKind.EVENT, EdgeKind.HOST_EVENT}:
             name = self._names.given.get((NamedKind.EVENT, edge.event))
@@ -99,7 +99,7 @@ class Wording:
         )
 
     def need(self, need: Need | None) -> str:
-        """Return why an edge is needed, in words."""
+        """Return the text for why an edge is needed."""
         if need is None:
             return "needed by nothing"
         tensor = self.tensor(need.allocation, need.view if need.why != "memory" else NO_VIEW)
@@ -126,18 +126,18 @@ class Wording:
         return self._places[site]
 
     def at(self, place: Place) -> str:
-        """Return a place as path and line."""
+        """Return a place as "path:line"."""
         return f"{place.frame.path}:{place.frame.line}" if place.frame.line else "an unknown line"
 
     def edge_and_place(self, edge: EdgeId) -> tuple[str, Place]:
-        """Return an edge in words, and where it was made."""
+        """Return the text for an edge, and the place where it was created."""
         made = self._graph.edges[edge]
         return self.edge(made), self.place(made.site)
 
     # -- the lines of the report
 
     def cost(self, cost: Cost, makespan: int) -> EdgeLine:
-        """Return what edges cost, in words."""
+        """Return the text for the cost of edges."""
         if cost.kind is None:
             text = f"{self.stream(cost.waiter)} runs one operation after the other"
             before = self.at(self.place(cost.other_site))
@@ -161,7 +161,7 @@ class Wording:
         )
 
     def _pays(self, cost: Cost, makespan: int) -> bool:
-        """Return whether a change can make the program faster, as far as that was worked out."""
+        """Return whether a change may make the program faster, as far as that was computed."""
         is_host_reading = cost.need is not None and cost.need.why in {"value", "copy"}
         return is_host_reading or cost.need is None or makespan > cost.makespan * _LEAST_GAIN
 
@@ -184,7 +184,7 @@ class Wording:
         return _ADVICE.get(cost.kind, "") if need.why in {"value", "copy"} else ""
 
     def pair(self, pair: Pair, *, is_devices: bool) -> PairLine:
-        """Return what two streams or devices could do, in words."""
+        """Return the text for the overlap of two streams or devices."""
         first, second = (
             (self.device(pair.first), self.device(pair.second))
             if is_devices
@@ -194,7 +194,7 @@ class Wording:
         return PairLine(first, second, pair.free, pair.overlapped, pair.measured, is_devices, forbidden)
 
     def uses(self, analysis: Analysis) -> Iterator[UseLine]:
-        """Yield what devices and streams do."""
+        """Yield the usage of devices and streams."""
         for use in analysis.devices:
             yield UseLine(self.device(use.device), use.device, use.operations, use.work, use.idle, is_device=True)
             for own in analysis.streams:
@@ -204,7 +204,7 @@ class Wording:
                     )
 
     def link(self, link: Link) -> LinkLine:
-        """Return a part of the critical path, in words."""
+        """Return the text for a part of the critical path."""
         ops = self._graph.ops
         match link.kind:
             case LinkKind.WORK:
@@ -234,7 +234,7 @@ class Wording:
 
 
 def report(analysis: Analysis, names: Names, sites: Sites, backend: str) -> OverlapReport:
-    """Return an analysis in words."""
+    """Return an analysis as text."""
     graph, wording = analysis.graph, Wording(analysis.graph, names, sites)
     pairs = (
         *(wording.pair(pair, is_devices=True) for pair in analysis.device_pairs),
@@ -259,7 +259,7 @@ def report(analysis: Analysis, names: Names, sites: Sites, backend: str) -> Over
 
 
 def times_in_words(graph: Graph) -> str:
-    """Return where the times come from."""
+    """Return the source of the times."""
     if not graph.measured:
         return f"not measured; a cost model of {model.IN_WORDS}"
     if graph.measured >= len(graph.ops):

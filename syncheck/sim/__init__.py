@@ -1,1 +1,1 @@
-"""Virtual GPUs: an ordinary PyTorch program runs with real values on the CPU, with CUDA stream semantics."""
+"""Virtual GPUs: an unmodified PyTorch program runs on the CPU with real values and CUDA stream semantics."""

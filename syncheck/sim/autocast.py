@@ -1,4 +1,4 @@
-"""`torch.autocast("cuda")`: the operators that stand for the GPU's follow CUDA's lists of operators, not the CPU's.
+"""`torch.autocast("cuda")`: operators on virtual GPUs follow CUDA's lists of operators instead of the CPU's.
 
 Source:
     aten/src/ATen/autocast_mode.h: AT_FORALL_LOWER_PRECISION_FP, AT_FORALL_FP32, AT_FORALL_FP32_SET_OPT_DTYPE,
@@ -39,12 +39,12 @@ Many models use a sigmoid layer right before the binary cross entropy layer.
 In this case, combine the two layers using torch.nn.functional.binary_cross_entropy_with_logits
 or torch.nn.BCEWithLogitsLoss.  binary_cross_entropy_with_logits and BCEWithLogits are
 safe to autocast."""
-_KEY = "AutocastCPU"  # the key that the tensors under the virtual ones have
+_KEY = "AutocastCPU"  # the dispatch key of the CPU tensors behind virtual GPU tensors
 Kernel = Callable[..., Any]
 
 
 class Autocast:
-    """Runs CUDA's autocast on the CPU's dispatch key, for tensors of virtual devices."""
+    """Implements CUDA's autocast on the CPU's dispatch key, for tensors of virtual devices."""
 
     def __init__(self, patches: Patches) -> None:
         self._patches = patches
@@ -53,7 +53,7 @@ class Autocast:
         self._registering = threading.Lock()
 
     def install(self) -> None:
-        """Switch the CPU's key on wherever autocast is on for the GPU."""
+        """Enable the CPU's key wherever autocast is enabled for the GPU."""
         autocast = torch.amp.autocast_mode.autocast
         enter, leave = autocast.__enter__, autocast.__exit__
 
@@ -93,13 +93,13 @@ class Autocast:
     def _register_all(self) -> None:
         self._library = torch.library.Library("aten", "IMPL", _KEY)  # type: ignore[no-untyped-call]  # torch leaves it untyped
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch warns of every kernel that is replaced
+            warnings.simplefilter("ignore")  # torch warns about every replaced kernel
             for name, kernel in self._kernels().items():
                 self._library.impl(name, kernel)
 
     def _unregister(self) -> None:
         if self._library is not None:
-            self._library._destroy()  # torch has no public name
+            self._library._destroy()  # there is no public API
             self._library = None
 
     def _kernels(self) -> dict[str, Kernel]:
@@ -158,7 +158,7 @@ class Autocast:
         return kernel
 
     def _cast(self, values: Any, dtype: torch.dtype | None) -> Any:
-        """Cast the tensors that autocast applies to; None: to the lower precision of their device's autocast."""
+        """Cast the tensors that autocast applies to. None: to the lower precision of their device's autocast."""
 
         def cast(value: Any) -> Any:
             wanted = self._wanted(value, dtype)
@@ -169,7 +169,7 @@ class Autocast:
         return tree_map(cast, values)
 
     def _kept_cast(self, weight: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-        """Return the cast of a weight, which is kept to the end of the region, whatever stream it was made on.
+        """Return the cast of a weight. It is cached until the end of the region, whatever stream it was made on.
 
         Source:
             aten/src/ATen/autocast_mode.cpp, `cached_cast`: keyed by the weight alone; torch/amp/autocast_mode.py,
@@ -186,7 +186,7 @@ class Autocast:
         return cast
 
     def _wanted(self, value: Any, dtype: torch.dtype | None) -> torch.dtype | None:
-        """Return the dtype for a value; None where autocast leaves it alone.
+        """Return the dtype to cast a value to, or None if autocast does not apply to it.
 
         Source:
             aten/src/ATen/autocast_mode.h, `is_eligible`: floating point, not double, on autocast's device.
@@ -205,11 +205,11 @@ class Autocast:
 
 def _is_weight(tensor: torch.Tensor) -> bool:
     is_leaf = tensor.requires_grad and tensor.is_leaf
-    return is_leaf and tensor.dtype == torch.float32 and not tensor._is_view()  # torch has no public name
+    return is_leaf and tensor.dtype == torch.float32 and not tensor._is_view()  # there is no public API
 
 
 def _pass_on(operator: Any) -> Kernel:
-    """Return the kernel that does nothing at this key: the operators inside see autocast."""
+    """Return a fallthrough kernel, with which autocast applies only to the operators inside."""
     del operator
     return torch.library.fallthrough_kernel
 
@@ -227,12 +227,12 @@ def _tensors(values: Any) -> list[torch.Tensor]:
 
 
 def _operator(name: str) -> Any:
-    """Return an operator by the name that its registration has; None where this torch has none."""
+    """Return an operator by the name of its registration, or None if this version of torch lacks it."""
     base, _, overload = name.partition(".")
     return getattr(getattr(torch.ops.aten, base, None), overload or "default", None)
 
 
 def _cpu_only() -> list[str]:
-    """Return the operators that the CPU's autocast casts and CUDA's may not."""
+    """Return the operators that the CPU's autocast casts, some of which CUDA's does not."""
     known = registrations_for_key(_KEY)
     return [name.removeprefix("aten::") for name in known if name.startswith("aten::")]

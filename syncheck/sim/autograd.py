@@ -1,10 +1,10 @@
-"""Backward on the streams of the forward, with the waits that the engine makes by itself.
+"""Backward passes on the streams of the forward pass, with the stream waits that the autograd engine inserts.
 
 Source:
-    torch/csrc/autograd/engine.cpp: a node runs on the stream of its forward op; its input buffer waits for the streams
-    that produced its gradients; at the end the streams of the leaves, and of the nodes whose gradients were asked for,
+    torch/csrc/autograd/engine.cpp: a node runs on the stream of its forward op. Its input buffer waits for the streams
+    that produced its gradients. At the end, the streams of the leaves, and of the nodes whose gradients were requested,
     are joined with the caller's current streams (`exec_post_processing`), and then callbacks are called.
-    A node's stream is the one that was current when it was made: torch/csrc/autograd/input_metadata.cpp.
+    A node's stream is the stream that was current when the node was created: torch/csrc/autograd/input_metadata.cpp.
 """
 
 import threading
@@ -31,7 +31,7 @@ from syncheck.sim.nodes import ThreadLog, is_leaf, leads_to, node_of, note_leave
 from syncheck.sim.runtime import Runtime
 
 _ENGINE: CodeType = engine().__code__
-"""What all backward passes that Python starts are run in."""
+"""Code of the function that runs all backward passes started from Python."""
 
 
 @dataclass(slots=True)
@@ -40,19 +40,21 @@ class _Run:
 
     Attributes:
         caller: device -> stream that was current at the call.
-        saved: the thread's current streams, put back after each node.
-        node: the node that runs now.
-        node_streams: device -> the node's stream, where it is not the default one.
-        used: streams that ran nodes so far.
+        saved: the thread's current streams, restored after each node.
+        saved_device: the thread's current device at the call, restored at the end.
+        node: the running node.
+        node_streams: device -> the node's stream, where it is not the default stream.
+        used: streams on which the running node has launched work.
         arrived: node -> streams that produced its gradients.
         arrived_leaves: the same for the nodes of leaves.
-        log: of the thread that made the node that runs now.
-        n_nodes: how many have run.
-        gradients: what they have made.
-        captured: nodes whose gradients were asked for by `inputs`; None if all leaves get theirs.
-        depth: of calls inside of this one.
-        site: where the program made it; None if not asked for yet.
-        has_ended: all nodes have run.
+        log: stream log of the thread that created the running node.
+        leaves: streams that produced gradients of leaves, or of nodes in `captured`.
+        n_nodes: number of nodes run so far.
+        gradients: the gradients produced so far.
+        captured: nodes whose gradients were requested with `inputs`; None if all leaves get gradients.
+        depth: nesting depth of backward() or grad() calls inside this one.
+        site: call site in the program; None until it is needed.
+        has_ended: whether all nodes have run.
     """
 
     caller: dict[int, StreamId]
@@ -74,11 +76,11 @@ class _Run:
 
 
 class ThreadGradients(threading.local):
-    """The calling thread.
+    """Autograd state of the calling thread.
 
     Attributes:
-        run: its call of backward() or grad(); None outside of one.
-        log: the streams of the nodes that it has made; None before its first operator.
+        run: the current call of backward() or grad(); None outside of one.
+        log: stream log of the nodes that the thread has created; None before its first operator.
     """
 
     run: _Run | None = None
@@ -86,12 +88,12 @@ class ThreadGradients(threading.local):
 
 
 class Backward:
-    """Follows autograd.
+    """Tracks autograd nodes and the streams they run on.
 
     Attributes:
-        local: what it knows of the calling thread.
-        has_changed: a stream was made current.
-        has_several_threads: more than one has run operators.
+        local: state of the calling thread.
+        has_changed: whether the current stream has been changed.
+        has_several_threads: whether more than one thread has run operators.
     """
 
     def __init__(self, runtime: Runtime) -> None:
@@ -102,10 +104,10 @@ class Backward:
         self.has_changed = self.has_several_threads = False
         self._logs: list[ThreadLog] = []
 
-    # -- forward: remember streams
+    # -- forward: record streams
 
     def streams_changed(self) -> None:
-        """Remember that other streams are current from here on."""
+        """Record that the current streams have changed."""
         if not self.has_changed:
             self.has_changed = True
             note_leaves({})
@@ -128,10 +130,11 @@ class Backward:
         return log
 
     def note_made(self, result: Any) -> None:
-        """An operator returns: where several threads make nodes, each signs its own.
+        """Record the results of an operator so that each thread tags its own nodes, if several threads create nodes.
 
         Source:
-            torch/utils/__init__.py, `swap_tensors`, refuses tensors with weak references: what has no node gets none.
+            torch/utils/__init__.py, `swap_tensors`, rejects tensors with weak references, so results without nodes get
+            none.
         """
         log = self._log
         if self.has_several_threads and self.local.run is None:
@@ -141,16 +144,17 @@ class Backward:
 
     @property
     def notes_leaves(self) -> bool:
-        """Return whether `note_leaf` has something to remember: not in a backward pass."""
+        """Return whether `note_leaf` has anything to record. It does not during a backward pass."""
         return self.has_changed and self.local.run is None
 
     def note_leaf(self, tensor: torch.Tensor) -> None:
-        """Remember the streams under which a leaf's AccumulateGrad node was made: at its first use in a graph.
+        """Record the streams that were current when a leaf's AccumulateGrad node was created.
 
-        Nodes that live on from before another stream was current have been noted by then.
+        It is created when the leaf is first used in a graph. Nodes created before the first stream change have already
+        been recorded by then.
 
         Source:
-            torch/csrc/autograd/variable.cpp, `grad_accumulator`: made at first use, kept while a graph holds it.
+            torch/csrc/autograd/variable.cpp, `grad_accumulator`: created at first use, kept while a graph holds it.
         """
         if not (tensor.requires_grad and tensor.grad_fn is None and torch.is_grad_enabled()):
             return
@@ -158,7 +162,7 @@ class Backward:
             note_streams(tensor, dict(self._gpus.thread.streams))
 
     def note_function(self, outputs: Any, device: Callable[[torch.Tensor], int]) -> None:
-        """A custom autograd.Function was applied: remember the device of its outputs, where missing gradients go."""
+        """Record the device of a custom autograd.Function's outputs, where missing gradients are created."""
         for output in outputs if isinstance(outputs, tuple) else (outputs,):
             if isinstance(output, torch.Tensor) and output.grad_fn is not None:
                 metadata: Any = output.grad_fn.metadata  # typed as a method by torch
@@ -167,22 +171,22 @@ class Backward:
     # -- backward
 
     def device_of_node(self) -> int | None:
-        """Return the device of the outputs of the custom function whose node runs now; None for any other node."""
+        """Return the output device of the running node if it belongs to a custom function, otherwise None."""
         node: Any = current_node()
         return None if node is None else node.metadata.get("syncheck device")
 
     @property
     def _is_on_default_streams(self) -> bool:
-        """Return whether all nodes so far were made on default streams, so that no gradient has to be waited for.
+        """Return whether all nodes so far were created on default streams, so that no stream has to wait for gradients.
 
-        Nor can one be later: a node that is made on another stream gets its gradients after that.
+        This cannot change for existing nodes: a node created later on another stream receives its gradients later.
         """
         return not (self.has_changed or self.has_several_threads)
 
     def site(self, frame: FrameType) -> SiteId:
-        """Return the call site of an operator; `frame`: that which the engine, or the program, runs it in.
+        """Return the call site of an operator, where `frame` is the frame of the engine or the program that runs it.
 
-        The engine's frame, and what called it, stay as they are while a pass runs.
+        The engine's frame and its callers do not change during a pass, so the site is looked up only once.
         """
         run = self.local.run
         if run is None or run.depth or frame.f_code is not _ENGINE or ignore_block.running:
@@ -198,9 +202,9 @@ class Backward:
 
     @contextmanager
     def running(self, inputs: Sequence[Any]) -> Iterator[None]:
-        """Bracket one call of backward() or grad(); `inputs`: whose gradients were asked for, if not all."""
+        """Bracket one call of backward() or grad(). `inputs`: values whose gradients were requested, if not all."""
         outer = self.local.run
-        if outer is not None:  # nested, as checkpointing does: it belongs to the node that runs
+        if outer is not None:  # nested, as in checkpointing: belongs to the running node
             outer.depth += 1
             try:
                 yield
@@ -223,18 +227,18 @@ class Backward:
                 self._end(run)
             self.local.run = None
             state.device = run.saved_device if run else state.device
-            if self._log.streams:  # hooks may have made others current; what comes is made under the caller's
+            if self._log.streams:  # hooks may have changed the current streams; new nodes are created on the caller's
                 self.streams_changed()
 
     def call_at_end(self, callback: Callable[[], Any]) -> Any:
-        """Call what was queued for the end of a backward pass: the leaves have been joined by then."""
+        """Run a callback queued for the end of a backward pass, after joining the leaves."""
         run = self.local.run
         if run is not None and not run.depth:
             self._end(run)
         return callback()
 
     def _end(self, run: _Run) -> None:
-        """All nodes have run: make the caller's streams current again, and join the leaves with them."""
+        """After all nodes have run, restore the caller's current streams and join the leaves with them."""
         if run.has_ended:
             return
         run.has_ended = True
@@ -247,7 +251,7 @@ class Backward:
         self._join_leaves(run)
 
     def _join_leaves(self, run: _Run) -> None:
-        while run.arrived:  # those that launched nothing
+        while run.arrived:  # nodes that launched nothing
             silent = max(run.arrived, key=sequence_number)
             if run.captured is None or silent in run.captured or any(leads_to(silent, n) for n in run.captured):
                 self._pass_on(run, silent)
@@ -262,7 +266,7 @@ class Backward:
                 self._gpus.monitor.wait_stream(target, stream, UNKNOWN_SITE, BY_TORCH)
 
     def sync_current_node(self) -> None:
-        """Make the streams of the autograd node that runs now current."""
+        """Make the streams of the running autograd node current."""
         run = self.local.run
         if run is None:
             return
@@ -286,7 +290,7 @@ class Backward:
         self._wait_for_gradients(run, node, run.node_streams)
 
     def _wait_for_gradients(self, run: _Run, node: Any, own: dict[int, StreamId]) -> None:
-        """Let a node's streams wait for those that produced its gradients; without any, for the caller's."""
+        """Make a node's streams wait for the streams that produced its gradients, by default for the caller's."""
         arrived = (run.arrived_leaves if is_leaf(node) else run.arrived).pop(node, None)
         for device in {self._gpus.device_of(s) for s in arrived or ()} | set(own):
             waiting = own.get(device, self._gpus.devices[device].default_stream)
@@ -295,14 +299,14 @@ class Backward:
                     self._gpus.monitor.wait_stream(waiting, stream, UNKNOWN_SITE, BY_TORCH)
 
     def _pass_through(self, run: _Run, node: Any) -> None:
-        """Pass gradients on through the nodes before this one that launched nothing: no callback has seen them run."""
+        """Pass gradients through earlier nodes that launched nothing and whose execution was therefore not observed."""
         for silent in list(run.arrived):
             if silent is not node and silent in run.arrived and leads_to(silent, node):
                 self._pass_on(run, silent)
                 self._pass_through(run, node)
 
     def _pass_on(self, run: _Run, node: Any) -> None:
-        """A node ran that launched nothing: its streams waited all the same."""
+        """Handle a node that launched nothing: its streams wait all the same."""
         own = self._streams_of(run, node)
         arrived = (run.arrived_leaves if is_leaf(node) else run.arrived).get(node, set())
         devices = {self._gpus.device_of(stream) for stream in arrived}
@@ -311,20 +315,20 @@ class Backward:
         self._produced(run, node, produced)
 
     def enter_node(self, device: int) -> None:
-        """An operator is about to run on a device: bring the current stream up to date."""
+        """Update the current stream before an operator runs on a device."""
         run = self.local.run
         if run is None:
             return
         self.sync_current_node()
         if run.node is not None:
-            # the node's own stream, also while a hook of the program has made another one current
+            # use the node's own stream even while a hook of the program has made another stream current
             stream = run.node_streams.get(device, self._gpus.devices[device].default_stream)
             run.used.add(stream)
             if not self._is_on_default_streams and is_leaf(run.node):
                 run.leaves.add(stream)
 
     def wait_for_other_gradients(self, device: int) -> None:
-        """An addition is about to run: it may be the engine's, of this node's gradient to one that arrived before.
+        """Wait for earlier gradients before an addition, because it may be the engine accumulating a gradient.
 
         Source:
             torch/csrc/autograd/input_buffer.cpp, `InputBuffer::add`: it waits for both producers.
@@ -340,7 +344,7 @@ class Backward:
                     self._gpus.monitor.wait_stream(own, stream, UNKNOWN_SITE, BY_TORCH)
 
     def protect_gradients(self, stream: StreamId, accesses: Accesses) -> None:
-        """An operator is about to run."""
+        """Protect gradients produced by other nodes for the stream of an operator that is about to run."""
         run = self.local.run
         if run is not None and run.node is not None:
             device = self._gpus.device_of(stream)
@@ -359,7 +363,7 @@ class Backward:
         self._produced(run, node, produced)
 
     def _produced(self, run: _Run, node: Any, streams: set[StreamId]) -> None:
-        """A node has produced gradients on some streams."""
+        """Record the streams on which a node has produced gradients."""
         if is_leaf(node) or (run.captured is not None and node in run.captured):
             run.leaves |= streams
         for follower, _ in node.next_functions:
@@ -368,9 +372,9 @@ class Backward:
                 arrived.setdefault(follower, set()).update(streams)
 
     def _streams_of(self, run: _Run, node: Any) -> dict[int, StreamId]:
-        """Return the streams that were current when a node was made.
+        """Return the streams that were current when a node was created.
 
-        A node without a tag (that of a view) was made by the thread that made the one before it.
+        An untagged node (that of a view) was created by the same thread as the node before it.
         """
         if is_leaf(node):
             known = node.metadata.get("syncheck")
@@ -380,14 +384,14 @@ class Backward:
 
 
 class Engine:
-    """Torch's engine, of which programs queue callbacks."""
+    """Wrapper of torch's engine that intercepts the callbacks queued by programs."""
 
     def __init__(self, original: Any, backward: Backward) -> None:
         self._original = original
         self._backward = backward
 
     def queue_callback(self, callback: Callable[[], Any]) -> None:
-        """Have a function called at the end of the backward pass that runs now."""
+        """Queue a function to be called at the end of the running backward pass."""
         self._original.queue_callback(lambda: self._backward.call_at_end(callback))
 
     def __getattr__(self, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The simulator: its parts put together, and how it takes the place of CUDA for the time of a run."""
+"""The simulator: assembles its components and replaces CUDA for the duration of a run."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -64,14 +64,14 @@ class Simulator:
     """Virtual GPUs in place of CUDA.
 
     Args:
-        n_devices: how many.
-        monitor: receives what the program does.
+        n_devices: number of virtual GPUs.
+        monitor: receives the operations of the program.
         sites: captures call sites.
-        note: shows the user something about the run.
-        findings: gets the findings that the session completes.
+        note: shows the user a message about the run.
+        findings: receives the findings that the session completes.
         after_finding: called after new findings.
-        schedule: decides when operators run; None: as they are submitted.
-        device_type: the kind of GPUs: those of `torch.cuda` or `torch.xpu`.
+        schedule: decides when operators run; None to run them as they are submitted.
+        device_type: the kind of GPU to simulate: that of `torch.cuda` or `torch.xpu`.
     """
 
     must_see_all: ClassVar[bool] = True
@@ -117,11 +117,11 @@ class Simulator:
         self.runtime.deferral = deferral
         return deferral
 
-    # -- what `instrument.threads` asks
+    # -- interface for `instrument.threads`
 
     @property
     def is_checking(self) -> bool:
-        """Return whether the program is watched."""
+        """Return whether the program is being checked."""
         return self.runtime.is_checking
 
     @is_checking.setter
@@ -144,12 +144,12 @@ class Simulator:
     # -- start and end
 
     def prepared(self) -> AbstractContextManager[None]:
-        """Let what the program makes in a block be watched in it later."""
+        """Return a context in which the program is set up, so that objects created there can be checked later."""
         return self.watching()
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Let the program see virtual GPUs for the time of a block; everything is as before afterwards."""
+        """Show virtual GPUs to the program for the duration of a block, and restore everything afterwards."""
         runtime = self.runtime
         patches = Patches()
         with runtime.activated():
@@ -169,7 +169,7 @@ class Simulator:
                     device_kind.choose(device_kind.CUDA.name)
 
     def install(self, patches: Patches) -> None:
-        """Replace everything that knows about CUDA, but for the dispatch mode, which each thread enters by itself."""
+        """Patch everything that depends on CUDA. The dispatch mode is separate: each thread enters its own."""
         runtime, copies, launches = self.runtime, self.copies, self.launches
         hide_cuda(patches)
         install_device_type(patches)
@@ -223,14 +223,14 @@ class Simulator:
         patches.set(torch.autograd.Function, "apply", classmethod(wraps(apply)(applied)))
 
     def flush_calls(self) -> None:
-        """Report all that happened so far."""
+        """Report everything that has happened so far."""
         self.runtime.memory.flush()
 
     def begin_anew(self) -> None:
-        """What comes is another program."""
+        """Start over with another program: a no-op here."""
 
     def finish(self) -> None:
-        """The program has ended: look at what is left, and stop checking."""
+        """Check the remaining work after the program has ended, and stop checking."""
         runtime = self.runtime
         if self.deferral is not None and runtime.is_checking:
             self.deferral.finish()

@@ -1,4 +1,4 @@
-"""Arguments and results of collectives' operators: what NCCL takes and gloo does not, and the handles in them."""
+"""Arguments and results of collective operators: adapts what NCCL accepts and gloo does not, and finds handles."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +15,7 @@ from syncheck.semantics.collectives import FLAT, POINT_TO_POINT
 T = TypeVar("T")
 _GLOO_SECONDS = 1.0
 WRITTEN_AT_WAIT = frozenset("reduce_scatter_ _reduce_scatter_base_ reduce_scatter_tensor_coalesced_".split())
-"""Collectives of which gloo's handle writes the outputs at each wait for it, the program's own waits among them.
+"""Collectives whose gloo handle writes the outputs again at each wait for it, including the program's own waits.
 
 Source: torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, the handle of `reduce_scatter`.
 """
@@ -24,20 +24,21 @@ Source: torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, the handle of `reduce_
 def for_gloo_of(
     plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], *, has_handle: bool
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return arguments as gloo takes them.
+    """Return arguments in a form that gloo accepts.
 
-    Gloo owns its tensors longer than NCCL does: as long as the program has the handle, and in a thread of its own a
-    moment longer than the wait takes. So it gets tensors that own no memory; only the outputs of a handle stay, which
-    NCCL's handle owns, too. A message may still be on its way when the call returns, so that what is sent is copied.
+    gloo owns its tensors longer than NCCL does: as long as the program holds the handle, and in its own thread slightly
+    longer than the wait. So it gets tensors that do not own their memory. Only the outputs of a collective with a
+    handle are passed as they are, because NCCL's handle owns them, too. A message may still be in transit when the call
+    returns, so the tensors to send are copied.
 
     Args:
-        plan: the collective's.
-        args: its arguments.
-        kwargs: its arguments by name.
-        has_handle: the program gets a handle.
+        plan: the collective's plan.
+        args: its positional arguments.
+        kwargs: its keyword arguments.
+        has_handle: whether the program gets a handle.
 
     Raises:
-        ValueError: NCCL's errors for tensors that it refuses.
+        ValueError: NCCL's errors for tensors that it rejects.
 
     Source:
         torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, `runLoop`, `AsyncWork`; ProcessGroupNCCL.cpp, `outputs_`.
@@ -54,14 +55,14 @@ def for_gloo_of(
 def cloned(
     plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], *, dtype: torch.dtype | None = None
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return arguments with copies of all tensors in them; `dtype`: of the copies, if it is another one."""
+    """Return arguments in which all tensors are replaced by copies, converted to `dtype` if given."""
     return _changed(
         plan, args, kwargs, lambda _: True, torch.clone if dtype is None else lambda tensor: tensor.to(dtype)
     )
 
 
 def averages_integers(plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Return whether NCCL is to average integers, which it rounds toward zero: gloo refuses them.
+    """Return whether NCCL would average integers, rounding toward zero. gloo rejects that.
 
     Source:
         NCCL, src/device/reduce_kernel.h, `FuncSumPostDiv`; torch/csrc/distributed/c10d/ProcessGroupGloo.cpp,
@@ -79,7 +80,7 @@ def _changed(
     is_changed: Callable[[bool], bool],
     change: Callable[[torch.Tensor], torch.Tensor],
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return arguments with other tensors in them, depending on whether these are written."""
+    """Return arguments with some tensors replaced. `is_changed` selects them by whether they are written."""
     changed = list(args)
     for taken in plan.tensors:
         if not is_changed(taken.is_write):
@@ -92,7 +93,7 @@ def _changed(
 
 
 def borrowed(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor with the same memory that does not own it; itself where that cannot be."""
+    """Return a tensor that shares the memory without owning it, or the tensor itself if that is impossible."""
     if tensor.layout != torch.strided or tensor.is_conj() or tensor.is_neg() or not tensor.numel():
         return tensor
     storage = unowned_storage(tensor.untyped_storage())
@@ -101,7 +102,7 @@ def borrowed(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _as_known(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor of a type of 8 bits that gloo does not know as bytes; any other as it is.
+    """Return an 8-bit floating point tensor as bytes, because gloo does not support its type; others unchanged.
 
     Source:
         torch/csrc/distributed/c10d/NCCLUtils.cpp, `getNcclDataType`: NCCL has 8-bit floating point types.
@@ -111,10 +112,10 @@ def _as_known(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _flat(base: str, args: tuple[Any, ...]) -> list[Any]:
-    """Return output and input of a collective, or lists of them, as vectors: gloo wants certain shapes, NCCL none.
+    """Return a collective's output and input, or lists of them, as vectors, because gloo requires certain shapes.
 
     Raises:
-        ValueError: NCCL's error for a wrong size, or for memory that does not lie side by side.
+        ValueError: NCCL's error for a wrong size or for memory that is not contiguous.
     """
     size = group_size(args)
     pairs = list(zip(*(value if isinstance(value, list | tuple) else [value] for value in args[:2]), strict=True))
@@ -135,7 +136,7 @@ def _mapped(change: Callable[[torch.Tensor], torch.Tensor], value: Any) -> Any:
 
 
 def asks_for_handle(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Return whether a collective was asked for with `async_op`; sending and receiving always are."""
+    """Return whether a collective was called with `async_op`. Sends and receives always count as such."""
     asked = (argument(func, name, args, kwargs) for name in ("async_op", "asyncOp"))
     return bool(next((value for value in asked if value is not None), True))
 
@@ -143,24 +144,24 @@ def asks_for_handle(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 def copy_results(
     plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: Sequence[tuple[torch.Tensor, Argument]]
 ) -> None:
-    """Copy what a collective has written from the copies that gloo got to the program's tensors."""
+    """Copy the outputs of a collective from gloo's copies to the program's tensors."""
     for (made, taken), (tensor, _) in zip(tensors_of(plan, args, kwargs), tensors, strict=True):
         if taken.is_write:
             tensor.copy_(made)
 
 
 def group_name(args: tuple[Any, ...]) -> str:
-    """Return the name of the group among a collective's arguments; "" if there is none."""
+    """Return the name of the group among a collective's arguments, or "" if there is none."""
     return _of_group(args, lambda group: str(group.group_name), "")
 
 
 def group_size(args: tuple[Any, ...]) -> int:
-    """Return how many ranks the group among a collective's arguments has; 0 if there is none."""
+    """Return the number of ranks of the group among a collective's arguments, or 0 if there is none."""
     return _of_group(args, lambda group: int(group.size()), 0)
 
 
 def _of_group(args: tuple[Any, ...], read: Callable[[Any], T], otherwise: T) -> T:
-    """Return what is read of the first group that has it."""
+    """Apply `read` to the first group among the arguments and return the result, or `otherwise` without one."""
     for value in args:
         if isinstance(value, torch.ScriptObject):
             try:
@@ -177,10 +178,10 @@ def work_in(result: Any) -> Any:
 
 
 def wait_for_gloo(owned: Iterable[tuple[torch.Tensor, int]]) -> None:
-    """Wait until gloo's thread has let go of tensors, which it does a moment after it has said that they are done.
+    """Wait until gloo's thread has released tensors, which happens shortly after it reports completion.
 
     Args:
-        owned: tensors, and how many owners in C++ each has without gloo.
+        owned: pairs of a tensor and its number of C++ owners apart from gloo.
 
     Source:
         torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, `runLoop`: `workInProgress_[workerIndex].reset()`.

@@ -1,8 +1,8 @@
-"""Scatter, gather and broadcast over several GPUs, which torch does in C++.
+"""Scatter, gather and broadcast over several GPUs, which torch implements in C++.
 
 Source:
-    torch/csrc/cuda/comm.cpp: what is checked, in which words, and how tensors are copied: on the current streams or on
-    the given ones, without waiting where the target is on a GPU.
+    torch/csrc/cuda/comm.cpp: the checks and their messages, and how tensors are copied: on the current streams or on
+    the given ones, without blocking if the target is on a GPU.
 """
 
 from collections.abc import Sequence
@@ -19,13 +19,13 @@ _Streams = Sequence[Any] | None
 
 
 class Comm:
-    """Replaces the C++ functions below `torch.nn.parallel.comm`."""
+    """Replaces the C++ functions behind `torch.nn.parallel.comm`."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._gpus = runtime.gpus
 
     def install(self, patches: Patches) -> None:
-        """Replace everything."""
+        """Install all replacements."""
         functions = {
             "_broadcast": _broadcast,
             "_broadcast_out": _broadcast_out,
@@ -79,7 +79,7 @@ def _broadcast_out(tensor: torch.Tensor, out: Sequence[torch.Tensor]) -> Sequenc
 def _broadcast_coalesced(
     tensors: Sequence[torch.Tensor], devices: Sequence[int], buffer_size: int = 0
 ) -> list[list[torch.Tensor]]:
-    del buffer_size  # of the buffer in which torch joins small tensors for the way
+    del buffer_size  # size of the buffer in which torch coalesces small tensors for transfer
     _check(
         all(tensor.get_device() == devices[0] for tensor in tensors), f"All tensors must be on devices[0]: {devices[0]}"
     )
@@ -139,7 +139,7 @@ def _scatter_out(
 
 
 def _stream_at(streams: _Streams, index: int, device: int) -> Any:
-    """Return the stream for a part; None where none was given."""
+    """Return the stream for a chunk, or None if none was given."""
     stream = streams[index] if streams is not None and index < len(streams) else None
     if stream is None:
         return None
@@ -161,7 +161,7 @@ def _gather_out(tensors: Sequence[torch.Tensor], out: torch.Tensor, dim: int) ->
 
 
 def _gathered_shape(tensors: Sequence[torch.Tensor], dim: int) -> list[int]:
-    """Return the shape of all tensors together; raise torch's errors for those that do not fit."""
+    """Return the shape of the gathered tensor, or raise torch's errors if the tensors do not match."""
     _check(bool(tensors), "Expected at least one tensor to gather from")
     shape = list(tensors[0].shape)
     dim = range(len(shape))[dim]
@@ -191,10 +191,10 @@ def _fill(tensors: Sequence[torch.Tensor], out: torch.Tensor, dim: int) -> torch
     return out
 
 
-# -- all of them
+# -- shared helpers
 
 
-def _check(condition: bool, message: str) -> None:  # as TORCH_CHECK
+def _check(condition: bool, message: str) -> None:  # like TORCH_CHECK
     if not condition:
         raise RuntimeError(message)
 
@@ -221,7 +221,7 @@ def _without(shape: torch.Size, dim: int) -> tuple[int, ...]:
 
 
 def _memory_format(tensor: torch.Tensor) -> torch.memory_format:
-    """Return how the elements of a tensor lie, as torch's `suggest_memory_format` does."""
+    """Return the memory format of a tensor, as torch's `suggest_memory_format` does."""
     formats = {4: torch.channels_last, 5: torch.channels_last_3d}
     suggested = formats.get(tensor.dim(), torch.contiguous_format)
     return suggested if tensor.is_contiguous(memory_format=suggested) else torch.contiguous_format

@@ -1,4 +1,4 @@
-"""Computes operators on the CPU, with random numbers of the virtual device."""
+"""Computes operators on the CPU, using the virtual device's random numbers."""
 
 import re
 from collections.abc import Callable
@@ -24,10 +24,10 @@ class Compute:
         self._memory = memory
 
     def run(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int) -> Any:
-        """Compute an operator; a random one without a generator draws from the device's own.
+        """Compute an operator. A random operator without a generator uses the device's default generator.
 
         Raises:
-            NotSimulatedError: the CPU build of torch has no kernel for it.
+            NotSimulatedError: the CPU build of torch has no kernel for the operator.
             torch.OutOfMemoryError: the result does not fit into memory.
         """
         try:
@@ -43,10 +43,10 @@ class Compute:
     def instead(
         self, error: RuntimeError, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int
     ) -> Any:
-        """Return the result of an operator that has failed because it ran on the CPU: computed in a wider type.
+        """Compute an operator in a wider type after it failed only because it ran on the CPU.
 
         Raises:
-            NotSimulatedError: the CPU build of torch has no kernel for it.
+            NotSimulatedError: the CPU build of torch has no kernel for the operator.
             torch.OutOfMemoryError: the result does not fit into memory.
         """
         if isinstance(error, NotImplementedError):
@@ -63,7 +63,7 @@ class Compute:
     def _drawing(
         self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int
     ) -> AbstractContextManager[Any]:
-        """Return the block in which a random operator draws from the generator that it uses."""
+        """Return a context in which a random operator draws from its generator."""
         n_numbers = _numbers((*args, *kwargs.values()))
         if not plan.has_generator:
             return self._random.drawing_from(device, n_numbers)
@@ -71,13 +71,13 @@ class Compute:
         return nullcontext() if generator is None else generator.drawing(n_numbers)
 
     def keep_generators(self) -> Callable[[], None]:
-        """Return a function that gives all generators of virtual devices the state that they have now."""
+        """Return a function that restores the current state of all generators of virtual devices."""
         return keep_generators()
 
     def check_captured_generator(
         self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], registered: list[DeviceGenerator]
     ) -> None:
-        """Raise torch's error for a generator that a capture does not know.
+        """Raise torch's error for a generator that is not registered with a capture.
 
         Source:
             aten/src/ATen/cuda/CUDAGeneratorImpl.cpp, `CUDAGeneratorState::increase`.
@@ -91,7 +91,7 @@ class Compute:
     def drawing_as_now(
         self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int
     ) -> Callable[[], AbstractContextManager[None]]:
-        """Return how to make a block in which an operator draws from the state that its generator has now."""
+        """Return a factory of contexts in which an operator draws from its generator's current state object."""
         generator = self._drawn_from(plan, args, kwargs, device)
         if generator is None:
             return nullcontext
@@ -101,7 +101,7 @@ class Compute:
     def drawing_later(
         self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int
     ) -> Callable[[], AbstractContextManager[None]]:
-        """Return how to make a block in which an operator draws what it would draw now; the generator goes on."""
+        """Return a factory of contexts in which an operator draws the numbers it would draw now; skip these numbers."""
         generator = self._drawn_from(plan, args, kwargs, device)
         if generator is None:
             return nullcontext
@@ -112,7 +112,7 @@ class Compute:
     def _drawn_from(
         self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int
     ) -> DeviceGenerator | None:
-        """Return the generator that an operator draws from; None if it draws nothing, or from one of the CPU."""
+        """Return the generator that an operator draws from, or None if it draws no numbers or uses a CPU generator."""
         if not plan.random:
             return None
         given = generator_in(args, kwargs) if plan.has_generator else None
@@ -121,31 +121,31 @@ class Compute:
     def with_generator(
         self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments of an operator, with the device's generator if it takes one and has none."""
+        """Return the arguments of an operator, adding the device's generator if it accepts one and has none."""
         if plan.random and plan.has_generator and generator_in(args, kwargs) is None:
             kwargs = {**kwargs, "generator": self._random.generator(device)}
         return args, kwargs
 
 
 def is_of_cpu(error: RuntimeError) -> bool:
-    """Return whether an operator failed because it ran on the CPU, and not by itself."""
+    """Return whether an operator failed only because it ran on the CPU."""
     return isinstance(error, NotImplementedError) or _refused_bytes(error) is not None
 
 
 def _refused_bytes(error: RuntimeError) -> int | None:
-    """Return how much memory an operator has asked for in vain; None if that is not why it failed."""
+    """Return the size of the allocation that made an operator fail, or None if it failed for another reason."""
     size = re.search(r"can't allocate memory: you tried to allocate (\d+) bytes", str(error))
     return None if size is None else int(size[1])
 
 
 def generator_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return the generator that an operator was given; None if there is none."""
+    """Return the generator passed to an operator, or None."""
     named = kwargs.get("generator")
     return named if named is not None else next((v for v in args if isinstance(v, torch.Generator)), None)
 
 
 def _numbers(values: tuple[Any, ...]) -> int:
-    """Return about how many random numbers an operator draws: one for each element that it sees or makes."""
+    """Estimate how many random numbers an operator draws: one for each element that it reads or creates."""
     sizes = [tensor.numel() for value in values for tensor in tensors_in(value)]
     sizes += [torch.Size(value).numel() for value in values if _is_shape(value)]
     return max(sizes, default=1)

@@ -1,4 +1,4 @@
-"""Copies between host and devices: which stream they run on, what waits for what, and who waits on the host."""
+"""Copies between host and devices: the streams they run on, their stream waits and their host waits."""
 
 import threading
 from collections.abc import Callable
@@ -26,24 +26,24 @@ _ops = torch.ops.aten
 
 
 class _MovesParts(threading.local):
-    """The calling thread; `value`: a tensor that is made of others copies them to another device."""
+    """State of the calling thread. `value`: a tensor with inner tensors is copying these to another device."""
 
     value = False
 
 
 class RunPlain(NamedTuple):
-    """What a copy leaves to be run as any other operator: its arguments."""
+    """Arguments with which a copy operator should run like any other operator."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
 
 class Copies:
-    """Copies of tensors, as `aten/src/ATen/native/cuda/Copy.cu` does them.
+    """Copies of tensors, modeled on `aten/src/ATen/native/cuda/Copy.cu`.
 
     Attributes:
-        specials: the operators that are handled here, by base name; they return their result, or what is to be run
-            plainly.
+        specials: handlers of the operators handled here, by base name. Each returns the result, or a `RunPlain` if the
+            operator should run like any other.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Copies:
     def _run_to_copy(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         del plan
         source = args[0]
-        if not isinstance(source, torch.Tensor):  # vmap wraps a Python number so
+        if not isinstance(source, torch.Tensor):  # vmap wraps Python numbers this way
             return func(*args, **kwargs)
         wanted = kwargs.get("device")
         here = self._memory.device(source)
@@ -86,7 +86,7 @@ class Copies:
             return RunPlain(args, kwargs)
         if wanted.type not in {"cpu", simulated().name}:
             return func(*args, **kwargs)
-        # A CPU device comes from C++ ("the tensor's own options"), or is where the program moves a tensor with parts.
+        # A CPU device comes from C++ ("the tensor's own options"), or is the target of a tensor with inner tensors.
         is_own = wanted.type == "cpu" and not self._moves_parts.value
         target = here if is_own else self.index_of(wanted)
         kwargs = {k: v for k, v in kwargs.items() if k not in {"device", "pin_memory"}}
@@ -112,7 +112,7 @@ class Copies:
         return target
 
     def _run_foreach_copy(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run it plainly where all tensors are on one device, else one copy after the other, as torch does.
+        """Run it like any other operator if all tensors are on one device, otherwise copy one by one, as torch does.
 
         Source:
             aten/src/ATen/native/ForeachOpsKernels.cpp, `foreach_tensor_copy_list_kernel_slow_`.
@@ -152,7 +152,7 @@ class Copies:
         del func, plan, kwargs
         return self.pin(args[0])
 
-    # -- what the shim of torch.Tensor calls
+    # -- called by the shim of torch.Tensor
 
     def is_pinned(self, tensor: torch.Tensor) -> bool:
         """Return whether a tensor is in pinned host memory."""
@@ -160,7 +160,7 @@ class Copies:
         return tag is not None and tag.pinned
 
     def pin(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return a copy in pinned host memory, or the tensor itself if it is there."""
+        """Return a copy in pinned host memory, or the tensor itself if it is already pinned."""
         if self.is_pinned(tensor):
             return tensor
         if self._memory.device(tensor) != HOST_DEVICE:
@@ -173,7 +173,7 @@ class Copies:
         return pinned  # type: ignore[no-any-return]  # an operator
 
     def _transfer_parts(self, source: torch.Tensor, target: int, **kwargs: Any) -> torch.Tensor:
-        """Let a tensor that is made of others copy these to another device, each by an operator of its own."""
+        """Make a tensor with inner tensors copy these to another device, each with its own operator."""
         before, self._moves_parts.value = self._moves_parts.value, True
         try:
             return _ops._to_copy.default(source.detach(), device=self.device_at(target), **kwargs)  # type: ignore[no-any-return]  # an operator
@@ -181,17 +181,17 @@ class Copies:
             self._moves_parts.value = before
 
     def index_of(self, device: torch.device) -> int:
-        """Return the index of a virtual GPU; HOST_DEVICE for the host."""
+        """Return the index of a virtual GPU, or HOST_DEVICE for the host."""
         return HOST_DEVICE if device.type == "cpu" else self._runtime.index_of(device)
 
     def device_at(self, index: int) -> torch.device:
-        """Return the device of an index: the other way round."""
+        """Return the device for an index: the inverse of `index_of`."""
         return torch.device("cpu") if index == HOST_DEVICE else self._runtime.torch_devices[index]
 
     def transfer(self, source: torch.Tensor, target: int, *, non_blocking: bool, **kwargs: Any) -> torch.Tensor:
         """Return a copy of a tensor on another device, without autograd.
 
-        A copy to the host with `non_blocking` goes to pinned memory by itself.
+        With `non_blocking`, a copy to the host goes to pinned memory.
 
         Source:
             aten/src/ATen/native/TensorConversions.cpp, `_to_copy`: pin_out.
@@ -199,12 +199,12 @@ class Copies:
         if takes_apart(type(source)):
             return self._transfer_parts(source, target, non_blocking=non_blocking, **kwargs)
         here = self._memory.device(source)
-        # a conversion runs on the device it starts from, for a copy to the host after it: values are the same
+        # a real conversion runs on the source device, or after a copy to the host: the values are the same
         recorder = self._recorder(here, target)
         with self._runtime.unmonitored():
-            result: torch.Tensor = _ops._to_copy.default(source.detach(), **kwargs)  # torch's own name
+            result: torch.Tensor = _ops._to_copy.default(source.detach(), **kwargs)  # torch's name
         if recorder is None and self._deferral is not None:
-            self._deferral.give_new(result, target)  # its stream makes the copy, perhaps later
+            self._deferral.give_new(result, target)  # its stream makes the copy, possibly later
         storage = result.untyped_storage()
         if target != HOST_DEVICE:
             self._backward.enter_node(target)
@@ -226,7 +226,7 @@ class Copies:
     # -- ordering
 
     def log(self, target: torch.Tensor, source: torch.Tensor, *, non_blocking: bool, is_late: bool = False) -> None:
-        """Report a copy between different devices; `is_late`: its stream has to make it still."""
+        """Report a copy between different devices. `is_late`: its stream has yet to perform it."""
         if not target.numel():
             return
         to, origin = self._memory.of(target), self._memory.of(source)
@@ -251,7 +251,7 @@ class Copies:
             self._launches.host_write("aten::copy_", target)
 
     def _look_at_source(self, source: torch.Tensor, plan: CopyPlan, stream: StreamId, *, non_blocking: bool) -> None:
-        """Look at host memory that is about to be copied to a device."""
+        """Check host memory that is about to be copied to a device."""
         if plan.host_reads_source:
             self._launches.host_read("aten::copy_", source)
             if non_blocking and self._gpus.monitor.capturing(stream):
@@ -295,7 +295,7 @@ class Copies:
             self._runtime.name_findings()
 
     def _synchronize(self, stream: StreamId, what: str, *, is_asked_for: bool) -> None:
-        """Let the host wait; `is_asked_for`: the program knows, so that torch can warn of it."""
+        """Make the host wait. `is_asked_for`: the program requested it, so that torch can warn about it."""
         gpus = self._gpus
         if gpus.monitor.capturing(stream):
             self._runtime.refuse_in_capture(what)

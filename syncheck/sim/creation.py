@@ -1,4 +1,4 @@
-"""`torch.tensor` and its relatives: what they make is on the virtual device that the program names."""
+"""`torch.tensor` and related functions: their results are placed on the virtual device given by the program."""
 
 from collections.abc import Callable
 from functools import partial, wraps
@@ -16,7 +16,7 @@ from syncheck.sim.device_kind import gpu, is_on_gpu
 from syncheck.sim.runtime import Runtime
 from syncheck.sim.tensors import as_device
 
-# Those take a device in C++, which knows no GPU by its number.
+# Their C++ code parses the device, and there an integer does not denote a GPU.
 _FACTORIES = """empty zeros ones full rand randn randint arange linspace logspace eye empty_strided empty_permuted
 randperm tril_indices triu_indices hann_window hamming_window bartlett_window blackman_window kaiser_window normal
 range scalar_tensor""".split()
@@ -28,12 +28,12 @@ _COMPRESSED = {
     "sparse_bsc_tensor": SPARSE[torch.sparse_bsc],
     "sparse_compressed_tensor": ("compressed_indices", "plain_indices", "values"),
 }
-"""Functions that make a sparse tensor of its parts -> their names."""
+"""Functions that create a sparse tensor from its parts -> names of the parts."""
 _NEW = "new_empty new_zeros new_ones new_full new_empty_strided".split()
 
 
 class Creation:
-    """Replaces the functions that make tensors and whose result does not pass the dispatcher as they are."""
+    """Replaces the functions that create tensors and whose result does not pass through the dispatcher unchanged."""
 
     def __init__(self, runtime: Runtime, copies: Copies, patches: Patches) -> None:
         self._runtime = runtime
@@ -41,8 +41,8 @@ class Creation:
         self._patches = patches
 
     def install(self) -> None:
-        """Replace everything."""
-        of_contexts = _device_constructors()  # remembered by torch: it must see the functions as they are
+        """Install all replacements."""
+        of_contexts = _device_constructors()  # cached by torch: it must be computed from the original functions
         makers: dict[str, Callable[[Any], Any]] = {
             "tensor": self._tensor,
             "as_tensor": self._as_tensor,
@@ -68,7 +68,7 @@ class Creation:
         self._patches.set(torch.Tensor, "new", self._new(torch.Tensor.new))
 
     def _set(self, name: str, function: Any) -> None:
-        """Replace a function of torch, also for the compiler of TorchScript, which knows operators by name.
+        """Replace a function of torch, also for the TorchScript compiler, which looks up operators by function.
 
         Source:
             torch/jit/_builtins.py.
@@ -92,7 +92,7 @@ class Creation:
         return tensor
 
     def _nested(self, original: Any) -> Any:
-        """Make a nested tensor of the strided layout, on the device of its first part unless another is named."""
+        """Make a nested tensor of the strided layout, by default on the device of its first part."""
         make = self._tensor(original)
 
         @wraps(original)
@@ -174,7 +174,7 @@ class Creation:
         return like
 
     def _stand_in(self, tensor: torch.Tensor, *, is_new: bool) -> torch.Tensor:
-        """Return a tensor in host memory with the properties that the new one takes over."""
+        """Return a host tensor with the properties that the new tensor inherits."""
         with self._runtime.unmonitored():
             if is_new:
                 return torch.empty(0, dtype=tensor.dtype)
@@ -204,10 +204,10 @@ class Creation:
 
 
 def _asking_modes(original: Any, function: Any) -> Any:
-    """Return what replaces a function that makes tensors: modes of the program that override it are asked first.
+    """Return a replacement for a function that creates tensors. The program's modes may override it first.
 
     Source:
-        torch/csrc/autograd/python_torch_functions_manual.cpp: what it is given is asked nothing.
+        torch/csrc/autograd/python_torch_functions_manual.cpp: overrides of the arguments are not called.
     """
 
     @wraps(original)
@@ -235,7 +235,7 @@ def _factory(original: Any) -> Any:
 
 
 def _check_generator(generator: Any, device: torch.device | None) -> None:
-    """Raise torch's error for a generator of another kind of device.
+    """Raise torch's error for a generator of another device type.
 
     Source:
         aten/src/ATen/core/Generator.h, `check_generator`.
@@ -246,7 +246,7 @@ def _check_generator(generator: Any, device: torch.device | None) -> None:
 
 
 def _default_device(data: Any) -> torch.device:
-    """Return the device of what is made from `data`: its own, or that of the innermost `with torch.device`."""
+    """Return the device for a tensor made from `data`: that of `data`, or of the innermost `with torch.device`."""
     if isinstance(data, torch.Tensor):
         return data.device
     for mode in reversed(_get_current_function_mode_stack()):  # type: ignore[no-untyped-call]  # torch leaves it untyped
@@ -256,7 +256,7 @@ def _default_device(data: Any) -> torch.device:
 
 
 def _on_cpu(data: Any) -> Any:
-    """Return data without tensors of a GPU: torch copies their values one by one, as `item()` does."""
+    """Return data with GPU tensors moved to the CPU. torch copies their values one by one, as `item()` does."""
     if isinstance(data, torch.Tensor):
         return data.detach().cpu() if is_on_gpu(data) else data
     if isinstance(data, list | tuple) and any(isinstance(item, torch.Tensor | list | tuple) for item in data):

@@ -1,4 +1,4 @@
-"""The functions of `torch.cuda`, or `torch.xpu`, and of `torch.accelerator`, for virtual devices."""
+"""The functions of `torch.cuda` (or `torch.xpu`) and of `torch.accelerator` for virtual devices."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -24,11 +24,11 @@ from syncheck.sim.runtime import Runtime, explicit_index
 from syncheck.sim.streams import CudaStream, ExternalStream, SimulatedStream, StreamContext
 
 CUDA_VERSION = "12.8"
-"""What `torch.version.cuda` says where torch was built without CUDA: programs parse it."""
+"""Value of `torch.version.cuda` if torch was built without CUDA. Programs parse it."""
 
 
 class CudaApi:
-    """Makes the replacements; the names are torch's."""
+    """Creates the replacements, which have torch's names."""
 
     def __init__(self, runtime: Runtime, launches: Launches, random: Random) -> None:
         self._runtime = runtime
@@ -196,7 +196,7 @@ class CudaApi:
 
 
 def install_cuda(runtime: Runtime, launches: Launches, random: Random, patches: Patches) -> None:
-    """Replace classes and functions wherever torch's modules hold them, and the C functions below them."""
+    """Replace classes and functions wherever torch's modules refer to them, and the C functions behind them."""
     api = CudaApi(runtime, launches, random)
     owner, name_of_all = module(), f"torch.{simulated().name}"
     replacements: dict[Any, Any] = dict(_GENERAL_CLASSES) | {torch.Generator: Generator}
@@ -223,10 +223,10 @@ def install_cuda(runtime: Runtime, launches: Launches, random: Random, patches: 
 
 
 def _install_cuda_alone(runtime: Runtime, patches: Patches) -> None:
-    """Replace what there is for CUDA only."""
+    """Replace what exists only for CUDA."""
     _install_refused_modules(patches)
     install_cudart(runtime, patches)
-    if torch.version.cuda is None:  # else it is the build's own: torchvision compares it with what it was built for
+    if torch.version.cuda is None:  # otherwise keep the build's own: torchvision compares it with its own build
         patches.set(torch.version, "cuda", CUDA_VERSION)
     patches.set(torch.backends.cuda, "is_built", lambda: True)
     patches.set(torch.backends.cudnn, "is_available", lambda: True)
@@ -235,7 +235,7 @@ def _install_cuda_alone(runtime: Runtime, patches: Patches) -> None:
 
 
 def _leave_out_cuda(patches: Patches) -> None:
-    """Let there be no GPU of CUDA: this machine has those of another kind."""
+    """Report that there is no CUDA GPU, because GPUs of another kind are simulated."""
     patches.set(torch.cuda, "is_available", lambda: False)
     patches.set(torch.cuda, "device_count", lambda: 0)
 
@@ -251,7 +251,7 @@ def _install_refused_modules(patches: Patches) -> None:
 
 
 def _install_low_level(runtime: Runtime, functions: dict[str, Callable[..., Any]], patches: Patches) -> None:
-    """Replace C functions that programs and torch's own modules call themselves."""
+    """Replace C functions that programs and torch's own modules call directly."""
     gpus, exchange = runtime.gpus, functions["_exchange_device"]
     prefix = f"_{simulated().name}_"
     for name, function in {
@@ -307,15 +307,15 @@ def _low_level_set_stream(runtime: Runtime) -> Callable[..., None]:
 REFUSED = """caching_allocator_disabled
 change_current_allocator CUDAPluggableAllocator GreenContext temperature power_draw clock_rate current_blas_handle
 current_solver_handle""".split()
-"""Functions and classes of `torch.cuda` that have no meaning without a GPU."""
+"""Functions and classes of `torch.cuda` that are meaningless without a GPU."""
 _REFUSED_MODULES: dict[Any, list[str]] = {
     torch.cuda.nccl: "unique_id init_rank all_reduce reduce broadcast all_gather reduce_scatter".split(),
     torch.cuda.gds: "gds_register_buffer gds_deregister_buffer GdsFile".split(),
 }
 _CUDNN = 91002
-"""The version of cuDNN that simulated GPUs say they have; no kernel of it runs."""
+"""Version of cuDNN that simulated GPUs report. None of its kernels run."""
 _NCCL = (2, 27, 5)
-"""The version of NCCL that simulated GPUs say they have."""
+"""Version of NCCL that simulated GPUs report."""
 _REFUSED_MEMORY = ["_allocation_traceback"]
 _GENERAL_CLASSES = {torch.Stream: SimulatedStream, torch.Event: SimulatedEvent}
 _CLASSES = {
@@ -327,5 +327,5 @@ _CLASSES = {
     "XPUGraph": CUDAGraph,
     "MemPool": MemPool,
 }
-"""What takes the place of the classes of `torch.cuda` and `torch.xpu`, by their names."""
+"""Class names of `torch.cuda` and `torch.xpu` -> replacements."""
 _DTYPES = [value for value in vars(torch).values() if isinstance(value, torch.dtype)]

@@ -1,4 +1,4 @@
-"""Operators that torch has for GPUs alone: those of `torch.nn.SyncBatchNorm`, computed on the CPU.
+"""Operators that torch implements only for GPUs: those of `torch.nn.SyncBatchNorm`, computed on the CPU.
 
 Source:
     aten/src/ATen/native/cuda/Normalization.cuh. Channels are dimension 1; statistics of half precision are float32.
@@ -15,7 +15,7 @@ aten = torch.ops.aten
 
 
 def _stats(values: torch.Tensor, eps: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return mean and inverse standard deviation of each channel: `batch_norm_stats_template`."""
+    """Return the mean and inverse standard deviation of each channel: `batch_norm_stats_template`."""
     wide = _wide(values)
     others = _others(values)
     return wide.mean(others), (wide.var(others, correction=0) + eps).rsqrt()
@@ -31,17 +31,17 @@ def _gather_stats(
     eps: float,
     counts: int | torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the statistics of all ranks together: `batch_norm_reduce_statistics_kernel`.
+    """Return the combined statistics of all ranks: `batch_norm_reduce_statistics_kernel`.
 
     Args:
-        values: not read.
-        mean: of each rank and channel.
-        invstd: of each rank and channel.
-        running_mean: is brought up to date.
-        running_var: is brought up to date.
-        momentum: of these.
-        eps: as for the statistics of the ranks.
-        counts: elements of a channel in each rank.
+        values: unused.
+        mean: mean of each rank and channel.
+        invstd: inverse standard deviation of each rank and channel.
+        running_mean: updated in place.
+        running_var: updated in place.
+        momentum: momentum of the running statistics.
+        eps: the same as for the ranks' statistics.
+        counts: number of elements per channel on each rank.
     """
     del values
     sizes = torch.as_tensor(counts, dtype=mean.dtype).expand(len(mean)).unsqueeze(1)
@@ -63,8 +63,8 @@ def _normalized(
     invstd: torch.Tensor,
     eps: float,
 ) -> torch.Tensor:
-    """Return normalized values: `batch_norm_elemt_cuda`."""
-    del eps  # it is in `invstd`
+    """Return the normalized values: `batch_norm_elemt_cuda`."""
+    del eps  # already part of `invstd`
     result = (_wide(values) - _along(mean, values)) * _along(invstd, values)
     if weight is not None:
         result *= _along(weight, values)
@@ -83,7 +83,7 @@ def _backward_reduce(
     wants_weight: bool,
     wants_bias: bool,
 ) -> tuple[torch.Tensor | None, ...]:
-    """Return what ranks sum up for the gradient, and those of weight and bias: `batch_norm_backward_reduce_cuda`."""
+    """Return the sums that ranks reduce, and the gradients of weight and bias: `batch_norm_backward_reduce_cuda`."""
     wide, others = _wide(gradient), _others(values)
     total = wide.sum(others)
     product = (wide * (_wide(values) - _along(mean, values))).sum(others)
@@ -115,7 +115,7 @@ def _backward(
 
 
 def _wide(values: torch.Tensor) -> torch.Tensor:
-    """Return values in the type in which a GPU accumulates them."""
+    """Return values in the data type in which a GPU accumulates them."""
     return values.float() if values.dtype in {torch.half, torch.bfloat16} else values
 
 
@@ -124,7 +124,7 @@ def _others(values: torch.Tensor) -> list[int]:
 
 
 def _along(channels: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    """Return one value a channel in a shape that fits to values."""
+    """Return per-channel values in a shape that broadcasts to `values`."""
     return channels.reshape(1, -1, *[1] * (values.dim() - 2))
 
 
@@ -136,7 +136,7 @@ KERNELS: dict[OpOverload, Callable[..., Any]] = {
     aten.batch_norm_backward_reduce.default: _backward_reduce,
     aten.batch_norm_backward_elemt.default: _backward,
 }
-"""Operator -> what computes it."""
+"""Operator -> function that computes it."""
 
 OF_GPUS = frozenset(schema_of(operator).name for operator in KERNELS)
-"""Their names without overloads: a name is found faster than an operator, whose hash is computed in Python."""
+"""Their names without overloads. Looking up a name is faster than an operator, whose hash is computed in Python."""

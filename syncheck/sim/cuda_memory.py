@@ -1,4 +1,4 @@
-"""The memory functions of `torch.cuda`, for virtual devices: what tensors take, without an allocator's overhead."""
+"""The memory functions of `torch.cuda` for virtual devices: tensors' memory, without an allocator's overhead."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ from syncheck.sim.virtual_gpus import TOTAL_MEMORY, VirtualDevice
 
 
 class MemPool:
-    """`torch.cuda.MemPool`: memory that is reused only inside the pool."""
+    """Replacement for `torch.cuda.MemPool`: memory that is reused only within the pool."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if args or kwargs.get("allocator") is not None:
@@ -24,7 +24,7 @@ class MemPool:
         self.id = (0, active().gpus.next_pool())
 
     def use_count(self) -> int:
-        """Return how many owners the pool has: here always one."""
+        """Return the number of the pool's owners, which is always one here."""
         return 1
 
     def snapshot(self, *_: Any, **__: Any) -> list[Any]:
@@ -34,15 +34,15 @@ class MemPool:
 
 
 class CudaMemory:
-    """Makes the replacements; the names are torch's."""
+    """Creates the replacements, which have torch's names."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._gpus = runtime.gpus
-        self._raw: dict[int, torch.UntypedStorage] = {}  # allocated without a tensor, by address
+        self._raw: dict[int, torch.UntypedStorage] = {}  # address -> storage of raw allocations, without a tensor
 
     def low_level(self) -> dict[str, Callable[..., Any]]:
-        """Return the C functions below those that are torch's own, by name."""
+        """Return replacements for the C functions behind torch's own functions, by name."""
         return {
             "_cuda_attach_out_of_memory_observer": self._runtime.memory.observers.append,
             "_cuda_emptyCache": self._empty_cache,
@@ -55,7 +55,7 @@ class CudaMemory:
         }
 
     def functions(self) -> dict[str, Callable[..., Any]]:
-        """Return the functions, by name."""
+        """Return replacements for the Python functions, by name."""
         return self._figures() | self._settings()
 
     def _figures(self) -> dict[str, Callable[..., Any]]:
@@ -109,7 +109,7 @@ class CudaMemory:
         return self._gpus.devices[self._runtime.index_of(device)]
 
     def _set_fraction(self, fraction: float, device: Any = None) -> None:
-        """Let a device refuse memory beyond a part of all that it has.
+        """Limit the memory of a device to a fraction of its total.
 
         Source:
             torch/cuda/memory.py, `set_per_process_memory_fraction`.
@@ -121,19 +121,19 @@ class CudaMemory:
         self._virtual(device).fraction = fraction
 
     def _empty_cache(self) -> None:
-        """There is no cache; the call is counted, once for each GPU, and reported."""
+        """Count and report the call, once for each GPU. There is no cache to empty."""
         self._gpus.monitor.empty_cache(self._gpus.site())
         for device in self._gpus.devices:
             device.memory.n_emptied += 1
 
     def _snapshot(self, wanted: tuple[Any, ...] | None = None) -> dict[str, Any]:
-        """Return what there is on all GPUs: a segment for each block, and no history.
+        """Return the memory of all GPUs as a snapshot with one segment per block and without history.
 
         Args:
-            wanted: begins with the number of a pool; (0, 0) or None for all memory.
+            wanted: starts with the number of a pool; (0, 0) or None for all memory.
 
         Source:
-            torch/csrc/cuda/Module.cpp, `THCPModule_memorySnapshot`; torch/cuda/_memory_viz.py reads it.
+            torch/csrc/cuda/Module.cpp, `THCPModule_memorySnapshot`; read by torch/cuda/_memory_viz.py.
         """
         memory = self._runtime.memory
         memory.flush()
@@ -151,7 +151,7 @@ class CudaMemory:
         }
 
     def _allocate(self, size: int, stream: int) -> int:
-        """Allocate memory that no tensor has; return its address."""
+        """Allocate raw memory without a tensor, and return its address."""
         gpus, runtime = self._gpus, self._runtime
         device, site = gpus.thread.device, gpus.site()
         with gpus.entered(gpus.external_stream(device, stream, site), site):
@@ -178,7 +178,7 @@ class CudaMemory:
 
 
 def segment(tag: Allocation, address: int, stream: int) -> dict[str, Any]:
-    """Return a segment with the one block that a tensor has, in torch's terms."""
+    """Return a segment with the single block of a tensor, in torch's format."""
     block = block_of(tag.n_bytes)
     sizes = {"requested_size": block.requested, "address": address}
     return sizes | {

@@ -1,4 +1,4 @@
-"""What `torch.cuda.cudart()` returns: the calls of the CUDA runtime that torch binds, as far as they are simulated."""
+"""The result of `torch.cuda.cudart()`: those calls of the CUDA runtime bound by torch that are simulated."""
 
 import ctypes
 from itertools import count
@@ -26,7 +26,7 @@ _TEXTS = {
     900: "operation not permitted when stream is capturing",
     999: "unknown error",
 }
-"""What errors are called.
+"""Error messages by error number.
 
 Source:
     CUDA Runtime API, cudaError_t, and `cudaGetErrorString`.
@@ -34,7 +34,7 @@ Source:
 
 
 class CudaError(int):
-    """`cudart().cudaError`: the number of an error."""
+    """Replacement for `cudart().cudaError`: an error number."""
 
     success: ClassVar["CudaError"]
 
@@ -44,7 +44,7 @@ _INVALID_HANDLE, _IS_REGISTERED, _NOT_REGISTERED = CudaError(400), CudaError(712
 
 
 class CudaRuntime:
-    """The module; its names are CUDA's, and its functions return the number of an error.
+    """Replacement for the module. Its names are CUDA's, and its functions return error numbers.
 
     Source:
         torch/csrc/cuda/shared/cudart.cpp.
@@ -58,38 +58,38 @@ class CudaRuntime:
         self._streams: set[int] = set()
 
     def cudaGetErrorString(self, error: int) -> str:  # noqa: N802  torch's name
-        """Return what an error is called."""
+        """Return the message of an error."""
         return _TEXTS.get(int(error), "unrecognized error code")
 
     def cudaProfilerStart(self) -> int:  # noqa: N802  torch's name
-        """There is no profiler to start."""
+        """Do nothing: there is no profiler."""
         return CudaError.success
 
     def cudaProfilerStop(self) -> int:  # noqa: N802  torch's name
-        """There is no profiler to stop."""
+        """Do nothing: there is no profiler."""
         return CudaError.success
 
     def cudaStreamCreate(self, address: int) -> int:  # noqa: N802  torch's name
-        """Write the handle of a new stream, a blocking one, to an address: for `torch.cuda.ExternalStream`."""
+        """Write the handle of a new blocking stream to an address, for use with `torch.cuda.ExternalStream`."""
         handle = next(self._handles)
         self._streams.add(handle)
         ctypes.c_void_p.from_address(address).value = handle
         return CudaError.success
 
     def cudaStreamDestroy(self, handle: int) -> int:  # noqa: N802  torch's name
-        """Give a stream up; its work goes on."""
+        """Release a stream. Its pending work continues."""
         if handle not in self._streams:
             return _INVALID_HANDLE
         self._streams.discard(handle)
         return CudaError.success
 
     def cudaHostRegister(self, address: int, size: int, flags: int) -> int:  # noqa: N802  torch's name
-        """Pin host memory that is there."""
+        """Pin existing host memory."""
         del flags
         return CudaError.success if self._runtime.memory.register_host(address, size) else _IS_REGISTERED
 
     def cudaHostUnregister(self, address: int) -> int:  # noqa: N802  torch's name
-        """Let host memory that was pinned so be pageable again."""
+        """Make host memory pinned with `cudaHostRegister` pageable again."""
         return CudaError.success if self._runtime.memory.unregister_host(address) else _NOT_REGISTERED
 
     def cudaMemGetInfo(self, device: int) -> tuple[int, int]:  # noqa: N802  torch's name
@@ -103,5 +103,5 @@ class CudaRuntime:
 
 
 def install_cudart(runtime: Runtime, patches: Patches) -> None:
-    """Let torch's own functions find it: `torch.cuda.cudart`, `check_error`, `CudaError`."""
+    """Make torch's own functions use the replacement: `torch.cuda.cudart`, `check_error`, `CudaError`."""
     patches.set(torch.cuda, "_cudart", CudaRuntime(runtime))

@@ -1,9 +1,9 @@
-"""Runs operators when a schedule lets them run, and not as they are submitted.
+"""Execution of operators at the time that a schedule chooses, and not as they are submitted.
 
-Without a schedule there is no object of this class, and an operator runs at once. With one, what is submitted to a
-stream that may not run, or has not run what it got before, is put into the stream's queue; sizes and types of its
-results are worked out on torch's meta device, and their memory is there at once. What cannot be put off runs at once,
-after all that its stream was given before.
+Without a schedule no `Deferral` exists, and each operator runs immediately. With a schedule, an operator is queued if
+its stream may not run yet or has pending work. The sizes and types of its results are computed on torch's meta device,
+and their memory is allocated immediately. An operator that cannot be deferred runs immediately, after all earlier work
+of its stream.
 """
 
 import atexit
@@ -35,15 +35,15 @@ _RESIZING = frozenset({"resize_", "resize_as_"})
 
 
 class Deferral:
-    """Runs operators by a schedule.
+    """Runs operators under a schedule.
 
     Attributes:
-        observations: what is recorded of the run.
-        kept: memory that submitted work needs.
-        order: what orders them.
-        queues: of the streams.
-        reused: memory that new tensors get.
-        at_end: called when the program has ended and all has run.
+        observations: the values recorded during the run.
+        kept: memory that submitted work still needs.
+        order: the ordering between streams.
+        queues: the queues of the streams.
+        reused: memory for new tensors.
+        at_end: callbacks that run after the program has ended and all work has run.
     """
 
     def __init__(self, runtime: Runtime, compute: Compute, schedule: Schedule, observations: Observations) -> None:
@@ -74,7 +74,7 @@ class Deferral:
         *,
         host_waits: bool,
     ) -> Any:
-        """Run an operator of a device now or later; return its results, which may have no values yet."""
+        """Run an operator of a device now or later, and return its results, which may not have values yet."""
         stream = self._gpus.current_stream(device)
         with self._gpus.lock:
             if not plan.touches:
@@ -93,26 +93,26 @@ class Deferral:
             return result
 
     def submit(self, stream: StreamId) -> None:
-        """A launch on a stream is submitted now."""
+        """Record the submission of a launch on a stream."""
         self.order.wait_implicitly(stream)
         self.observations.submitted(self.queues.next_launch(stream), self._gpus.site())
 
     def is_late(self, device: int) -> bool:
-        """Return whether the current stream of a device has work that has not run: values may not be there yet."""
+        """Return whether a device's current stream has pending work, so that values may not be available yet."""
         return not self.queues.is_free(self._gpus.current_stream(device))
 
     def settle(self, stream: StreamId, what: str) -> None:
-        """Run all that a stream has been given: what comes next, `what`, cannot be put off."""
+        """Run all pending work of a stream, because the next operation, `what`, cannot be deferred."""
         if self.order.finish(stream):
             self.observations.record.forced.append(f"{what} cannot be put off")
 
     def settle_all(self, what: str) -> None:
-        """Run everything: what comes next, `what`, cannot be put off."""
+        """Run all pending work of the current streams, because the next operation, `what`, cannot be deferred."""
         for device in self._gpus.devices:
             self.settle(self._gpus.current_stream(device.index), what)
 
     def replay(self, graph: GraphId, steps: Sequence[Callable[[], None]], used: Sequence[torch.Tensor]) -> None:
-        """Replay a graph on the current stream; `used`: what it needs and does not own."""
+        """Replay a graph on the current stream. `used` holds tensors that the graph accesses but does not own."""
         stream = self._gpus.current_stream(self._gpus.thread.device)
 
         def run() -> None:
@@ -128,24 +128,24 @@ class Deferral:
             self.queues.pump()
 
     def captured(self, owned: Iterable[torch.UntypedStorage]) -> None:
-        """A graph was captured that owns this memory: nothing has run, so that it has no values yet."""
+        """Invalidate the memory owned by a newly captured graph: nothing has run, so it has no values yet."""
         with self._runtime.unmonitored():
             for storage in owned:
                 overwrite(whole_of(storage), torch.float32)
 
     def _ran(self, stream: StreamId) -> None:
-        """A launch has run at once."""
+        """Record that a launch has run immediately."""
         self.queues.ran(stream)
         self.queues.pump()
 
     def host_gets(self, tensors: Sequence[torch.Tensor]) -> None:
-        """The host gets values."""
+        """Record that the host reads the values of tensors."""
         for tensor in tensors:
             with self._runtime.unmonitored():
                 self.observations.host_gets(tensor, self._gpus.site())
 
     def finish(self) -> None:
-        """The program has ended: run what is left, and look at what came of it, while its variables are there."""
+        """Run the remaining work at the end of the program and record its results, while its variables are alive."""
         if self._has_finished:
             return
         self._has_finished = True
@@ -157,7 +157,7 @@ class Deferral:
             self.observations.end(self._memory)
 
     def before_resize(self, storage: torch.UntypedStorage) -> None:
-        """A storage is about to get other memory."""
+        """Prepare for a storage whose memory is about to be replaced."""
         with self._gpus.lock, self._runtime.unmonitored():
             self.kept.before_resize(storage, self.order.is_pending)
 
@@ -205,7 +205,7 @@ class Deferral:
         return [t for t in tensors_in(result) if t.layout is torch.strided and self._is_new(t)]
 
     def note_reads(self, launch: LaunchId, tensors: list[torch.Tensor]) -> None:
-        """A launch is about to read tensors."""
+        """Record the values of the tensors that a watched launch is about to read."""
         if launch not in self.observations.watched:
             return
         with self._runtime.unmonitored(), BelowAutograd():
@@ -223,7 +223,7 @@ class Deferral:
         device: int,
         stream: StreamId,
     ) -> Any:
-        """Put an operator into its stream's queue; return its results, with memory and without values."""
+        """Queue an operator on its stream, and return its results, which have memory but no values yet."""
         if any(not is_plain(tensor) for tensor, _ in tensors):
             raise CannotDeferError
         with self._runtime.unmonitored(), BelowAutograd():
@@ -234,7 +234,7 @@ class Deferral:
             slots, held = self.kept.slots_of((args, kwargs))
             written = [self.kept.keep(tensor) for tensor, argument in tensors if argument.is_write]
             read = [self.kept.keep(tensor) for tensor in _read(plan, tensors)]
-        has_grad = torch.is_grad_enabled()  # an LSTM keeps what its backward pass needs only where that is so
+        has_grad = torch.is_grad_enabled()  # an LSTM saves state for its backward pass only if grad mode is on
 
         def compute() -> None:
             inputs, named = filled(slots)
@@ -256,16 +256,16 @@ class Deferral:
         is_ready: Callable[[], bool] = lambda: True,
         launch: LaunchId | None = None,
     ) -> None:
-        """Put a launch into a stream's queue.
+        """Queue a launch on a stream.
 
         Args:
-            stream: which one.
-            compute: runs it.
-            read: what it reads; let go of when it has run, as is what it writes and holds.
-            written: what it writes.
-            held: what else it needs.
-            is_ready: says whether it may run before something has to wait for it.
-            launch: which one it is; None: the next one of the stream.
+            stream: the stream.
+            compute: runs the launch.
+            read: operands that it reads. They are released after it has run, like those in `written` and `held`.
+            written: operands that it writes.
+            held: other operands that it needs.
+            is_ready: returns whether it may run before something has to wait for it.
+            launch: the launch's number; None for the next number of the stream.
         """
         launch = launch or self.queues.next_launch(stream)
         is_watched = launch in self.observations.watched
@@ -282,7 +282,7 @@ class Deferral:
         self.queues.put(stream, run, is_ready=is_ready, launch=launch)
 
     def _note_writes(self, launch: LaunchId, written: list[Operand]) -> None:
-        """A launch of interest has run; the memory that it wrote is kept, to be looked at later."""
+        """Record the results of a watched launch. The memory that it wrote is kept for later inspection."""
         self.kept.watch(written)
         self.observations.wrote(launch, written)
 
@@ -291,7 +291,7 @@ class Deferral:
             self.kept.let_go(operand)
 
     def _made(self, value: Any, device: int, stream: StreamId) -> Any:
-        """Return memory for a result that is known by its shape alone; anything else as it is."""
+        """Return memory for a result of which only the metadata is known; return other values unchanged."""
         if not isinstance(value, torch.Tensor) or raw_device(value).type != "meta":
             return value
         made = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype)
@@ -299,7 +299,7 @@ class Deferral:
         return made
 
     def give_new(self, tensor: torch.Tensor, device: int) -> None:
-        """Give a new tensor of a device its memory, without values; one of the host keeps its own."""
+        """Give a new tensor of a device its memory, without values. A host tensor keeps its own memory."""
         if device == HOST_DEVICE:
             self.reused.fill(tensor)
             return
@@ -312,7 +312,7 @@ class Deferral:
     # -- copies
 
     def copy(self, stream: StreamId, target: torch.Tensor, source: torch.Tensor, *, snapshot: bool) -> None:
-        """Copy on a stream; `snapshot`: the source is host memory that the host has read when the call returns."""
+        """Copy on a stream. `snapshot`: the source is host memory that the host has finished reading on return."""
         with self._gpus.lock, self._runtime.unmonitored(), BelowAutograd():
             self.submit(stream)
             if not (is_plain(target) and is_plain(source)):
@@ -329,7 +329,7 @@ class Deferral:
     def run_at_once(
         self, stream: StreamId, act: Callable[[], None], read: list[torch.Tensor], written: list[torch.Tensor]
     ) -> None:
-        """Run a launch on a free stream, without keeping other threads from theirs."""
+        """Run a launch on a free stream immediately, without blocking the launches of other threads."""
         launch = self.queues.next_launch(stream)
         is_watched = launch in self.observations.watched
         with self._runtime.unmonitored(), BelowAutograd():
@@ -341,7 +341,7 @@ class Deferral:
                 self._ran(stream)
 
     def finish_until(self, marker: Marker) -> bool:
-        """Run all that a marker stands for; return whether there was anything."""
+        """Run everything up to a marker, and return whether anything was pending."""
         if self.queues.is_done(marker):
             return False
         self.queues.finish(marker)
@@ -350,7 +350,7 @@ class Deferral:
 
 
 def _read(plan: Plan, tensors: TensorArguments) -> list[torch.Tensor]:
-    """Return the tensors whose values an operator reads: what `out=` names is only written."""
+    """Return the tensors whose values an operator reads. A tensor passed as `out=` is only written."""
     changes = plan.base.endswith("_")
     return [tensor for tensor, argument in tensors if argument.is_read and (changes or not argument.is_write)]
 

@@ -1,4 +1,4 @@
-"""Which kind of GPUs is simulated: those of `torch.cuda`, or of another module of torch with the same interface."""
+"""The simulated kind of GPU: that of `torch.cuda` or of another torch module with the same interface."""
 
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -7,14 +7,14 @@ import torch
 
 
 class DeviceKind(NamedTuple):
-    """A kind of GPUs.
+    """A kind of GPU.
 
     Attributes:
-        name: as in `torch.device(name)`; the module of torch has this name, too.
-        number: of the device type, c10/core/DeviceType.h.
-        title: as torch's errors have it.
-        handle: what the handle of a stream is called.
-        communication: the name of its backend of `torch.distributed`.
+        name: the name in `torch.device(name)`, and of the torch module.
+        number: the number of the device type in c10/core/DeviceType.h.
+        title: the name in torch's error messages.
+        handle: the name of a stream's handle.
+        communication: the name of its `torch.distributed` backend.
     """
 
     name: str
@@ -30,23 +30,23 @@ KINDS = {kind.name: kind for kind in (CUDA, XPU)}
 
 
 class _Chosen:
-    """The kind of this process: there is one, as torch has one accelerator."""
+    """Holder of the process-wide kind. There is only one, as torch has only one accelerator."""
 
     kind = CUDA
 
 
 def choose(name: str) -> None:
-    """Simulate another kind of GPUs from now on."""
+    """Simulate a kind of GPU from now on."""
     _Chosen.kind = KINDS[name]
 
 
 def simulated() -> DeviceKind:
-    """Return the kind of GPUs that is simulated."""
+    """Return the simulated kind of GPU."""
     return _Chosen.kind
 
 
 def gpu(index: int | None = None) -> torch.device:
-    """Return a simulated GPU as torch names it; the current one without an index."""
+    """Return the torch device of a simulated GPU, or of the current one without an index."""
     name = _Chosen.kind.name
     return torch.device(name) if index is None else torch.device(name, index)
 
@@ -62,6 +62,6 @@ def is_on_gpu(tensor: torch.Tensor) -> bool:
 
 
 def module() -> Any:
-    """Return the module of torch for these GPUs: `torch.cuda`, `torch.xpu`."""
+    """Return torch's module for the simulated GPUs: `torch.cuda` or `torch.xpu`."""
     found: ModuleType = getattr(torch, _Chosen.kind.name)
     return found

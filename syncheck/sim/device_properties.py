@@ -1,4 +1,4 @@
-"""What `torch.cuda` says of a virtual device."""
+"""Device properties of virtual GPUs."""
 
 import uuid
 from functools import cache
@@ -11,7 +11,7 @@ NAME = "Simulated GPU"
 
 
 class DeviceProperties:
-    """What `torch.cuda.get_device_properties` returns; the figures are those of a common data-centre GPU."""
+    """Result of `torch.cuda.get_device_properties`, with the figures of a common data center GPU."""
 
     def __init__(self, index: int) -> None:
         self.name = NAME
@@ -31,7 +31,7 @@ class DeviceProperties:
         self.uuid = uuid.uuid5(uuid.NAMESPACE_DNS, f"gpu-{index}.simulated")
         self.pci_bus_id, self.pci_device_id, self.pci_domain_id = index, 0, 0
         self.clock_rate, self.memory_clock_rate, self.memory_bus_width = 1_980_000, 2_619_000, 5120
-        self.platform_name = self.type = self.driver_version = self.vendor = NAME  # from here on: those of XPUs
+        self.platform_name = self.type = self.driver_version = self.vendor = NAME  # from here on: attributes of XPUs
         self.max_compute_units = self.gpu_eu_count = 512
         self.max_work_group_size, self.max_num_sub_groups, self.sub_group_sizes = 1024, 64, [16, 32]
         self.has_fp16 = self.has_fp64 = self.has_atomic64 = True
@@ -44,11 +44,11 @@ class DeviceProperties:
 
 
 def device_capability(index: int) -> tuple[int, int] | dict[str, Any]:
-    """Return what `get_device_capability` returns: of XPUs, the properties by name."""
+    """Return the result of `get_device_capability`. For XPUs, it contains the properties by name."""
     return (9, 0) if simulated() is CUDA else dict(vars(device_properties(index)))
 
 
 @cache
 def device_properties(index: int) -> DeviceProperties:
-    """Return what `torch.cuda.get_device_properties` returns of a device: always the same object."""
+    """Return the result of `torch.cuda.get_device_properties`: always the same object for a device."""
     return DeviceProperties(index)

@@ -1,4 +1,4 @@
-"""`torch.device` that knows a virtual GPU by its number alone, as the one of a CUDA build does."""
+"""`torch.device` that accepts a bare index as a virtual GPU, as in a CUDA build."""
 
 import copyreg
 from functools import wraps
@@ -15,7 +15,7 @@ _Device = torch.device
 
 
 class _DeviceType(type):
-    """The class that stands for `torch.device`: its objects are torch's own."""
+    """Metaclass of the replacement for `torch.device`, whose calls return instances of torch's own class."""
 
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, _Device)
@@ -38,9 +38,9 @@ def install_device_type(patches: Patches) -> None:
     """Replace `torch.device`.
 
     Source:
-        torch/csrc/Device.cpp and utils/python_arg_parser.cpp: a number is the index of the current accelerator.
-        torch/jit/annotations.py, `try_ann_to_type`: asks whether an annotation is `torch.device`; those of modules that
-        were imported before are torch's own class.
+        torch/csrc/Device.cpp and utils/python_arg_parser.cpp: an integer is an index of the current accelerator.
+        torch/jit/annotations.py, `try_ann_to_type`: checks whether an annotation is `torch.device`. Annotations in
+        modules imported earlier are torch's own class.
     """
     original = annotations.try_ann_to_type
 

@@ -1,4 +1,4 @@
-"""Every operator passes here: it runs on the CPU and is reported on the virtual stream of its tensors' device."""
+"""Central dispatch: every operator runs on the CPU and is reported on the virtual stream of its tensors' device."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -32,16 +32,17 @@ from syncheck.sim.runtime import Runtime
 
 _HOST = torch.device("cpu")
 _EXCHANGING = frozenset({"c10d", "_c10d_functional"})
-"""The namespaces of collectives."""
+"""Namespaces of collectives."""
 
 
 class Dispatcher:
     """Runs operators and reports their accesses.
 
     Attributes:
-        deferral: runs them by a schedule; None where each runs at once.
-        ordinary: runs most of them, where each runs at once.
-        parts: what runs the operators that an operator is made of, as far as asked for; None for one that is run here.
+        deferral: runs operators under a schedule; None if each runs immediately.
+        ordinary: fast path for most operators, if each runs immediately.
+        parts: operator -> function that runs its component operators, filled on demand; None for one that is run as a
+            whole.
     """
 
     def __init__(
@@ -74,19 +75,19 @@ class Dispatcher:
         self._plans: dict[Any, Plan] = {}
 
     def is_whole(self, func: Any) -> bool:
-        """Return whether an operator is not taken apart: it moves or exchanges tensors, or is described to syncheck."""
+        """Return whether an operator is run as a whole: it copies or communicates tensors, or syncheck describes it."""
         name = schema_of(func).name
         namespace, _, base = name.partition("::")
         return namespace in _EXCHANGING or base in self._copies.specials or described_operator(name) is not None
 
     def add_ordinary(self, func: Any) -> None:
-        """Let an operator that is not taken apart be run as an ordinary one, if it is."""
+        """Add an operator that is run as a whole to the fast path, if it qualifies."""
         plan = plan_of(func)
         if self.deferral is None and plan.base not in self._copies.specials:
             self.ordinary.add(func, plan)
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run one operator on the CPU, with everything that its virtual device would do."""
+        """Run one operator on the CPU and report the work that its virtual device would do."""
         plan = self._plans.get(func)
         if plan is None:
             if func.namespace in _EXCHANGING:
@@ -117,7 +118,7 @@ class Dispatcher:
         return self._distributed.run(func, plan, args, kwargs)
 
     def _settle(self, func: Any) -> None:
-        """A collective runs at once, and so does all that its streams were given before."""
+        """Run all pending work before a collective that cannot be delayed."""
         if self.deferral is not None and not schema_of(func).name.endswith("wait_tensor"):
             self._distributed.settle(schema_of(func).name)
             self.deferral.settle_all(str(func))
@@ -169,7 +170,7 @@ class Dispatcher:
             args, kwargs = tree_map(_on_host, (args, kwargs))
         if capturing:
             result = self._recorder.run(func, plan, tensors, args, kwargs, device)
-        elif self.deferral is None or fake_mode() is not None:  # what is made in such a mode has no memory
+        elif self.deferral is None or fake_mode() is not None:  # fake tensors have no memory
             result = self._compute.run(func, plan, args, kwargs, device)
         else:
             waits = wait is not HostWait.NEVER
@@ -177,7 +178,7 @@ class Dispatcher:
         self._note_resized(tensors, kwargs)
         accesses = self._rows(plan, args, kwargs, device, capturing=capturing) if plan.base in ROWS else None
         accesses = self._accesses(plan, tensors, accesses)
-        if wait is HostWait.BEFORE:  # the host learns a size or a number, then the kernel is launched
+        if wait is HostWait.BEFORE:  # the host reads a size or a number before the kernel is launched
             self._report(plan, [access for access in accesses if not access[2]], device, stream)
             runtime.wait_in_operator(stream)
         outputs = self._outputs(plan, result, device)
@@ -191,7 +192,7 @@ class Dispatcher:
         return result
 
     def _host_wait(self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], *, capturing: bool) -> HostWait:
-        """Return when the host waits; a capture refuses an operator in which it does."""
+        """Return when the host waits in an operator. During a capture, raise CUDA's error if it does."""
         wait = host_wait(plan.base, args, kwargs, self._facts)
         if wait is HostWait.NEVER and copies_number(plan.base, args, self._facts):
             wait = HostWait.BEFORE
@@ -202,7 +203,7 @@ class Dispatcher:
         return wait
 
     def _enter(self, plan: Plan, tensors: TensorArguments, device: int) -> None:
-        """Bring the streams of a backward pass up to date."""
+        """Update the streams of a backward pass."""
         backward = self._backward
         backward.enter_node(device)
         if plan.base in {"add", "add_"}:
@@ -217,9 +218,9 @@ class Dispatcher:
     def _rows(
         self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int, *, capturing: bool
     ) -> list[Access] | None:
-        """Return the accesses to the first tensor of an operator that has an index; None if it touches all of it.
+        """Return the accesses to the first tensor of an indexing operator, or None if it accesses the whole tensor.
 
-        In a capture the rows are not known: the index may have other values at a replay.
+        During a capture the rows are unknown, because the index may have other values in a replay.
         """
         tag = self._memory.of(args[0]) if args and isinstance(args[0], torch.Tensor) else None
         if tag is None:
@@ -236,7 +237,7 @@ class Dispatcher:
         return [(tag.ident, self._memory.view_of_block(args[0], block), is_write) for block in blocks]
 
     def _accesses(self, plan: Plan, tensors: TensorArguments, first: list[Access] | None) -> list[Access]:
-        """Return the accesses to an operator's tensors; `first`: those to the first one, if they are known."""
+        """Return the accesses to an operator's tensors. `first`: those to the first tensor, if already computed."""
         if not plan.touches:
             return []
         accesses: list[Access] = list(first or ())
@@ -246,7 +247,7 @@ class Dispatcher:
         return accesses
 
     def _outputs(self, plan: Plan, result: Any, device: int) -> list[Access]:
-        """Place new results on the device, and return the writes that fill them."""
+        """Place new results on the device, and return the writes that initialize them."""
         accesses: list[Access] = []
         on_host = HOST_OUTPUTS.get(plan.base)
         for position, tensor in enumerate(tensors_in(result)):
@@ -269,7 +270,7 @@ class Dispatcher:
         return accesses
 
     def _note_resized(self, tensors: TensorArguments, kwargs: dict[str, Any]) -> None:
-        """Give new memory to a result that was resized, as `out=torch.empty(0)` is, before it is written there."""
+        """Give new memory to an output that was resized, such as `out=torch.empty(0)`, before the write is reported."""
         for tensor, argument in tensors if kwargs else ():
             if argument.is_write and argument.name in kwargs:
                 with suppress(NotImplementedError, RuntimeError):  # a sparse tensor has no storage
@@ -281,5 +282,5 @@ class Dispatcher:
 
 
 def _on_host(value: Any) -> Any:
-    """Return the device that stands for a virtual GPU; anything else as it is. FSDP2's operators take one."""
+    """Return the CPU for a virtual GPU, which operators of FSDP2 take as an argument; return other values unchanged."""
     return _HOST if isinstance(value, torch.device) and is_gpu(value) else value

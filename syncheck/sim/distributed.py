@@ -1,8 +1,8 @@
-"""NCCL's process groups without NCCL: gloo moves the bytes, and the streams are NCCL's.
+"""NCCL process groups without NCCL: gloo moves the bytes, and streams behave as with NCCL.
 
-A collective that is asked for with `async_op=True` runs on a communication stream of its group, which waits for the
-current stream first; `Work.wait()` lets the stream that is then current wait for it, and never the host. One without
-runs on the current stream itself.
+A collective called with `async_op=True` runs on a communication stream of its group, which first waits for the current
+stream. `Work.wait()` makes the stream that is current at that time wait for the collective, not the host. A collective
+without `async_op` runs on the current stream itself.
 
 Source:
     torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp: `collective` (`asyncOp`), `WorkNCCL::synchronizeStream`,
@@ -55,19 +55,20 @@ from syncheck.sim.runtime import Runtime
 from syncheck.sim.started import Started
 
 _MOST_STARTED = 4096
-"""Collectives that the program has not waited for, of which the tensors are kept as NCCL keeps them."""
+"""Maximum number of collectives not yet waited for whose tensors are kept alive, as NCCL does."""
 _NEVER_LATE = frozenset("barrier recv_any_source_".split())
-"""Operators that a schedule does not put off."""
+"""Operators that are never delayed by a schedule."""
 
 
 class Distributed:
     """Runs collectives on virtual GPUs.
 
     Attributes:
-        functional: runs the functional ones.
-        groups: those that the program has asked NCCL for.
-        ddp_pending: allocation -> collective that DDP's reducer has started in a backward pass: it waits before it
-            uses the result, unseen.
+        futures: tracks the futures of handles.
+        functional: runs functional collectives.
+        groups: the process groups for which the program requested NCCL.
+        ddp_pending: allocation -> collective started by DDP's reducer in a backward pass. The reducer waits for it,
+            unobserved, before it uses the result.
     """
 
     def __init__(
@@ -80,10 +81,10 @@ class Distributed:
         self._gpus = runtime.gpus
         self._streams: dict[tuple[str, int], StreamId] = {}
         self._started: OrderedDict[int, Started] = OrderedDict()
-        # handles that were waited for, as long as they are there: another stream may have to wait, too
+        # handles that were waited for, while they are alive: another stream may have to wait, too
         self._awaited: dict[int, tuple[weakref.ref[Any], Started]] = {}
         self._plans: dict[Any, Plan | None] = {}
-        self._coalesced: list[Any] | None = None  # what has been started since a coalescing manager was entered
+        self._coalesced: list[Any] | None = None  # handles started since a coalescing manager was entered
         self._together: dict[int, list[Any]] = {}  # the last handle of a coalescing manager -> the others
         self.futures = Futures(self, self._gpus)
         self.groups = NcclGroups()
@@ -96,13 +97,13 @@ class Distributed:
     # -- operators
 
     def plan(self, func: Any) -> Plan | None:
-        """Return the plan of a collective; None for any other operator."""
+        """Return the plan of a collective, or None for any other operator."""
         if func not in self._plans:
             self._plans[func] = plan_of(func)
         return self._plans[func]
 
     def run(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run a collective; one of tensors in host memory is gloo's own."""
+        """Run a collective. A collective on host tensors is left to gloo."""
         group = issue(func, args, kwargs, self._gpus.site(), self.place)
         with watchdog.waiting(collective_name(plan.name), group):
             return self._run(func, plan, args, kwargs, group)
@@ -115,7 +116,7 @@ class Distributed:
         if not devices:
             self.settle(plan.name)
             return func(*args, **kwargs)
-        device = min(devices)  # torch refuses tensors of several
+        device = min(devices)  # torch rejects tensors on several devices
         current = self._gpus.current_stream(device)
         is_async = asks_for_handle(func, args, kwargs)
         stream = self.stream(group_name(args), device) if is_async else current
@@ -134,7 +135,7 @@ class Distributed:
     def _call(
         self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], *, has_handle: bool
     ) -> tuple[Any, Any]:
-        """Let gloo run a collective; return its result and its handle."""
+        """Run a collective with gloo, and return its result and its handle."""
         dtype = torch.float64 if averages_integers(plan, args, kwargs) else None
         is_apart = dtype is not None or (has_handle and plan.base in WRITTEN_AT_WAIT)
         given, given_by_name = cloned(plan, args, kwargs, dtype=dtype) if is_apart else (args, kwargs)
@@ -145,8 +146,8 @@ class Distributed:
         if plan.base in POINT_TO_POINT:
             return result, work  # a peer may still have to post its receive
         if isinstance(result, tuple):
-            result = (args[0], *result[1:])  # the program's tensors, and not those that gloo got
-        work.wait()  # the values are there at once
+            result = (args[0], *result[1:])  # the program's tensors, not those passed to gloo
+        work.wait()  # the values are available immediately
         if is_apart:
             tensors = tensors_of(plan, args, kwargs)
             weakref.finalize(work, list, [t for t, taken in tensors if taken.is_write])  # a handle owns its outputs
@@ -158,30 +159,30 @@ class Distributed:
             self._coalesced.append(work)
 
     def can_be_late(self, plan: Plan) -> bool:
-        """Return whether a schedule may put a collective off: C++ code would wait for it unseen."""
+        """Return whether a schedule may delay a collective. If C++ code started it, its wait cannot be observed."""
         if self._late is None or self._runtime.is_capturing or not calls.depth:
             return False
         return plan.base not in _NEVER_LATE and "premul" not in calls.reduce
 
     def settle(self, what: str) -> None:
-        """Run what a schedule has put off: what comes next, `what`, may wait for other ranks."""
+        """Run everything that a schedule has delayed, because the next operation, `what`, may wait for other ranks."""
         if self._late is not None:
             self._late.settle(what)
 
     def about_to_wait(self, work: Any) -> None:
-        """The host is about to wait for a handle; for that of a collective under a schedule no other rank is needed."""
+        """Prepare for a host wait for a handle. A collective delayed by a schedule needs no other rank for that."""
         if self._late is not None and work not in self._late.handles:
             self._late.settle("the wait for a collective")
 
     def about_to_use(self, tensors: Iterable[torch.Tensor]) -> None:
-        """An operator is about to be submitted under a schedule: what is there by then comes first."""
+        """Wait for pending results that an operator uses, before it is submitted under a schedule."""
         if self._late is not None and (self.ddp_pending or self._late.receipts.is_pending):
             idents = self.idents(tensors)
             self.join_ddp_pending(idents)
             self._late.receipts.used(idents)
 
     def leave(self) -> None:
-        """The program leaves its groups: run what a schedule has put off."""
+        """Run everything that a schedule has delayed, before the program leaves its groups."""
         if self._late is not None:
             self._late.finish()
 
@@ -194,7 +195,7 @@ class Distributed:
         self._start(work, stream, tensors, group)
 
     def record(self, tensors: Iterable[torch.Tensor], stream: StreamId) -> None:
-        """Let tensors be freed before a stream has used them: those of a message (`pointToPoint`), a future's value."""
+        """Allow tensors (of a message, of a future) to be freed before a stream has used them: `pointToPoint`."""
         for tensor in tensors:
             tag = self._memory.of(tensor)
             if tag is not None and tensor.numel():
@@ -229,16 +230,16 @@ class Distributed:
             self.join(started)
 
     def idents(self, tensors: Iterable[torch.Tensor]) -> frozenset[AllocationId]:
-        """Return the allocations of tensors."""
+        """Return the allocations of the tensors."""
         return self._memory.idents(tensors)
 
     def add_ddp_pending(self, started: Started, idents: Iterable[AllocationId]) -> None:
-        """In a backward pass, C++ code waits for what has been started before it uses these allocations."""
+        """During a backward pass, record that C++ code waits for a collective before it uses these allocations."""
         if self._backward.is_running:
             self.ddp_pending |= dict.fromkeys(idents, started)
 
     def recorded(self, work: Any, stream: StreamId, tensors: list[torch.Tensor], group: str = "") -> Started:
-        """Record an event at the end of a collective that has just been launched."""
+        """Record an event at the end of a newly launched collective."""
         started = Started(work, self._gpus.next_event(), stream, tensors, group)
         self._gpus.monitor.event(started.event, UNKNOWN_SITE, timing=False)
         self._gpus.monitor.record(started.event, stream, self._gpus.site())
@@ -253,7 +254,7 @@ class Distributed:
         return known
 
     def _barrier(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], group: str) -> Any:
-        """Run a barrier: the host waits for the current stream, in the call or when it waits for the handle.
+        """Run a barrier. The host waits for the current stream, either in the call or when it waits for the handle.
 
         Source:
             torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, `WorkNCCL::synchronizeInternal`, `isBarrierOp_`.
@@ -278,7 +279,7 @@ class Distributed:
     # -- waits
 
     def join(self, started: Started) -> None:
-        """Let the current stream wait for a collective, and let go of its tensors."""
+        """Make the current stream wait for a collective, and release its tensors."""
         self._started.pop(id(started.work), None)
         if self._late is not None:
             self._late.receipts.waited(started.event)
@@ -289,28 +290,29 @@ class Distributed:
         started.tensors.clear()
 
     def join_ddp_pending(self, idents: Iterable[AllocationId] | None = None) -> None:
-        """What C++ code has started is about to be used; or, without allocations, its backward pass is over."""
+        """Join collectives started by C++ code: those on the given allocations, or all of them for None."""
         for ident in list(self.ddp_pending) if idents is None else idents:
             started = self.ddp_pending.pop(ident, None)
             if started is not None:
                 self.join(started)
 
     def _join_for(self, stream: StreamId, accesses: Accesses) -> None:
-        """An operator is about to be reported: what C++ code has started on its memory is waited for."""
+        """Join collectives that C++ code started on the memory of an operator that is about to be reported."""
         del stream
         if self.ddp_pending:
             self.join_ddp_pending(ident for ident, _, _ in accesses)
 
     def future(self, work: Any, future: Any) -> None:
-        """The program got the future of a handle."""
+        """Record that the program got the future of a handle."""
         started = self._started.get(id(work))
         if started is not None:
             self.futures.made(future, started, self.idents(started.tensors))
 
     def future_of_reducer(self, future: Any) -> None:
-        """The program got the future of what DDP's reducer has just started, after all that the current stream has.
+        """Record that the program got the future of the collective that DDP's reducer has just started.
 
-        Of a bucket that no operator has used yet it is not known that it is on a GPU, nor was a collective seen.
+        The collective runs after all work of the current stream. For a bucket that no operator has used yet, no
+        collective was seen, as it is not known to be on a GPU.
         """
         current = self._gpus.current_stream(self._gpus.thread.device)
         started, idents = self._of_reducer or (self.recorded(None, current, []), frozenset())
@@ -318,7 +320,7 @@ class Distributed:
         self.futures.made(future, started, idents)
 
     def new_end(self, started: Started) -> Started:
-        """Return what stands for the end of a callback that runs after a collective, on a stream of its own."""
+        """Return a `Started` for the end of a callback that runs after a collective, on its own stream."""
         device = self._gpus.device_of(started.stream)
         stream = self._gpus.new_stream(device, UNKNOWN_SITE)
         self._gpus.monitor.name(NamedKind.STREAM, stream, "callback")
@@ -329,11 +331,11 @@ class Distributed:
     # -- coalescing
 
     def start_coalescing(self) -> None:
-        """What is started from now on is waited for as a whole."""
+        """Start coalescing: collectives started from now on are waited for as a group."""
         self._coalesced = []
 
     def end_coalescing(self) -> Any:
-        """Return the handle that stands for all that was started; None if the current stream has run all of it.
+        """Return the handle for all coalesced collectives, or None if the current stream has run all of them.
 
         Source:
             torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, `endCoalescing`.
@@ -346,11 +348,11 @@ class Distributed:
         return pending[-1]
 
     def with_its_like(self, work: Any) -> list[Any]:
-        """Return the handles that a handle stands for besides itself."""
+        """Return the other handles that a coalesced handle stands for."""
         return self._together.pop(id(work), [])
 
     def waited(self, work: Any, *, is_blocking: bool = False) -> None:
-        """The program waits for a handle; `is_blocking`: so does the host."""
+        """Handle a wait of the program for a handle. If `is_blocking`, the host waits, too."""
         known = self._awaited.get(id(work))
         started = self._started.get(id(work)) if known is None else known[1]
         if started is None:
@@ -362,20 +364,20 @@ class Distributed:
         self._awaited[key] = (weakref.ref(work, lambda _: self._awaited.pop(key, None)), started)
 
     def is_awaited(self, work: Any) -> bool:
-        """Return whether the program has waited for a handle before."""
+        """Return whether the program has already waited for a handle."""
         return id(work) in self._awaited
 
     def group_of(self, work: Any) -> str:
-        """Return the name of a handle's group in the records of the ranks; "" if it is not known."""
+        """Return the name of a handle's group in the ranks' records, or "" if it is unknown."""
         started = self._started.get(id(work))
         return started.group if started is not None else ""
 
     def unseen(self) -> AbstractContextManager[None]:
-        """Let gloo work without being seen."""
+        """Run gloo unobserved."""
         return self._runtime.unmonitored()
 
     def is_completed(self, work: Any) -> bool:
-        """Answer for a handle: pending work says no once and then yes, and the host knows it then."""
+        """Return whether a handle's work is complete. The first query about pending work returns False."""
         started = self._started.get(id(work))
         if started is None or not self._gpus.monitor.is_pending(NamedKind.EVENT, started.event):
             return True

@@ -1,4 +1,4 @@
-"""What the simulator raises inside the user's program: torch's own errors, and "this is not simulated"."""
+"""Exceptions that the simulator raises in the user's program: torch's own errors and `NotSimulatedError`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ _EXABYTE = 1 << 60
 
 
 class NotSimulatedError(NotImplementedError):
-    """The program uses something that the simulator does not have."""
+    """The program uses something that is not simulated."""
 
     def __init__(self, what: str, why: str = "") -> None:
         reason = f": {why}" if why else ""
@@ -22,7 +22,7 @@ class NotSimulatedError(NotImplementedError):
 
 
 def refuse(name: str) -> Callable[..., Any]:
-    """Return a function that says that it is not simulated."""
+    """Return a function that raises NotSimulatedError."""
 
     def refused(*_: Any, **__: Any) -> Any:
         raise NotSimulatedError(name)
@@ -44,7 +44,7 @@ def mixed_devices(first: str, second: str) -> RuntimeError:
 
 
 def misplaced_index(device: str) -> RuntimeError:
-    """Return torch's error for an index on another device than the indexed tensor.
+    """Return torch's error for an index on a different device from the indexed tensor.
 
     Source:
         aten/src/ATen/native/TensorAdvancedIndexing.cpp and IndexingUtils.h.
@@ -53,7 +53,7 @@ def misplaced_index(device: str) -> RuntimeError:
 
 
 def out_of_memory(device: int, n_bytes: int, in_use: int, total: int) -> torch.OutOfMemoryError:
-    """Return torch's error for memory that a device does not have.
+    """Return torch's error for an allocation that exceeds a device's memory.
 
     Source:
         c10/cuda/CUDACachingAllocator.cpp, `malloc` and `format_size`.

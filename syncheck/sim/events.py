@@ -16,7 +16,8 @@ class SimulatedEvent(ProgramObject):
     """An event of a virtual device.
 
     Source:
-        torch/csrc/cuda/Event.cpp and aten/src/ATen/cuda/CUDAEvent.h: when it binds to a device and what it raises.
+        torch/csrc/cuda/Event.cpp and aten/src/ATen/cuda/CUDAEvent.h: when an event is bound to a device, and its
+        errors.
     """
 
     kind = NamedKind.EVENT
@@ -39,7 +40,7 @@ class SimulatedEvent(ProgramObject):
         self._recorded_at: float | None = None
         self.queried = False
         self._is_external = external
-        self._captured_in = 0  # the number of the capture that it was recorded in; 0 for none
+        self._captured_in = 0  # number of the capture in which it was recorded; 0 for none
         gpus = self._runtime.gpus
         site = gpus.site()
         self._ident = gpus.next_event()
@@ -51,12 +52,12 @@ class SimulatedEvent(ProgramObject):
 
     @property
     def ident(self) -> EventId:
-        """Syncheck's own id."""
+        """Syncheck's own id of the event."""
         return self._ident
 
     @property
     def device(self) -> torch.device | None:
-        """The device on which it was recorded first; None before."""
+        """The device on which it was first recorded; None before."""
         return None if self._device is None else gpu(self._device)
 
     @property
@@ -76,12 +77,12 @@ class SimulatedEvent(ProgramObject):
 
     @property
     def _as_parameter_(self) -> Any:
-        import ctypes  # noqa: PLC0415  as few programs ask
+        import ctypes  # noqa: PLC0415  only few programs need it
 
         return ctypes.c_void_p(self.event_id)
 
     def record(self, stream: StreamObject | None = None) -> None:
-        """Take a snapshot of a stream, the current one if none is given."""
+        """Record the work submitted to a stream so far, by default the current stream."""
         runtime = self._runtime
         runtime.enter()
         index, ident = runtime.resolve(stream)
@@ -97,7 +98,7 @@ class SimulatedEvent(ProgramObject):
         gpus.monitor.record(self._ident, ident, gpus.site(), looked_up, gpus.current_stream(index))
 
     def wait(self, stream: StreamObject | None = None) -> None:
-        """Make later work of a stream, the current one if none is given, wait for this event. The host goes on."""
+        """Make later work of a stream, by default the current stream, wait for this event. The host does not wait."""
         self.be_waited_for(stream, WaitCall.EVENT_WAIT)
 
     def be_waited_for(self, stream: StreamObject | None, via: WaitCall) -> None:
@@ -113,23 +114,23 @@ class SimulatedEvent(ProgramObject):
         gpus.monitor.wait(self._ident, ident, gpus.site(), via, looked_up, gpus.current_stream(index))
 
     def query(self) -> bool:
-        """Return whether the recorded work is complete. A first question about pending work is answered with no."""
+        """Return whether the recorded work is complete. The first query about pending work returns False."""
         if self._recorded_at is None:
             return True
         return self._runtime.answer_query(NamedKind.EVENT, self._ident, self)
 
     def synchronize(self) -> None:
-        """Wait on the host for the recorded work."""
+        """Make the host wait for the recorded work."""
         runtime = self._runtime
         runtime.enter()
         runtime.refuse_any_capture("Event.synchronize()")
         runtime.gpus.monitor.sync_event(self._ident, runtime.gpus.site())
 
     def elapsed_time(self, end_event: "SimulatedEvent") -> float:
-        """Return the milliseconds between two records, here those of the host.
+        """Return the milliseconds between two records, measured on the host.
 
         Source:
-            aten/src/ATen/cuda/CUDAEvent.h, `elapsed_time`: the errors and their words.
+            aten/src/ATen/cuda/CUDAEvent.h, `elapsed_time`: the errors and their messages.
         """
         runtime = self._runtime
         runtime.enter()
@@ -145,12 +146,12 @@ class SimulatedEvent(ProgramObject):
         return (ended - began) * 1000
 
     def ipc_handle(self) -> Any:
-        """Not simulated."""
+        """Raise NotSimulatedError."""
         raise NotSimulatedError("Event.ipc_handle()")
 
     @classmethod
     def from_ipc_handle(cls, device: Any, handle: Any) -> Any:  # noqa: ARG003  torch's names
-        """Not simulated."""
+        """Raise NotSimulatedError."""
         raise NotSimulatedError("Event.from_ipc_handle()")
 
     def __repr__(self) -> str:
@@ -162,8 +163,8 @@ class SimulatedEvent(ProgramObject):
 
 
 class CudaEvent(SimulatedEvent):
-    """`torch.cuda.Event`."""
+    """Replacement for `torch.cuda.Event`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        names = ("enable_timing", "blocking", "interprocess", "external")  # torch takes them by position, too
+        names = ("enable_timing", "blocking", "interprocess", "external")  # also accepted positionally by torch
         super().__init__(**dict(zip(names, args, strict=False)), **kwargs)

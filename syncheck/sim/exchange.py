@@ -16,13 +16,13 @@ from syncheck.sim.nccl_groups import NcclGroups
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A collective that a program asks for.
+    """A collective called by the program.
 
     Attributes:
-        func, plan, args, kwargs: its operator, and what that is called with.
-        stream: where it runs.
-        group: the name of its group in the records of the ranks.
-        is_async: the program gets a handle.
+        func, plan, args, kwargs: its operator, and the operator's plan and arguments.
+        stream: the stream that it runs on.
+        group: the name of its group in the ranks' records.
+        is_async: whether the program gets a handle.
     """
 
     func: Any
@@ -35,21 +35,21 @@ class Asked:
 
     @property
     def written(self) -> list[torch.Tensor]:
-        """The tensors that it writes."""
+        """The tensors that the collective writes."""
         return [tensor for tensor, taken in tensors_of(self.plan, self.args, self.kwargs) if taken.is_write]
 
     def reads(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
-        """Return those of its tensors that it reads, given its arguments: what is only an output is not read."""
+        """Return the tensors that the collective reads, given its arguments. Pure outputs are not read."""
         tensors = tensors_of(self.plan, args, kwargs)
         return [tensor for tensor, taken in tensors if self.plan.base in WRITING or not taken.is_write]
 
 
 class Exchange:
-    """The two steps of a collective that gloo runs, with copies of the tensors, so that it keeps none of them.
+    """The two steps of a collective run by gloo. It works on copies, so that gloo keeps no tensor of the program alive.
 
     Attributes:
         asked: the collective.
-        work: gloo's handle; None before it has begun.
+        work: gloo's handle; None before `begin`.
     """
 
     def __init__(self, asked: Asked, groups: NcclGroups) -> None:
@@ -60,14 +60,14 @@ class Exchange:
         self.work: Any = None
 
     def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Read the tensors, and let gloo begin; the other ranks are not waited for."""
+        """Read the tensors and start gloo, without waiting for other ranks."""
         plan = self.asked.plan
         self._given = cloned(plan, args, kwargs, dtype=self._dtype)
         for_gloo, named = for_gloo_of(plan, *self._given, has_handle=False)
         self.work = work_in(self.asked.func(*self._groups.for_gpus(for_gloo), **named))
 
     def end(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Wait for the other ranks, and write the results."""
+        """Wait for the other ranks and write the results."""
         plan = self.asked.plan
         with watchdog.waiting(collective_name(plan.name), self.asked.group):
             wait_for(self.work)

@@ -1,7 +1,7 @@
-"""Tensors without memory that a program makes in a FakeTensorMode of its own: torch makes and moves them by itself.
+"""Fake tensors that a program creates in its own FakeTensorMode. torch itself creates and moves them.
 
-The modes that torch enters inside, to compute shapes for DTensor or a graph, stay as they are: their tensors must look
-like the ones on the CPU that stand for those of a GPU.
+Modes that torch enters internally, to compute shapes for DTensor or a graph, are not affected: their tensors must look
+like the CPU tensors behind virtual GPU tensors.
 """
 
 import sys
@@ -19,13 +19,13 @@ _of_programs: WeakSet[FakeTensorMode] = WeakSet()
 
 
 class Modes:
-    """The modes that programs enter themselves; `were_entered`: there has been one."""
+    """The modes entered by programs. `were_entered`: whether there has been any."""
 
     were_entered = False
 
 
 def install(patches: Patches) -> None:
-    """Note the modes that the program enters itself."""
+    """Track the modes that the program itself enters."""
     original: Any = FakeTensorMode.__enter__
 
     @wraps(original)
@@ -39,5 +39,5 @@ def install(patches: Patches) -> None:
 
 
 def are_made() -> bool:
-    """Return whether what is made now has no memory, as the program wants it."""
+    """Return whether tensors created now have no memory because the program entered a fake mode."""
     return Modes.were_entered and fake_mode() in _of_programs

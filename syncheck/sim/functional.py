@@ -1,4 +1,4 @@
-"""Functional collectives: each returns new tensors, and `wait_tensor` lets the current stream wait for them.
+"""Functional collectives: each returns new tensors, and `wait_tensor` makes the current stream wait for them.
 
 Source:
     torch/csrc/distributed/c10d/Functional.cpp.
@@ -23,7 +23,7 @@ from syncheck.sim.started import Started
 
 
 class _Collectives(Protocol):
-    """What functional collectives need of `syncheck.sim.distributed.Distributed`."""
+    """The interface of `syncheck.sim.distributed.Distributed` that functional collectives need."""
 
     groups: NcclGroups
 
@@ -44,7 +44,7 @@ class FunctionalCollectives:
         self._memory = runtime.memory
         self._gpus = runtime.gpus
         self._launches = launches
-        self._started: dict[AllocationId, Started] = {}  # allocation -> the collective that fills it
+        self._started: dict[AllocationId, Started] = {}  # allocation -> the collective that writes it
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operator."""
@@ -63,7 +63,7 @@ class FunctionalCollectives:
             result = func(*self._collectives.groups.for_gpus(args), **kwargs)
         outputs = tensors_in(result)
         for tensor in outputs:
-            torch.ops._c10d_functional.wait_tensor(tensor)  # the values are there at once
+            torch.ops._c10d_functional.wait_tensor(tensor)  # the values are available immediately
         wait_for_gloo([(tensor, owners.get(id(tensor), 1)) for tensor in (*inputs, *outputs)])
         for tensor in outputs:
             if self._memory.of(tensor) is None:
@@ -72,7 +72,7 @@ class FunctionalCollectives:
         return result
 
     def _report(self, func: Any, stream: StreamId, inputs: list[torch.Tensor], outputs: list[torch.Tensor]) -> None:
-        """Report what a collective has done."""
+        """Report the accesses of a collective."""
         memory = self._memory
         written = {memory.of(tensor).ident for tensor in outputs}  # type: ignore[union-attr]  # `run` tags them
         accesses = [(memory.of(t).ident, memory.view(t), True) for t in outputs]  # type: ignore[union-attr]

@@ -1,9 +1,9 @@
-"""Futures of collectives: who waits for one orders the current stream, and callbacks run on streams of their own.
+"""Futures of collectives: waiting for one orders the current stream, and callbacks run on separate streams.
 
 Source:
     aten/src/ATen/core/ivalue_inl.h, `Future::wait`, `synchronizeWithCurrentStreams`, `invokeCallback`: a callback gets
-    a stream of the pool that waits for the value, and what it returns is waited for as from there. The value's memory
-    is kept for the stream that waits (`recordDataPtrOnStream`). `value()` waits for nothing.
+    a stream of the pool that waits for the value, and its result counts as produced on that stream. The value's memory
+    is kept for the waiting stream (`recordDataPtrOnStream`). `value()` does not wait.
 """
 
 import weakref
@@ -23,7 +23,7 @@ from syncheck.sim.virtual_gpus import VirtualGpus
 
 
 class _Collectives(Protocol):
-    """What futures need of `syncheck.sim.distributed.Distributed`."""
+    """The interface of `syncheck.sim.distributed.Distributed` that futures need."""
 
     def join(self, started: Started) -> None: ...
 
@@ -37,7 +37,7 @@ class _Collectives(Protocol):
 
 
 class Futures:
-    """Knows what futures stand for."""
+    """Tracks the collectives or callbacks that futures stand for."""
 
     def __init__(self, collectives: _Collectives, gpus: VirtualGpus) -> None:
         self._collectives = collectives
@@ -46,7 +46,7 @@ class Futures:
         self._latest: tuple[Started, frozenset[AllocationId]] | None = None
 
     def made(self, future: Any, started: Started, idents: frozenset[AllocationId]) -> None:
-        """A future stands for what has been started; C++ code that gets it in a backward pass waits for it, unseen."""
+        """Register the future of a collective. C++ code that gets it in a backward pass waits for it, unobserved."""
         key = id(future)
         gone = weakref.ref(future, lambda _: self._known.pop(key, None))
         self._known[key] = (gone, started, idents)
@@ -54,7 +54,7 @@ class Futures:
         self._collectives.add_ddp_pending(started, idents)
 
     def by_hook(self, run_hook: Callable[[], Any]) -> Any:
-        """Run a communication hook from C++ code; return its future, which comes back as another object."""
+        """Run a communication hook called by C++ code, and return its future, which C++ passes on as another object."""
         self._latest = None
         future = run_hook()
         if self._latest is not None:
@@ -62,7 +62,7 @@ class Futures:
         return future
 
     def install(self, patches: Patches) -> None:
-        """Follow the methods that wait, and those that take callbacks."""
+        """Patch the methods that wait and those that register callbacks."""
         kind = C.Future
         original_wait, original_then = kind.wait, kind.then
 
@@ -101,7 +101,7 @@ class Futures:
 
     @contextmanager
     def _on_side(self, started: Started, end: Started) -> Iterator[None]:
-        """Run a block on the stream of `end`, which waits for `started`, and record its end."""
+        """Run a block on the stream of `end`, after making it wait for `started`, and record `end` afterwards."""
         gpus, state = self._gpus, self._gpus.thread
         before, was_explicit = gpus.current_stream(gpus.device_of(end.stream)), state.set_explicitly
         gpus.monitor.wait(started.event, end.stream, gpus.site(), WaitCall.TORCH)

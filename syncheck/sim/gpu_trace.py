@@ -1,4 +1,4 @@
-"""torch's callbacks for GPU calls: what `torch.cuda._gpu_trace` registers, and torch's own sanitizer listens to."""
+"""torch's callbacks for GPU calls, which `torch.cuda._gpu_trace` registers and torch's own sanitizer uses."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,19 +11,19 @@ from syncheck.hb.ids import EventId, StreamId
 from syncheck.sim.virtual_gpus import VirtualGpus
 
 storage_address = torch.UntypedStorage.data_ptr
-"""Return the address of a storage: as it is before a run replaces it, which hands nothing out."""
+"""Return the address of a storage. This is the original method, whose calls do not count as exports."""
 
 
 def event_handle(event: EventId) -> int:
-    """Return the handle of an event that was recorded."""
+    """Return the handle of a recorded event."""
     return 0x1000 + event
 
 
 class GpuTrace:
-    """Calls the callbacks, once the program has activated them.
+    """Fires the callbacks once the program has activated them.
 
     Source:
-        aten/src/ATen/cuda/CUDAEvent.h: events are created at their first record, and nothing is called before;
+        aten/src/ATen/cuda/CUDAEvent.h: events are created at their first record, and no callback is fired before;
         c10/cuda/CUDAStream.cpp, CUDACachingAllocator.cpp, CUDAFunctions.cpp, impl/CUDAGuardImpl.h: all others.
     """
 
@@ -35,12 +35,12 @@ class GpuTrace:
         gpus.guarded.followers.append(self._follow)
 
     def activate(self) -> None:
-        """Call back from here on."""
+        """Fire callbacks from now on."""
         self._is_active = True
 
     @contextmanager
     def silent(self) -> Iterator[None]:
-        """Make no calls in a block: a query with the answer yes is a wait to the monitor."""
+        """Fire no callbacks in a block. Used for a query that returns True, which the monitor records as a wait."""
         with self._gpus.lock:
             self._is_silent = True
             try:
@@ -48,10 +48,10 @@ class GpuTrace:
             finally:
                 self._is_silent = False
 
-    # -- what is made and is gone again
+    # -- creation and destruction
 
     def allocated(self, storage: torch.UntypedStorage) -> int:
-        """A GPU's memory was allocated; return its address, 0 where no callback was called."""
+        """Report an allocation of GPU memory. Return its address, or 0 if no callback was fired."""
         if not self._is_active or not storage.nbytes():
             return 0
         address = storage_address(storage)
@@ -59,12 +59,12 @@ class GpuTrace:
         return address
 
     def freed(self, address: int) -> None:
-        """The memory was freed for whose address `allocated` called."""
+        """Report the release of memory, given its address as returned by `allocated`."""
         if address:
             _gpu_trace.MemoryDeallocationCallbacks.fire_callbacks(address)
 
     def event_gone(self, event: EventId) -> None:
-        """An event object is gone."""
+        """Report the destruction of an event object."""
         if event in self._created:
             self._created.discard(event)
             if self._is_active:
@@ -73,7 +73,7 @@ class GpuTrace:
     # -- calls
 
     def _follow(self, name: str, args: tuple[Any, ...]) -> None:
-        """Follow a call of the monitor."""
+        """Track a call of the monitor."""
         if name == "record":
             self._recorded(args[0], args[1])
         elif self._is_active and not self._is_silent:

@@ -1,4 +1,4 @@
-"""CUDA graphs on virtual devices: a capture records operators and undoes their effect, a replay runs them again."""
+"""CUDA graphs on virtual devices: a capture records operators and undoes their effects; a replay runs them again."""
 
 import weakref
 from collections.abc import Callable
@@ -24,10 +24,10 @@ TensorArguments = list[tuple[torch.Tensor, Argument]]
 
 @dataclass(frozen=True, slots=True)
 class _Outside:
-    """A tensor that the graph uses and does not own: it keeps the address, not the memory.
+    """A tensor that the graph accesses but does not own: it depends on the address and does not keep the memory alive.
 
     Attributes:
-        lost: what stands for memory that was freed, by its weak reference: the same for all tensors that were there.
+        lost: substitutes for freed memory, by the id of its weak reference. All tensors in that memory share one.
     """
 
     storage: "weakref.ref[torch.UntypedStorage]"
@@ -39,7 +39,7 @@ class _Outside:
     stride: tuple[int, ...]
 
     def tensor(self) -> torch.Tensor:
-        """Return the tensor; other memory in its place if it was freed, as a GPU would go on with whatever is there."""
+        """Return the tensor, in substitute memory if its own was freed. A GPU would use whatever is at that address."""
         storage = self.storage()
         if storage is None:
             storage = self.lost.get(id(self.storage))
@@ -50,14 +50,18 @@ class _Outside:
 
 @dataclass(slots=True)
 class Tape:
-    """The operators of one graph: each a function that runs one of them again.
+    """The operators of one graph, each as a function that runs it again.
 
     Attributes:
-        generators: those of random numbers that the program has registered with the graph.
-        put_generators_back: gives all generators the state that they had before the capture.
-        lost: what stands for memory outside the graph that was freed.
-        n_launches: what was launched on captured streams.
-        outside: the tensors that the graph uses and does not own.
+        steps: these functions, in order.
+        owned: storage key -> storage that the graph owns.
+        before: storage key -> (storage outside the graph, copy of its contents before the capture).
+        is_valid: whether the capture can still succeed.
+        generators: random number generators that the program has registered with the graph.
+        put_generators_back: restores the state of all generators before the capture.
+        lost: substitutes for freed memory outside the graph.
+        n_launches: number of launches on captured streams.
+        outside: the tensors that the graph accesses but does not own.
     """
 
     ident: GraphId
@@ -94,9 +98,9 @@ class GraphRecorder:
         self._launches.before_launch.append(self._count)
 
     def end(self) -> Tape:
-        """Stop recording; what the operators did to memory outside the graph is undone: a capture runs nothing.
+        """Stop recording, and undo what the operators did to memory outside the graph, because a capture runs nothing.
 
-        Nor does it draw random numbers: a replay draws them, from the generator as it is then.
+        It draws no random numbers either: a replay draws them, from the generator's state at that time.
         """
         tape = self._tape
         assert tape is not None
@@ -112,13 +116,13 @@ class GraphRecorder:
         return tape
 
     def _count(self, stream: StreamId, accesses: Accesses) -> None:
-        """Something is about to be launched."""
+        """Count a launch on a captured stream before it is reported."""
         del accesses
         if self._tape is not None and self._runtime.gpus.monitor.capturing(stream):
             self._tape.n_launches += 1
 
     def _invalidate(self) -> None:
-        """A forbidden call was made: the capture cannot succeed any more."""
+        """Mark the capture as failed after a forbidden call."""
         if self._tape is not None:
             self._tape.is_valid = False
 
@@ -131,7 +135,7 @@ class GraphRecorder:
         kwargs: dict[str, Any],
         device: int,
     ) -> Any:
-        """Run an operator of a device for its result's shape, and record how to run it again."""
+        """Run a device's operator to get the shape of its result, and record how to run it again."""
         tape = self._tape
         assert tape is not None
         self._compute.check_captured_generator(plan, args, kwargs, tape.generators)
@@ -162,9 +166,9 @@ class GraphRecorder:
             tape.before[key] = (storage, copy)
 
     def _slot(self, tape: Tape, value: Any, *, copies_host: bool = False) -> Any:
-        """Return what stands for a value at a replay; `copies_host`: a tensor of the host goes with its values of now.
+        """Return a placeholder for a value in a replay. `copies_host`: store a host tensor with its current values.
 
-        An operator on a GPU takes numbers and indices of the host as arguments of its kernel.
+        A GPU operator takes host numbers and indices as arguments of its kernel.
         """
         if not isinstance(value, torch.Tensor):
             return value
@@ -188,7 +192,7 @@ class GraphRecorder:
         device: int,
         drawing: Callable[[], AbstractContextManager[None]],
     ) -> Callable[[], None]:
-        has_grad = torch.is_grad_enabled()  # an LSTM keeps what its backward pass needs only where that is so
+        has_grad = torch.is_grad_enabled()  # an LSTM saves state for its backward pass only if grad mode is on
 
         def step() -> None:
             args, kwargs = tree_map(lambda v: v.tensor() if isinstance(v, _Outside) else v, slots)
@@ -200,7 +204,7 @@ class GraphRecorder:
         return step
 
     def copy(self, target: torch.Tensor, source: torch.Tensor) -> None:
-        """Record a copy between devices into a tensor that is there; host memory is read at each replay."""
+        """Record a copy between devices into an existing tensor. Host memory is read at each replay."""
         tape = self._tape
         assert tape is not None
         with self._runtime.unmonitored():
@@ -215,7 +219,7 @@ class GraphRecorder:
         tape.steps.append(step)
 
     def note_copy(self, target: torch.Tensor, source: torch.Tensor) -> None:
-        """Record a copy between devices whose result is new."""
+        """Record a copy between devices whose result is a new tensor."""
         tape = self._tape
         if tape is None:
             return

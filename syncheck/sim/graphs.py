@@ -17,7 +17,7 @@ class CUDAGraph:
     """`torch.cuda.CUDAGraph` for virtual devices.
 
     Attributes:
-        recorder: records the capture in progress; set for the time of a check.
+        recorder: records the capture in progress; set for the duration of a check.
     """
 
     recorder: ClassVar[GraphRecorder]
@@ -31,7 +31,7 @@ class CUDAGraph:
         self._generators: list[DeviceGenerator] = []
 
     def register_generator_state(self, generator: Any) -> None:
-        """Let the graph draw from a generator of the program."""
+        """Let the graph draw random numbers from a generator of the program."""
         self._generators.append(generator)
 
     def capture_begin(
@@ -87,7 +87,7 @@ class CUDAGraph:
         self._tape = tape
 
     def replay(self) -> None:
-        """Run the graph once, on the current stream of the device that it was captured on.
+        """Run the graph once, on the current stream of the device on which it was captured.
 
         Source:
             aten/src/ATen/cuda/CUDAGraph.cpp, `replay`: a device guard.
@@ -110,7 +110,7 @@ class CUDAGraph:
         runtime.name_findings()
 
     def reset(self) -> None:
-        """Forget the captured graph."""
+        """Discard the captured graph."""
         self._tape = None
 
     def pool(self) -> tuple[int, int]:
@@ -118,30 +118,30 @@ class CUDAGraph:
         return self._pool
 
     def instantiate(self) -> None:
-        """Nothing to do: a simulated graph needs no instance."""
+        """Do nothing: a simulated graph is not instantiated."""
 
     def enable_debug_mode(self) -> None:
-        """Nothing to do: the dump says that there is none."""
+        """Do nothing: `debug_dump` raises NotSimulatedError anyway."""
 
     def debug_dump(self, debug_path: str) -> None:
-        """Not simulated."""
+        """Raise NotSimulatedError."""
         raise NotSimulatedError("CUDAGraph.debug_dump()", f"there is no CUDA graph to write to {debug_path}")
 
     def raw_cuda_graph(self) -> int:
-        """Not simulated."""
+        """Raise NotSimulatedError."""
         raise NotSimulatedError("CUDAGraph.raw_cuda_graph()")
 
     def raw_cuda_graph_exec(self) -> int:
-        """Not simulated."""
+        """Raise NotSimulatedError."""
         raise NotSimulatedError("CUDAGraph.raw_cuda_graph_exec()")
 
     def get_graph_data(self) -> dict[str, Any]:
-        """Not simulated."""
+        """Raise NotSimulatedError."""
         raise NotSimulatedError("CUDAGraph.get_graph_data()")
 
 
 class AcceleratorGraph(CUDAGraph):
-    """`torch.accelerator.Graph`.
+    """Replacement for `torch.accelerator.Graph`.
 
     Source:
         torch/accelerator/graphs.py.
@@ -159,7 +159,7 @@ class AcceleratorGraph(CUDAGraph):
         self.capture_error_mode = capture_error_mode
 
     def capture_begin(self, *args: Any, **kwargs: Any) -> None:
-        """Start capturing the current stream, into the pool that was named when the graph was made."""
+        """Start capturing the current stream, using the pool given to the constructor."""
         del args, kwargs
         super().capture_begin(self.graph_pool)
 

@@ -1,4 +1,4 @@
-"""The border between the simulator and what checks: an error there ends the check, and not the user's program."""
+"""Boundary between simulator and checker: an error in the checker ends the check, not the user's program."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,10 +10,10 @@ from syncheck.sim.null_monitor import NullMonitor
 
 
 class CapturedStreams:
-    """Knows which streams are being captured: the simulator records their work, checked or not.
+    """Tracks the streams that are being captured. The simulator records their work even after checking has stopped.
 
     Attributes:
-        streams: these.
+        streams: the captured streams.
 
     Source:
         CUDA C++ Programming Guide, "Cross-stream Dependencies and Events": a stream that waits for captured work joins
@@ -28,7 +28,7 @@ class CapturedStreams:
         return stream in self.streams
 
     def follow(self, name: str, args: tuple[Any, ...]) -> None:
-        """Follow a call of the monitor."""
+        """Track a call of the monitor."""
         match name:
             case "capture_begin":
                 self.streams, self._events = {args[1]}, set()
@@ -48,16 +48,17 @@ _FOLLOWED = frozenset(
 
 
 class GuardedMonitor:
-    """Passes calls on to a monitor; after an error in it they are ignored, and the report says so.
+    """Forwards calls to a monitor. After an error in the monitor, calls are ignored and the report says so.
 
     Attributes:
         captured: the streams that are being captured.
-        guard: a block that may fail: then checking stops, and the program runs on.
-        followers: called after each call that orders or makes streams, with its name and arguments, checked or not.
-        followed: the names of the calls that they are called after; to be changed before the first of them.
+        guard: a context manager for code that may fail. If it does, checking stops and the program continues.
+        followers: callbacks that run after each call that creates or orders streams, whether or not checking has
+            stopped. They receive the call's name and arguments.
+        followed: names of the calls that followers are notified of. Must not change after the first such call.
 
     Args:
-        monitor: receives what the program does.
+        monitor: receives the operations of the program.
     """
 
     def __init__(self, monitor: Monitor) -> None:
@@ -78,7 +79,7 @@ class GuardedMonitor:
         def call(*args: Any, **kwargs: Any) -> Any:
             try:
                 return getattr(self._monitor, name)(*args, **kwargs)
-            except Exception as error:  # noqa: BLE001  the border to the user's program
+            except Exception as error:  # noqa: BLE001  boundary to the user's program
                 self.fail(error)
                 return getattr(self._monitor, name)(*args, **kwargs)
 
@@ -100,13 +101,13 @@ class GuardedMonitor:
         return stream in self.captured
 
     def fail(self, error: BaseException) -> None:
-        """Syncheck itself failed: stop checking, and let the program run on."""
+        """Handle a failure of syncheck itself: stop checking and let the program continue."""
         failed, self._monitor = self._monitor, NullMonitor()
         failed.incomplete(stopped_by(error))
 
 
 class _Guard:
-    """A block that ends the check if it fails; a class, because a generator would take longer than most such blocks."""
+    """Context manager that ends the check if its block fails. A generator would take longer than most such blocks."""
 
     __slots__ = ("_monitor",)
 

@@ -1,4 +1,4 @@
-"""Where the host looks at a tensor: numpy, lists, printing, pointers, DLPack."""
+"""Host accesses to tensors: numpy, lists, printing, pointers, DLPack."""
 
 from collections.abc import Callable
 from functools import partial
@@ -17,7 +17,7 @@ from syncheck.sim.runtime import Runtime
 
 
 class HostReads:
-    """Replaces the methods of torch.Tensor through which values or addresses leave torch."""
+    """Replaces the methods of torch.Tensor that expose values or addresses outside of torch."""
 
     def __init__(self, runtime: Runtime, launches: Launches, patches: Patches) -> None:
         self._runtime = runtime
@@ -26,7 +26,7 @@ class HostReads:
         self._patches = patches
 
     def install(self) -> None:
-        """Replace everything."""
+        """Install all replacements."""
         methods: dict[str, Callable[..., Any]] = {
             "numpy": self._numpy,
             "tolist": self._tolist,

@@ -1,8 +1,8 @@
-"""Memory that submitted work still needs, while the program may have let go of it.
+"""Memory that submitted work still needs, even if the program has released it.
 
-An operator that has not run yet needs the memory of its tensors, and the allocator gives a block that the program frees
-to the next allocation of its stream at once. So a storage is kept as long as work is pending on it; when nothing else
-owns it any more it counts as freed, and its memory is handed out again, with that work pending.
+An operator that has not run yet needs the memory of its tensors, but the allocator gives a block that the program frees
+to the next allocation on its stream immediately. So a storage is kept alive as long as work on it is pending. Once
+nothing else owns the storage, it counts as freed, and its memory is handed out again while that work is still pending.
 """
 
 import sys
@@ -21,7 +21,7 @@ from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim.memory import Allocation, Memory
 
 _LARGE = 0x7F
-"""The byte that overwritten integers are made of: they are large, and positive."""
+"""The byte used to overwrite integers, which makes them large and positive."""
 
 
 @dataclass(slots=True, eq=False)
@@ -29,13 +29,13 @@ class Kept:
     """A storage that submitted work needs.
 
     Attributes:
-        whole: its bytes; keeps it alive.
-        dtype: of the tensor that it was last seen as.
-        n_pending: entries that need it.
-        n_watched: those of them that have run, and of which the result is still to be looked at.
-        block: what the allocator knows of it, once the program has freed it; else None.
-        protectors: say whether streams that were given to `record_stream` may still use it, once it is freed.
-        is_overwritten: it was handed out, as a part of something else.
+        whole: the bytes of the storage as a tensor, which keeps it alive.
+        dtype: data type of the last tensor seen in the storage.
+        n_pending: number of queue entries that need the storage, including the watched ones.
+        n_watched: number of those entries that have run but whose results have yet to be inspected.
+        block: the freed block; None until the program has freed it.
+        protectors: callbacks that return whether a stream passed to `record_stream` may still use the freed block.
+        is_overwritten: whether it has been handed out as a part of something else.
     """
 
     whole: torch.Tensor
@@ -54,7 +54,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A tensor of an operator that has not run yet."""
+    """A tensor argument of an operator that has not run yet."""
 
     kept: Kept
     dtype: torch.dtype
@@ -73,11 +73,11 @@ class KeptStorages:
 
     memory: Memory
     by_key: dict[int, Kept] = field(default_factory=dict)
-    freed: list[Kept] = field(default_factory=list)  # by the program, and needed still
+    freed: list[Kept] = field(default_factory=list)  # freed by the program but still needed
     recorded: dict[AllocationId, set[StreamId]] = field(default_factory=dict)
 
     def keep(self, tensor: torch.Tensor) -> Operand:
-        """Return an operand for a tensor; `let_go` undoes it."""
+        """Return an operand for a tensor. `let_go` releases it."""
         storage = tensor.untyped_storage()
         key = storage_key(storage)
         kept = self.by_key.get(key)
@@ -89,12 +89,12 @@ class KeptStorages:
         return Operand(kept, tensor.dtype, *place)
 
     def slots_of(self, arguments: Any) -> tuple[Any, list[Operand]]:
-        """Return what stands for arguments until they are used, and the tensors among them."""
+        """Return placeholders for arguments until they are used, and the operands among them."""
         slots = tree_map(self._slot, arguments)
         return slots, [operand for operand in tree_leaves(slots) if isinstance(operand, Operand)]
 
     def _slot(self, value: Any) -> Any:
-        """Return what stands for an argument until the operator runs: numbers of the host are those of now."""
+        """Return a placeholder for an argument until the operator runs. Host tensors keep their current values."""
         if isinstance(value, torch.device):
             return torch.device("cpu")
         if not isinstance(value, torch.Tensor):
@@ -104,17 +104,17 @@ class KeptStorages:
         return self.keep(value)
 
     def keep_freed(self, kept: Kept) -> Operand:
-        """Return an operand for all of a freed storage."""
+        """Return an operand for the whole of a freed storage."""
         kept.n_pending += 1
         return Operand(kept, torch.uint8, 0, tuple(kept.whole.shape), (1,))
 
     def watch(self, operands: Iterable[Operand]) -> None:
-        """The work of operands has run, and its result is to be looked at later."""
+        """Mark operands whose work has run but whose results have yet to be inspected."""
         for operand in operands:
             operand.kept.n_watched += 1
 
     def let_go(self, operand: Operand) -> None:
-        """An operand's work has run."""
+        """Release an operand after its work has run."""
         kept = operand.kept
         kept.n_pending -= 1
         if kept.n_pending:
@@ -126,10 +126,10 @@ class KeptStorages:
             del self.by_key[key]
 
     def poll(self, is_pending: Callable[[StreamId], Callable[[], bool]]) -> None:
-        """Report as freed what nothing but submitted work owns any more.
+        """Report as freed all storages that only submitted work still owns.
 
         Args:
-            is_pending: makes, for a stream, what says whether the work that it has now is pending.
+            is_pending: takes a stream and returns a function that returns whether the stream's current work is pending.
         """
         for key, kept in list(self.by_key.items()):
             if not _is_alone(kept):
@@ -142,10 +142,10 @@ class KeptStorages:
     def before_resize(
         self, storage: torch.UntypedStorage, is_pending: Callable[[StreamId], Callable[[], bool]]
     ) -> None:
-        """A storage is about to get other memory: what is pending goes on with what it has.
+        """Prepare for a storage whose memory is about to be replaced: pending work continues with the old memory.
 
         Args:
-            storage: the one that is resized.
+            storage: the storage to be resized.
             is_pending: see `poll`.
         """
         kept = self.by_key.pop(storage_key(storage), None)
@@ -157,7 +157,7 @@ class KeptStorages:
                 self._free(kept, old, is_pending)
 
     def _free(self, kept: Kept, block: Allocation, is_pending: Callable[[StreamId], Callable[[], bool]]) -> None:
-        """The program has freed a block."""
+        """Record that the program has freed a block."""
         if block.device != HOST_DEVICE:
             kept.block = block
             kept.protectors = [is_pending(stream) for stream in self.recorded.pop(block.ident, ())]
@@ -166,7 +166,7 @@ class KeptStorages:
     # -- the allocator
 
     def available(self, home: StreamId, n_bytes: int) -> list[Kept]:
-        """Return the freed storages that an allocation of a stream may get, those of its very size first.
+        """Return the freed storages that an allocation on a stream may get, those of exactly its size first.
 
         Source:
             c10/cuda/CUDACachingAllocator.cpp, `get_pool`: small and large blocks never share memory.
@@ -184,7 +184,7 @@ class KeptStorages:
         return sorted(found, key=lambda kept: kept.storage.nbytes() != n_bytes)
 
     def hand_out(self, kept: Kept) -> torch.UntypedStorage:
-        """Return the storage of a freed block: it belongs to the program again."""
+        """Return the storage of a freed block, which then belongs to the program again."""
         self.freed.remove(kept)
         kept.block, kept.is_overwritten = None, False
         self.by_key[storage_key(kept.storage)] = kept
@@ -192,17 +192,17 @@ class KeptStorages:
 
 
 def filled(slots: Any) -> Any:
-    """Return arguments with the tensors that `KeptStorages.slots_of` has kept for them."""
+    """Return arguments in which the placeholders made by `KeptStorages.slots_of` are replaced by tensors."""
     return tree_map(lambda value: value.tensor() if isinstance(value, Operand) else value, slots)
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
-    """Return whether an operand can stand for a tensor."""
+    """Return whether a tensor can be represented by an operand."""
     return tensor.layout is torch.strided and not tensor.is_conj() and not tensor.is_neg()
 
 
 def overwrite(whole: torch.Tensor, dtype: torch.dtype) -> None:
-    """Fill memory as another tensor would: NaN, or large integers."""
+    """Overwrite memory as another tensor would: with NaN or large integers."""
     if (dtype.is_floating_point or dtype.is_complex) and not whole.numel() % dtype.itemsize and dtype.itemsize > 1:
         whole.view(dtype).fill_(float("nan"))
     else:
@@ -221,7 +221,7 @@ def _is_alone(kept: Kept) -> bool:
 
 @cache
 def _alone() -> tuple[int, int]:
-    """Return how often a storage is owned that only a `Kept` owns: the versions of torch count in different ways."""
+    """Return the owner counts of a storage owned only by a `Kept`. Versions of torch count differently."""
     kept = Kept(torch.empty(1, dtype=torch.uint8), torch.uint8)
     storage: Any = kept.storage
     return storage_owners(storage), sys.getrefcount(storage)

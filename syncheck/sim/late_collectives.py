@@ -1,13 +1,13 @@
-"""Collectives under a schedule: each is a launch of its stream, which reads and writes its tensors when it runs.
+"""Collectives under a schedule: each is a launch on its stream, and accesses its tensors when it runs.
 
-The ranks need not agree on a schedule. A collective has two steps: it begins, when it reads its tensors and sends them,
-and it ends, when the other ranks have begun it and its results are written. A rank begins its collectives in the order
-in which it asked for them, whatever their streams; and before it waits for other ranks it begins all that it asked for
-so far. So ranks wait for each other in a circle only where the program does so by itself.
+Ranks need not follow the same schedule. A collective has two steps. It begins by reading its tensors and sending them.
+It ends when the other ranks have begun it and its results have been written. A rank begins its collectives in program
+order, whatever their streams. Before it waits for other ranks, it begins all collectives that the program has called so
+far. So ranks cannot deadlock unless the program itself does.
 
 Source:
     torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, `nextTag`: as in NCCL, collectives of a group are matched by the
-    order in which they are begun; ProcessGroup.hpp, `FutureWork`.
+    order in which they begin; ProcessGroup.hpp, `FutureWork`.
 """
 
 import threading
@@ -36,10 +36,10 @@ class _Late:
     """A collective that has not ended.
 
     Attributes:
-        exchange: its steps.
+        exchange: its two steps.
         launch: its launch.
-        before: all that its stream was given before it.
-        slots: its arguments.
+        before: marker for everything submitted to its stream before it.
+        slots: placeholders for its arguments.
     """
 
     exchange: Exchange
@@ -49,22 +49,22 @@ class _Late:
 
     @property
     def has_begun(self) -> bool:
-        """It has read its tensors."""
+        """Return whether the collective has read its tensors."""
         return self.exchange.work is not None
 
 
 class _Latest(threading.local):
-    """The handle that was handed out last in a thread: torch may make another object of it where Python has none."""
+    """The thread's latest handle, kept because torch may create another Python object for it if none is alive."""
 
     handle: Any = None
 
 
 class LateCollectives:
-    """Runs collectives by a schedule.
+    """Runs collectives under a schedule.
 
     Attributes:
         receipts: messages that this rank receives.
-        handles: those that were handed out, as long as they are there: they are complete at once.
+        handles: live handles given to the program. They are complete from the start.
 
     Args:
         runtime: the virtual GPUs.
@@ -76,23 +76,23 @@ class LateCollectives:
         self._runtime = runtime
         self._deferral = deferral
         self._groups = groups
-        self._late: list[_Late] = []  # as the program has asked for them
-        self._sent: list[Any] = []  # handles of messages on their way
+        self._late: list[_Late] = []  # in program order
+        self._sent: list[Any] = []  # handles of messages in transit
         self.receipts = LateReceipts(runtime, deferral, groups, lambda: partial(self._begin_all, list(self._late)))
         self.handles: WeakSet[Any] = WeakSet()
         self._latest = _Latest()
         deferral.at_end.append(self.finish)
 
     def start(self, asked: Asked) -> tuple[Any, Any]:
-        """Give a collective to its stream; return what its operator returns, and a handle, which is complete at once.
+        """Submit a collective, and return its operator's result and a handle, which is complete from the start.
 
         Raises:
-            ValueError: NCCL's errors for tensors that it refuses.
+            ValueError: NCCL's errors for tensors that it rejects.
         """
         for_gloo_of(asked.plan, asked.args, asked.kwargs, has_handle=False)
         idents = self._runtime.memory.idents([*asked.reads(asked.args, asked.kwargs), *asked.written])
         self.receipts.follow(asked.stream, idents)
-        # one that the program gets owns the results; of the others torch waits for the latest at once
+        # a handle for the program owns the results; of the others, torch immediately waits for the latest
         boxed = finished_work(asked.written if asked.is_async else []).boxed()
         work = Work.unbox(boxed)
         self._latest.handle = None if asked.is_async else work
@@ -117,12 +117,12 @@ class LateCollectives:
             deferral.run_at_once(asked.stream, run, asked.reads(asked.args, asked.kwargs), asked.written)
 
     def settle(self, what: str) -> None:
-        """Begin what has not begun: what comes next, `what`, may wait for other ranks."""
+        """Begin all collectives that have not begun, because the next operation, `what`, may wait for other ranks."""
         with self._runtime.gpus.lock:
             self._begin_all(list(self._late), f"before {what} all earlier collectives begin")
 
     def finish(self) -> None:
-        """End everything, and wait until all messages are sent: the program leaves its groups."""
+        """Complete all collectives and sends before the program leaves its groups."""
         with self._runtime.gpus.lock:
             for late in list(self._late):
                 self._deferral.queues.finish(Marker(late.before.stream, late.before.position + 1))
@@ -163,21 +163,21 @@ class LateCollectives:
         self._deferral.put(asked.stream, run, [], written, held, is_next)
 
     def _before(self, late: _Late) -> list[_Late]:
-        """Return those that the program has asked for before, and that have not ended."""
+        """Return the earlier collectives, in program order, that have not ended."""
         return list(takewhile(lambda other: other is not late, self._late))
 
     def _begin_all(self, some: list[_Late], reason: str) -> None:
-        """Begin collectives that a schedule holds back; `reason`: why they cannot be held back any longer."""
+        """Begin collectives held back by the schedule, and record the `reason` why they cannot be held back longer."""
         for late in some:
             if self._begin(late):
                 self._deferral.observations.record.forced.append(reason)
 
     def _begin(self, late: _Late) -> bool:
-        """Begin a collective, after all that its stream was given before; return whether it had not begun."""
+        """Begin a collective after all earlier work of its stream, and return whether it had not begun yet."""
         if late.has_begun:
             return False
         self._deferral.finish_until(late.before)
-        if late.has_begun:  # it could run as soon as nothing stood before it
+        if late.has_begun:  # it ran as soon as no earlier work was left
             return True
         with self._runtime.unmonitored(), BelowAutograd():
             args, kwargs = filled(late.slots)

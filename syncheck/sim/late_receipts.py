@@ -1,12 +1,12 @@
 """Messages that a rank receives under a schedule.
 
-A message comes when it is sent, which may be long after the program has asked for it. In the order of the program it is
-there where the program first uses the memory that it comes to, or waits for it: there the host waits for it, unless
-the schedule holds it back. It has a queue of its own, so that what this rank sends meanwhile goes on.
+A message arrives when it is sent, which may be long after the program has requested it. In program order, it is
+available where the program first uses the target memory or waits for the message. There the host waits for it, unless
+the schedule holds it back. Each message has its own queue, so that this rank's sends continue in the meantime.
 
 Source:
-    torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, `pointToPoint`, `getKeySendRecv`: a message that is in no group
-    call has a stream of the two ranks alone.
+    torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, `pointToPoint`, `getKeySendRecv`: a message outside of a group
+    call has its own stream for the pair of ranks.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,16 +24,16 @@ from syncheck.sim.runtime import Runtime
 
 @dataclass(slots=True, eq=False)
 class _Receipt:
-    """A message that has not come.
+    """A message that has not arrived.
 
     Attributes:
-        asked: what the program asked for.
-        end: stands for its end.
-        idents: the memory that it comes to.
+        asked: the receive that the program called.
+        end: marker for its end.
+        idents: the target memory.
         handle: `id` of the program's handle.
-        event: is recorded at its end.
-        begin_earlier: begins the collectives that the program asked for before the message was due, given the reason;
-            None where it is not due.
+        event: the event recorded at its end.
+        begin_earlier: begins the collectives that the program called before the message was due, given the reason; None
+            if the message is not due.
     """
 
     asked: Asked
@@ -51,7 +51,7 @@ class LateReceipts:
         runtime: the virtual GPUs.
         deferral: runs operators by the schedule.
         groups: the process groups.
-        beginning: returns what begins the collectives that are late by now, given the reason.
+        beginning: returns a function that begins the collectives that are late at that time, given the reason.
     """
 
     def __init__(
@@ -67,16 +67,16 @@ class LateReceipts:
 
     @property
     def is_pending(self) -> bool:
-        """There are messages that have not come."""
+        """Return whether there are messages that have not arrived."""
         return bool(self._pending)
 
     def start(self, asked: Asked, idents: frozenset[AllocationId], handle: int) -> None:
-        """Ask for a message.
+        """Request a message.
 
         Args:
-            asked: what the program asks for.
-            idents: the memory that it comes to.
-            handle: `id` of the handle that the program gets.
+            asked: the receive that the program called.
+            idents: the target memory.
+            handle: `id` of the program's handle.
         """
         queues, kept = self._deferral.queues, self._deferral.kept
         exchange = Exchange(asked, self._groups)
@@ -102,14 +102,14 @@ class LateReceipts:
             self._pending.append(receipt)
 
     def recorded(self, handle: int, event: EventId) -> None:
-        """An event stands for the end of what a handle is for."""
+        """Associate the event at the end of a receive with the pending message of its handle."""
         for receipt in self._pending:
             if receipt.handle == handle and receipt.event == NO_EVENT:
                 receipt.event = event
                 self._deferral.order.remark(event, receipt.end)
 
     def follow(self, stream: StreamId, idents: Iterable[AllocationId]) -> None:
-        """A collective is about to use memory: those of a group are ordered among themselves."""
+        """Order a collective that is about to use memory after the messages of its stream to that memory."""
         used = frozenset(idents)
         self.used(used)
         with self._gpus.lock:
@@ -118,16 +118,16 @@ class LateReceipts:
                     self._deferral.queues.wait(stream, receipt.end)
 
     def used(self, idents: Iterable[AllocationId]) -> None:
-        """The program is about to use memory."""
+        """Make the messages due whose target memory the program is about to use."""
         used = frozenset(idents)
         self._make_due([receipt for receipt in self._pending if receipt.idents & used])
 
     def waited(self, event: EventId) -> None:
-        """The program waits for an event."""
+        """Make the messages due whose event the program waits for."""
         self._make_due([receipt for receipt in self._pending if receipt.event == event])
 
     def _make_due(self, receipts: list[_Receipt]) -> None:
-        """Let messages come, unless the schedule holds them back."""
+        """Let messages arrive, unless the schedule holds them back."""
         if receipts:
             with self._gpus.lock:
                 for receipt in receipts:

@@ -1,4 +1,4 @@
-"""Reports launches and accesses by the host."""
+"""Reporting of launches and of host accesses."""
 
 from collections.abc import Callable
 
@@ -13,10 +13,10 @@ TensorArguments = list[tuple[torch.Tensor, Argument]]
 
 
 class Launches:
-    """Reports launches and accesses by the host.
+    """Reports launches and host accesses.
 
     Attributes:
-        before_launch: called with (stream, accesses) of each launch before it is reported.
+        before_launch: callbacks that receive (stream, accesses) of each launch before it is reported.
     """
 
     def __init__(self, runtime: Runtime, backward: Backward) -> None:
@@ -37,11 +37,11 @@ class Launches:
         """Report one launch.
 
         Args:
-            stream: the stream it runs on.
-            operator: its name.
-            accesses: what it reads and writes.
+            stream: the stream that it runs on.
+            operator: the operator's name.
+            accesses: its reads and writes.
             context: an entered stream context that does not apply to it.
-            site: the call; None: to be looked up.
+            site: the call site; None to look it up.
         """
         self._memory.flush()
         gpus = self._gpus
@@ -51,7 +51,7 @@ class Launches:
             site = gpus.site()
         is_in_backward = self._backward.local.run is not None
         if is_in_backward:
-            context = None  # nodes run on the streams of their forward, whatever the caller has entered
+            context = None  # nodes run on the streams of their forward, whatever context the caller has entered
         if gpus.thread.inherited is not None:
             gpus.check_inherited(stream, site)
             context = gpus.lost_context() or context
@@ -62,7 +62,7 @@ class Launches:
         self._runtime.name_findings()
 
     def host_touch(self, operator: str, tensors: TensorArguments) -> None:
-        """Report that the host reads or writes tensors, where a stream may be using them."""
+        """Report host accesses to tensors that a stream may be using."""
         accesses: list[Access] = []
         for tensor, argument in tensors:
             if self._memory.of(tensor) is not None and tensor.numel():
@@ -75,11 +75,11 @@ class Launches:
             self._runtime.name_findings()
 
     def host_read(self, operator: str, tensor: torch.Tensor) -> None:
-        """Report that the host reads a tensor, where a stream may be using it."""
+        """Report a host read of a tensor that a stream may be using."""
         self.host_touch(operator, [(tensor, _READ)])
 
     def host_write(self, operator: str, tensor: torch.Tensor) -> None:
-        """Report that the host writes a tensor, where a stream may be using it."""
+        """Report a host write to a tensor that a stream may be using."""
         self.host_touch(operator, [(tensor, _WRITE)])
 
 

@@ -1,4 +1,4 @@
-"""`torch.cuda.FloatTensor` and its relatives: the old types, as classes that make and recognize tensors."""
+"""`torch.cuda.FloatTensor` and similar legacy types: classes that create and recognize tensors."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ _NAMES = {
 
 
 class _OldType(type):
-    """The class of an old tensor type."""
+    """Metaclass of the legacy tensor types."""
 
     dtype: torch.dtype
     is_cuda: bool
@@ -43,13 +43,13 @@ class _OldType(type):
 
 
 class LegacyTypes:
-    """Replaces the old types, `Tensor.type` and `torch.set_default_tensor_type`."""
+    """Replaces the legacy types, `Tensor.type` and `torch.set_default_tensor_type`."""
 
     def __init__(self, patches: Patches) -> None:
         self._patches = patches
 
     def install(self) -> None:
-        """Replace everything."""
+        """Install all replacements."""
         for name, dtype in _NAMES.items():
             original = getattr(torch, name)
             for owner, is_cuda in ((torch, False), (module(), True)):
@@ -72,7 +72,7 @@ class LegacyTypes:
 
 
 def _type(original: Any, tensor: torch.Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
-    """`Tensor.type`: the name of the old type, or a conversion to one."""
+    """Simulate `Tensor.type`: return the name of the legacy type, or convert to one."""
     if dtype is None:
         name = original(tensor)
         return name.replace("torch.", f"torch.{simulated().name}.", 1) if is_on_gpu(tensor) else name
@@ -83,6 +83,6 @@ def _type(original: Any, tensor: torch.Tensor, dtype: Any = None, non_blocking: 
     kind = getattr(getattr(torch, plain.rpartition(".")[2], None), "dtype", None)
     if not isinstance(kind, torch.dtype):
         return original(tensor, dtype, **kwargs)  # raises torch's own error
-    is_there = is_on_gpu(tensor) == (plain != name)  # a type names no index: a tensor of any GPU stays where it is
+    is_there = is_on_gpu(tensor) == (plain != name)  # types have no device index: a tensor on any GPU stays there
     moved = tensor if is_there else tensor.to(gpu(), non_blocking=non_blocking) if plain != name else tensor.cpu()
     return moved.to(kind)

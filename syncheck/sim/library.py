@@ -1,4 +1,4 @@
-"""Reports what described functions of libraries do on virtual GPUs."""
+"""Reporting of library functions with a description, on virtual GPUs."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from syncheck.sim.runtime import Runtime
 
 
 class LibraryCalls:
-    """See `syncheck.instrument.library.GpuCalls`."""
+    """Implements `syncheck.instrument.library.GpuCalls`."""
 
     def __init__(self, runtime: Runtime, launches: Launches) -> None:
         self._runtime = runtime
@@ -17,11 +17,11 @@ class LibraryCalls:
         self._launches = launches
 
     def is_checking(self) -> bool:
-        """Return whether the program is watched now."""
+        """Return whether the program is being checked now."""
         return self._runtime.is_checking
 
     def stream_of(self, stream: Any) -> StreamId:
-        """Return the stream that an object stands for; the current one for None."""
+        """Return the stream that an object represents, or the current stream for None."""
         return self._runtime.resolve(stream)[1]
 
     def launch(self, operator: str, stream: StreamId, uses: list[TensorUse]) -> None:
@@ -34,7 +34,7 @@ class LibraryCalls:
             self._launches.launch(stream, operator, accesses, self._gpus.context(device, device))
 
     def wait_stream(self, stream: StreamId, other: StreamId) -> None:
-        """Report that a stream waits for another."""
+        """Report that a stream waits for another stream."""
         if stream != other:
             self._gpus.monitor.wait_stream(stream, other, self._gpus.site(), BY_TORCH)
 

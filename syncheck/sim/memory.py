@@ -1,4 +1,4 @@
-"""Which storages are on which virtual device: a tag on the storage, and its life."""
+"""Placement of storages on virtual devices: a tag for each storage, and its lifetime."""
 
 import weakref
 import zlib
@@ -20,7 +20,7 @@ from syncheck.sim.rows import Block
 from syncheck.sim.virtual_gpus import TOTAL_MEMORY, VirtualGpus
 
 Layout = tuple[torch.dtype, tuple[int, ...], tuple[int, ...]]
-"""Type, sizes and strides of a tensor."""
+"""Data type, sizes and strides of a tensor."""
 
 
 @dataclass(slots=True)
@@ -28,16 +28,16 @@ class Allocation:
     """The tag of a storage.
 
     Attributes:
-        ident: the allocation's id; 0 for host memory that no stream has touched.
+        ident: the allocation's id; 0 for host memory that no stream has accessed.
         device: the virtual device, HOST_DEVICE for host memory.
-        pinned: page-locked host memory.
-        exported: its address was handed out (numpy, data_ptr), so that writes by the host may go unseen.
-        in_flight: checksum of an exported buffer at the time an asynchronous copy from it was submitted.
-        address: for which torch's callbacks have been called; 0 for none.
-        home: the stream that was current when it was allocated; HOST for host memory.
-        pool: of the allocator; 0 for its own.
-        site: where it was allocated.
-        layout: type, sizes and strides of its first tensor, where they are of interest.
+        pinned: whether this is page-locked host memory.
+        exported: whether its address was exported (numpy, data_ptr), so that host writes may go unseen.
+        in_flight: checksum of an exported buffer when an asynchronous copy from it was submitted; None without a copy.
+        address: the address passed to torch's callbacks; 0 if they have not been called.
+        home: the stream that was current at the allocation; HOST for host memory.
+        pool: the memory pool it comes from; 0 for the allocator's default pool.
+        site: the call site of the allocation.
+        layout: data type, sizes and strides of its first tensor, where they are needed.
     """
 
     ident: AllocationId
@@ -54,11 +54,11 @@ class Allocation:
 
 
 _SHARING = frozenset({"capture_begin", "record_stream"})
-"""Calls of the monitor after which the place of a free may matter, whatever stream uses the memory."""
+"""Monitor calls after which the call site of a free may matter, whichever stream uses the memory."""
 
 
 class _StorageRef(weakref.ref[torch.UntypedStorage]):
-    """A weak reference that knows its key; it fires when the last C++ owner of the storage is gone."""
+    """A weak reference that stores its storage's key. It fires when the storage's last C++ owner is gone."""
 
     __slots__ = ("key",)
     key: int
@@ -68,8 +68,8 @@ class Memory:
     """The tags of all storages.
 
     Attributes:
-        tags: key of a storage -> its tag; a tensor in plain host memory has none.
-        sole_stream: the latest stream that has used memory, or was given some; at first the only one.
+        tags: storage key -> tag of the storage. Tensors in plain host memory have none.
+        sole_stream: the stream that used or was given memory last. Until a second stream appears, the only such stream.
     """
 
     def __init__(self, gpus: VirtualGpus, gpu_trace: GpuTrace) -> None:
@@ -80,9 +80,9 @@ class Memory:
         self._partial_views: dict[tuple[Any, ...], ViewId] = {}
         self._freed: deque[tuple[AllocationId, int, int, SiteId]] = deque()  # (id, device, bytes, where)
         self._exported: set[int] = set()
-        self._registered: dict[int, int] = {}  # host memory that the program has pinned itself: address -> bytes
-        self.observers: list[Callable[[int, int, int, int], None]] = []  # called before memory is refused
-        self.before_flush: Callable[[], None] | None = None  # looks for memory that only submitted work owns
+        self._registered: dict[int, int] = {}  # host memory pinned by the program itself: address -> bytes
+        self.observers: list[Callable[[int, int, int, int], None]] = []  # called before an allocation fails
+        self.before_flush: Callable[[], None] | None = None  # finds memory that only submitted work still owns
         self.sole_stream = HOST
         self._frees_matter = False
         self._on_death = self._storage_died
@@ -90,18 +90,18 @@ class Memory:
         gpus.guarded.followers.append(self._follow)
 
     def used_by(self, stream: StreamId) -> None:
-        """Note which stream uses memory: as long as there is one, no finding can name the place of a free."""
+        """Note that a stream uses memory. As long as only one does, no finding can refer to the call site of a free."""
         if stream != self.sole_stream:
             self._frees_matter = self._frees_matter or self.sole_stream != HOST
             self.sole_stream = stream
 
     def _follow(self, name: str, args: tuple[Any, ...]) -> None:
-        """Follow a call of the monitor."""
+        """Track monitor calls after which frees matter."""
         del args
         self._frees_matter = self._frees_matter or name in _SHARING
 
     def idents(self, tensors: Iterable[torch.Tensor]) -> frozenset[AllocationId]:
-        """Return the allocations of tensors."""
+        """Return the allocations of the tensors."""
         return frozenset(tag.ident for tensor in tensors if (tag := self.of(tensor)) is not None)
 
     def of(self, tensor: torch.Tensor) -> Allocation | None:
@@ -115,25 +115,25 @@ class Memory:
         return tag[0]
 
     def _of_registered(self, storage: torch.UntypedStorage) -> Allocation | None:
-        """Return the tag of a storage in memory that the program has pinned itself; None elsewhere."""
+        """Return the tag of a storage in host memory pinned by the program itself, or None for other memory."""
         address = storage_address(storage)
         if any(start <= address < start + size for start, size in self._registered.items()):
             return self.tag(storage, HOST_DEVICE, UNKNOWN_SITE, pinned=True)
         return None
 
     def register_host(self, address: int, size: int) -> bool:
-        """Pin host memory that is there; return whether it was not pinned so before."""
+        """Pin existing host memory and return whether it was not yet pinned this way."""
         is_new = address not in self._registered
         self._registered.setdefault(address, size)
         return is_new
 
     @property
     def has_registered(self) -> bool:
-        """Return whether there is memory that the program has pinned itself."""
+        """Return whether the program has pinned any host memory itself."""
         return bool(self._registered)
 
     def unregister_host(self, address: int) -> bool:
-        """Let host memory that was pinned so be pageable again; return whether there was any."""
+        """Make host memory pinned with `register_host` pageable again, and return whether it was pinned."""
         size = self._registered.pop(address, None)
         if size is None:
             return False
@@ -146,12 +146,12 @@ class Memory:
         return True
 
     def _of_wrapped(self, tensor: torch.Tensor) -> Allocation | None:
-        """Return the tag below a wrapper of `torch.func`, or of the tensors that one holds."""
+        """Return the tag of the tensor inside a `torch.func` wrapper, sparse tensor or subclass with inner tensors."""
         if functorch.is_functorch_wrapped_tensor(tensor):
             return self.of(functorch.get_unwrapped(tensor))
         if parts := sparse_parts(tensor):
             return self.of(parts[-1])
-        if hasattr(tensor, "__tensor_flatten__"):  # a tensor that holds others: torch/utils/_python_dispatch.py
+        if hasattr(tensor, "__tensor_flatten__"):  # a subclass with inner tensors: torch/utils/_python_dispatch.py
             names, _ = tensor.__tensor_flatten__()
             return self.of(getattr(tensor, names[0])) if names else None
         return None
@@ -162,12 +162,12 @@ class Memory:
         return None if tag is None else tag[0]
 
     def device(self, tensor: torch.Tensor) -> int:
-        """Return a tensor's virtual device, HOST_DEVICE for host memory."""
+        """Return a tensor's virtual device, or HOST_DEVICE for host memory."""
         tag = self.of(tensor)
         return HOST_DEVICE if tag is None else tag.device
 
     def tag(self, storage: torch.UntypedStorage, device: int, site: SiteId, *, pinned: bool = False) -> Allocation:
-        """Place a new storage on a virtual device, or in pinned host memory: an allocation's life begins."""
+        """Tag a new storage as an allocation on a virtual device or in pinned host memory."""
         n_bytes = storage.nbytes()
         with self._gpus.lock:
             self.flush()
@@ -184,7 +184,7 @@ class Memory:
         return allocation
 
     def refused(self, device: int, n_bytes: int) -> torch.OutOfMemoryError:
-        """Return torch's error for memory that there is not; the program's observers are called first.
+        """Call the program's out-of-memory observers and return torch's out-of-memory error.
 
         Source:
             c10/cuda/CUDACachingAllocator.cpp, `malloc`.
@@ -197,7 +197,7 @@ class Memory:
         return out_of_memory(device, n_bytes, in_use, TOTAL_MEMORY)
 
     def tag_pinned(self, storage: torch.UntypedStorage) -> None:
-        """Place a new storage in pinned host memory."""
+        """Tag a new storage as pinned host memory."""
         self.tag(storage, HOST_DEVICE, UNKNOWN_SITE, pinned=True)
 
     def _begin(self, allocation: Allocation, site: SiteId) -> None:
@@ -212,14 +212,14 @@ class Memory:
         gpus.monitor.allocate(allocation.ident, home, allocation.n_bytes, pool, site)
 
     def _storage_died(self, reference: "_StorageRef") -> None:
-        # May run at any moment and in any thread, also inside the monitor: only note it here.
+        # May run at any time and in any thread, even inside the monitor: only record it here.
         tag = self.tags.get(reference.key)
         if tag is None or tag[1] is not reference:
             return
         self.drop(reference.key)
 
     def drop(self, key: int) -> Allocation | None:
-        """The program has let go of a storage, by its key; return its tag, None if it has none."""
+        """Remove a storage that the program has released, given its key. Return its tag, or None if it has none."""
         tag = self.tags.pop(key, None)
         if tag is None:
             return None
@@ -231,7 +231,7 @@ class Memory:
         return allocation
 
     def flush(self) -> None:
-        """Report the frees since the last call to the monitor, in their order."""
+        """Report to the monitor the frees since the last call, in order."""
         if self.before_flush is not None:
             self.before_flush()
         if not self._freed:
@@ -248,7 +248,7 @@ class Memory:
         self._freed = deque(maxlen=0)
 
     def resized(self, storage: torch.UntypedStorage, site: SiteId) -> None:
-        """A storage got another size: its old memory is freed and new memory allocated."""
+        """Free the old memory of a storage whose size has changed, and allocate new memory."""
         allocation = self.of_storage(storage)
         if allocation is None or allocation.n_bytes == storage.nbytes():
             return
@@ -261,7 +261,7 @@ class Memory:
             allocation.address = self._gpu_trace.allocated(storage)
 
     def place(self, tensor: torch.Tensor, device: int, site: SiteId) -> None:
-        """Place a tensor where it turns out to belong; what it was before was a guess."""
+        """Place a tensor on its actual device. An earlier placement was a guess."""
         storage = tensor.untyped_storage()
         tag = self.of_storage(storage)
         if tag is None:
@@ -287,12 +287,12 @@ class Memory:
         self._begin(allocation, site)
 
     def allocation_of(self, tensor: torch.Tensor) -> AllocationId:
-        """Return the allocation that a tensor lies in; 0 for host memory that no stream has touched."""
+        """Return the allocation that contains a tensor, or 0 for host memory that no stream has accessed."""
         tag = self.of(tensor)
         return NO_ALLOCATION if tag is None else tag.ident
 
     def add_access(self, accesses: list[Access], tensor: torch.Tensor, *, is_write: bool) -> None:
-        """Add the accesses to all of a tensor: to the parts of a sparse one."""
+        """Add accesses to the whole of a tensor. For a sparse tensor, add accesses to its parts."""
         if tensor.layout is not torch.strided:
             for part in parts_of_sparse(tensor):
                 self.add_access(accesses, part, is_write=is_write)
@@ -302,14 +302,14 @@ class Memory:
             accesses.append((tag.ident, self.view(tensor), is_write))
 
     def view_of_block(self, tensor: torch.Tensor, block: Block) -> ViewId:
-        """Return the view id of a part of a tensor."""
+        """Return the view id of one block of a tensor."""
         return self._view_of((*block, tensor.dtype), tensor.element_size())
 
     def view(self, tensor: torch.Tensor, *, is_partial: bool = False) -> ViewId:
-        """Return the view id of a tensor's bytes, or of some of them, not known which: see `Monitor.view`."""
+        """Return the view id of a tensor's bytes, or of an unknown part of them if `is_partial`: see `Monitor.view`."""
         item = tensor.element_size()
         key: Any
-        if tensor.is_nested:  # its parts lie in one buffer: take all of it
+        if tensor.is_nested:  # its parts lie in one buffer: use the whole buffer
             key = (0, (tensor.untyped_storage().nbytes() // item,), (1,), tensor.dtype)
         else:
             key = (tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
@@ -332,7 +332,7 @@ class Memory:
         return zlib.crc32((ctypes.c_char * storage.nbytes()).from_address(storage.data_ptr()))
 
     def mark_exported(self, tensor: torch.Tensor) -> Allocation | None:
-        """Note that a tensor's address was handed out; return its tag."""
+        """Record that a tensor's address was exported, and return its tag."""
         tag = self.of(tensor)
         if tag is not None and not tag.exported:
             tag.exported = True
@@ -340,7 +340,7 @@ class Memory:
         return tag
 
     def live(self) -> list[tuple[Allocation, torch.UntypedStorage]]:
-        """Return the tags of all memory that is there, in the order of its allocation, with the storages."""
+        """Return the tags and storages of all live memory, in allocation order."""
         pairs = [(tag, reference()) for tag, reference in list(self.tags.values())]
         return sorted(((tag, s) for tag, s in pairs if s is not None), key=lambda pair: pair[0].ident)
 
@@ -354,15 +354,15 @@ class Memory:
 
 
 def layout_of(tensor: torch.Tensor) -> Layout | None:
-    """Return type, sizes and strides of a tensor; None for a nested one, which has no sizes."""
+    """Return data type, sizes and strides of a tensor, or None for a nested tensor, which has no sizes."""
     return None if tensor.is_nested else (tensor.dtype, tuple(tensor.shape), tensor.stride())
 
 
 def parts_of_sparse(tensor: torch.Tensor) -> list[torch.Tensor]:
-    """Return the dense tensors that make up a sparse one.
+    """Return the dense tensors that make up a sparse tensor.
 
     Raises:
-        NotSimulatedError: its layout is not simulated.
+        NotSimulatedError: the layout is not simulated.
     """
     if parts := sparse_parts(tensor):
         return parts

@@ -1,4 +1,4 @@
-"""The figures of a virtual GPU's memory: those of an allocator that keeps no cache. Integers only, no torch."""
+"""Memory statistics of a virtual GPU, as of an allocator without a cache. Only integers, no torch objects."""
 
 from collections import deque
 from contextlib import AbstractContextManager
@@ -17,7 +17,7 @@ _NEVER = ("inactive_split", "inactive_split_bytes")
 
 
 class Block(NamedTuple):
-    """What a tensor takes, and what it asked for, in bytes.
+    """Size of a tensor's block and the requested size, in bytes.
 
     Source:
         kMinBlockSize and kSmallSize in c10/cuda/CUDACachingAllocator.cpp.
@@ -29,13 +29,13 @@ class Block(NamedTuple):
 
 
 def block_of(requested: int) -> Block:
-    """Return the block for so many bytes."""
+    """Return the block for a request of this many bytes."""
     return Block(-(-requested // _ROUND) * _ROUND, requested, "small_pool" if requested <= _SMALL else "large_pool")
 
 
 @dataclass(slots=True)
 class Stat:
-    """One figure, as c10/core/CachingDeviceAllocator.h has it."""
+    """One statistic, as in c10/core/CachingDeviceAllocator.h."""
 
     current: int = 0
     peak: int = 0
@@ -43,19 +43,19 @@ class Stat:
     freed: int = 0
 
     def add(self, changes: "_Changes") -> None:
-        """Count what was allocated and freed."""
+        """Add allocated and freed amounts."""
         self.peak = max(self.peak, self.current + changes.highest)
         self.current += changes.allocated - changes.freed
         self.allocated += changes.allocated
         self.freed += changes.freed
 
     def as_dict(self) -> dict[str, int]:
-        """Return the figures by torch's names."""
+        """Return the statistic under torch's names."""
         return {"current": self.current, "peak": self.peak, "allocated": self.allocated, "freed": self.freed}
 
 
 class _Changes(NamedTuple):
-    """What was allocated and freed, and how much more there was in between than before, at most."""
+    """Allocated and freed amounts, and the highest level in between, relative to the level before."""
 
     allocated: int
     freed: int
@@ -63,7 +63,7 @@ class _Changes(NamedTuple):
 
     @classmethod
     def of(cls, changes: list[int]) -> "_Changes":
-        """Return the sums of changes, which come one after the other; those below 0 are frees."""
+        """Return the totals of consecutive changes, of which negative ones are frees."""
         change, moved = sum(changes), sum(map(abs, changes))
         return cls((moved + change) // 2, (moved - change) // 2, max(accumulate(changes, initial=0)))
 
@@ -74,31 +74,31 @@ def _by_pool() -> dict[str, Stat]:
 
 @dataclass(slots=True)
 class MemoryCounters:
-    """What one virtual GPU has allocated.
+    """Memory statistics of one virtual GPU.
 
     Attributes:
-        current: the bytes that are allocated.
-        n_emptied: how often the cache was emptied; for real there is one.
-        n_refused: how often there was no room.
+        current: number of allocated bytes.
+        n_emptied: number of calls that empty the cache, which a real GPU has.
+        n_refused: number of failed allocations.
     """
 
     current: int = 0
     n_emptied: int = 0
     n_refused: int = 0
-    _n_bytes: dict[str, Stat] = field(default_factory=_by_pool)  # of blocks
-    _requested: dict[str, Stat] = field(default_factory=_by_pool)  # bytes that were asked for
+    _n_bytes: dict[str, Stat] = field(default_factory=_by_pool)  # bytes of blocks
+    _requested: dict[str, Stat] = field(default_factory=_by_pool)  # requested bytes
     _blocks: dict[str, Stat] = field(default_factory=_by_pool)
-    _log: deque[int] = field(default_factory=deque)  # requests that are not counted yet; those below 0 are of frees
+    _log: deque[int] = field(default_factory=deque)  # requests not yet counted; negative ones are frees
     _counting: AbstractContextManager[bool] = field(default_factory=Lock)
 
     @property
     def peak(self) -> int:
-        """The most bytes that were allocated."""
+        """The peak number of allocated bytes."""
         self._count()
         return self._n_bytes["all"].peak
 
     def allocate(self, requested: int) -> None:
-        """Note a block for so many bytes: most programs never ask for the figures."""
+        """Log an allocation of this many bytes. Counting is deferred, as most programs never read the statistics."""
         if requested:
             self.current += -(-requested // _ROUND) * _ROUND
             self._log.append(requested)
@@ -106,13 +106,13 @@ class MemoryCounters:
                 self._count()
 
     def free(self, requested: int) -> None:
-        """Note a block that is freed."""
+        """Log the release of a block."""
         if requested:
             self.current -= -(-requested // _ROUND) * _ROUND
             self._log.append(-requested)
 
     def _count(self) -> None:
-        """Bring the figures up to date."""
+        """Update the statistics with the logged requests."""
         with self._counting:
             noted = [self._log.popleft() for _ in range(len(self._log))]
             large = [requested for requested in noted if not -_SMALL <= requested <= _SMALL]
@@ -133,12 +133,12 @@ class MemoryCounters:
             self._blocks[pool].add(blocks)
 
     def reset_peak(self) -> None:
-        """Begin to look for peaks again."""
+        """Reset the peaks to the current values."""
         for stat in self._stats():
             stat.peak = stat.current
 
     def reset_accumulated(self) -> None:
-        """Begin to count again."""
+        """Reset the accumulated counts."""
         for stat in self._stats():
             stat.allocated = stat.freed = 0
         self.n_emptied = self.n_refused = 0
@@ -148,7 +148,7 @@ class MemoryCounters:
         return [stat for kind in (self._n_bytes, self._requested, self._blocks) for stat in kind.values()]
 
     def nested(self) -> dict[str, object]:
-        """Return all figures, as `torch.cuda.memory_stats_as_nested_dict` does."""
+        """Return all statistics, as `torch.cuda.memory_stats_as_nested_dict` does."""
         self._count()
         kinds = dict.fromkeys(_COUNTS, self._blocks) | dict.fromkeys(_BYTES, self._n_bytes)
         kinds |= {"requested_bytes": self._requested} | dict.fromkeys(_NEVER, _by_pool())

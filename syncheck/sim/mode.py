@@ -1,4 +1,4 @@
-"""The dispatch mode: every operator of a thread passes here."""
+"""The dispatch mode that intercepts every operator of a thread."""
 
 from collections.abc import Callable
 from functools import partial
@@ -36,11 +36,11 @@ from syncheck.sim.errors import NotSimulatedError
 from syncheck.sim.ordinary import NOT_ORDINARY
 
 _KEYS = (C.DispatchKey.CompositeExplicitAutograd, C.DispatchKey.BackendSelect, C.DispatchKey.CPU)
-"""Where a higher-order operator keeps the implementation that is made of operators, best first."""
+"""Dispatch keys under which a higher-order operator's implementation in terms of operators is found, best first."""
 
 
 class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
-    """Runs operators and has them reported; entered in every thread of the program."""
+    """Runs and reports operators. Every thread of the program enters one."""
 
     supports_higher_order_operators = True
     _plain_types = frozenset({torch.Tensor, torch.nn.Parameter})
@@ -53,7 +53,7 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Leave `__torch_dispatch__` as it is: torch.compile does not run, and the wrapper costs time at each call.
+        """Leave `__torch_dispatch__` unwrapped: torch.compile does not run, and the wrapper would slow down each call.
 
         Source:
             torch/utils/_python_dispatch.py, `TorchDispatchMode.__init_subclass__`.
@@ -63,21 +63,21 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        """Run one operator; a tensor that is made of others takes it apart itself, and its parts come here again."""
+        """Run one operator. A tensor with inner tensors unpacks itself; the operators on these get here again."""
         shortcut = self._shortcuts.get(id(func))
         if shortcut is not None and self._plain_types.issuperset(types) and not fake_tensors.Modes.were_entered:
-            with DisableTorchFunctionSubclass():  # a class of tensors sees nothing of what is asked of them here
+            with DisableTorchFunctionSubclass():  # hide syncheck's own queries from tensor subclasses
                 result = self._run_ordinary(shortcut, args, kwargs or {})
             if result is not NOT_ORDINARY:
                 return result
         return self._dispatch(func, types, args, kwargs or {})
 
     def _dispatch(self, func: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """See `__torch_dispatch__`."""
+        """Run an operator that the fast path does not handle: see `__torch_dispatch__`."""
         if func.__class__ is not OpOverload and isinstance(func, HigherOrderOperator):
             return self._take_apart(func, args, kwargs)
         if fake_tensors.are_made() or any(issubclass(kind, OF_MODES) for kind in types):
-            return func(*args, **kwargs)  # also on a GPU fake tensors have no memory; others go to the mode below
+            return func(*args, **kwargs)  # fake tensors have no memory, even on a GPU; others go to the mode below
         if not self._plain_types.issuperset(types) and any(takes_apart(kind) for kind in types):
             return NotImplemented
         if is_traced_in_parts(func):
@@ -92,9 +92,9 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
             return as_without_mode(func, parts, args, kwargs)
 
     def _find_parts(self, func: Any) -> Callable[[tuple[Any, ...], dict[str, Any]], Any] | None:
-        """Return what runs the operators that an operator is made of; None if it is none of these.
+        """Return the function that runs the component operators of an operator, or None if it is run as a whole.
 
-        With autograd those of torch are taken apart before they get here (torch/_ops.py, `OpOverload.decompose`).
+        With autograd, torch decomposes its own operators before they get here (torch/_ops.py, `OpOverload.decompose`).
         """
         parts: Callable[[tuple[Any, ...], dict[str, Any]], Any] | None = None
         if self._dispatcher.is_whole(func):
@@ -103,22 +103,24 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
             parts = partial(run_parts, func)
         else:
             parts = python_kernel(func, simulated().name.upper(), is_on_gpu)
-        if is_of_torch(func):  # a program may give its own operators other kernels later
+        if is_of_torch(func):  # a program may register other kernels for its own operators later
             self._parts[func] = parts
         if parts is None and isinstance(func, OpOverload) and not (calls_others(func) or may_be_traced_in_parts(func)):
             self._dispatcher.add_ordinary(func)
         return parts
 
     def _take_apart(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run an operator that is made of others, so that its parts come here.
+        """Run a higher-order operator in parts, so that its component operators are intercepted.
 
         Raises:
             NotSimulatedError: it has no implementation in terms of operators.
 
         Source:
-            torch/_higher_order_ops: each has an implementation in terms of operators; those of `cond`, `while_loop` and
-            all that only call a function want no mode around them. torch/_prims/rng_prims.py: those that draw random
-            numbers choose by the device.
+            torch/_higher_order_ops: each has an implementation in terms of operators. `cond`, `while_loop` and
+            operators
+            that only call a function must not be run inside a mode. torch/_prims/rng_prims.py: operators that draw
+            random
+            numbers choose an implementation by device.
         """
         if is_traced():
             return func(*args, **kwargs)  # to the mode below
@@ -141,7 +143,7 @@ class SimulatorMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torc
         return run
 
     def _decided(self, value: Any) -> Any:
-        """Let the host read a condition; that of a loop, each time that it is asked."""
+        """Make the host read a condition. The condition of a loop is read each time it is evaluated."""
         if callable(value):
             return lambda *args: self._decided(value(*args))
         with self:

@@ -1,4 +1,4 @@
-"""Moves of tensors between devices as autograd sees them: gradients go back to where a tensor came from."""
+"""Differentiable moves between devices: gradients are sent back to the tensor's original device."""
 
 from typing import Any, Protocol
 
@@ -6,7 +6,7 @@ import torch
 
 
 class Shim(Protocol):
-    """What moves tensors."""
+    """Interface of the object that moves tensors."""
 
     copies: Any
 
@@ -18,7 +18,7 @@ class Shim(Protocol):
 
 
 class _DeviceCopy(torch.autograd.Function):
-    """A copy to another device; its gradient goes back the same way."""
+    """A copy to another device, whose gradient is copied back the same way."""
 
     @staticmethod
     def forward(source: torch.Tensor, shim: Shim, target: int, non_blocking: bool, kwargs: Any) -> Any:
@@ -52,7 +52,7 @@ class _DeviceCopy(torch.autograd.Function):
 
 
 class _SentBack(torch.autograd.Function):
-    """A tensor that is about to be copied to another device; the gradient of the copy is sent back to its own.
+    """A tensor about to be copied to another device; the gradient of the copy is sent back to its own device.
 
     Source:
         torch/csrc/autograd/functions/tensor.cpp, `CopyBackwards::apply`: the gradient goes to the source's device.
@@ -87,7 +87,7 @@ class _SentBack(torch.autograd.Function):
 
 
 class _PinnedCopy(torch.autograd.Function):
-    """A copy in pinned memory; its gradient goes back as it is.
+    """A copy in pinned memory, whose gradient is passed back unchanged.
 
     Source:
         tools/autograd/derivatives.yaml, `_pin_memory`.
@@ -119,7 +119,7 @@ def device_copy(tensor: torch.Tensor, shim: Shim, target: int, *, non_blocking: 
 
 
 def sent_back(tensor: torch.Tensor, shim: Shim) -> Any:
-    """Return a tensor that is about to be copied into one on another device."""
+    """Return a tensor to be copied into a tensor on another device, with its gradient sent back."""
     return _SentBack.apply(tensor, shim)  # type: ignore[no-untyped-call]  # as above
 
 

@@ -1,4 +1,4 @@
-"""Lets "nccl" be a backend on virtual GPUs: the functions and methods of torch.distributed that have to know."""
+"""Support for the "nccl" backend on virtual GPUs: patches for torch.distributed."""
 
 from collections.abc import Callable
 from functools import partial, wraps
@@ -16,7 +16,7 @@ from syncheck.sim.distributed import Distributed
 
 
 def install_distributed(distributed: Distributed, patches: Patches) -> None:
-    """Let "nccl" be a backend."""
+    """Make "nccl" available as a backend."""
     if not torch.distributed.is_available():
         return
     install_calls(patches)
@@ -29,7 +29,7 @@ def install_distributed(distributed: Distributed, patches: Patches) -> None:
 
 
 def _install_other_waits(distributed: Distributed, patches: Patches) -> None:
-    """Follow the calls that wait for other ranks, or part from them, and are no collectives."""
+    """Patch the calls other than collectives that wait for other ranks or leave the group."""
     store = c10d.Store
     for name in ("wait", "get"):
         patches.set(store, name, _settling(distributed, getattr(store, name), f"a store's `{name}`"))
@@ -57,9 +57,10 @@ def _install_waits(distributed: Distributed, work_class: Any, patches: Patches) 
         @wraps(original)
         def wait(self: Any, *args: Any, **kwargs: Any) -> Any:
             distributed.about_to_wait(self)
-            # gloo's own copies are not seen
+            # hide gloo's own copies
             with distributed.unseen(), watchdog.waiting("the wait for a collective", distributed.group_of(self)):
-                # gloo would wait for another message; WorkNCCL::wait() for the same event (ProcessGroupNCCL.cpp)
+                # when repeated, gloo waits for another message, but NCCL for the same event: `WorkNCCL::wait` in
+                # ProcessGroupNCCL.cpp
                 is_again = original is original_wait and distributed.is_awaited(self)
                 result = is_again or original(self, *args, **kwargs)
             for work in distributed.with_its_like(self):
@@ -70,7 +71,7 @@ def _install_waits(distributed: Distributed, work_class: Any, patches: Patches) 
         return wait
 
     original_wait = work_class.wait
-    # `synchronize` of gloo's handles is not there: it waits, as NCCL's does
+    # gloo's handles have no usable `synchronize`: make it wait, as NCCL's does
     wait = waiting(original_wait)
     for name in ("wait", "result"):
         patches.set(work_class, name, waiting(getattr(work_class, name)))
@@ -88,15 +89,15 @@ def _install_waits(distributed: Distributed, work_class: Any, patches: Patches) 
     for name in ("synchronize", "block_current_stream"):
         patches.set(work_class, name, lambda self, *_, **__: wait(self) and None)
 
-    def is_completed(self: Any) -> bool:  # a function, so that it is bound to the handle
+    def is_completed(self: Any) -> bool:  # a plain function, so that it binds to the handle
         return distributed.is_completed(self)
 
     patches.set(work_class, "is_completed", is_completed)
 
 
 def _install_reducer(distributed: Distributed, patches: Patches) -> None:
-    """Follow the futures of DDP's reducer: its all-reduce, which a communication hook may wait for, and the hook's."""
-    original = Reducer._run_allreduce_hook  # torch's own hooks call it: there is no public name
+    """Patch the futures of DDP's reducer: that of its all-reduce, which a hook may wait for, and the hook's own."""
+    original = Reducer._run_allreduce_hook  # called by torch's own hooks; there is no public name
 
     @wraps(original)
     def run(self: Any, bucket: Any) -> Any:
@@ -105,7 +106,7 @@ def _install_reducer(distributed: Distributed, patches: Patches) -> None:
         return future
 
     patches.set(Reducer, "_run_allreduce_hook", run)
-    original_hook = Reducer._run_comm_hook  # `Join` calls it in place of a backward pass
+    original_hook = Reducer._run_comm_hook  # called by `Join` instead of a backward pass
 
     @wraps(original_hook)
     def run_hook(self: Any, bucket: Any) -> Any:
@@ -115,7 +116,7 @@ def _install_reducer(distributed: Distributed, patches: Patches) -> None:
 
 
 def _install_groups(distributed: Distributed, c10d: Any, patches: Patches) -> None:
-    """Make gloo's groups where NCCL's are asked for, and remember which these are."""
+    """Create gloo groups where NCCL groups are requested, and record which these are."""
     original_init, original_new, original_backend = c10d.init_process_group, c10d.new_group, c10d.get_backend
 
     @wraps(original_init)
@@ -148,14 +149,14 @@ def _install_groups(distributed: Distributed, c10d: Any, patches: Patches) -> No
         backend = distributed.groups.backend_of(found)
         return c10d.Backend(backend) if backend else original_backend(group)
 
-    original_device = c10d._get_object_coll_device  # torch offers no public name
+    original_device = c10d._get_object_coll_device  # there is no public name
     replacements = {original_init: init_process_group, original_new: new_group, original_backend: get_backend}
     replacements |= {original_device: _object_device(get_backend, original_device)}
     patches.everywhere(replacements | {c10d.is_nccl_available: lambda: True})
 
 
 def _object_device(get_backend: Callable[[Any], Any], original: Callable[[Any], Any]) -> Callable[[Any], str]:
-    """Return the function that says where the tensors of object collectives are: NCCL has them on the GPU."""
+    """Return a function that returns the device for the tensors of object collectives. NCCL uses the GPU."""
 
     def object_device(group: Any = None) -> str:
         return simulated().name if str(get_backend(group)) == simulated().communication else str(original(group))
@@ -164,10 +165,10 @@ def _object_device(get_backend: Callable[[Any], Any], original: Callable[[Any], 
 
 
 def _is_nccl(backend: Any) -> bool:
-    """Return whether a backend is NCCL, alone or for one kind of device; it is the default where there are GPUs."""
+    """Return whether a backend is NCCL, alone or for one device type. NCCL is the default if there are GPUs."""
     return backend is None or simulated().communication in str(backend).lower()
 
 
 def _for_gloo(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments without those that only NCCL takes."""
+    """Return arguments without those that only NCCL accepts."""
     return {name: value for name, value in kwargs.items() if name not in {"device_id", "pg_options"}}

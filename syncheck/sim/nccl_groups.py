@@ -1,8 +1,8 @@
-"""The process groups that a program asks NCCL for. Gloo stands for it.
+"""Process groups for which the program requested NCCL, implemented with gloo.
 
-A group may have a backend for each kind of device, as "cpu:gloo,cuda:nccl" asks for. There, the collectives of GPU
-tensors get connections of their own: another thread may exchange host tensors in the same group meanwhile, and the two
-are in no order.
+A group may have a backend for each device type, as with "cpu:gloo,cuda:nccl". In such a group, collectives on GPU
+tensors use separate connections, because another thread may exchange host tensors in the same group at the same time,
+in no particular order.
 
 Source:
     torch/distributed/distributed_c10d.py, `BackendConfig`, `_new_process_group_helper`, `barrier`.
@@ -19,12 +19,12 @@ from syncheck.sim.device_kind import simulated
 
 
 class _Group(NamedTuple):
-    """A group.
+    """A process group.
 
     Attributes:
-        backend: what was asked for.
-        gpus: the group that runs the collectives of GPU tensors, if it is another one; else None.
-        is_bound: it was made for one GPU, so that its barriers are those of the GPU.
+        backend: the requested backend.
+        gpus: the separate group that runs collectives on GPU tensors; None if it is the same group.
+        is_bound: whether it was created for one GPU, so that its barriers run on that GPU.
     """
 
     backend: str
@@ -33,24 +33,24 @@ class _Group(NamedTuple):
 
 
 def is_mixed(backend: Any) -> bool:
-    """Return whether a backend that was asked for is NCCL for GPUs and another one for the host."""
+    """Return whether a requested backend is NCCL for GPUs and another backend for the host."""
     kinds = [pair.partition(":")[0] for pair in str(backend).lower().split(",") if ":" in pair]
     return "cpu" in kinds and simulated().communication in str(backend).lower()
 
 
 class NcclGroups:
-    """The groups that NCCL is a backend of, by name."""
+    """Process groups with NCCL as a backend, by name."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, _Group] = {}
 
     def add(self, group: Any, backend: Any, *, is_bound: bool) -> None:
-        """Note a group that was made with gloo alone.
+        """Register a group that was created with gloo alone.
 
         Args:
-            group: the group; all of its ranks call this.
-            backend: what was asked for, as in `init_process_group`.
-            is_bound: it was made with `device_id`.
+            group: the group. All of its ranks call this method.
+            backend: the requested backend, as passed to `init_process_group`.
+            is_bound: whether it was created with `device_id`.
         """
         gpus, name = None, simulated().communication
         if is_mixed(backend):
@@ -59,23 +59,23 @@ class NcclGroups:
         self._by_name[str(group.group_name)] = _Group(name, gpus, is_bound)
 
     def backend_of(self, group: Any) -> str:
-        """Return the backend that the program has asked for; "" for a group that NCCL is no backend of."""
+        """Return the backend that the program requested, or "" for a group without NCCL."""
         found = self._by_name.get(getattr(group, "group_name", ""))
         return "" if found is None else found.backend
 
     def is_for_gpu(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-        """Return whether a barrier is one of GPUs."""
+        """Return whether a barrier runs on GPUs."""
         group = self._by_name.get(group_name(args))
         if group is None:
             return False
         return group.gpus is None or group.is_bound or bool(argument(func, "device_ids", args, kwargs))
 
     def for_gpus(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the arguments of a collective of GPU tensors, with the group that runs it."""
+        """Return the arguments of a collective on GPU tensors, with the group that runs it."""
         return tuple(map(self._for_gpus, args))
 
     def _for_gpus(self, value: Any) -> Any:
-        is_name = isinstance(value, str)  # as functional collectives have it
+        is_name = isinstance(value, str)  # functional collectives pass the group's name
         group = self._by_name.get(value if is_name else group_name((value,)))
         if group is None or group.gpus is None:
             return value
@@ -83,7 +83,7 @@ class NcclGroups:
 
 
 def _beside(group: Any) -> Any:
-    """Return a group of the same ranks with connections of its own."""
+    """Return a group of the same ranks with separate connections."""
     name = f"{group.group_name} on GPUs"
     store = c10d.PrefixStore(f"{name}/", c10d._world.pg_map[group][1])
     timeout = group._get_backend(torch.device("cpu")).options._timeout

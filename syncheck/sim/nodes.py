@@ -1,4 +1,4 @@
-"""Nodes of autograd's graph: the ways between them, and the streams on which they were made."""
+"""Nodes of the autograd graph: paths between them, and the streams on which they were created."""
 
 import weakref
 from bisect import bisect_right
@@ -21,15 +21,17 @@ from syncheck.instrument.torch_internals import (
 _AUTOGRAD = C.DispatchKey.AutogradFunctionality
 _LEAF = (1 << 64) - 1  # sequence number of AccumulateGrad nodes
 _MOST_STEPS = 32
-"""Nodes to look at for a way between two; longer ways lead through nodes that launch something."""
+"""Limit on the nodes visited to find a path between two. Longer paths contain nodes that launch something."""
 
 
 @dataclass(slots=True)
 class ThreadLog:
-    """Which streams were current while nodes were made, by sequence number, in one thread.
+    """The current streams of one thread at the creation of nodes, by sequence number.
 
     Attributes:
-        made: the results of the thread's last operator: their nodes appear when it has returned.
+        numbers: the sequence numbers at which the current streams changed, in ascending order.
+        streams: the current streams from each of these numbers on.
+        made: the results of the thread's last operator, whose nodes exist only after it has returned.
     """
 
     numbers: list[int] = field(default_factory=list)
@@ -37,7 +39,7 @@ class ThreadLog:
     made: list["weakref.ref[torch.Tensor]"] = field(default_factory=list)
 
     def tag_nodes(self) -> None:
-        """Record in the nodes of the last results that this thread created them: sequence numbers do not say."""
+        """Record in the nodes of the last results that this thread created them, which sequence numbers do not tell."""
         for reference in self.made:
             tensor = reference()
             if tensor is not None and tensor.grad_fn is not None:
@@ -46,13 +48,13 @@ class ThreadLog:
         self.made.clear()
 
     def at(self, number: int) -> dict[int, StreamId]:
-        """Return the streams that were current when a node was made."""
+        """Return the streams that were current when the node with this sequence number was created."""
         index = bisect_right(self.numbers, number) - 1
         return self.streams[index] if index >= 0 else {}
 
 
 def leads_to(start: Any, node: Any) -> bool:
-    """Return whether a node's gradients come, by way of others, from another one; a few steps are looked at."""
+    """Return whether there is a path from one node to another in the backward graph. Only a few steps are searched."""
     seen, front = {start}, [start]
     while front and len(seen) < _MOST_STEPS:
         for follower, _ in front.pop().next_functions:
@@ -65,7 +67,7 @@ def leads_to(start: Any, node: Any) -> bool:
 
 
 def node_of(value: Any) -> Any:
-    """Return the node that gets the gradient of a tensor, or of a gradient edge; None if it is not known."""
+    """Return the node that receives the gradient of a tensor or gradient edge, or None if it is unknown."""
     if not isinstance(value, torch.Tensor):
         return value.node
     if functorch.is_functorch_wrapped_tensor(value):
@@ -77,15 +79,15 @@ def node_of(value: Any) -> Any:
 
 
 def _has_views(leaf: torch.Tensor) -> bool:
-    """Return whether a view can be made of a leaf, by which its node is found."""
+    """Return whether a view of a leaf can be created, from which its node is found."""
     return leaf.layout is torch.strided and not leaf.is_nested
 
 
 def accumulator_of(leaf: torch.Tensor) -> Any:
-    """Return the node that adds up a leaf's gradient; None for one that has none.
+    """Return the node that accumulates a leaf's gradient, or None if it has none.
 
-    Tensors of inference mode have none. Nor has a view that autograd did not see being made, though it says that it
-    needs a gradient if its base does: tensors inside of a `DTensor` are such views.
+    Inference tensors have no such node. Neither does a view whose creation autograd did not see, even though it
+    requires a gradient if its base does. Tensors inside a `DTensor` are such views.
 
     Source:
         torch/csrc/autograd/variable.h, `DifferentiableViewMeta::requires_grad`; torch/autograd/graph.py,
@@ -99,16 +101,16 @@ def accumulator_of(leaf: torch.Tensor) -> Any:
 
 
 def note_streams(leaf: torch.Tensor, streams: dict[int, StreamId]) -> None:
-    """Note in a leaf's node which streams were current when it was made, if that is not noted yet."""
+    """Record in a leaf's node the streams that were current at its creation, unless already recorded."""
     node: Any = accumulator_of(leaf) if _has_views(leaf) else None
     if node is not None:
         node.metadata.setdefault("syncheck", streams)
 
 
 def note_leaves(streams: dict[int, StreamId]) -> None:
-    """Note in the nodes of all leaves of the program which streams were current when they were made.
+    """Record in the nodes of all leaves of the program the streams that were current at their creation.
 
-    A leaf without a node gets one, which ends with this call.
+    A leaf without a node gets one that lives only during this call.
     """
     with disable_dispatch_modes():
         for tensor in living_tensors():
@@ -117,5 +119,5 @@ def note_leaves(streams: dict[int, StreamId]) -> None:
 
 
 def is_leaf(node: Any) -> bool:
-    """Return whether a node adds up the gradient of a leaf."""
+    """Return whether a node accumulates the gradient of a leaf."""
     return sequence_number(node) == _LEAF

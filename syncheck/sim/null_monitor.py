@@ -1,4 +1,4 @@
-"""A monitor that ignores all calls: for forked children, which are left alone, and for spawned ones."""
+"""A monitor that ignores all calls, for child processes that are not checked."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ _ANSWERS = {"view": 0, "is_pending": False, "capturing": False}
 
 
 class NullMonitor:
-    """Takes every call of `Monitor` and does nothing."""
+    """Accepts every call of `Monitor` and does nothing."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or not hasattr(Monitor, name):
@@ -21,42 +21,42 @@ class NullMonitor:
 
 
 class NoSites:
-    """Takes the place of a table of call sites where nothing is reported."""
+    """Stub for a table of call sites when nothing is reported."""
 
     def here(self) -> SiteId:
         """Return the unknown site."""
         return UNKNOWN_SITE
 
     def place(self, ident: SiteId) -> Place:
-        """Return no place."""
+        """Return a placeholder for an unknown place."""
         del ident
         return Place(Frame("<unknown>", 0))
 
     def lines_of(self, ident: SiteId) -> tuple[SourceLine, ...]:
-        """Return no line."""
+        """Return a placeholder for an unknown line."""
         del ident
         return (SourceLine("<unknown>", 0),)
 
     def bound(self, ident: SiteId) -> str:
-        """Return no name."""
+        """Return an empty name."""
         del ident
         return ""
 
     def ignored(self, ident: SiteId, rule: Rule) -> bool:
-        """Ignore nothing."""
+        """Return False: no finding is ignored."""
         del ident, rule
         return False
 
     def ignored_codes(self, ident: SiteId) -> list[str]:
-        """Ignore nothing."""
+        """Return an empty list: no rule is ignored."""
         del ident
         return []
 
     def user_code(self, ident: SiteId) -> None:
-        """Know none."""
+        """Return None: there is no user code."""
         del ident
 
     def bound_directly(self, ident: SiteId) -> str:
-        """Return no name."""
+        """Return an empty name."""
         del ident
         return ""

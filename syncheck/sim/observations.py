@@ -1,4 +1,4 @@
-"""Records what a run under a schedule computes, where it can be compared with another one."""
+"""Recording of the values that a run under a schedule computes, for comparison with another run."""
 
 import math
 from collections import defaultdict
@@ -15,10 +15,10 @@ from syncheck.witness.schedule import LaunchId
 
 
 class Observations(Observed):
-    """What is seen in one run.
+    """Values recorded in one run.
 
     Args:
-        request: what is to be recorded.
+        request: specifies what to record.
         sites: the program's call sites.
     """
 
@@ -33,16 +33,16 @@ class Observations(Observed):
         self._written: dict[LaunchId, list[Operand]] = {}
 
     def submitted(self, launch: LaunchId, site: SiteId) -> None:
-        """A launch was submitted."""
+        """Record the call site of a watched launch at its submission."""
         if launch in self.watched:
             self.record.places[str(launch)] = self.place(site)
 
     def reads(self, launch: LaunchId, tensors: list[torch.Tensor]) -> None:
-        """A launch of interest is about to read tensors."""
+        """Record the values of the tensors that a watched launch is about to read."""
         self.record.read[str(launch)] = [values_of(tensor) for tensor in tensors]
 
     def wrote(self, launch: LaunchId, operands: list[Operand]) -> None:
-        """A launch of interest has run; `operands` are what it has written, to be kept for as long as this is."""
+        """Record the results of a watched launch after it has run. `operands` stay alive as long as this object."""
         self._written[launch] = operands
         self.record.order.append(str(launch))
         for other in sorted(self._partners[launch]):
@@ -51,12 +51,12 @@ class Observations(Observed):
                     self.record.left[str(one)] = [values_of(each.tensor()) for each in self._written.get(one, ())]
 
     def end(self, memory: Memory) -> None:
-        """The program has ended: look at all memory, and write the record."""
+        """Record the contents of all memory at the end of the program, and write the record."""
         if self.request is None:
             return
         for tag, storage in memory.live():
             whole = torch.uint8, (storage.nbytes(),), (1,)
-            dtype, size, stride = tag.layout or whole  # what came late may lie in another order than what did not
+            dtype, size, stride = tag.layout or whole  # a delayed operator's result may have different strides
             if storage.nbytes() >= math.prod(size) * dtype.itemsize > 0:
                 tensor = torch.empty(0, dtype=dtype).set_(storage, 0, size, stride)
                 self.record.final.append(values_of(tensor, self.place(tag.site)))

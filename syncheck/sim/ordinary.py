@@ -1,6 +1,6 @@
-"""The common case of `Dispatcher.run`: an operator on tensors of one GPU, or of the host alone, that runs at once.
+"""Fast path of `Dispatcher.run` for operators that run immediately on tensors of one GPU or of the host alone.
 
-What it does is the same. It asks less: each tensor is looked up once, and what an operator is, is known by its object.
+The effect is the same, but with fewer lookups: each tensor is looked up once, and operators are identified by object.
 """
 
 from itertools import repeat
@@ -23,30 +23,30 @@ from syncheck.sim.runtime import Runtime
 from syncheck.source.frames import frame_at
 
 NOT_ORDINARY = object()
-"""Stands for the result of an operator that has not run, and is none of these."""
+"""Returned in place of a result for an operator that does not qualify and has not run."""
 _NONE, _PINNED = -2, -3
-"""No device: there is no tensor; there are several devices, or memory that more has to be known of."""
+"""Pseudo-devices: no tensors; several devices, or memory that needs a full lookup."""
 _EMPTY = -1
-"""Stands for the view of a tensor without elements."""
+"""Stands for the view of an empty tensor."""
 _CALLS = 4
-"""Calls of syncheck's between the frame that an operator is run in and `_report`, in the dispatch mode and here."""
+"""Number of syncheck's calls between the frame that runs an operator and `_report`, in the dispatch mode and here."""
 _PLACING = frozenset({"device", "generator", "layout"})
 
 
 class Shortcut:
-    """What of an operator's plan the common case needs.
+    """The part of an operator's plan that the fast path needs.
 
     Attributes:
-        call: runs it.
-        func: the operator; kept, because shortcuts are found by its id.
-        arguments: (position, whether it is a list, whether it is written) of each with tensors; the last is None for
-            one that is not touched.
-        harmless: its arguments that are no tensors and say nothing of places.
-        plan: its plan.
-        runs_on_gpus: it is an ordinary one also on GPUs.
-        is_view: it returns memory that it was given, and touches none.
-        is_addition: it may be the engine's own, of gradients.
-        is_marker: it takes no tensors, and is one of the profiler's.
+        call: runs the operator.
+        func: the operator. The reference keeps its id valid, by which shortcuts are found.
+        arguments: (position, whether it is a list, whether it is written) of each tensor argument. The last is None for
+            an argument that is not accessed.
+        harmless: names of non-tensor arguments that do not affect placement.
+        plan: the operator's full plan.
+        runs_on_gpus: whether the fast path also handles it on GPUs.
+        is_view: whether it returns memory that it was given and accesses none.
+        is_addition: whether it may be the autograd engine's accumulation of gradients.
+        is_marker: whether it is a profiler operator without tensors.
     """
 
     __slots__ = (
@@ -56,7 +56,7 @@ class Shortcut:
     def __init__(self, func: Any, plan: Plan) -> None:
         self.func = func
         self.plan = plan
-        self.call = func._op  # what OpOverload.__call__ calls, one Python frame deeper
+        self.call = func._op  # what OpOverload.__call__ calls; saves one Python frame
         self.arguments = tuple(
             (a.position, a.is_list, a.is_write if plan.touches and (a.is_read or a.is_write) else None)
             for a in plan.tensors
@@ -79,10 +79,10 @@ class Shortcut:
 
 
 class OrdinaryOperators:
-    """Runs ordinary operators.
+    """Runs operators on the fast path.
 
     Attributes:
-        shortcuts: id of an operator -> what is known of it, where it may be an ordinary one.
+        shortcuts: id of an operator -> its shortcut, for operators that may qualify.
     """
 
     def __init__(
@@ -100,12 +100,12 @@ class OrdinaryOperators:
         self._views: dict[Any, int] = {}
 
     def add(self, func: Any, plan: Plan) -> None:
-        """Run an operator by its plan, where it is an ordinary one."""
+        """Add an operator with its plan, if it qualifies for the fast path."""
         if func.namespace in {"aten", "profiler"} and plan.evaluating is None:
             self.shortcuts[id(func)] = Shortcut(func, plan)
 
     def run(self, shortcut: Shortcut, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run an operator and return its result; do nothing and return NOT_ORDINARY if it is none of these."""
+        """Run an operator and return its result, or return NOT_ORDINARY without running it if it does not qualify."""
         if kwargs and (kwargs.get("pin_memory") or not shortcut.harmless.issuperset(kwargs)):
             return NOT_ORDINARY
         accesses: list[Access] = []
@@ -116,10 +116,10 @@ class OrdinaryOperators:
             return shortcut.call(*args, **kwargs)
         return shortcut.call(*args, **kwargs) if shortcut.is_marker else NOT_ORDINARY
 
-    # -- what it is given
+    # -- arguments
 
     def _look_up(self, shortcut: Shortcut, args: tuple[Any, ...], accesses: list[Access]) -> int:
-        """Return the one device of all tensors, and add the accesses to them."""
+        """Return the device shared by all tensors, or a pseudo-device, and add the accesses to the tensors."""
         given: list[tuple[Any, bool | None]] = []
         n_args = len(args)
         for position, is_list, is_write in shortcut.arguments:
@@ -130,7 +130,7 @@ class OrdinaryOperators:
                 given += zip(value, repeat(is_write), strict=False)
         try:
             return self._look_up_all(given, accesses)
-        except (NotImplementedError, RuntimeError, AttributeError):  # no storage, no sizes, no tensor in a list
+        except (NotImplementedError, RuntimeError, AttributeError):  # no storage, no sizes, or not a tensor in a list
             return _PINNED
 
     def _look_up_all(self, given: list[tuple[Any, bool | None]], accesses: list[Access]) -> int:
@@ -186,7 +186,7 @@ class OrdinaryOperators:
         return result
 
     def _follow(self, shortcut: Shortcut, args: tuple[Any, ...], kwargs: dict[str, Any], device: int) -> None:
-        """Follow autograd before an operator runs."""
+        """Update the autograd state before an operator runs."""
         if shortcut.is_addition:
             self._backward.wait_for_other_gradients(device)
         if self._backward.notes_leaves:
@@ -205,7 +205,7 @@ class OrdinaryOperators:
             self._launches.launch(stream, plan.name, accesses, context, site)
 
     def _place(self, plan: Plan, tensor: torch.Tensor, device: int, site: SiteId, accesses: list[Access]) -> None:
-        """Place a result on the device, if it is new, and add the write that fills it."""
+        """Place a result on the device if it is new, and add the write that initializes it."""
         try:
             storage = tensor.untyped_storage()
         except (NotImplementedError, RuntimeError):
@@ -222,7 +222,7 @@ class OrdinaryOperators:
             self._memory.resized(storage, site)
 
     def _view(self, tensor: torch.Tensor) -> int:
-        """Return the view of all of a new result."""
+        """Return the view of the whole of a new result."""
         if tensor.is_nested:
             return self._memory.view(tensor) if tensor.numel() else _EMPTY
         key = (tensor.storage_offset(), tensor.shape, tensor.stride(), tensor.dtype)

@@ -1,4 +1,4 @@
-"""Grouping tensors by device, which torch does in C++ for the foreach optimizers."""
+"""Grouping of tensors by device for the foreach optimizers, which torch implements in C++."""
 
 from typing import Any
 
@@ -7,13 +7,13 @@ from syncheck.instrument.torch_internals import C, group_by_device_and_dtype
 
 
 class ParallelShim:
-    """Replaces the C++ function below the foreach optimizers."""
+    """Replaces the C++ function behind the foreach optimizers."""
 
     def __init__(self, patches: Patches) -> None:
         self._patches = patches
 
     def install(self) -> None:
-        """Replace it."""
+        """Install the replacement."""
         group = group_by_device_and_dtype
         self._patches.set(
             C,

@@ -1,4 +1,4 @@
-"""Where an operator runs: the one device of its tensors, or torch's error where they are on several."""
+"""Selection of an operator's device: the single device of its tensors, or torch's error if they are on several."""
 
 import weakref
 from functools import partial
@@ -21,10 +21,10 @@ raw_device: Any = C.TensorBase.device.__get__
 
 
 class Placement:
-    """Decides where operators run, and places what torch's C++ makes "like" a tensor of a GPU.
+    """Decides where operators run, and places tensors that torch's C++ code creates with the options of a GPU tensor.
 
     Attributes:
-        last_device: where the latest operator with tensors has run.
+        last_device: the device of the latest operator with tensors.
     """
 
     def __init__(self, runtime: Runtime, backward: Backward) -> None:
@@ -36,7 +36,7 @@ class Placement:
         self.last_device = HOST_DEVICE
 
     def place(self, plan: Plan, tensors: TensorArguments, kwargs: dict[str, Any]) -> tuple[int, bool, dict[str, Any]]:
-        """Return the device of an operator, whether its result is pinned, and the arguments for the CPU."""
+        """Return an operator's device, whether its result is pinned, and the keyword arguments for the CPU."""
         device = self.device_of(plan, tensors)
         if not kwargs:
             return device, False, kwargs
@@ -49,7 +49,7 @@ class Placement:
         return device, pinned, kwargs
 
     def device_of(self, plan: Plan, tensors: TensorArguments) -> int:
-        """Return the device that an operator's tensors are on; scalars may be on the CPU."""
+        """Return the device of an operator's tensors. Zero-dimensional tensors may be on the CPU."""
         found = HOST_DEVICE
         host = clash = False
         for tensor, _ in tensors:
@@ -67,21 +67,21 @@ class Placement:
         return found
 
     def note_host(self) -> bool:
-        """Note that an operator runs on plain host memory; return whether that is all there is to know of it."""
+        """Record an operator on plain host memory. Return False, recording nothing, if it needs a full lookup."""
         if self._made or self._memory.has_registered:
             return False
         self.last_device = HOST_DEVICE
         return True
 
-    # -- what C++ makes
+    # -- tensors created by C++ code
 
     def note_made(self, plan: Plan, tensors: TensorArguments, kwargs: dict[str, Any], result: Any) -> None:
-        """An operator ran on the host: remember results that C++ made with "the options of a tensor".
+        """After an operator ran on the host, remember results that C++ code created with the options of a tensor.
 
-        Python's own calls always pass `pin_memory`; C++ code that copies the options of a tensor does not.
+        Python calls always pass `pin_memory`. C++ code that copies the options of a tensor does not.
 
         Source:
-            torch/csrc/autograd/python_torch_functions_manual.cpp and its generated neighbours; c10::TensorOptions.
+            torch/csrc/autograd/python_torch_functions_manual.cpp and its generated siblings; c10::TensorOptions.
         """
         if tensors:
             if not self._made or not all(self._is_made(tensor) for tensor, _ in tensors):
@@ -110,7 +110,7 @@ class Placement:
             return False
 
     def _place_gradients(self, outputs: list[torch.Tensor]) -> None:
-        """Place what the engine makes for a node: on the node's device if it is known, else where work was last."""
+        """Place tensors that the engine creates for a node on the node's device, by default the last one used."""
         known = self._backward.device_of_node()
         device = self.last_device if known is None else known
         if device == HOST_DEVICE:
@@ -119,14 +119,14 @@ class Placement:
             self._memory.place(tensor, device, self._gpus.site())
 
     def adopt_target(self, tensor: torch.Tensor, device: int) -> bool:
-        """Place the target of a copy on the device of its source if C++ made it with the options of a tensor."""
+        """Place the target of a copy on its source's device if C++ code created it with the options of a tensor."""
         if not self._made or not self._is_made(tensor) or self._memory.of(tensor) is not None:
             return False
         self._memory.place(tensor, device, self._gpus.site())
         return True
 
     def _settle(self, plan: Plan, tensors: TensorArguments, found: int, *, clash: bool) -> int:
-        """Several devices: what C++ made goes where the other tensors are; raise torch's error if they differ."""
+        """Resolve several devices: move tensors created by C++ code to the others' device, or raise torch's error."""
         if not clash and plan.base in TAKE_HOST_TENSORS:
             if plan.base in INDEXING and self._memory.device(tensors[0][0]) == HOST_DEVICE:
                 raise misplaced_index("cpu")
@@ -152,5 +152,5 @@ class Placement:
 
 
 def _counts(plan: Plan, tensor: torch.Tensor) -> bool:
-    """Return whether a tensor in host memory is more than a number, which may go with tensors of any device."""
+    """Return whether a host tensor is more than a number. A number can be combined with tensors of any device."""
     return (bool(tensor.dim()) or plan.base in TAKE_NO_NUMBERS) and raw_device(tensor).type == "cpu"

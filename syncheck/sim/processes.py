@@ -1,4 +1,4 @@
-"""Processes that the program starts: forked ones are left alone, spawned ones that are not checked see virtual GPUs."""
+"""Child processes: forked children are not checked; spawned ones that are not checked still see virtual GPUs."""
 
 from functools import cache
 
@@ -15,19 +15,19 @@ _watching: list[Runtime] = []
 
 
 def install_processes(runtime: Runtime, patches: Patches) -> None:
-    """Follow forks and spawns."""
+    """Prepare for forked and spawned child processes."""
     _register()
     _watching[:] = [runtime]
 
     def incomplete(reason: str) -> None:
-        runtime.gpus.monitor.incomplete(reason)  # the one of now: that of a forked child ignores it
+        runtime.gpus.monitor.incomplete(reason)  # the current monitor: that of a forked child ignores it
 
     install_children(patches, incomplete, lambda: SpawnPayload(len(runtime.gpus.devices), simulated().name))
 
 
 @cache
 def _register() -> None:
-    """Leave forked children alone from now on; a process cannot take that back."""
+    """Register the fork handler that stops checking in children. It cannot be unregistered."""
     processes.after_fork_in_child(_release_child)
 
 

@@ -1,7 +1,8 @@
-"""Queues of streams: what has been submitted and has not run yet. Integers and functions only, no torch.
+"""Queues of streams: submitted work that has not run yet. Only integers and functions, no torch objects.
 
-Whatever a schedule decides, all that happens before an entry has run when it runs: a stream runs its entries in order,
-an entry that waits for another stream's runs after those, and what the host waits for has run when it goes on.
+Whatever a schedule decides, everything that happens before an entry has run when the entry runs: a stream runs its
+entries in order, an entry that waits for another stream runs after the work it waits for, and the host continues only
+after the work it waits for has run.
 """
 
 from collections import Counter, deque
@@ -14,7 +15,7 @@ from syncheck.witness.schedule import LaunchId, Policy
 
 
 class Marker(NamedTuple):
-    """All that a stream had been given at some time: `position` counts its entries."""
+    """All work submitted to a stream up to a point in time. `position` is the number of its entries."""
 
     stream: StreamId
     position: int
@@ -22,14 +23,14 @@ class Marker(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """Something in a queue.
+    """An entry of a queue.
 
     Attributes:
-        launch: the number of the launch that it is, or that comes next; for those that decide.
-        is_launch: it is one.
-        run: runs it; None for a wait.
-        waits_for: what has to have run before; None for nothing.
-        is_ready: says whether it may run before something has to wait for it.
+        launch: the launch's number, or the next launch's for other entries. The policy decides by it.
+        is_launch: whether the entry is a launch.
+        run: runs the entry; None for a wait.
+        waits_for: the work that must have run before; None for nothing.
+        is_ready: returns whether it may run before something has to wait for it.
     """
 
     launch: LaunchId
@@ -43,11 +44,11 @@ class Queues:
     """The queues of all streams.
 
     Attributes:
-        executed: launches in the order in which they ran, the newest last; kept for those that are watched.
+        executed: watched launches in the order in which they ran.
 
     Args:
         policy: decides which streams run.
-        watched: launches of which the order is of interest.
+        watched: launches whose order is recorded.
     """
 
     def __init__(self, policy: Policy, watched: frozenset[LaunchId] = frozenset()) -> None:
@@ -56,7 +57,7 @@ class Queues:
         self._queues: dict[StreamId, deque[_Entry]] = {}
         self._submitted: Counter[StreamId] = Counter()
         self._done: Counter[StreamId] = Counter()
-        self._launched: Counter[StreamId] = Counter()  # as the monitor counts them
+        self._launched: Counter[StreamId] = Counter()  # counts as the monitor does
         self._is_running = False
         self.executed: list[LaunchId] = []
 
@@ -65,15 +66,15 @@ class Queues:
         return LaunchId(stream, self._launched[stream] + 1)
 
     def count_launch(self, stream: StreamId) -> None:
-        """A launch was reported to the monitor."""
+        """Count a launch that was reported to the monitor."""
         self._launched[stream] += 1
 
     def is_free(self, stream: StreamId) -> bool:
-        """Return whether what is submitted to a stream now may run at once."""
+        """Return whether an operation submitted to a stream now may run immediately."""
         return not self._queues.get(stream) and self._policy.may_run(self.next_launch(stream))
 
     def is_idle(self) -> bool:
-        """Return whether all that was submitted has run."""
+        """Return whether all submitted work has run."""
         return not any(self._queues.values())
 
     # -- submitting
@@ -87,33 +88,33 @@ class Queues:
         is_ready: Callable[[], bool] = lambda: True,
         launch: LaunchId | None = None,
     ) -> None:
-        """Submit something to a stream.
+        """Submit an entry to a stream.
 
         Args:
-            stream: which one.
-            run: runs it.
-            is_launch: it is a launch.
-            is_ready: says whether it may run before something has to wait for it.
-            launch: which launch it is; None: the next one of the stream.
+            stream: the stream.
+            run: runs the entry.
+            is_launch: whether it is a launch.
+            is_ready: returns whether it may run before something has to wait for it.
+            launch: the launch's number; None for the next number of the stream.
         """
         self._add(stream, _Entry(launch or self.next_launch(stream), is_launch, run, is_ready=is_ready))
 
     def ran(self, stream: StreamId) -> None:
-        """A launch on a free stream has run at once."""
+        """Record that a launch on a free stream has run immediately."""
         self._submitted[stream] += 1
         self._done[stream] += 1
         self._has_run(self.next_launch(stream))
 
     def mark(self, stream: StreamId) -> Marker:
-        """Return all that a stream has been given."""
+        """Return a marker for everything submitted to a stream so far."""
         return Marker(stream, self._submitted[stream])
 
     def is_done(self, marker: Marker) -> bool:
-        """Return whether all that a marker stands for has run."""
+        """Return whether everything up to a marker has run."""
         return self._done[marker.stream] >= marker.position
 
     def wait(self, stream: StreamId, marker: Marker) -> None:
-        """Let what a stream is given from now on run after what a marker stands for."""
+        """Make later entries of a stream run after everything up to a marker."""
         if not self.is_done(marker) and marker.stream != stream:
             self._add(stream, _Entry(self.next_launch(stream), False, None, marker))
 
@@ -124,19 +125,19 @@ class Queues:
     # -- running
 
     def host_steps(self) -> None:
-        """The host has submitted something: run what may run."""
+        """Advance the policy after the host has submitted something, and run the entries that may run."""
         self._policy.host_steps()
         self.pump()
 
     def pump(self) -> None:
-        """Run what may run."""
+        """Run all entries that may run."""
         if self._is_running:
             return
         while sum(self._run_head(stream) for stream in list(self._queues)):
             pass
 
     def _run_head(self, stream: StreamId) -> bool:
-        """Run what stands first in a queue if it may; return whether it did."""
+        """Run the first entry of a queue if it may run, and return whether it did."""
         queue = self._queues[stream]
         if not queue or not self._policy.may_run(queue[0].launch) or not queue[0].is_ready():
             return False
@@ -147,7 +148,7 @@ class Queues:
         return True
 
     def finish(self, marker: Marker) -> None:
-        """Run all that a marker stands for, and what it waits for: something needs it now."""
+        """Run everything up to a marker, including the work it waits for, because it is needed now."""
         while self._done[marker.stream] < marker.position:
             first = self._queues[marker.stream][0]
             if first.waits_for is not None:

@@ -1,4 +1,4 @@
-"""Random numbers: each virtual device has a generator of its own, as each GPU has."""
+"""Random numbers: each virtual device has its own generator, like a real GPU."""
 
 import struct
 import threading
@@ -14,10 +14,10 @@ from syncheck.instrument.torch_internals import generator_address as address_of
 from syncheck.sim.device_kind import gpu, is_on_gpu
 from syncheck.sim.runtime import active
 
-RawGenerator = torch.Generator  # as it is before a run replaces it
+RawGenerator = torch.Generator  # the original class, before a run replaces it
 _MASK = (1 << 64) - 1
 _drawing = threading.RLock()
-"""Held while an operator draws: a generator is one for all threads."""
+"""Held while an operator draws, because all threads share a generator."""
 _STATE = struct.Struct("<QQ")
 _SEED = struct.Struct("<Q")
 _by_address: "weakref.WeakValueDictionary[int, DeviceGenerator]" = weakref.WeakValueDictionary()
@@ -25,7 +25,7 @@ _by_address: "weakref.WeakValueDictionary[int, DeviceGenerator]" = weakref.WeakV
 
 @dataclass(slots=True, eq=False)
 class State:
-    """The state of a generator: several may share one, and one may switch between several.
+    """State of a generator. Generators can share a state and switch between states.
 
     Source:
         aten/src/ATen/cuda/CUDAGeneratorImpl.h, `CUDAGeneratorState`.
@@ -36,9 +36,9 @@ class State:
 
 
 class DeviceGenerator(RawGenerator):
-    """A CPU generator that says it is on a virtual device, and whose state is that of a GPU's: a seed and an offset.
+    """A CPU generator that reports a virtual device and has the state of a GPU generator: a seed and an offset.
 
-    Before each operator that draws, it is seeded by both, and the offset is increased afterwards.
+    Before each operator that draws, it is seeded with both, and afterwards the offset is increased.
 
     Source:
         aten/src/ATen/cuda/CUDAGeneratorImpl.cpp: `get_state`, `set_state`, `set_offset`, `philox_cuda_state`.
@@ -53,12 +53,12 @@ class DeviceGenerator(RawGenerator):
         return gpu(self.device_index)
 
     def manual_seed(self, seed: int) -> "DeviceGenerator":
-        """Begin the numbers of a seed."""
+        """Restart the sequence with this seed."""
         self.state.seed, self.state.offset = int(seed) & _MASK, 0
         return self
 
     def seed(self) -> int:
-        """Begin the numbers of a new seed; return it."""
+        """Restart the sequence with a new random seed, and return the seed."""
         self.manual_seed(RawGenerator.seed(self))
         return self.state.seed
 
@@ -67,25 +67,25 @@ class DeviceGenerator(RawGenerator):
         return self.state.seed
 
     def get_offset(self) -> int:
-        """Return how far the numbers of the seed are used up."""
+        """Return the current offset in the seed's sequence."""
         return self.state.offset
 
     def set_offset(self, offset: int) -> "DeviceGenerator":
-        """Go to a place among the numbers of the seed."""
+        """Set the offset in the seed's sequence."""
         if offset % 4:
             raise RuntimeError("offset must be a multiple of 4")
         self.state.offset = offset
         return self
 
     def get_state(self) -> torch.Tensor:
-        """Return seed and offset, as 16 bytes."""
+        """Return seed and offset as 16 bytes."""
         with active().unmonitored():
             return torch.frombuffer(
                 bytearray(_STATE.pack(self.state.seed, self.state.offset)), dtype=torch.uint8
             ).clone()
 
     def set_state(self, new_state: torch.Tensor) -> "DeviceGenerator":
-        """Take over seed and offset; a seed alone begins its numbers."""
+        """Set seed and offset. If only a seed is given, the offset is 0."""
         if is_on_gpu(new_state) or new_state.dtype != torch.uint8:
             raise TypeError("RNG state must be a torch.ByteTensor")
         data = bytes(new_state.tolist())
@@ -96,7 +96,7 @@ class DeviceGenerator(RawGenerator):
         return self
 
     def clone_state(self) -> "DeviceGenerator":
-        """Return a generator of its own with the same state."""
+        """Return a generator with a copy of this state."""
         return make_generator(self.device_index, replace(self.state))
 
     def graphsafe_get_state(self) -> "DeviceGenerator":
@@ -104,13 +104,13 @@ class DeviceGenerator(RawGenerator):
         return make_generator(self.device_index, self.state)
 
     def graphsafe_set_state(self, state: "DeviceGenerator") -> "DeviceGenerator":  # type: ignore[override]  # as in C
-        """Share the state of another generator from here on."""
+        """Share the state of another generator from now on."""
         self.state = state.state
         return self
 
     @contextmanager
     def using(self, state: State) -> Iterator[None]:
-        """Draw from a state in a block."""
+        """Draw from the given state during a block."""
         own, self.state = self.state, state
         try:
             yield
@@ -119,7 +119,7 @@ class DeviceGenerator(RawGenerator):
 
     @contextmanager
     def drawing(self, n_numbers: int) -> Iterator[RawGenerator]:
-        """Let an operator draw; `n_numbers`: how many, about."""
+        """Seed the generator for an operator that draws about `n_numbers` numbers, and advance it afterwards."""
         with _drawing:
             state = self.state
             RawGenerator.manual_seed(self, _mixed(state.seed, state.offset))
@@ -127,7 +127,7 @@ class DeviceGenerator(RawGenerator):
             self.skip(n_numbers)
 
     def skip(self, n_numbers: int) -> None:
-        """Go on as if an operator had drawn; `n_numbers`: how many, about."""
+        """Advance as if an operator had drawn about `n_numbers` numbers."""
         self.state.offset += 4 * max(1, (n_numbers + 3) // 4)
 
     def __reduce__(self) -> Any:
@@ -149,7 +149,7 @@ class Random:
 
     @contextmanager
     def drawing_from(self, device: int, n_numbers: int) -> Iterator[None]:
-        """Let operators that take no generator draw from a device's, and leave the CPU's as it was."""
+        """Make operators without a generator argument draw from a device's generator, and restore the CPU's state."""
         cpu = torch.default_generator
         with self.defaults[device].drawing(n_numbers) as own:
             saved = cpu.get_state()
@@ -161,7 +161,7 @@ class Random:
 
 
 def _mixed(seed: int, offset: int) -> int:
-    """Return one number for a seed and an offset; near ones give unlike numbers.
+    """Combine a seed and an offset into one number. Similar inputs give dissimilar results.
 
     Source:
         Steele, Lea & Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014: the mixing of SplitMix64.
@@ -173,7 +173,7 @@ def _mixed(seed: int, offset: int) -> int:
 
 
 def make_generator(index: int, state: State | None = None) -> DeviceGenerator:
-    """Return a new generator on a virtual device, with a state of its own if none is given."""
+    """Return a new generator on a virtual device, with a new state unless one is given."""
     generator = DeviceGenerator()
     generator.device_index = index
     generator.state = state or State()
@@ -182,20 +182,20 @@ def make_generator(index: int, state: State | None = None) -> DeviceGenerator:
 
 
 def _restored(index: int, seed: int, offset: int) -> DeviceGenerator:
-    """Return a generator that was pickled."""
+    """Restore a generator from a pickle."""
     return make_generator(index, State(seed, offset))
 
 
 def device_generator(generator: Any) -> DeviceGenerator | None:
-    """Return the generator of a virtual device that an operator was given; None for one of the CPU.
+    """Return the virtual device's generator that an operator was given, or None for a CPU generator.
 
-    An operator gets another Python object of the same generator in C++.
+    The operator receives a different Python object for the same C++ generator.
     """
     return None if generator is None else _by_address.get(address_of(generator))
 
 
 def keep_generators() -> Callable[[], None]:
-    """Return a function that gives all generators of virtual devices the state that they have now."""
+    """Return a function that restores the current state of all generators of virtual devices."""
     states = {generator.state for generator in list(_by_address.values())}
     kept = [(state, state.seed, state.offset) for state in states]
 
@@ -212,10 +212,10 @@ class _AnyGenerator(type(RawGenerator)):  # type: ignore[misc]  # the metaclass 
 
 
 class Generator(RawGenerator, metaclass=_AnyGenerator):
-    """`torch.Generator`, which can also be made for a virtual device."""
+    """Replacement for `torch.Generator` that can also be created for a virtual device."""
 
     def __new__(cls, device: Any = "cpu") -> Any:
-        """Return a generator on the CPU or on a virtual device."""
+        """Return a new generator on the CPU or on a virtual device."""
         if device is None or torch.device(device).type == "cpu":
             return RawGenerator()
         return make_generator(active().index_of(device))

@@ -1,7 +1,7 @@
-"""The memory of new tensors in a run by a schedule: some that was freed while work was pending on it, if there is any.
+"""Memory of new tensors in a run under a schedule: preferably memory freed while work on it was pending.
 
 Source:
-    c10/cuda/CUDACachingAllocator.cpp, `free`: a block is free for its own stream at once.
+    c10/cuda/CUDACachingAllocator.cpp, `free`: a block is immediately free for its own stream.
 """
 
 import torch
@@ -18,7 +18,7 @@ class ReusedMemory:
     Args:
         runtime: the virtual GPUs.
         kept: the storages that submitted work needs.
-        queues: of the streams.
+        queues: the queues of the streams.
     """
 
     def __init__(self, runtime: Runtime, kept: KeptStorages, queues: Queues) -> None:
@@ -29,19 +29,19 @@ class ReusedMemory:
         self._queues = queues
 
     def give_new(self, tensor: torch.Tensor, device: int, stream: StreamId) -> None:
-        """Give a new tensor without values memory that was freed, or fill its own with what tells that it is new."""
+        """Give a new tensor without values freed memory, or fill its own memory with recognizable values."""
         if not self.give(tensor, device, stream, is_filled=False):
             self.fill(tensor)
 
     def fill(self, tensor: torch.Tensor) -> None:
-        """Fill new memory, so that what is read before it is written is the same in each run."""
+        """Fill new memory, so that reads before the first write give the same values in each run."""
         with self._runtime.unmonitored():
             overwrite(whole_of(tensor.untyped_storage()), tensor.dtype)
 
     def give(self, tensor: torch.Tensor, device: int, stream: StreamId, *, is_filled: bool) -> bool:
-        """Give a new tensor memory that was freed and that work is pending on, if there is any; return whether.
+        """Give a new tensor freed memory on which work is pending, and return whether there was any.
 
-        Other such memory of its kind may have been handed out as well: it is overwritten, on the same stream.
+        Other such memory that it could have been given is overwritten on the same stream.
         """
         self._memory.flush()
         n_bytes = tensor.untyped_storage().nbytes()

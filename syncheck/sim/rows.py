@@ -1,4 +1,4 @@
-"""What operators with an index touch: the rows that it names, since the simulator holds its values."""
+"""Accesses of indexing operators: the rows selected by the index, whose values the simulator has."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -9,13 +9,13 @@ import torch
 from syncheck.semantics.operators import ELEMENTWISE, ROWS
 
 _MOST_VALUES = 1 << 14
-"""Longer indices are not looked at: any rows may be those that are touched."""
+"""Limit on the size of an index. Longer indices are not analyzed, and any row may be accessed."""
 _MOST_BLOCKS = 64
-"""Blocks of one access; where there are more, the closest are taken together with what lies between them."""
+"""Limit on the blocks of one access. Beyond it, the closest blocks are merged, including the gaps between them."""
 
 
 class Block(NamedTuple):
-    """Rows side by side: where they begin, as the tensor's `storage_offset`, and their shape."""
+    """Adjacent rows: their start, in the terms of the tensor's `storage_offset`, and their shape."""
 
     start: int
     sizes: tuple[int, ...]
@@ -23,12 +23,12 @@ class Block(NamedTuple):
 
 
 class Picks(NamedTuple):
-    """An index of some dimensions of a tensor.
+    """An index into some dimensions of a tensor.
 
     Attributes:
-        dims: the dimensions.
-        indices: for each a tensor of positions; all have one shape when they are broadcast.
-        sizes: how much is touched in each dimension of the tensor that is not indexed.
+        dims: the indexed dimensions.
+        indices: a tensor of positions for each of them. The tensors can be broadcast to one shape.
+        sizes: the accessed size of each dimension of the tensor that is not indexed.
     """
 
     dims: Sequence[int]
@@ -37,9 +37,9 @@ class Picks(NamedTuple):
 
 
 def blocks_of(tensor: torch.Tensor, picks: Picks) -> list[Block] | None:
-    """Return what an index picks of a tensor; None where there is too much to look at.
+    """Return the blocks of a tensor that an index selects, or None if there are too many.
 
-    Called where torch's operators are not seen.
+    Called while torch's operators are not observed.
     """
     if sum(index.numel() for index in picks.indices) > _MOST_VALUES:
         return None
@@ -60,15 +60,15 @@ def blocks_of(tensor: torch.Tensor, picks: Picks) -> list[Block] | None:
 
 
 def picks_of(base: str, tensor: torch.Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Picks | None:
-    """Return what the index of an operator picks of its first tensor; None where it touches all of it.
+    """Return the part of an operator's first tensor that its index selects, or None if it accesses the whole tensor.
 
-    Called where torch's operators are not seen.
+    Called while torch's operators are not observed.
 
     Args:
-        base: the operator.
+        base: the operator's base name.
         tensor: its first tensor.
-        args: what it is given by position.
-        kwargs: what it is given by name.
+        args: its positional arguments.
+        kwargs: its keyword arguments.
     """
     if tensor.layout is not torch.strided or not tensor.dim():
         return None
@@ -86,7 +86,7 @@ def picks_of(base: str, tensor: torch.Tensor, args: Sequence[Any], kwargs: Mappi
 
 
 def _several(tensor: torch.Tensor, given: Sequence[torch.Tensor | None]) -> Picks | None:
-    """Take `tensor[i, :, j]` apart; a mask stands for the positions where it is true."""
+    """Parse an index like `tensor[i, :, j]`. A mask stands for the positions where it is true."""
     dims: list[int] = []
     indices: list[torch.Tensor] = []
     dim = 0
@@ -103,7 +103,7 @@ def _several(tensor: torch.Tensor, given: Sequence[torch.Tensor | None]) -> Pick
 
 
 def _runs(offsets: list[int], step: int) -> Iterator[tuple[int, int]]:
-    """Yield (first offset, number) of the offsets that follow each other; they are sorted."""
+    """Yield (first offset, count) for each run of consecutive offsets. The offsets are sorted."""
     first, count = None, 0
     for offset in offsets:
         if first is not None and offset == first + count * step:
@@ -117,7 +117,7 @@ def _runs(offsets: list[int], step: int) -> Iterator[tuple[int, int]]:
 
 
 def _joined(runs: list[tuple[int, int]], step: int) -> list[tuple[int, int]]:
-    """Take the runs with the smallest gaps together, until there are few."""
+    """Merge the runs with the smallest gaps until there are at most `_MOST_BLOCKS`."""
     if len(runs) <= _MOST_BLOCKS:
         return runs
     gaps = [after[0] - before[0] - before[1] * step for before, after in pairwise(runs)]
@@ -131,7 +131,7 @@ def _joined(runs: list[tuple[int, int]], step: int) -> list[tuple[int, int]]:
 
 
 def _aligned(first: int, count: int, step: int) -> Iterator[tuple[int, int]]:
-    """Split a run at multiples of powers of two, so that different runs have few different blocks."""
+    """Split a run at multiples of powers of two, so that different runs share most of their blocks."""
     position = first // step
     while count:
         size = 1 << (count.bit_length() - 1)

@@ -1,4 +1,4 @@
-"""What every part of the simulator needs: the virtual GPUs, their memory, names, and what a capture refuses."""
+"""Runtime shared by all parts of the simulator: virtual GPUs, their memory, object names and capture restrictions."""
 
 import os
 import weakref
@@ -28,54 +28,54 @@ from syncheck.sim.virtual_gpus import CallSites, VirtualGpus
 
 
 class ProgramObject:
-    """A stream or an event of the program.
+    """A stream or event created by the program.
 
     Attributes:
-        kind: which of the two.
+        kind: stream or event.
     """
 
     kind: ClassVar[NamedKind]
 
     @property
     def ident(self) -> int:
-        """Its id."""
+        """The object's id."""
         raise NotImplementedError
 
 
 class StreamObject(Protocol):
-    """A stream object of the program: `syncheck.sim.streams.SimulatedStream`."""
+    """Interface of the program's stream objects, implemented by `syncheck.sim.streams.SimulatedStream`."""
 
     looked_up: LookedUp
 
     @property
     def ident(self) -> StreamId:
-        """Its id."""
+        """The stream's id."""
         ...
 
     @property
     def device_index(self) -> int:
-        """The index of its device."""
+        """The index of the stream's device."""
         ...
 
 
 class Postponing(Protocol):
-    """What runs operators by a schedule: `syncheck.sim.deferral.Deferral`."""
+    """Interface of the component that runs operators under a schedule: `syncheck.sim.deferral.Deferral`."""
 
     def replay(self, graph: GraphId, steps: Sequence[Callable[[], None]], used: Sequence[torch.Tensor]) -> None:
-        """Replay a graph on the current stream; `used`: what it needs and does not own."""
+        """Replay a graph on the current stream. `used` holds tensors that the graph accesses but does not own."""
 
     def captured(self, owned: Iterable[torch.UntypedStorage]) -> None:
-        """A graph was captured that owns this memory."""
+        """Note that a graph was captured that owns these storages."""
 
     def before_resize(self, storage: torch.UntypedStorage) -> None:
-        """A storage is about to get other memory."""
+        """Prepare for a storage whose memory is about to be replaced."""
 
     def host_gets(self, tensors: Sequence[torch.Tensor]) -> None:
-        """The host gets values."""
+        """Prepare for the host reading the values of tensors."""
 
 
 class _Active:
-    """The runtime of this process: there is one set of GPUs, as in reality."""
+    """Holder of the process-wide runtime. There is one set of GPUs per process, as in reality."""
 
     runtime: "Runtime | None" = None
 
@@ -92,29 +92,29 @@ def active() -> "Runtime":
 
 
 class Runtime:
-    """Virtual GPUs under torch's own interface.
+    """Virtual GPUs behind torch's own interface.
 
     Attributes:
-        gpus: devices, streams, and what is current in each thread.
+        gpus: devices, streams, and the current device and streams of each thread.
         gpu_trace: torch's callbacks for GPU calls.
-        memory: which storages are on which device.
-        torch_devices: `torch.device` of each.
-        is_checking: the program is watched.
-        is_forked: this is a forked child, which is left alone.
-        is_capturing: a graph capture is in progress.
-        n_captures: graph captures that were begun.
-        before_call: called before a call of the program acts: frees and the stream of an autograd node are up to date
-            then.
-        on_refused_capture: called when a call was refused because of a capture.
-        sync_debug: what the program wants to happen where an operator makes the host wait.
-        deferral: runs operators by a schedule; None where each runs at once.
+        memory: placement of storages on devices.
+        torch_devices: the `torch.device` of each virtual GPU.
+        is_checking: whether the program is being checked.
+        is_forked: whether this is a forked child, which is not checked.
+        is_capturing: whether a graph capture is in progress.
+        n_captures: number of graph captures begun so far.
+        before_call: callbacks that run before a call of the program takes effect. They report pending frees and update
+            the stream of the running autograd node.
+        on_refused_capture: callbacks that run when a capture makes a call fail.
+        sync_debug: the action that the program has chosen for operators that make the host wait.
+        deferral: runs operators under a schedule; None if each runs immediately.
 
     Args:
-        n_devices: how many.
-        monitor: receives what the program does.
+        n_devices: number of virtual GPUs.
+        monitor: receives the operations of the program.
         sites: captures call sites.
-        note: shows the user something about the run.
-        findings: gets the findings that the session completes.
+        note: shows the user a message about the run.
+        findings: receives the findings that the session completes.
         after_finding: called after new findings.
     """
 
@@ -152,7 +152,7 @@ class Runtime:
 
     @contextmanager
     def activated(self) -> Iterator[None]:
-        """Make this the runtime of the process for the time of a block."""
+        """Make this the runtime of the process for the duration of a block."""
         self.activate()
         try:
             yield
@@ -160,41 +160,41 @@ class Runtime:
             if os.getpid() == self.pid:
                 _Active.runtime = None
 
-    # -- calls of the program
+    # -- calls from the program
 
     def enter(self) -> None:
-        """Bring things up to date before a call of the program acts."""
+        """Bring the state up to date before a call of the program takes effect."""
         for act in self.before_call:
             act()
 
     @property
     def has_new_findings(self) -> bool:
-        """Return whether there are findings whose tensors have no names yet."""
+        """Return whether there are findings whose tensors have not been named yet."""
         return bool(self._findings.new)
 
     def name_findings(self) -> None:
-        """After a call that may have completed findings: name their tensors while the frames are alive."""
+        """Name the tensors of new findings, after a call that may complete one and while the frames are alive."""
         if self._findings.new:
             with self.gpus.lock, self.gpus.guarded.guard:
                 self._namer.name_findings(self._findings.take())
 
     @contextmanager
     def unmonitored(self) -> Iterator[None]:
-        """Run torch operators without being seen, whatever device the program has made the default one."""
+        """Run torch operators unobserved and unaffected by the program's default device."""
         with disable_dispatch_modes(), torch.no_grad(), DisableTorchFunction():
             yield
 
     # -- processes
 
     def become_child(self) -> None:
-        """This process is a forked child: stop watching, answer questions about devices and streams as before."""
+        """Stop checking in a forked child, but keep answering queries about devices and streams as before."""
         self.is_checking = False
         self.is_forked = True
         self.gpus.become_child(GuardedMonitor(NullMonitor()))
         self.memory.forget_frees()
 
     def check_process(self) -> None:
-        """Raise what CUDA's initialization raises in a forked child.
+        """Raise the error that CUDA's initialization raises in a forked child.
 
         Source:
             torch/cuda/__init__.py, `_lazy_init`.
@@ -209,10 +209,10 @@ class Runtime:
     # -- devices
 
     def index_of(self, device: Any) -> int:
-        """Return the index of a device given as torch takes it; the current one where the index is left out.
+        """Return the index of a device given in any form that torch accepts, or the current device without an index.
 
         Raises:
-            RuntimeError: torch's error for an ordinal that does not exist.
+            RuntimeError: the ordinal does not exist; the message is torch's.
         """
         self.check_process()
         index = explicit_index(device)
@@ -225,16 +225,16 @@ class Runtime:
         return index
 
     def resolve(self, stream: StreamObject | None) -> tuple[int, StreamId]:
-        """Return (device, stream id) of a stream, the current one for None."""
+        """Return (device, stream id) of a stream, or of the current stream for None."""
         if stream is None:
             device = self.gpus.thread.device
             return device, self.gpus.current_stream(device)
         return stream.device_index, stream.ident
 
-    # -- objects of the program
+    # -- objects created by the program
 
     def name_new(self, kind: NamedKind, ident: int, site: SiteId) -> None:
-        """Give a new object the name that the program binds it to."""
+        """Name a new object after the variable that the program binds it to."""
         with self.gpus.lock, self.gpus.guarded.guard:
             self._namer.name_new(kind, ident, site)
 
@@ -253,7 +253,7 @@ class Runtime:
         return EventId(value.ident) if is_event else NO_EVENT
 
     def on_finalize(self, thing: Any, kind: ObjectKind, ident: EventId) -> None:
-        """Report it when a stream or event object is gone."""
+        """Report the destruction of a stream or event object when it happens."""
         weakref.finalize(thing, self._gone, kind, ident).atexit = False
 
     def _gone(self, kind: ObjectKind, ident: EventId) -> None:
@@ -266,12 +266,12 @@ class Runtime:
                 self.gpu_trace.event_gone(ident)
                 monitor.later("drop_event", ident)
 
-    # -- waiting on the host
+    # -- host waits
 
     def answer_query(self, kind: NamedKind, ident: int, event: Any = None) -> bool:
-        """Answer a query: pending work is not complete at the first question, and complete at the next one.
+        """Answer a query: pending work is reported as incomplete by the first query and as complete by the next one.
 
-        So both branches of a program that asks are run, and a loop that polls ends.
+        This way both branches of a program that queries are executed, and a polling loop ends.
         """
         self.enter()
         gpus = self.gpus
@@ -294,23 +294,23 @@ class Runtime:
         return True
 
     def _forget_questions(self, name: str, args: tuple[Any, ...]) -> None:
-        """The host has waited: what it knows to be complete now is asked about anew, once there is new work."""
+        """After a host wait, forget queries about completed work: new work is again first reported as pending."""
         del args
         if self._asked and name.startswith("sync_"):
             pending = self.gpus.monitor.is_pending
             self._asked = {(kind, ident) for kind, ident in self._asked if pending(kind, ident)}
 
     def wait_in_operator(self, stream: StreamId) -> None:
-        """The host waits for a stream inside an operator.
+        """Make the host wait for a stream inside an operator.
 
         Raises:
-            RuntimeError: the program asked for an error, by `torch.cuda.set_sync_debug_mode`.
+            RuntimeError: the program requested errors with `torch.cuda.set_sync_debug_mode`.
         """
         self.sync_debug.check()
         self.gpus.monitor.sync_stream(stream, self.gpus.site(), explicit=False)
 
     def synchronize(self, device: Any = None) -> None:
-        """`torch.cuda.synchronize`."""
+        """Simulate `torch.cuda.synchronize`."""
         self.enter()
         index = self.index_of(device)
         self.verify_all_unmodified()
@@ -318,14 +318,14 @@ class Runtime:
         self.gpus.monitor.sync_device(index, self.gpus.site())
 
     def refuse_in_capture(self, call: str) -> None:
-        """Report a host synchronization during a capture and raise what CUDA raises."""
+        """Report a host synchronization during a capture and raise CUDA's error."""
         self.gpus.monitor.sync_in_capture(call, self.gpus.site())
         for act in self.on_refused_capture:
             act()
         raise cuda_error("operation not permitted when stream is capturing")
 
     def refuse_uncaptured(self) -> None:
-        """A captured stream was to wait for work outside of the capture: invalidate that, and raise what CUDA raises.
+        """Invalidate a capture in which a stream would wait for work outside the capture, and raise CUDA's error.
 
         Source:
             CUDA Runtime API, cudaErrorStreamCaptureIsolation (905); CUDA C++ Programming Guide, "Cross-stream
@@ -336,7 +336,7 @@ class Runtime:
         raise cuda_error("dependency created on uncaptured work in another stream")
 
     def refuse_any_capture(self, call: str) -> None:
-        """Refuse a call that no capture in progress allows, whatever its stream.
+        """Reject a call that is not allowed while any capture is in progress, whatever its stream.
 
         Source:
             CUDA Runtime API, cudaStreamCaptureModeGlobal: potentially unsafe calls are prohibited.
@@ -344,10 +344,10 @@ class Runtime:
         if self.is_capturing:
             self.refuse_in_capture(call)
 
-    # -- pinned buffers whose address was handed out
+    # -- pinned buffers whose address was exported
 
     def verify_unmodified(self, tensor: torch.Tensor) -> None:
-        """Report a change of an exported pinned buffer since an asynchronous copy from it was submitted."""
+        """Report a change to an exported pinned buffer made since an asynchronous copy from it was submitted."""
         tag = self.memory.of(tensor)
         if tag is None or tag.in_flight is None:
             return
@@ -359,7 +359,7 @@ class Runtime:
             self.name_findings()
 
     def verify_all_unmodified(self) -> None:
-        """Look at all exported pinned buffers with copies in flight, before the host waits."""
+        """Check all exported pinned buffers with copies in flight before the host waits."""
         for tag, storage in self.memory.exported():
             if tag.device == HOST_DEVICE and tag.in_flight is not None:
                 with self.unmonitored():
@@ -368,7 +368,7 @@ class Runtime:
 
 
 def explicit_index(device: Any) -> int | None:
-    """Return the index in a device description; None where it names no index."""
+    """Return the index in a device description, or None if it has none."""
     if device is None:
         return None
     if isinstance(device, int):

@@ -1,4 +1,4 @@
-"""TorchScript modules that are loaded onto a virtual GPU: C++ reads them into host memory, and their tensors move."""
+"""TorchScript modules loaded onto a virtual GPU: C++ loads them into host memory, then their tensors are moved."""
 
 from collections.abc import Callable, Iterator
 from functools import wraps
@@ -12,7 +12,7 @@ from syncheck.sim.device_kind import is_gpu
 
 
 def install_script_modules(patches: Patches) -> None:
-    """Replace what `torch.jit.load` calls; without a `map_location` tensors stay where the file says that they were."""
+    """Replace the functions behind `torch.jit.load`. Without a `map_location`, tensors keep the file's devices."""
     for name in ("import_ir_module", "import_ir_module_from_buffer"):
         patches.set(C, name, _placing(getattr(C, name)))
 
@@ -31,11 +31,11 @@ def _placing(load: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def tensors_of_script(module: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors that a C++ module holds: parameters, buffers, and the constants of its methods.
+    """Yield the tensors of a C++ module: parameters, buffers, and the constants of its methods.
 
     Source:
-        torch/csrc/jit/api/module.h: buffers are all attributes that are tensors, and no parameters.
-        torch/csrc/jit/ir/constants.cpp: a tensor is the attribute "value" of a node, of the kind "t".
+        torch/csrc/jit/api/module.h: buffers are all tensor attributes that are not parameters.
+        torch/csrc/jit/ir/constants.cpp: a tensor is a node's attribute "value" of the kind "t".
     """
     for own in (C.ParameterDict(module), C.BufferDict(module)):
         yield from dict(own.items()).values()

@@ -1,4 +1,4 @@
-"""What an operator returns, worked out without its values: sizes, strides and types."""
+"""Results of operators computed without their values: sizes, strides and data types."""
 
 from typing import Any
 
@@ -10,25 +10,25 @@ from syncheck.instrument.torch_internals import disable_dispatch_modes, schema_o
 
 _META = torch.device("meta")
 _WITH_WORKSPACE = frozenset({"mkldnn_rnn_layer"})
-"""Operators that return a workspace, of which the meta function does not say how large it is.
+"""Operators that return a workspace whose size the meta function does not compute.
 
 Source:
-    torch/_meta_registrations.py, `mkldnn_rnn_layer`: its workspace is empty; on the CPU an LSTM takes this operator.
+    torch/_meta_registrations.py, `mkldnn_rnn_layer`: its workspace is empty. An LSTM on the CPU uses this operator.
 """
 
 
 class CannotDeferError(Exception):
-    """An operator cannot be put off."""
+    """An operator cannot be deferred."""
 
 
 def results_of(func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return an operator's results: arguments that it returns, and tensors of the meta device for new ones.
+    """Return an operator's results: the arguments that it returns, and meta tensors for new results.
 
     Raises:
-        CannotDeferError: that cannot be worked out.
+        CannotDeferError: the results cannot be computed.
 
     Source:
-        `alias_info` of the schema, torch/csrc/jit: a return with the name of an argument's memory is that argument.
+        `alias_info` of the schema, torch/csrc/jit: a return with the alias set of an argument is that argument.
     """
     schema = schema_of(func)
     given = _aliases(schema, args, kwargs)
@@ -43,7 +43,7 @@ def results_of(func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, A
 
 
 def _aliases(schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return name of written memory -> the argument that lies there."""
+    """Return a mapping from the names of written alias sets to the arguments in them."""
     named: dict[str, Any] = {}
     for position, argument in enumerate(schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
@@ -53,7 +53,7 @@ def _aliases(schema: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict
 
 
 def _argument_of(returned: Any, given: dict[str, Any]) -> tuple[bool, Any]:
-    """Return whether something returned is an argument, and which."""
+    """Return whether a returned value is an argument, and that argument."""
     if returned.alias_info is not None:
         for name in returned.alias_info.before_set:
             if name in given:
@@ -72,7 +72,7 @@ def _on_meta(func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any
             inputs, named = tree_map(_to_meta, (args, kwargs))
             return func(*inputs, **named)
     except Exception as error:
-        raise CannotDeferError from error  # the operator itself says what is wrong with its arguments
+        raise CannotDeferError from error  # the operator itself reports what is wrong with its arguments
 
 
 def _to_meta(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a spawned child is sent so that it sees virtual GPUs where it is not checked."""
+"""Payload for spawned child processes that are not checked, so that they see virtual GPUs."""
 
 import importlib
 from typing import Any
@@ -7,7 +7,7 @@ from syncheck.instrument.after_import import after_import
 
 
 class SpawnPayload:
-    """Unpickled in a spawned child, lets it see virtual GPUs once it imports torch."""
+    """An object that, when unpickled in a spawned child, simulates virtual GPUs once the child imports torch."""
 
     def __init__(self, n_devices: int, device_type: str = "cuda") -> None:
         self.n_devices = n_devices
@@ -18,6 +18,6 @@ class SpawnPayload:
         after_import("torch", self._install)
 
     def _install(self) -> None:
-        """Let the process see virtual GPUs until it ends; nothing is checked."""
-        # by name: that module needs torch, which the child may never import
+        """Simulate virtual GPUs until the process ends, without checking."""
+        # imported lazily: that module needs torch, which the child may never import
         importlib.import_module("syncheck.sim.unchecked").simulate_unchecked(self.n_devices, self.device_type)

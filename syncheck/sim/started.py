@@ -13,13 +13,13 @@ class Started:
     """A collective on a communication stream.
 
     Attributes:
-        work: torch's handle; kept, so that it stays the same object.
-        event: is recorded at its end.
+        work: torch's handle, kept alive so that its Python object stays the same.
+        event: the event recorded at its end.
         stream: the communication stream.
-        tensors: its tensors, which live until the program has waited.
-        group: the name of its group in the records of the ranks.
-        was_asked: `is_completed` has returned False once.
-        is_barrier: a wait for it makes the host wait.
+        tensors: its tensors, kept alive until the program has waited.
+        group: the name of its group in the ranks' records.
+        was_asked: whether `is_completed` has already returned False.
+        is_barrier: whether a wait for it makes the host wait.
     """
 
     work: Any

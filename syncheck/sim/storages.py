@@ -1,4 +1,4 @@
-"""Storages with virtual devices: copying, resizing, saving and loading go through them, below the tensors."""
+"""Storages with virtual devices, for code that copies, resizes, saves or loads below the level of tensors."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,7 @@ _Storage = torch.UntypedStorage
 
 
 class StorageShim:
-    """Replaces the members of torch.UntypedStorage that know about devices; TypedStorage is built on it."""
+    """Replaces the members of torch.UntypedStorage that depend on devices. TypedStorage is built on them."""
 
     def __init__(self, runtime: Runtime, copies: Copies, patches: Patches) -> None:
         self._runtime = runtime
@@ -28,7 +28,7 @@ class StorageShim:
         self._raw_cpu: Any = _Storage.cpu
 
     def install(self) -> None:
-        """Replace everything."""
+        """Install all replacements."""
         members: dict[str, Any] = {
             "device": property(self.device),
             f"is_{simulated().name}": property(lambda s: is_gpu(self.device(s))),
@@ -61,14 +61,14 @@ class StorageShim:
         self._patches.set(_Storage, "resize_", resize_)
 
     def device(self, storage: Any) -> torch.device:
-        """Return a storage's device: the virtual one, or what torch says."""
+        """Return a storage's virtual device, or torch's own answer if it has none."""
         tag = self._memory.of_storage(storage)
         if tag is not None and tag.device != HOST_DEVICE:
             return gpu(tag.device)
         return self._raw_device.__get__(storage)
 
     def _new(self, original: Any) -> Any:
-        """Return `__new__` that takes a virtual device."""
+        """Return a `__new__` that accepts a virtual device."""
 
         def new(cls: Any, *args: Any, device: Any = None, **kwargs: Any) -> Any:
             wanted = None if device is None else torch.device(device)
@@ -86,7 +86,7 @@ class StorageShim:
         return self.move(storage, target, non_blocking=non_blocking)
 
     def move(self, storage: Any, target: int, *, non_blocking: bool = False) -> Any:
-        """Return a copy of a storage on another device; itself if it is there."""
+        """Return a copy of a storage on another device, or the storage itself if it is already there."""
         found = self.device(storage)
         if found.type == "meta":
             return self._raw_cpu(storage)  # raises, as torch does: there is no data
@@ -118,7 +118,7 @@ class StorageShim:
 
 
 def _function(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function, which a class binds to its objects; a bound method would stay bound to the shim."""
+    """Return a plain function, which a class binds to its instances. A bound method would stay bound to the shim."""
 
     def function(*args: Any) -> Any:
         return method(*args)

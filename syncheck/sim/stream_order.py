@@ -1,4 +1,4 @@
-"""Keeps the order of a program in the queues of its streams: what the monitor is called with is what orders them."""
+"""Program order in the queues of streams, as established by the calls of the monitor."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,24 +10,24 @@ from syncheck.witness.schedule import Policy
 
 
 class StreamOrder:
-    """Follows the calls of the monitor that order work, so that no schedule can break what they order.
+    """Enforces the order established by monitor calls, so that no schedule can violate it.
 
     Attributes:
-        queues: of all streams.
+        queues: the queues of all streams.
 
     Args:
-        gpus: the streams, and the monitor.
+        gpus: the streams and the monitor.
         policy: decides which streams run.
-        recorded: filled with the streams that `record_stream` was given for an allocation.
+        recorded: filled with allocation -> streams passed to `record_stream`.
     """
 
     def __init__(self, gpus: VirtualGpus, policy: Policy, recorded: dict[AllocationId, set[StreamId]]) -> None:
         self.queues = Queues(policy)
         self._gpus = gpus
         self._events: dict[EventId, Marker] = {}
-        self._replays: dict[GraphId, Marker] = {}  # the latest one of each graph
+        self._replays: dict[GraphId, Marker] = {}  # the latest replay of each graph
         self._recorded = recorded
-        self._beside: dict[StreamId, list[Marker]] = {}  # what counts as a stream's and has a queue of its own
+        self._beside: dict[StreamId, list[Marker]] = {}  # work that belongs to a stream but has its own queue
         self._acts: dict[str, Callable[..., None]] = {
             "launch": self._launch,
             "replay": self._replay,
@@ -51,12 +51,12 @@ class StreamOrder:
             act(*args)
 
     def wait_implicitly(self, stream: StreamId) -> None:
-        """Let a stream wait for those that it is ordered with by itself."""
+        """Make a stream wait for the streams that it is implicitly ordered with."""
         for other in self._gpus.ordered_with(stream):
             self.queues.wait(stream, self.queues.mark(other))
 
     def finish(self, stream: StreamId) -> bool:
-        """Run all that a stream has been given; return whether there was anything."""
+        """Run all pending work of a stream, and return whether there was any."""
         self.wait_implicitly(stream)
         markers = [marker for marker in self._all_of(stream) if not self.queues.is_done(marker)]
         for marker in markers:
@@ -66,16 +66,16 @@ class StreamOrder:
         return bool(markers)
 
     def add_beside(self, stream: StreamId, marker: Marker) -> None:
-        """Count what has a queue of its own as a stream's where the host waits for that, or memory is kept for it."""
+        """Associate work in a separate queue with a stream, for host waits for the stream and `record_stream`."""
         self._beside[stream] = [*self._all_of(stream)[1:], marker]
 
     def _all_of(self, stream: StreamId) -> list[Marker]:
-        """Return what stands for all that a stream has been given."""
+        """Return markers for all work submitted to a stream."""
         beside = [marker for marker in self._beside.get(stream, ()) if not self.queues.is_done(marker)]
         return [self.queues.mark(stream), *beside]
 
     def wait_for_replay(self, graph: GraphId, stream: StreamId) -> None:
-        """Let a replay that a stream is about to be given wait for the graph's latest one.
+        """Make the next work of a stream, a replay of a graph, wait for the graph's latest replay.
 
         Source:
             CUDA Runtime API, cudaGraphLaunch.
@@ -85,15 +85,15 @@ class StreamOrder:
             self.queues.wait(stream, marker)
 
     def forget(self, event: EventId) -> None:
-        """An event is gone."""
+        """Forget an event that has been destroyed."""
         self._events.pop(event, None)
 
     def remark(self, event: EventId, marker: Marker) -> None:
-        """An event stands for something else than all that its stream was given."""
+        """Make an event stand for other work than everything submitted to its stream so far."""
         self._events[event] = marker
 
     def is_pending(self, stream: StreamId) -> Callable[[], bool]:
-        """Return what says whether the work that a stream has now is pending."""
+        """Return a function that returns whether the stream's current work is still pending."""
         markers = self._all_of(stream)
         return lambda: not all(map(self.queues.is_done, markers))
 
@@ -141,7 +141,7 @@ class StreamOrder:
         self._recorded.setdefault(allocation, set()).add(stream)
 
     def _capture_begin(self, *_: Any) -> None:
-        self.queues.finish_all()  # a capture puts memory back as it is now
+        self.queues.finish_all()  # after a capture, memory is restored to its current state
 
     def _free(self, allocation: AllocationId, *_: Any) -> None:
         self._recorded.pop(allocation, None)

@@ -12,7 +12,7 @@ from syncheck.sim.virtual_gpus import GREATEST_PRIORITY
 
 
 class SimulatedStream(ProgramObject):
-    """A stream of a virtual device; equal to every other object of the same stream.
+    """A stream of a virtual device. Objects for the same stream compare equal.
 
     Source:
         torch/csrc/Stream.cpp and torch/cuda/streams.py: names and meanings of all members.
@@ -24,7 +24,7 @@ class SimulatedStream(ProgramObject):
     looked_up = LookedUp.BY_NAME
 
     def __new__(cls, device: Any = None, priority: int = 0, **kwargs: Any) -> Any:
-        """Return a new stream of the pool, or the one with a given id."""
+        """Return a new stream from the pool, or the stream with a given id."""
         runtime = active()
         if "stream_id" in kwargs:
             index = kwargs.get("device_index", 0)
@@ -42,11 +42,11 @@ class SimulatedStream(ProgramObject):
         return self
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Nothing to do: `__new__` did it, as in torch."""
+        """Do nothing: `__new__` initializes the stream, as in torch."""
 
     @classmethod
     def of(cls, runtime: Runtime, stream: StreamId, looked_up: LookedUp = LookedUp.BY_NAME) -> Any:
-        """Return an object for an existing stream; `looked_up`: the function that the program called to get it."""
+        """Return an object for an existing stream. `looked_up` is the function that the program called to get it."""
         self = object.__new__(cls)
         self._runtime = runtime
         self._ident = stream
@@ -64,7 +64,7 @@ class SimulatedStream(ProgramObject):
 
     @property
     def ident(self) -> StreamId:
-        """Syncheck's own id."""
+        """Syncheck's own id of the stream."""
         return self._ident
 
     @property
@@ -84,32 +84,32 @@ class SimulatedStream(ProgramObject):
 
     @property
     def stream_id(self) -> int:
-        """Torch's id of the stream: here, its handle."""
+        """Torch's id of the stream. Here it is the handle."""
         return self._runtime.gpus.handle_of(self._ident)
 
     @property
     def native_handle(self) -> int:
-        """The handle."""
+        """The stream's handle."""
         return self.stream_id
 
     @property
     def cuda_stream(self) -> int:
-        """The handle."""
+        """The stream's handle."""
         return self.stream_id
 
     @property
     def sycl_queue(self) -> int:
-        """The handle."""
+        """The stream's handle."""
         return self.stream_id
 
     @property
     def priority(self) -> int:
-        """The priority: a smaller number goes first."""
+        """The priority. A smaller number is a higher priority."""
         return self._runtime.gpus.priority_of(self._ident)
 
     @staticmethod
     def priority_range() -> tuple[int, int]:
-        """Return (least, greatest) priority of the simulated device."""
+        """Return the (lowest, highest) priority of the simulated device."""
         return 0, GREATEST_PRIORITY
 
     def is_capturing(self) -> bool:
@@ -121,29 +121,29 @@ class SimulatedStream(ProgramObject):
         event.be_waited_for(self, WaitCall.STREAM_WAIT_EVENT)
 
     def wait_stream(self, stream: "SimulatedStream") -> None:
-        """Make later work of this stream wait for all work given to another."""
+        """Make later work of this stream wait for all work already submitted to another stream."""
         gpus = self._runtime.gpus
         self._runtime.enter()
         looked_up = (self.looked_up, stream.looked_up)
-        # the stream whose wait is at stake: on the waiter's device if that was looked up, else on the other's
+        # the current stream to compare with: on the waiter's device if the waiter was looked up, else on the other's
         current = gpus.current_stream(self.device_index if self.looked_up else stream.device_index)
         if gpus.monitor.capturing(self._ident) and not gpus.monitor.capturing(stream.ident):
             self._runtime.refuse_uncaptured()
         gpus.monitor.wait_stream(self._ident, stream.ident, gpus.site(), looked_up, current)
 
     def record_event(self, event: SimulatedEvent | None = None) -> SimulatedEvent:
-        """Record an event on this stream, a new one if none is given."""
+        """Record an event on this stream, creating a new event if none is given."""
         if event is None:
             event = CudaEvent() if isinstance(self, CudaStream) else SimulatedEvent()
         event.record(self)
         return event
 
     def query(self) -> bool:
-        """Return whether all work is complete. A first question about pending work is answered with no."""
+        """Return whether all work is complete. The first query about pending work returns False."""
         return self._runtime.answer_query(NamedKind.STREAM, self._ident)
 
     def synchronize(self) -> None:
-        """Wait on the host for all work of this stream."""
+        """Make the host wait for all work of this stream."""
         gpus = self._runtime.gpus
         self._runtime.enter()
         if gpus.monitor.capturing(self._ident):
@@ -186,14 +186,14 @@ class SimulatedStream(ProgramObject):
 
 
 class CudaStream(SimulatedStream):
-    """`torch.cuda.Stream`."""
+    """Replacement for `torch.cuda.Stream`."""
 
 
 class ExternalStream(CudaStream):
-    """`torch.cuda.ExternalStream`: a stream that something else made."""
+    """Replacement for `torch.cuda.ExternalStream`: a stream created outside of torch."""
 
     def __new__(cls, stream_ptr: int, device: Any = None, **kwargs: Any) -> Any:
-        """Return the stream with a handle; an unknown handle is a blocking stream."""
+        """Return the stream with a handle. An unknown handle is treated as a blocking stream."""
         del kwargs
         runtime = active()
         site = runtime.gpus.site()
@@ -203,7 +203,7 @@ class ExternalStream(CudaStream):
 
 
 class StreamContext:
-    """`torch.cuda.StreamContext`: makes a stream and its device current for a block; None does nothing."""
+    """Replacement for `torch.cuda.StreamContext`: makes a stream and its device current; None is a no-op."""
 
     def __init__(self, stream: SimulatedStream | None) -> None:
         self.stream = stream

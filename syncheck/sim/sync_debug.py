@@ -1,4 +1,4 @@
-"""`torch.cuda.set_sync_debug_mode`: warns or raises where an operator makes the host wait."""
+"""`torch.cuda.set_sync_debug_mode`: warns or raises when an operator makes the host wait."""
 
 import warnings
 from enum import IntEnum
@@ -7,7 +7,7 @@ _TEXT = "called a synchronizing CUDA operation"
 
 
 class Level(IntEnum):
-    """What happens in an operator that makes the host wait."""
+    """Action when an operator makes the host wait."""
 
     SILENT = 0
     WARN = 1
@@ -18,14 +18,14 @@ _NAMES = {"default": Level.SILENT, "warn": Level.WARN, "error": Level.RAISE}
 
 
 class SyncDebug:
-    """The setting of this process.
+    """The sync debug mode of this process.
 
     Source:
-        torch/cuda/__init__.py, `set_sync_debug_mode`; c10/cuda/CUDAFunctions.cpp, `warn_or_error_on_sync`, which
-        `stream_synchronize` and `memcpy_and_sync` call, and neither `device_synchronize` nor events.
+        torch/cuda/__init__.py, `set_sync_debug_mode`; c10/cuda/CUDAFunctions.cpp, `warn_or_error_on_sync`, which is
+        called by `stream_synchronize` and `memcpy_and_sync` but not by `device_synchronize` or events.
 
     Attributes:
-        level: what happens.
+        level: the action taken.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class SyncDebug:
         """Set the level.
 
         Raises:
-            RuntimeError: torch's error for a name or a number that does not exist.
+            RuntimeError: the name or number does not exist; the message is torch's.
         """
         if isinstance(debug_mode, str):
             if debug_mode not in _NAMES:
@@ -47,10 +47,10 @@ class SyncDebug:
             raise RuntimeError("invalid value of debug_mode, expected one of 0,1,2")
 
     def check(self) -> None:
-        """The host is about to wait for a stream.
+        """Warn or raise, according to the level, before the host waits for a stream.
 
         Raises:
-            RuntimeError: the program asked for an error.
+            RuntimeError: the level is RAISE.
         """
         if self.level is Level.RAISE:
             raise RuntimeError(_TEXT)

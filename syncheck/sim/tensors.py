@@ -1,4 +1,4 @@
-"""`torch.Tensor` with virtual devices: where a tensor is, and how it moves."""
+"""`torch.Tensor` on virtual devices: a tensor's device, and moves between devices."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,12 +19,12 @@ from syncheck.sim.placement import raw_device
 from syncheck.sim.runtime import Runtime
 
 _WRAPPED = "_syncheck_device"
-"""Where a tensor that holds others keeps the virtual device that it was made for."""
+"""Attribute in which a tensor with inner tensors stores the virtual device that it was created for."""
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 
 
 class TensorShim:
-    """Replaces the members of torch.Tensor that know about devices."""
+    """Replaces the members of torch.Tensor that depend on devices."""
 
     def __init__(self, runtime: Runtime, copies: Copies, patches: Patches) -> None:
         self.runtime = runtime
@@ -35,17 +35,17 @@ class TensorShim:
         self._raw_index: Any = torch.Tensor.get_device
 
     def install(self) -> None:
-        """Replace everything."""
+        """Install all replacements."""
         self._install_properties()
         self._install_moves()
         fake_tensors.install(self._patches)
 
-    # -- where a tensor is
+    # -- the device of a tensor
 
     def device(self, tensor: torch.Tensor) -> torch.device:
-        """Return a tensor's device: the virtual one, or what torch says."""
+        """Return a tensor's virtual device, or torch's own answer if it has none."""
         found: Any = raw_device(tensor)
-        if not isinstance(found, torch.device) or found.type != "cpu":  # what a class says of itself may be anything
+        if not isinstance(found, torch.device) or found.type != "cpu":  # a subclass may return anything
             return found  # type: ignore[no-any-return]  # see above
         with after_asking(tensor):
             return self._simulated_device(tensor, found)
@@ -58,7 +58,7 @@ class TensorShim:
         return self.runtime.torch_devices[index]
 
     def index(self, tensor: torch.Tensor) -> int:
-        """Return the index of a tensor's virtual GPU, HOST_DEVICE for the host."""
+        """Return the index of a tensor's virtual GPU, or HOST_DEVICE for the host."""
         index = self.memory.device(tensor)
         if index == HOST_DEVICE and type(tensor) not in _PLAIN:
             found = self.device(tensor)
@@ -66,10 +66,11 @@ class TensorShim:
         return index
 
     def _device_of_part(self, tensor: torch.Tensor, raw: torch.device) -> torch.device:
-        """Return the device of the local tensor of a DTensor; of other tensors, what torch says.
+        """Return the device of a DTensor's local tensor, or torch's own answer for other tensors.
 
         Source:
-            torch/csrc/autograd/python_variable.cpp, `_dtensor__new__`: it has the device of what it holds, in C++.
+            torch/csrc/autograd/python_variable.cpp, `_dtensor__new__`: C++ code gives it the device of its local
+            tensor.
         """
         part = None if type(tensor) in _PLAIN else getattr(tensor, "_local_tensor", None)
         return self.device(part) if isinstance(part, torch.Tensor) else raw
@@ -80,14 +81,14 @@ class TensorShim:
         replace_property(patches, f"is_{simulated().name}", lambda tensor: is_gpu(device(tensor)))
         replace_property(patches, "is_cpu", lambda tensor: device(tensor).type == "cpu")
 
-        make: Any = torch.Tensor._make_wrapper_subclass  # what tensors that hold others are made by
+        make: Any = torch.Tensor._make_wrapper_subclass  # creates tensors with inner tensors
 
         def make_wrapper(*args: Any, **kwargs: Any) -> Any:
             given = next((value for value in args if isinstance(value, torch.device)), kwargs.get("device"))
             wanted = torch.device(given or "cpu")
             if not is_gpu(wanted):
                 return make(*args, **kwargs)
-            raw = torch.device("cpu")  # there is no other
+            raw = torch.device("cpu")  # the only real device
             if "device" in kwargs:
                 kwargs = {**kwargs, "device": raw}
             made = make(*(raw if value is given else value for value in args), **kwargs)
@@ -111,10 +112,10 @@ class TensorShim:
         replace_method(patches, "get_device", lambda _: get_device)
         patches.set(torch, "get_device", overridable(torch.get_device, get_device))
 
-    # -- moving it
+    # -- moves
 
     def move(self, tensor: torch.Tensor, target: int, *, non_blocking: bool, copy: bool, **kwargs: Any) -> torch.Tensor:
-        """Return a tensor on another device, with autograd; itself if it is there and nothing else changes."""
+        """Return a tensor on another device, with autograd, or the tensor itself if nothing changes."""
         if isinstance(tensor, FakeTensor) or fake_tensors.are_made():
             return self._move_fake(tensor, target, **kwargs)
         here = self.index(tensor)
@@ -131,7 +132,7 @@ class TensorShim:
             return self.copies.transfer(tensor, target, non_blocking=non_blocking, **kwargs)
 
     def _move_fake(self, tensor: torch.Tensor, target: int, **kwargs: Any) -> torch.Tensor:
-        """Move a tensor without memory: torch does that itself."""
+        """Move a tensor without memory, which torch does itself."""
         moved: torch.Tensor = self._raw_to(tensor, self.copies.device_at(target), **kwargs)
         return moved
 
@@ -180,21 +181,21 @@ class TensorShim:
         self._patches.set(lazy, "_allowed_methods", allowed)
 
     def pin(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return a copy in pinned memory, with autograd; the tensor itself if it is there."""
+        """Return a copy in pinned memory, with autograd, or the tensor itself if it is pinned."""
         if is_differentiated(tensor) and not self.copies.is_pinned(tensor):
             return pinned_copy(tensor, self)  # type: ignore[no-any-return]  # as above
         return self.copies.pin(tensor)
 
     def copy_(self, original: Any, target: torch.Tensor, src: Any, non_blocking: bool = False) -> torch.Tensor:
-        """Copy into a tensor."""
+        """Simulate `Tensor.copy_`."""
         return original(target, self._copied(target, src), non_blocking)  # type: ignore[no-any-return]  # torch's own method
 
     def set_item(self, original: Any, target: torch.Tensor, index: Any, value: Any) -> None:
-        """Copy into a part of a tensor: `target[index] = value`."""
+        """Simulate `target[index] = value`."""
         original(target, index, self._copied(target, value))
 
     def _copied(self, target: torch.Tensor, source: Any) -> Any:
-        """Return what is copied into a tensor; across devices, its gradient comes back."""
+        """Return the value to copy into a tensor. Across devices, wrap it so that its gradient is sent back."""
         if not isinstance(source, torch.Tensor) or not is_differentiated(source):
             return source
         if self.index(target) == self.index(source):
@@ -204,7 +205,7 @@ class TensorShim:
         return sent_back(source, self)
 
     def to(self, original: Any, tensor: torch.Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """`Tensor.to` in all its forms."""
+        """Simulate `Tensor.to` in all its forms."""
         device, options = _parse_to(args, kwargs)
         if raw_device(tensor).type != "cpu" or (device is not None and device.type not in {"cpu", simulated().name}):
             return self._to_other(original, tensor, device, options)
@@ -216,14 +217,14 @@ class TensorShim:
         return self.move(tensor, target, **options)
 
     def _to_other(self, original: Any, tensor: torch.Tensor, device: Any, options: dict[str, Any]) -> Any:
-        """Move from or to a device that is not simulated: "meta" is torch's own business."""
+        """Move from or to a device that is not simulated. torch itself handles "meta"."""
         if device is None or not is_gpu(device):
             wanted = {} if device is None else {"device": device}
             return original(tensor, **wanted, **options) if wanted or options else tensor
         return original(tensor, device="cpu", **options)  # raises, as torch does for "meta"
 
     def record_stream(self, tensor: torch.Tensor, s: Any) -> None:
-        """`Tensor.record_stream`."""
+        """Simulate `Tensor.record_stream`."""
         runtime = self.runtime
         runtime.enter()
         tag = self.memory.of(tensor)
@@ -235,11 +236,11 @@ class TensorShim:
 
 
 def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.device | None, dict[str, Any]]:
-    """Return the device, if one is named, and the other options of a call of `Tensor.to`.
+    """Return the device, or None if none is given, and the other options of a call of `Tensor.to`.
 
     Source:
         torch/csrc/autograd/utils/python_arg_parsing.h, `parse_to_conversion`: the three forms.
-        torch/csrc/utils/python_arg_parser.h, `toScalarType`: types of Python stand for types of tensors.
+        torch/csrc/utils/python_arg_parser.h, `toScalarType`: Python types stand for tensor data types.
     """
     args = tuple(NUMBERS[value] if isinstance(value, type) and value in NUMBERS else value for value in args)
     options = {name: value for name, value in kwargs.items() if value is not None}
@@ -265,14 +266,14 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[torch.devi
 
 
 def is_differentiated(tensor: torch.Tensor) -> bool:
-    """Return whether what is made of a tensor has a gradient, or a tangent; only `torch.func` knows of its wrappers."""
+    """Return whether a result of this tensor has a gradient or a tangent. Wrappers of `torch.func` always count."""
     if (tensor.requires_grad and torch.is_grad_enabled()) or functorch.is_functorch_wrapped_tensor(tensor):
         return True
     return forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None  # type: ignore[no-untyped-call]  # as above
 
 
 def _check_gradient(own: torch.device, found: torch.device) -> None:
-    """Raise torch's error for a gradient on another device than its tensor.
+    """Raise torch's error for a gradient on a different device from its tensor.
 
     Source:
         torch/csrc/autograd/python_variable.cpp, `THPVariable_set_grad`.
@@ -291,7 +292,7 @@ def _check_gradient(own: torch.device, found: torch.device) -> None:
 
 
 def as_device(device: Any) -> torch.device | None:
-    """Return a device given as torch takes it; None for None."""
+    """Return a device given in any form that torch accepts, or None for None."""
     if device is None:
         return None
     return gpu(device) if isinstance(device, int) else torch.device(device)
@@ -304,7 +305,7 @@ def _fits(tensor: torch.Tensor, memory_format: Any) -> bool:
 
 
 def install_module_moves(patches: Patches) -> None:
-    """Let `nn.Module.to(tensor)` see the virtual device of the tensor.
+    """Make `nn.Module.to(tensor)` use the virtual device of the tensor.
 
     Source:
         torch/nn/modules/module.py, `Module.to`, parses its arguments in C++.

@@ -1,4 +1,4 @@
-"""Branches and loops of torch that are traced, or that `torch.func` transforms."""
+"""Control flow operators of torch that are traced or transformed by `torch.func`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from syncheck.sim.mode import SimulatorMode
 
 @contextmanager
 def below_the_simulator(args: tuple[Any, ...]) -> Iterator[None]:
-    """Run a branch or a loop, with these arguments, on the CPU alone: nothing of it is simulated.
+    """Run a branch or loop with these arguments on the CPU alone, without simulation.
 
     Raises:
         NotSimulatedError: an argument is on a GPU.

@@ -1,4 +1,4 @@
-"""Settings that only make real GPUs faster: accepted, and without effect on virtual ones."""
+"""Settings that only make real GPUs faster. They are accepted but have no effect on virtual GPUs."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -30,7 +30,7 @@ WITHOUT_EFFECT: dict[str, Any] = {
     "_cuda_hasPrimaryContext": True,
     "_cuda_cudaCachingAllocator_is_enabled": True,
 }
-"""C functions that only CUDA builds of torch have and that change no result, with what they return.
+"""C functions that exist only in CUDA builds of torch and do not affect results -> the values they return.
 
 Source:
     torch/csrc/cuda/Module.cpp.
@@ -42,11 +42,11 @@ _TUNABLE: dict[str, Any] = {
     "set_filename": None, "get_filename": "", "get_results": (), "get_validators": (), "read_file": False,
     "set_rotating_buffer_size": None, "get_rotating_buffer_size": -1, "set_numerical_check_tolerances": None,
 }  # fmt: skip
-"""Functions of `torch.cuda.tunable`: no kernel is tuned, and the figures are the defaults."""
+"""Functions of `torch.cuda.tunable` -> the values they return. No kernel is tuned; the figures are the defaults."""
 
 
 def install_tuning(patches: Patches) -> None:
-    """Accept what only tunes."""
+    """Accept all tuning settings."""
     for name, answer in _TUNABLE.items():
         if hasattr(torch.cuda.tunable, name):
             patches.set(torch.cuda.tunable, name, _answering(answer))
@@ -68,7 +68,7 @@ def _answering(answer: Any) -> Callable[..., Any]:
 
 
 def _install_choice(library: str, patches: Patches) -> None:
-    """Remember which library a program prefers: the CPU build of torch refuses those that it lacks."""
+    """Store the library that a program prefers, because a CPU build of torch rejects libraries that it lacks."""
     setter, getter = f"_set_{library}_preferred_backend", f"_get_{library}_preferred_backend"
     if hasattr(C, setter) and hasattr(C, getter):
         chosen = SimpleNamespace(value=getattr(C, getter)())
@@ -77,10 +77,10 @@ def _install_choice(library: str, patches: Patches) -> None:
 
 
 def _install_attention(patches: Patches) -> None:
-    """Let the plain kernel stand for those attention kernels that only GPUs have.
+    """Substitute the math kernel for attention kernels that exist only on GPUs.
 
     Source:
-        aten/src/ATen/native/transformers/sdp_utils_cpp.cpp, `select_sdp_backend_cpp`: flash and math alone.
+        aten/src/ATen/native/transformers/sdp_utils_cpp.cpp, `select_sdp_backend_cpp`: only flash and math.
     """
     chosen = {name: bool(getattr(C, f"_get_{name}_sdp_enabled")()) for name in ("math", "flash", *_OF_GPUS)}
     enable_math = C._set_sdp_use_math
@@ -100,17 +100,17 @@ def _install_attention(patches: Patches) -> None:
 
 
 _OF_GPUS = ("mem_efficient", "cudnn")
-"""Kernels of `scaled_dot_product_attention` that a CPU has not."""
+"""Kernels of `scaled_dot_product_attention` that do not exist on the CPU."""
 
 
 class _PlanCache:
-    """`torch.backends.cuda.cufft_plan_cache`, for all devices: there are no plans."""
+    """Replacement for `torch.backends.cuda.cufft_plan_cache`, for all devices. It is always empty."""
 
     size = 0
     max_size = 4096
 
     def clear(self) -> None:
-        """There is no plan to forget."""
+        """Do nothing: there are no plans."""
 
     def __getitem__(self, device: Any) -> "_PlanCache":
         del device

@@ -7,7 +7,7 @@ from syncheck.sim.null_monitor import NoSites, NullMonitor
 
 
 def simulate_unchecked(n_devices: int, device_type: str = "cuda") -> None:
-    """Let this process see virtual GPUs until it ends."""
+    """Simulate virtual GPUs in this process until it ends."""
     simulator = Simulator(
         n_devices, NullMonitor(), NoSites(), lambda _: None, NewFindings(), lambda: None, device_type=device_type
     )

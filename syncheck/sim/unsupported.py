@@ -1,4 +1,4 @@
-"""What surrounds CUDA in torch: compilation, profiling, NVTX, and C functions that only a CUDA build has."""
+"""torch features related to CUDA: compilation, profiling, NVTX, and C functions that only a CUDA build has."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -20,12 +20,12 @@ from syncheck.sim.errors import NotSimulatedError, refuse
 from syncheck.sim.tuning import WITHOUT_EFFECT, install_tuning
 
 _CUDA_ONLY = ("_cuda_", "_gds_", "_xpu_")
-"""How the names of functions begin that only builds for GPUs have."""
+"""Prefixes of functions that only GPU builds of torch have."""
 EAGER = "torch.compile ran eagerly: the operators were checked, at eager speed"
 
 
 def install_unsupported(note: Callable[[str], None], patches: Patches) -> None:
-    """Replace everything."""
+    """Install all replacements."""
     _install_compile(note, patches)
     _install_profiler(patches)
     _install_nvtx(patches)
@@ -37,9 +37,9 @@ def install_unsupported(note: Callable[[str], None], patches: Patches) -> None:
 
 
 def hide_cuda(patches: Patches) -> None:
-    """Let a CUDA build of torch be as one for the CPU, so that one program takes the same ways under both.
+    """Make a CUDA build of torch behave like a CPU build, so that a program takes the same path under both.
 
-    What it has for real GPUs would look for a driver, or for kernels that virtual GPUs have not.
+    Its functions for real GPUs would look for a driver, or for kernels that virtual GPUs lack.
     """
     for name in [name for name in vars(C) if name.startswith(_CUDA_ONLY)]:
         patches.remove(C, name)
@@ -49,7 +49,7 @@ def hide_cuda(patches: Patches) -> None:
 
 
 def _install_ctc_loss(patches: Patches) -> None:
-    """Take lengths on the CPU as numbers, as torch does where no dispatch mode is active.
+    """Pass lengths on the CPU as numbers, as torch does if no dispatch mode is active.
 
     Source:
         aten/src/ATen/native/LossCTC.cpp, `ctc_loss`: `areAnyTensorSubclassLike`.
@@ -65,10 +65,10 @@ def _install_ctc_loss(patches: Patches) -> None:
 
 
 def _install_one_hot(patches: Patches) -> None:
-    """Look at no value where the number of classes is given: the host does so for tensors of its own alone.
+    """Read no values if the number of classes is given: the host does so only for its own tensors.
 
     Source:
-        aten/src/ATen/native/Onehot.cpp: on a GPU the kernel looks.
+        aten/src/ATen/native/Onehot.cpp: on a GPU, the kernel checks the values.
     """
     original = torch.nn.functional.one_hot
 
@@ -82,11 +82,11 @@ def _install_one_hot(patches: Patches) -> None:
 
 
 def _install_fake_gradients(patches: Patches) -> None:
-    """Refuse fake tensors of a GPU that need a gradient: the CPU build of torch ends the process at their first use.
+    """Reject fake GPU tensors that require a gradient, because a CPU build of torch would crash at their first use.
 
     Source:
-        torch/csrc/autograd/input_metadata.cpp asks for the stream of their device;
-        c10/core/impl/DeviceGuardImplInterface.h, `getDeviceGuardImpl`, raises where no error can be raised.
+        torch/csrc/autograd/input_metadata.cpp queries the stream of their device;
+        c10/core/impl/DeviceGuardImplInterface.h, `getDeviceGuardImpl`, throws where exceptions are not allowed.
     """
     getset: Any = C.TensorBase.requires_grad
     original_new, original_set = FakeTensor.__new__, torch.Tensor.requires_grad_
@@ -108,7 +108,7 @@ def _install_fake_gradients(patches: Patches) -> None:
 
     @wraps(export)
     def refuse_or_export(mod: Any, *args: Any, **kwargs: Any) -> Any:
-        for parameter in mod.parameters():  # here, as the compiler would take the error for its own
+        for parameter in mod.parameters():  # check here: the compiler would catch a later error as its own
             if is_on_gpu(parameter) and parameter.requires_grad:
                 raise _unsupported_gradient()
         return export(mod, *args, **kwargs)
@@ -138,7 +138,7 @@ def _as_numbers(lengths: Any) -> Any:
 
 
 def _missing_function(name: str) -> Any:
-    """Answer for a C function that only CUDA builds of torch have."""
+    """Return a replacement for a C function that only CUDA builds of torch have."""
     if name in WITHOUT_EFFECT:
         return lambda *args, **kwargs: WITHOUT_EFFECT[name]
     if name.startswith(_CUDA_ONLY):
@@ -152,9 +152,9 @@ def _install_compile(note: Callable[[str], None], patches: Patches) -> None:
         if model is None:
             return lambda function: compile_eagerly(function, **kwargs)
         if isinstance(model, torch.nn.Module):
-            from torch._dynamo.eval_frame import OptimizedModule  # noqa: PLC0415  as slow as in real programs
+            from torch._dynamo.eval_frame import OptimizedModule  # noqa: PLC0415  slow import
 
-            return OptimizedModule(model, lambda function: function)  # type: ignore[arg-type]  # compiles nothing
+            return OptimizedModule(model, lambda function: function)  # type: ignore[arg-type]  # does not compile
         return model
 
     def compile_module(module: Any, *args: Any, **kwargs: Any) -> None:
@@ -167,7 +167,7 @@ def _install_compile(note: Callable[[str], None], patches: Patches) -> None:
 
 
 def _install_profiler(patches: Patches) -> None:
-    """Accept CUDA activities and leave them out: there is no GPU to profile."""
+    """Accept CUDA activities but ignore them, as there is no GPU to profile."""
     cuda = torch.profiler.ProfilerActivity.CUDA
     profile = torch.profiler.profiler._KinetoProfile  # the base of torch.profiler.profile
     original = profile.__init__
@@ -194,7 +194,7 @@ def _install_profiler(patches: Patches) -> None:
 
 
 def _install_nvtx(patches: Patches) -> None:
-    """Accept NVTX ranges: they have no effect on results."""
+    """Accept NVTX ranges, which have no effect on results."""
     silent: dict[str, Callable[..., Any]] = {
         name: lambda *args, **kwargs: 0
         for name in ("rangePushA", "rangePop", "rangeStartA", "rangeEnd", "markA", "deviceRangeStart", "deviceRangeEnd")

@@ -1,4 +1,4 @@
-"""The virtual gpus: devices, streams and what is current in each thread. Integers only, no torch."""
+"""The virtual GPUs: devices, streams, and the current ones of each thread. Only integers, no torch objects."""
 
 import threading
 from collections import Counter, defaultdict
@@ -19,31 +19,31 @@ from syncheck.sim.guarded_monitor import GuardedMonitor
 from syncheck.sim.memory_counters import MemoryCounters
 
 POOL_SIZE = 32
-"""Streams a priority and device; further ones are handed out round-robin.
+"""Number of streams per priority and device. Beyond that, existing streams are handed out round-robin.
 
 Source: kStreamsPerPool in c10/cuda/CUDAStream.cpp.
 """
 GREATEST_PRIORITY = -3
-"""The least is 0.
+"""The highest priority. The lowest is 0.
 
-Source: max_compile_time_stream_priorities in c10/cuda/CUDAStream.h; `getStreamFromPool` takes smaller numbers for it.
+Source: max_compile_time_stream_priorities in c10/cuda/CUDAStream.h; `getStreamFromPool` clamps smaller numbers to it.
 """
 TOTAL_MEMORY = 80 << 30
 
 
 class CallSites(Sites, Protocol):
-    """A table of call sites: `syncheck.instrument.sites.SiteTable`, or none."""
+    """Interface of a table of call sites: `syncheck.instrument.sites.SiteTable`, or a stub that records none."""
 
     def here(self) -> SiteId:
         """Return the id of the caller's call stack."""
         ...
 
     def bound_directly(self, ident: SiteId) -> str:
-        """Return the name that the program binds what it makes itself at a call site to; "" if none."""
+        """Return the name to which the program directly binds an object that it creates at a call site, or ""."""
         ...
 
     def user_code(self, ident: SiteId) -> tuple[CodeType, int] | None:
-        """Return code object and instruction offset of a site's innermost user frame."""
+        """Return the code object and instruction offset of a site's innermost user frame."""
         ...
 
 
@@ -53,8 +53,9 @@ class VirtualDevice:
 
     Attributes:
         pools: priority -> streams handed out so far.
-        memory: what is allocated.
-        fraction: the part of its memory that the program may use.
+        handed_out: priority -> number of requests for a stream of that pool.
+        memory: counters of allocated memory.
+        fraction: fraction of the memory that the program may use.
     """
 
     index: int
@@ -65,12 +66,12 @@ class VirtualDevice:
     fraction: float = 1.0
 
     def has_room(self, n_bytes: int) -> bool:
-        """Return whether so much memory can be allocated."""
+        """Return whether this much memory can be allocated."""
         return self.memory.current + n_bytes <= self.fraction * TOTAL_MEMORY
 
 
 class _Local(threading.local):
-    """The calling thread."""
+    """State of the calling thread."""
 
     def __init__(self) -> None:
         self.state = ThreadState()
@@ -80,15 +81,15 @@ class VirtualGpus:
     """Virtual GPUs of one process.
 
     Attributes:
-        lock: guards the monitor, and what all threads share here and in the memory; re-entrant.
-        monitor: receives what happens, one call at a time.
-        locked_monitor: the same; in a forked child, the parent's.
-        guarded: what `monitor` passes the calls on to; lets no error through.
-        blocking: streams that the legacy default stream of their device is ordered with.
+        lock: guards the monitor and the state shared by all threads, here and in `Memory`. Re-entrant.
+        monitor: receives the operations of the program, one call at a time.
+        locked_monitor: the same monitor; in a forked child, the parent's.
+        guarded: the monitor that `monitor` forwards calls to. It lets no exception through.
+        blocking: streams that are ordered with the legacy default stream of their device.
 
     Args:
-        n_devices: how many.
-        monitor: receives what happens.
+        n_devices: number of virtual GPUs.
+        monitor: receives the operations of the program.
         sites: captures call sites.
     """
 
@@ -101,36 +102,36 @@ class VirtualGpus:
         self._n_streams = 0
         self._allocations, self._events, self._graphs, self._readings, self._pools = (count(1) for _ in range(5))
         self._local = _Local()
-        self._streams: list[tuple[int, int]] = [(-1, 0)]  # id -> (device, handle)
+        self._streams: list[tuple[int, int]] = [(-1, 0)]  # stream id -> (device, handle)
         self._by_handle: dict[tuple[int, int], StreamId] = {}
         self._priorities: dict[StreamId, int] = {}
         self.blocking: set[StreamId] = set()
         self.devices = [VirtualDevice(index, self._add_stream(index, 0, UNKNOWN_SITE)) for index in range(n_devices)]
-        self.on_change: Callable[[], None] = lambda: None  # called when other streams are current in this thread
+        self.on_change: Callable[[], None] = lambda: None  # called when this thread's current streams have changed
 
     def become_child(self, monitor: Monitor) -> None:
-        """This process is a forked child: a thread that does not exist here may have held the lock."""
+        """Reset the lock in a forked child, where the thread that held it may not exist."""
         self.lock = threading.RLock()
         self.monitor = monitor
 
     def next_allocation(self) -> AllocationId:
-        """Return a new id, from 1."""
+        """Return a new allocation id, starting from 1."""
         return AllocationId(next(self._allocations))
 
     def next_event(self) -> EventId:
-        """Return a new id, from 1; other objects that come and go have ids of this kind, too."""
+        """Return a new event id, starting from 1. Other short-lived objects use these ids, too."""
         return EventId(next(self._events))
 
     def next_graph(self) -> GraphId:
-        """Return a new id, from 1."""
+        """Return a new graph id, starting from 1."""
         return GraphId(next(self._graphs))
 
     def next_reading(self) -> ReadingId:
-        """Return a new id, from 1."""
+        """Return a new clock reading id, starting from 1."""
         return ReadingId(next(self._readings))
 
     def next_pool(self) -> int:
-        """Return a new number of a memory pool, from 1."""
+        """Return a new memory pool number, starting from 1."""
         return next(self._pools)
 
     @property
@@ -161,11 +162,11 @@ class VirtualGpus:
         return stream
 
     def _newest(self, device: int) -> StreamId:
-        """Return the stream of a device that was added last."""
+        """Return the most recently added stream of a device."""
         return StreamId(max(stream for stream, (where, _) in enumerate(self._streams) if where == device))
 
     def new_stream(self, device: int, site: SiteId, priority: int = 0) -> StreamId:
-        """Hand out a stream of the pool, round-robin once all exist."""
+        """Hand out a stream of the pool, round-robin once the pool is full."""
         virtual = self.devices[device]
         priority = max(priority, GREATEST_PRIORITY)
         pool = virtual.pools[priority]
@@ -175,7 +176,7 @@ class VirtualGpus:
             if number < POOL_SIZE:
                 handle = 0x7000_0000 + (device << 16) + (-priority << 14) + 0x10 * (number + 1)
                 pool.append(self._add_stream(device, handle, site))
-                self._priorities.setdefault(pool[-1], priority)  # with too many, a stream is handed out again
+                self._priorities.setdefault(pool[-1], priority)  # beyond MOST_STREAMS, an existing stream is reused
             return pool[number % POOL_SIZE]
 
     def priority_of(self, stream: StreamId) -> int:
@@ -183,7 +184,7 @@ class VirtualGpus:
         return self._priorities.get(stream, 0)
 
     def external_stream(self, device: int, handle: int, site: SiteId) -> StreamId:
-        """Return the stream with a handle from outside; 1 is the legacy default stream, unknown ones are blocking."""
+        """Return the stream for an external handle. 1 is the legacy default stream; unknown streams are blocking."""
         with self.lock:
             known = self._by_handle.get((device, 0 if handle == 1 else handle))
             return known if known is not None else self._add_stream(device, handle, site, blocking=True)
@@ -193,7 +194,7 @@ class VirtualGpus:
         return [StreamId(stream) for stream, (where, _) in enumerate(self._streams) if where == device]
 
     def ordered_with(self, stream: StreamId) -> list[StreamId]:
-        """Return the streams that a stream waits for by itself, and that wait for it: legacy and blocking ones."""
+        """Return the streams implicitly ordered with a stream: the legacy default stream and blocking streams."""
         if not self.blocking:
             return []
         device = self.device_of(stream)
@@ -206,16 +207,16 @@ class VirtualGpus:
         return self._streams[stream][0]
 
     def handle_of(self, stream: StreamId) -> int:
-        """Return a stream's handle; 0 is a default stream."""
+        """Return a stream's handle, which is 0 for a default stream."""
         return self._streams[stream][1]
 
     def current_stream(self, device: int) -> StreamId:
-        """Return the calling thread's current stream of a device."""
+        """Return the calling thread's current stream on a device."""
         streams = self._local.state.streams
         return streams[device] if device in streams else self.devices[device].default_stream
 
     def set_stream(self, stream: StreamId) -> None:
-        """Make a stream current, and its device: as `torch.cuda.set_stream` does."""
+        """Make a stream and its device current, as `torch.cuda.set_stream` does."""
         state = self.thread
         device = self.device_of(stream)
         state.device = device
@@ -225,7 +226,7 @@ class VirtualGpus:
 
     @contextmanager
     def entered(self, stream: StreamId, site: SiteId) -> Iterator[None]:
-        """Make a stream current for a block; restore device and stream as torch's StreamContext does."""
+        """Make a stream current for a block, then restore device and stream as torch's StreamContext does."""
         state = self.thread
         device = self.device_of(stream)
         before, before_stream = state.device, self.current_stream(device)
@@ -244,16 +245,16 @@ class VirtualGpus:
         return self.devices[device].default_stream
 
     def context(self, device: int, other: int) -> Context | None:
-        """Return the entered stream context that does not apply to work on these devices; None if there is none."""
+        """Return the entered stream context that does not apply to work on these devices, or None if there is none."""
         return context_of(self.thread, device, other, self)
 
     def lost_context(self) -> Context | None:
-        """Return the context of a thread that lost its starter's current stream; None for any other thread."""
+        """Return the context of a thread that did not inherit its starter's current stream, otherwise None."""
         lost = self.thread.expected_stream
         return Context(lost, UNKNOWN_SITE) if lost else None
 
     def check_inherited(self, stream: StreamId, site: SiteId) -> None:
-        """On a thread's first operator: report that it lost its starter's device or stream."""
+        """At a thread's first operator, report that it did not inherit its starter's device or stream."""
         expected = take_lost_stream(self.thread, stream, self)
         if expected:
             self.monitor.lost_context(stream, expected, site)

@@ -1,4 +1,4 @@
-"""Operators that torch has for a type on GPUs and not on the CPU: they are computed in a wider one.
+"""Operators that support a data type on GPUs but not on the CPU. They are computed in a wider type.
 
 Source:
     torch/testing/_internal/common_methods_invocations.py: `dtypes` and `dtypesIfCUDA` of each operator.
@@ -17,11 +17,11 @@ _WHOLE = {torch.bool: torch.uint8} | dict.fromkeys(
     (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64), torch.float64
 )
 _OF_WHOLE = frozenset({"abs", "histc", "trace"})
-"""Operators that GPUs have for these types; most others have none there, either."""
+"""Operators that GPUs support for these types. Most others lack support there, too."""
 
 
 def lacks_kernel_for_type(error: NotImplementedError) -> bool:
-    """Return whether an operator failed because the CPU has no kernel for a type, and has one for others.
+    """Return whether an operator failed because the CPU has kernels for it, but not for the data type.
 
     Source:
         aten/src/ATen/Dispatch.h, `AT_DISPATCH_SWITCH`.
@@ -30,10 +30,10 @@ def lacks_kernel_for_type(error: NotImplementedError) -> bool:
 
 
 def in_wider_type(func: Callable[..., Any], plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Compute an operator in a wider type; return its result in the type of its tensors.
+    """Compute an operator in a wider type, and return its result in the original type.
 
     Raises:
-        NotImplementedError: there is no wider type for them, or no kernel for that one, either.
+        NotImplementedError: there is no wider type, or no kernel for it.
     """
     tensors = tensors_of(plan, args, kwargs)
     wider = _WIDER | (_WHOLE if plan.base in _OF_WHOLE else {})
@@ -41,8 +41,8 @@ def in_wider_type(func: Callable[..., Any], plan: Plan, args: tuple[Any, ...], k
     if narrow is None:
         raise NotImplementedError
     wide = wider[narrow]
-    copies: dict[int, torch.Tensor] = {}  # id of a tensor -> what stands for it
-    originals: dict[int, torch.Tensor] = {}  # the other way round
+    copies: dict[int, torch.Tensor] = {}  # id of a tensor -> its wide copy
+    originals: dict[int, torch.Tensor] = {}  # id of a wide copy -> the tensor
 
     def widened(value: Any) -> Any:
         if not isinstance(value, torch.Tensor) or value.dtype != narrow:

@@ -1,1 +1,1 @@
-"""Schedules of simulated GPUs: what they are, what a run under one records, and what two such runs differ in."""
+"""Schedules of simulated GPUs: their format, the records of runs under them, and the comparison of two runs."""

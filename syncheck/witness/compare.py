@@ -1,4 +1,4 @@
-"""Compares what two runs of a program computed."""
+"""Comparison of the values that two runs of a program computed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from syncheck.witness.record import Record, Values
 from syncheck.witness.schedule import LaunchId, Pair
 
 _VALUES = 3
-"""Values that are shown, from the first that differs."""
+"""Maximum number of values shown, starting from the first that differs."""
 _TEXT = 80
 _NOTHING = "nothing"
 _PRINTED = "printed line"
@@ -23,9 +23,9 @@ class Rerun:
         output: the lines that it printed.
         status: its exit status.
         error: the last line of its standard error, if it failed.
-        exception: the uncaught exception that it ended with, in one line; "" if there was none.
-        records: what each of its processes recorded, by rank; none if it did not get to its end.
-        timed_out: it was ended, as it took too long.
+        exception: the uncaught exception that ended it, in one line; "" if there was none.
+        records: the records of its processes, by rank; empty if it did not run to the end.
+        timed_out: whether it was terminated because it took too long.
     """
 
     output: tuple[str, ...]
@@ -36,17 +36,17 @@ class Rerun:
     exception: str = ""
 
     def of_rank(self, rank: int | None) -> "Rerun":
-        """Return the run with what one rank recorded alone; as it is where that is None."""
+        """Return the run with only one rank's record, or the run itself for None."""
         return self if rank is None else replace(self, records=self.records[rank : rank + 1])
 
     @property
     def failure(self) -> str:
-        """How syncheck itself failed in it; "" if it did not."""
+        """How syncheck itself failed in the run; "" if it did not."""
         return next((record.failed for record in self.records if record.failed), "")
 
 
 def unsteady_lines(one: Rerun, other: Rerun) -> frozenset[int]:
-    """Return the numbers of the printed lines that differ: of runs in one order, those with times and the like."""
+    """Return the numbers of printed lines that differ between two runs in the same order, such as lines with times."""
     pairs = enumerate(zip_longest(one.output, other.output))
     return frozenset(number for number, (line, same) in pairs if line != same)
 
@@ -58,14 +58,14 @@ def differences(
     unsteady: frozenset[int] = frozenset(),
     rank: int | None = None,
 ) -> tuple[Difference, ...]:
-    """Return what differs between two runs, the most telling first.
+    """Return the differences between two runs, the most significant first.
 
     Args:
-        usual: the run in the order of the program.
+        usual: the run in program order.
         other: the run in another order.
-        pair: the accesses whose order is another one.
-        unsteady: numbers of printed lines that differ between runs in one order.
-        rank: the rank whose accesses they are; None: they may be those of any.
+        pair: the accesses whose order differs.
+        unsteady: numbers of printed lines that differ even between runs in the same order.
+        rank: the rank of these accesses; None if they may be on any rank.
     """
     found = [*_ends(usual, other)]
     if usual.records and other.records:
@@ -79,24 +79,24 @@ def differences(
 
 
 def ends_differently(usual: Rerun, same: Rerun, other: Rerun) -> tuple[Difference, ...]:
-    """Return how another run ends, if two in the order of the program end alike, and it does not."""
+    """Return how another run ends, if it ends differently and two runs in program order end alike."""
     return tuple(_ends(usual, other)) if not _ends(usual, same) else ()
 
 
 def is_only_printed(found: tuple[Difference, ...]) -> bool:
-    """Return whether all that differs is printed: times, or how much memory is in use, may be."""
+    """Return whether all differences are in printed lines, which may contain times or memory usage."""
     return all(one.what.startswith(_PRINTED) for one in found)
 
 
 def differences_at(usual: Rerun, other: Rerun, pair: Pair, only: int | None = None) -> tuple[Difference, ...]:
-    """Return what differs at the two accesses of a race: what they read, or what is left of what they wrote."""
+    """Return the differences at the two accesses of a race: in what they read, or in what is left of their writes."""
     return tuple(_of_ranks(usual, other, lambda one, two: _at_accesses(one, two, pair), only))
 
 
 def _of_ranks(
     usual: Rerun, other: Rerun, compare: Callable[[Record, Record], list[Difference]], only: int | None = None
 ) -> list[Difference]:
-    """Return what differs in the first process in which something does; `only`: the one to look at."""
+    """Return the differences in the first process that has any, or in the process with rank `only`."""
     for rank, (one, two) in enumerate(zip(usual.records, other.records, strict=False)):
         found = compare(one, two) if only in {None, rank} else []
         if found and len(usual.records) > 1:
@@ -118,7 +118,7 @@ def _end(run: Rerun) -> str:
 
 
 def _reason(run: Rerun) -> str:
-    """Return why a run failed, as far as it said; one that got to its end may have ended with a warning."""
+    """Return the reason that a failed run gave. A run to the end has none, as its last line may be a warning."""
     return run.exception or ("" if run.records else run.error)
 
 

@@ -1,12 +1,12 @@
-"""A delay on a real GPU: what makes one launch late as data, a short string that repeats it.
+"""A delay on a real GPU: data that makes one launch late, as a short string with which it can be repeated.
 
-`d1-5f3a21-3.5@1.9x700-07ce` is: format 1, the program's checksum, the delay, and a checksum of the rest. It holds
-launch 5 of stream 3 back for 700 ms; `@1.9`: the launch is submitted from stream 1, before its launch 9, and runs on a
-stream of its own, as collectives do. A `+` at its end delays each later call of that operator from that line, too. `0`
-is no delay.
+The parts of `d1-5f3a21-3.5@1.9x700-07ce` are: format version 1, the program's checksum, the delay, and a checksum of
+the rest. This delay holds back launch 5 of stream 3 for 700 ms. `@1.9` means that the launch is submitted from stream
+1, before launch 9 of that stream, and runs on a separate stream, as collectives do. A `+` at the end also delays each
+later call of that operator from the same line. `0` means no delay.
 
 Source:
-    Sen, "Race directed random testing", PLDI 2008: one access is held back until the other one has come.
+    Sen, "Race directed random testing", PLDI 2008: one access is held back until the other one has arrived.
 """
 
 import re
@@ -21,14 +21,14 @@ _DELAY = re.compile(r"(\d+\.\d+)(?:@(\d+\.\d+))?x(\d+)(\+?)")
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """What is late in one run.
+    """The delay in one run.
 
     Attributes:
         program: the program's checksum.
-        launch: which launch; None for none.
-        milliseconds: how late.
-        issuer: the next launch of the stream that it is submitted from, where that is another one.
-        is_repeated: each later call of the operator from the same line is late as well.
+        launch: the launch to delay; None for none.
+        milliseconds: the duration of the delay.
+        issuer: the next launch of the stream that it is submitted from, if that is another stream.
+        is_repeated: whether each later call of the operator from the same line is delayed as well.
     """
 
     program: int
@@ -46,13 +46,13 @@ class Delay:
 
     @property
     def in_words(self) -> str:
-        """What a report says of it."""
+        """Text for a report."""
         each = ", and before each later call there" if self.is_repeated else ""
         return f"{self.milliseconds / 1000:g} s{each}"
 
     @classmethod
     def parse(cls, text: str) -> "Delay":
-        """Return the delay that a text stands for.
+        """Return the delay encoded by a text.
 
         Raises:
             ConfigError: the text is damaged.
@@ -68,9 +68,9 @@ class Delay:
 
 
 def parse(text: str) -> Schedule | Delay:
-    """Return what a text stands for: a schedule of simulated GPUs, or a delay on real ones.
+    """Return the schedule of simulated GPUs or the delay on real GPUs encoded by a text.
 
     Raises:
-        ConfigError: the text is damaged, or of another version.
+        ConfigError: the text is damaged or of another version.
     """
     return Delay.parse(text) if text.startswith(f"{_FORMAT}-") else Schedule.parse(text)

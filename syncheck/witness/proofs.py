@@ -1,31 +1,31 @@
-"""What became of the attempt to make a race happen: plain data, for simulated and for real GPUs."""
+"""Outcome of the attempt to make a race happen: plain data, for simulated and real GPUs."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
 MOST_SHOWN = 3
-"""Differences that a report for people shows."""
+"""Number of differences shown in a report for people."""
 
 
 class ProofOutcome(StrEnum):
-    """What came of it."""
+    """Outcome of the attempt."""
 
     SHOWN = "shown"
-    """The two accesses came in the other order, and values changed."""
+    """The two accesses occurred in the other order, and values changed."""
     NOT_SHOWN = "not-shown"
-    """They came in the other order, as far as that can be made, and no value changed."""
+    """They occurred in the other order, as far as it can be enforced, and no value changed."""
     NOT_TRIED = "not-tried"
-    """It could not be tried."""
+    """The other order could not be tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Something that is not as it was.
+    """A value that changed.
 
     Attributes:
-        what: what it is: "what train.py:12 reads".
-        usual: its value in the order of the program.
+        what: its description, such as "what train.py:12 reads".
+        usual: its value in program order.
         other: its value in the other order.
     """
 
@@ -39,12 +39,12 @@ class Proof:
     """The attempt to make a race happen.
 
     Attributes:
-        outcome: what came of it.
-        means: how the other order is made: by a schedule of simulated GPUs, or by a delay on real ones.
-        tried: the schedule; "" if nothing was tried.
-        reason: why it could not be tried, or how long the delay was; "" if there is nothing to say.
-        differences: what changed, the most telling first.
-        command: what shows it again; "" if nothing was tried.
+        outcome: the outcome.
+        means: how the other order is enforced: with a schedule of simulated GPUs, or with a delay on real ones.
+        tried: the schedule or delay; "" if nothing was tried.
+        reason: why it could not be tried, or how long the delay was; "" if not applicable.
+        differences: the changes, the most significant first.
+        command: a command that reproduces it; "" if nothing was tried.
     """
 
     outcome: ProofOutcome
@@ -56,12 +56,12 @@ class Proof:
 
     @property
     def verdict(self) -> str:
-        """The outcome in the words of its means."""
+        """The outcome in words, depending on the means."""
         return _VERDICTS[self.means, self.outcome]
 
     @property
     def in_words(self) -> str:
-        """All of it in one line."""
+        """The whole proof in one line."""
         reason = f": {self.reason}" if self.reason else ""
         changed = "; ".join(f"{one.what}: {one.other}, not {one.usual}" for one in self.differences[:MOST_SHOWN])
         again = f"; to see it: {self.command}" if self.command else ""

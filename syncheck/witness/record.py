@@ -1,4 +1,4 @@
-"""What a run under a schedule records for the comparison with another one: a file of JSON."""
+"""Record of a run under a schedule, for comparison with another run: a JSON file."""
 
 import json
 import os
@@ -10,28 +10,28 @@ from syncheck.errors import RecordError
 from syncheck.witness.schedule import LaunchId, Pair
 
 REQUEST = "SYNCHECK_RERUN"
-"""Environment variable: what a run that another one has started is to record."""
+"""Environment variable that tells a run started by another run what to record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is to be recorded.
+    """Specification of what to record.
 
     Attributes:
-        file: where; each rank of a job adds its number to the name.
-        pairs: the accesses of which the values are of interest.
+        file: the output file. Each rank of a job other than 0 appends its number to the name.
+        pairs: the pairs of accesses whose values are recorded.
     """
 
     file: str
     pairs: tuple[Pair, ...] = ()
 
     def as_variable(self) -> str:
-        """Return it as the value of the environment variable."""
+        """Return the request as the value of the environment variable."""
         return json.dumps({"file": self.file, "pairs": [[str(launch) for launch in pair] for pair in self.pairs]})
 
 
 def request() -> Request | None:
-    """Return what this process is to record, and take it out of the environment of its children; None for nothing."""
+    """Return this process's request, or None, and remove it from the environment so that children do not inherit it."""
     text = os.environ.pop(REQUEST, None)
     if text is None:
         return None
@@ -41,26 +41,26 @@ def request() -> Request | None:
 
 
 def own_rank() -> int:
-    """Return this process's rank in its job; 0 where it is alone."""
+    """Return this process's rank in its job, or 0 without a job."""
     return int(os.environ.get("RANK", "0"))
 
 
 def file_of_rank(file: str, rank: int) -> str:
-    """Return where a rank records, where a run of one process records in `file`."""
+    """Return a rank's file, given the `file` that a run of one process would use."""
     return f"{file}.{rank}" if rank else file
 
 
 def folder_of_lines() -> str | None:
-    """Return where each rank that this process starts prints, where another process has asked for what they record.
+    """Return the folder for the output of the ranks that this process starts, if recording is requested, else None.
 
-    They print into files of their own: in one file their lines may be mixed.
+    Each rank prints to its own file, because lines could be interleaved in a shared file.
     """
     text = os.environ.get(REQUEST)
     return os.path.join(os.path.dirname(json.loads(text)["file"]), "lines") if text is not None else None
 
 
 def lines_of_rank(file: str, rank: int) -> list[str]:
-    """Return what a rank has printed, where a run of one process records in `file`.
+    """Return the lines printed by a rank, given the `file` that a run of one process would use.
 
     Source:
         torch/distributed/elastic/multiprocessing/api.py, `DefaultLogsSpecs.reify`: a folder for each rank.
@@ -74,10 +74,10 @@ class Values:
     """The values of a tensor.
 
     Attributes:
-        checksum: of all its bytes.
-        shown: the first of them.
-        count: how many there are.
-        place: the line that it belongs to; "" where that is not known.
+        checksum: checksum of all bytes.
+        shown: the first values.
+        count: total number of values.
+        place: the source line that it belongs to; "" if unknown.
     """
 
     checksum: int
@@ -88,22 +88,23 @@ class Values:
 
 @dataclass(slots=True)
 class Record:
-    """What happened in a run.
+    """Record of a run.
 
     Attributes:
-        read: launch -> what it read.
-        left: launch -> what is in the memory that it wrote, once both accesses of its pair have run.
-        places: launch -> its line.
-        order: the launches of interest in the order in which they ran.
-        host: what the host was given, in order.
-        final: all memory of GPUs, and all pinned memory, at the end.
+        read: launch -> the values that it read.
+        left: launch -> the contents of the memory that it wrote, after both accesses of its pair have run.
+        places: launch -> its source line.
+        order: the watched launches in the order in which they ran.
+        host: the values that the host read, in order.
+        final: the contents of all GPU memory and all pinned memory at the end.
         forced: why launches that were held back ran early.
-        has_ended: the program got to its end.
+        has_ended: whether the program ran to its end.
         starts: on real GPUs, launch -> the first launch of its operator.
-        issuers: on real GPUs, launch -> the next launch of the stream that it was submitted from, if that is another.
-        submitted: on real GPUs, launch -> when it was submitted, in seconds since the start.
-        delayed: on real GPUs, how many launches were delayed.
-        failed: on real GPUs, how syncheck itself failed at what it does for the proof; "" if it did not.
+        issuers: on real GPUs, launch -> the next launch of the stream that it was submitted from, if that is another
+            one.
+        submitted: on real GPUs, launch -> time of its submission, in seconds since the start.
+        delayed: on real GPUs, the number of delayed launches.
+        failed: on real GPUs, how syncheck itself failed to work on the proof; "" if it did not.
     """
 
     read: dict[str, list[Values]] = field(default_factory=dict)
@@ -121,15 +122,15 @@ class Record:
     failed: str = ""
 
     def write(self, path: str) -> None:
-        """Write it to a file."""
+        """Write the record to a file."""
         Path(path).write_text(json.dumps(asdict(self)), encoding="utf-8")
 
 
 def read(path: Path) -> Record:
-    """Read what a run has recorded.
+    """Read the record of a run.
 
     Raises:
-        RecordError: there is nothing, or it is damaged.
+        RecordError: the record is missing or damaged.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))

@@ -1,13 +1,14 @@
-"""A schedule: the choices of one simulated run as data, a short string that replays it exactly.
+"""A schedule: the choices of one simulated run as data, in a short string with which the run can be replayed exactly.
 
-`s1-5f3a21-2.5_1.9-07ce` is: format 1, the program's checksum, the launches that are held back, and a checksum of the
-rest. `2.5_1.9` holds stream 2 back from its launch 5 on, until launch 9 of stream 1 has run; `2.5` until something has
-to wait for it; `2.5@1` does so in rank 1 of a job alone. `r17` holds streams back at random, from seed 17.
+The parts of `s1-5f3a21-2.5_1.9-07ce` are: format version 1, the program's checksum, the launches that are held back,
+and a checksum of the rest. `2.5_1.9` holds back stream 2 from its launch 5 on, until launch 9 of stream 1 has run.
+`2.5` holds it back until something has to wait for it. `2.5@1` does so only in rank 1 of a job. `r17` holds back
+streams at random, with seed 17.
 
 Source:
     Musuvathi & Burckhardt et al., "A randomized scheduler with probabilistic guarantees of finding bugs", ASPLOS 2010:
-    random priorities, which change at few points; Sen, "Race directed random testing", PLDI 2008: one access waits for
-    the other.
+    random priorities, which change at a few points; Sen, "Race directed random testing", PLDI 2008: one access waits
+    for the other.
 """
 
 import random
@@ -21,18 +22,18 @@ from syncheck.errors import ConfigError
 _FORMAT = "s1"
 _HOLD = re.compile(r"(\d+\.\d+)(?:_(\d+\.\d+))?(?:@(\d+))?")
 _ONE_CHANGE_IN = 6
-"""Launches after which, on average, the priorities are drawn again."""
+"""Average number of launches after which the priorities are drawn again."""
 
 
 class LaunchId(NamedTuple):
-    """A launch: `number` counts those of its stream from 1. The host, stream 0, has none."""
+    """A launch. `number` counts the launches of its stream from 1. The host, stream 0, has no launches."""
 
     stream: int
     number: int
 
     @classmethod
     def of(cls, text: str) -> "LaunchId":
-        """Return what `str` made a text of."""
+        """Parse the result of `str`."""
         stream, _, number = text.partition(".")
         return cls(int(stream), int(number))
 
@@ -41,7 +42,7 @@ class LaunchId(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """The two accesses of a race, in the order of the program.
+    """The two accesses of a race, in program order.
 
     Attributes:
         earlier: a launch.
@@ -53,12 +54,12 @@ class Pair(NamedTuple):
 
 
 class Hold(NamedTuple):
-    """A stream is held back from a launch on.
+    """A stream that is held back from a launch on.
 
     Attributes:
         launch: the first launch that is held back.
-        until: the launch that has to run before; None: until something waits for it.
-        rank: the rank of the job in which it is held back; None: in every process.
+        until: the launch that has to run first; None to hold back until something waits for it.
+        rank: the rank of the job in which it is held back; None for every process.
     """
 
     launch: LaunchId
@@ -71,18 +72,18 @@ class Hold(NamedTuple):
 
 
 class Policy(Protocol):
-    """Decides which streams run; asked again after each step of the host."""
+    """Decides which streams run. It is consulted again after each step of the host."""
 
     def may_run(self, launch: LaunchId) -> bool:
-        """Return whether a stream may run what stands first in its queue, its launch of this number."""
+        """Return whether a stream may run the entry at the head of its queue, which is, or precedes, this launch."""
         ...
 
     def has_run(self, launch: LaunchId) -> None:
-        """A launch has run."""
+        """Record that a launch has run."""
         ...
 
     def host_steps(self) -> None:
-        """The host has submitted something."""
+        """Record that the host has submitted something."""
         ...
 
 
@@ -92,8 +93,8 @@ class Schedule:
 
     Attributes:
         program: the program's checksum.
-        holds: which streams are held back.
-        seed: of random choices; None for none.
+        holds: the streams that are held back.
+        seed: the seed of random choices; None for none.
     """
 
     program: int
@@ -106,15 +107,15 @@ class Schedule:
 
     @property
     def in_words(self) -> str:
-        """What a report says of it besides its text: nothing."""
+        """Text for a report in addition to the schedule itself: empty."""
         return ""
 
     @classmethod
     def parse(cls, text: str) -> "Schedule":
-        """Return the schedule that a text stands for.
+        """Return the schedule encoded by a text.
 
         Raises:
-            ConfigError: the text is damaged, or of another version.
+            ConfigError: the text is damaged or of another version.
         """
         form, _, _ = text.partition("-")
         if form != _FORMAT and re.fullmatch(r"s\d+", form):
@@ -126,7 +127,7 @@ class Schedule:
             raise _damaged(text) from None
 
     def policy(self, rank: int = 0) -> Policy:
-        """Return what decides by this schedule, for one run of one rank."""
+        """Return the policy of this schedule for one run of one rank."""
         if self.seed is not None:
             return RandomPriorities(self.seed, rank)
         return Holds(tuple(hold for hold in self.holds if hold.rank in {None, rank}))
@@ -138,7 +139,7 @@ def with_check(text: str) -> str:
 
 
 def parts_of(text: str) -> tuple[int, str]:
-    """Return the program's checksum and the choices of a text from `with_check`.
+    """Return the program's checksum and the encoded choices of a text from `with_check`.
 
     Raises:
         ConfigError: the text is damaged.
@@ -176,7 +177,7 @@ def _hold(text: str) -> Hold:
 
 
 class Holds:
-    """Runs all at once, in the order of the program, but for what is held back."""
+    """Runs everything immediately, in program order, except for what is held back."""
 
     def __init__(self, holds: tuple[Hold, ...]) -> None:
         self._holds = list(holds)
@@ -194,10 +195,10 @@ class Holds:
 
 
 class RandomPriorities:
-    """Gives each stream and the host a random priority; a stream below the host waits until it is waited for."""
+    """Gives each stream and the host a random priority. A stream below the host runs only when waited for."""
 
     def __init__(self, seed: int, rank: int = 0) -> None:
-        self._random = random.Random(f"{seed}@{rank}" if rank else seed)  # noqa: S311  a seed that replays, and no secret
+        self._random = random.Random(f"{seed}@{rank}" if rank else seed)  # noqa: S311  for replay, not for secrets
         self._host = self._random.random()
         self._streams: dict[int, float] = {}
 
