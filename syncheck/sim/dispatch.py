@@ -94,7 +94,7 @@ class Dispatcher:
                 return self._exchange(func, args, kwargs)
             plan = self._plans[func] = plan_of(func)
         if self.deferral is not None:
-            self._distributed.about_to_use(tensors_in((args, *kwargs.values())))
+            self._distributed.before_use(tensors_in((args, *kwargs.values())))
         if plan.evaluating is not None and plan.is_evaluating(args, kwargs):
             plan = plan.evaluating
         special = self._copies.specials.get(plan.base)
@@ -113,7 +113,7 @@ class Dispatcher:
         if plan is None:
             self._settle(func)
             return self._distributed.functional.run(func, args, kwargs)
-        if not self._distributed.can_be_late(plan):
+        if not self._distributed.can_be_delayed(plan):
             self._settle(func)
         return self._distributed.run(func, plan, args, kwargs)
 

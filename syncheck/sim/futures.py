@@ -53,7 +53,7 @@ class Futures:
         self._latest = started, idents
         self._collectives.add_ddp_pending(started, idents)
 
-    def by_hook(self, run_hook: Callable[[], Any]) -> Any:
+    def run_comm_hook(self, run_hook: Callable[[], Any]) -> Any:
         """Run a communication hook called by C++ code, and return its future, which C++ passes on as another object."""
         self._latest = None
         future = run_hook()
@@ -86,7 +86,7 @@ class Futures:
 
             def on_side(value: Any) -> Any:
                 self._collectives.record(started.tensors, end.stream)
-                with self._on_side(started, end):
+                with self._on_callback_stream(started, end):
                     returned = callback(value)
                 end.tensors += tensors_in(returned)
                 self._collectives.add_ddp_pending(end, self._collectives.idents(end.tensors))
@@ -100,7 +100,7 @@ class Futures:
         patches.set(kind, "then", then)
 
     @contextmanager
-    def _on_side(self, started: Started, end: Started) -> Iterator[None]:
+    def _on_callback_stream(self, started: Started, end: Started) -> Iterator[None]:
         """Run a block on the stream of `end`, after making it wait for `started`, and record `end` afterwards."""
         gpus, state = self._gpus, self._gpus.thread
         before, was_explicit = gpus.current_stream(gpus.device_of(end.stream)), state.set_explicitly

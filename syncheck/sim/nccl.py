@@ -56,14 +56,14 @@ def _install_waits(distributed: Distributed, work_class: Any, patches: Patches) 
     def waiting(original: Any) -> Any:
         @wraps(original)
         def wait(self: Any, *args: Any, **kwargs: Any) -> Any:
-            distributed.about_to_wait(self)
+            distributed.before_wait(self)
             # hide gloo's own copies
             with distributed.unseen(), watchdog.waiting("the wait for a collective", distributed.group_of(self)):
                 # when repeated, gloo waits for another message, but NCCL for the same event: `WorkNCCL::wait` in
                 # ProcessGroupNCCL.cpp
                 is_again = original is original_wait and distributed.is_awaited(self)
                 result = is_again or original(self, *args, **kwargs)
-            for work in distributed.with_its_like(self):
+            for work in distributed.coalesced_siblings(self):
                 wait(work)
             distributed.waited(self, is_blocking=makes_host_wait(args, kwargs))
             return result
@@ -102,7 +102,7 @@ def _install_reducer(distributed: Distributed, patches: Patches) -> None:
     @wraps(original)
     def run(self: Any, bucket: Any) -> Any:
         future = original(self, bucket)
-        distributed.future_of_reducer(future)
+        distributed.note_reducer_future(future)
         return future
 
     patches.set(Reducer, "_run_allreduce_hook", run)
@@ -110,7 +110,7 @@ def _install_reducer(distributed: Distributed, patches: Patches) -> None:
 
     @wraps(original_hook)
     def run_hook(self: Any, bucket: Any) -> Any:
-        return distributed.futures.by_hook(partial(original_hook, self, bucket))
+        return distributed.futures.run_comm_hook(partial(original_hook, self, bucket))
 
     patches.set(Reducer, "_run_comm_hook", run_hook)
 

@@ -21,4 +21,4 @@ def test_its_tensors_live_until_they_are_let_go():
 
 def test_it_begins_unasked_and_is_no_barrier():
     started = Started(None, 1, 2, [], "")
-    assert (started.was_asked, started.is_barrier) == (False, False)
+    assert (started.was_queried, started.is_barrier) == (False, False)
