@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from syncheck.instrument.plan import Plan, tensors_in
-from syncheck.sim.cuda_kernels import KERNELS, OF_GPUS
+from syncheck.sim.cuda_kernels import GPU_ONLY, KERNELS
 from syncheck.sim.errors import NotSimulatedError
 from syncheck.sim.memory import Memory
 from syncheck.sim.random import DeviceGenerator, Random, device_generator, keep_generators
@@ -32,15 +32,15 @@ class Compute:
         """
         try:
             if not plan.random:
-                return (KERNELS[func] if plan.name in OF_GPUS else func)(*args, **kwargs)
+                return (KERNELS[func] if plan.name in GPU_ONLY else func)(*args, **kwargs)
             with self._drawing(plan, args, kwargs, device):
                 return func(*args, **kwargs)
         except RuntimeError as error:
-            if not is_of_cpu(error):
+            if not is_cpu_limitation(error):
                 raise
-            return self.instead(error, func, plan, args, kwargs, device)
+            return self.retry_in_wider_type(error, func, plan, args, kwargs, device)
 
-    def instead(
+    def retry_in_wider_type(
         self, error: RuntimeError, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int
     ) -> Any:
         """Compute an operator in a wider type after it failed only because it ran on the CPU.
@@ -88,7 +88,7 @@ class Compute:
         ):
             raise RuntimeError("Attempt to increase offset for a CUDA generator not in capture mode.")
 
-    def drawing_as_now(
+    def drawing_at_replay(
         self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int
     ) -> Callable[[], AbstractContextManager[None]]:
         """Return a factory of contexts in which an operator draws from its generator's current state object."""
@@ -98,7 +98,7 @@ class Compute:
         state = generator.state
         return lambda: generator.using(state)
 
-    def drawing_later(
+    def drawing_deferred(
         self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any], device: int
     ) -> Callable[[], AbstractContextManager[None]]:
         """Return a factory of contexts in which an operator draws the numbers it would draw now; skip these numbers."""
@@ -127,7 +127,7 @@ class Compute:
         return args, kwargs
 
 
-def is_of_cpu(error: RuntimeError) -> bool:
+def is_cpu_limitation(error: RuntimeError) -> bool:
     """Return whether an operator failed only because it ran on the CPU."""
     return isinstance(error, NotImplementedError) or _refused_bytes(error) is not None
 

@@ -107,8 +107,8 @@ class Copies:
             tape.copy(target, source)
         elif self._deferral is None:
             func(target, source)
-        is_late = tape is None and self._deferral is not None
-        self.log(target, source, non_blocking=_is_non_blocking(args, kwargs), is_late=is_late)
+        is_deferred = tape is None and self._deferral is not None
+        self.log(target, source, non_blocking=_is_non_blocking(args, kwargs), is_deferred=is_deferred)
         return target
 
     def _run_foreach_copy(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -204,7 +204,7 @@ class Copies:
         with self._runtime.unmonitored():
             result: torch.Tensor = _ops._to_copy.default(source.detach(), **kwargs)  # torch's name
         if recorder is None and self._deferral is not None:
-            self._deferral.give_new(result, target)  # its stream makes the copy, possibly later
+            self._deferral.assign_memory(result, target)  # its stream makes the copy, possibly later
         storage = result.untyped_storage()
         if target != HOST_DEVICE:
             self._backward.enter_node(target)
@@ -214,7 +214,7 @@ class Copies:
             self._memory.tag_pinned(storage)
         if recorder is not None:
             recorder.note_copy(result, source)
-        self.log(result, source, non_blocking=non_blocking, is_late=recorder is None and self._deferral is not None)
+        self.log(result, source, non_blocking=non_blocking, is_deferred=recorder is None and self._deferral is not None)
         return result
 
     def _recorder(self, *devices: int) -> Any:
@@ -225,8 +225,8 @@ class Copies:
 
     # -- ordering
 
-    def log(self, target: torch.Tensor, source: torch.Tensor, *, non_blocking: bool, is_late: bool = False) -> None:
-        """Report a copy between different devices. `is_late`: its stream has yet to perform it."""
+    def log(self, target: torch.Tensor, source: torch.Tensor, *, non_blocking: bool, is_deferred: bool = False) -> None:
+        """Report a copy between different devices. `is_deferred`: its stream has yet to perform it."""
         if not target.numel():
             return
         to, origin = self._memory.of(target), self._memory.of(source)
@@ -239,12 +239,12 @@ class Copies:
             self._look_at_source(source, plan, stream, non_blocking=non_blocking)
         accesses = self._accesses(source, origin, plan, is_write=False)
         accesses += self._accesses(target, to, plan, is_write=True)
-        self._launch(plan, stream, accesses, (target, source) if is_late else None)
+        self._launch(plan, stream, accesses, (target, source) if is_deferred else None)
         if plan.host_waits:
             what = "a copy to the host" if to is None or to.device == HOST_DEVICE else "a blocking copy"
             self._synchronize(stream, what, is_asked_for=not non_blocking)
-            if is_late and plan.device != _end(to).device and self._deferral is not None:
-                self._deferral.host_gets([target])
+            if is_deferred and plan.device != _end(to).device and self._deferral is not None:
+                self._deferral.host_reads([target])
         elif origin is not None and origin.device == HOST_DEVICE and origin.exported and plan.uses_host_memory:
             origin.in_flight = self._memory.checksum(source.untyped_storage())
         if plan.host_writes_target:
@@ -272,15 +272,15 @@ class Copies:
         plan: CopyPlan,
         stream: StreamId,
         accesses: list[Access],
-        late: tuple[torch.Tensor, torch.Tensor] | None,
+        deferred: tuple[torch.Tensor, torch.Tensor] | None,
     ) -> None:
         gpus, site = self._gpus, self._gpus.site()
         other = plan.device if plan.other == HOST_DEVICE else plan.other
         if plan.is_peer:
             self._memory.flush()
             gpus.monitor.wait_stream(stream, gpus.current_stream(other), site, BY_TORCH)
-        if late is not None and self._deferral is not None:
-            self._deferral.copy(stream, *late, snapshot=plan.host_reads_source)
+        if deferred is not None and self._deferral is not None:
+            self._deferral.copy(stream, *deferred, snapshot=plan.host_reads_source)
         self._launches.launch(stream, "aten::copy_", accesses, gpus.context(plan.device, other))
         if plan.is_peer:
             gpus.monitor.wait_stream(gpus.current_stream(other), stream, site, BY_TORCH)

@@ -116,9 +116,9 @@ class DelayedCollectives:
                 self._defer(call, exchange)
         if is_now:
             run = partial(self._run, call, exchange)
-            deferral.run_at_once(call.stream, run, call.reads(call.args, call.kwargs), call.written)
+            deferral.run_immediately(call.stream, run, call.reads(call.args, call.kwargs), call.written)
 
-    def settle(self, what: str) -> None:
+    def begin_pending(self, what: str) -> None:
         """Begin all collectives that have not begun, because the next operation, `what`, may wait for other ranks."""
         with self._runtime.gpus.lock:
             self._begin_all(list(self._delayed), f"before {what} all earlier collectives begin")

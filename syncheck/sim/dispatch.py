@@ -111,17 +111,17 @@ class Dispatcher:
         """Run a collective."""
         plan = self._distributed.plan(func)
         if plan is None:
-            self._settle(func)
+            self._run_pending(func)
             return self._distributed.functional.run(func, args, kwargs)
         if not self._distributed.can_be_delayed(plan):
-            self._settle(func)
+            self._run_pending(func)
         return self._distributed.run(func, plan, args, kwargs)
 
-    def _settle(self, func: Any) -> None:
+    def _run_pending(self, func: Any) -> None:
         """Run all pending work before a collective that cannot be delayed."""
         if self.deferral is not None and not schema_of(func).name.endswith("wait_tensor"):
-            self._distributed.settle(schema_of(func).name)
-            self.deferral.settle_all(str(func))
+            self._distributed.begin_pending(schema_of(func).name)
+            self.deferral.run_all_pending(str(func))
 
     def _run_plain(self, func: Any, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run an operator that is not a copy."""
@@ -130,7 +130,7 @@ class Dispatcher:
         if device != HOST_DEVICE:
             return self._run_on_device(func, plan, tensors, args, on_cpu, device)
         if plan.touches:
-            self._launches.host_touch(plan.name, tensors)
+            self._launches.host_access(plan.name, tensors)
         result = func(*args, **on_cpu) if tensors else call_with_numbers(func, args, on_cpu)
         if pinned:
             for tensor in tensors_in(result):
@@ -225,7 +225,7 @@ class Dispatcher:
         tag = self._memory.of(args[0]) if args and isinstance(args[0], torch.Tensor) else None
         if tag is None:
             return None
-        are_known = not capturing and (self.deferral is None or not self.deferral.is_late(device))
+        are_known = not capturing and (self.deferral is None or not self.deferral.has_pending_work(device))
         with self._runtime.unmonitored():
             picks = picks_of(plan.base, args[0], args, kwargs)
             blocks = blocks_of(args[0], picks) if picks is not None and are_known else None

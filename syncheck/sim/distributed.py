@@ -52,7 +52,7 @@ from syncheck.sim.futures import Futures
 from syncheck.sim.launches import Launches
 from syncheck.sim.nccl_groups import NcclGroups
 from syncheck.sim.runtime import Runtime
-from syncheck.sim.started import Started
+from syncheck.sim.started import StartedCollective
 
 _MAX_STARTED = 4096
 """Maximum number of collectives not yet waited for whose tensors are kept alive, as NCCL does."""
@@ -80,9 +80,9 @@ class Distributed:
         self._memory = runtime.memory
         self._gpus = runtime.gpus
         self._streams: dict[tuple[str, int], StreamId] = {}
-        self._started: OrderedDict[int, Started] = OrderedDict()
+        self._started: OrderedDict[int, StartedCollective] = OrderedDict()
         # handles that were waited for, while they are alive: another stream may have to wait, too
-        self._awaited: dict[int, tuple[weakref.ref[Any], Started]] = {}
+        self._awaited: dict[int, tuple[weakref.ref[Any], StartedCollective]] = {}
         self._plans: dict[Any, Plan | None] = {}
         self._coalesced: list[Any] | None = None  # handles started since a coalescing manager was entered
         self._coalesced_with: dict[int, list[Any]] = {}  # the last handle of a coalescing manager -> the others
@@ -91,8 +91,8 @@ class Distributed:
         self.functional = FunctionalCollectives(self, runtime, launches)
         self._delayed = DelayedCollectives(runtime, deferral, self.groups) if deferral is not None else None
         launches.before_launch.append(self._join_for)
-        self.ddp_pending: dict[AllocationId, Started] = {}
-        self._reducer_collective: tuple[Started, frozenset[AllocationId]] | None = None
+        self.ddp_pending: dict[AllocationId, StartedCollective] = {}
+        self._reducer_collective: tuple[StartedCollective, frozenset[AllocationId]] | None = None
 
     # -- operators
 
@@ -114,7 +114,7 @@ class Distributed:
         if plan.base == "barrier":
             return self._barrier(func, plan, args, kwargs, group)
         if not devices:
-            self.settle(plan.name)
+            self.begin_pending(plan.name)
             return func(*args, **kwargs)
         device = min(devices)  # torch rejects tensors on several devices
         current = self._gpus.current_stream(device)
@@ -164,15 +164,15 @@ class Distributed:
             return False
         return plan.base not in _NEVER_DELAYED and "premul" not in calls.reduce
 
-    def settle(self, what: str) -> None:
+    def begin_pending(self, what: str) -> None:
         """Run everything that a schedule has delayed, because the next operation, `what`, may wait for other ranks."""
         if self._delayed is not None:
-            self._delayed.settle(what)
+            self._delayed.begin_pending(what)
 
     def before_wait(self, work: Any) -> None:
         """Prepare for a host wait for a handle. A collective delayed by a schedule needs no other rank for that."""
         if self._delayed is not None and work not in self._delayed.handles:
-            self._delayed.settle("the wait for a collective")
+            self._delayed.begin_pending("the wait for a collective")
 
     def before_use(self, tensors: Iterable[torch.Tensor]) -> None:
         """Wait for pending results that an operator uses, before it is submitted under a schedule."""
@@ -233,14 +233,14 @@ class Distributed:
         """Return the allocations of the tensors."""
         return self._memory.idents(tensors)
 
-    def add_ddp_pending(self, started: Started, idents: Iterable[AllocationId]) -> None:
+    def add_ddp_pending(self, started: StartedCollective, idents: Iterable[AllocationId]) -> None:
         """During a backward pass, record that C++ code waits for a collective before it uses these allocations."""
         if self._backward.is_running:
             self.ddp_pending |= dict.fromkeys(idents, started)
 
-    def recorded(self, work: Any, stream: StreamId, tensors: list[torch.Tensor], group: str = "") -> Started:
+    def recorded(self, work: Any, stream: StreamId, tensors: list[torch.Tensor], group: str = "") -> StartedCollective:
         """Record an event at the end of a newly launched collective."""
-        started = Started(work, self._gpus.next_event(), stream, tensors, group)
+        started = StartedCollective(work, self._gpus.next_event(), stream, tensors, group)
         self._gpus.monitor.event(started.event, UNKNOWN_SITE, timing=False)
         self._gpus.monitor.record(started.event, stream, self._gpus.site())
         return started
@@ -278,7 +278,7 @@ class Distributed:
 
     # -- waits
 
-    def join(self, started: Started) -> None:
+    def join(self, started: StartedCollective) -> None:
         """Make the current stream wait for a collective, and release its tensors."""
         self._started.pop(id(started.work), None)
         if self._delayed is not None:
@@ -319,12 +319,12 @@ class Distributed:
         self._reducer_collective = None
         self.futures.made(future, started, idents)
 
-    def new_end(self, started: Started) -> Started:
-        """Return a `Started` for the end of a callback that runs after a collective, on its own stream."""
+    def new_end(self, started: StartedCollective) -> StartedCollective:
+        """Return a `StartedCollective` for the end of a callback that runs after a collective, on its own stream."""
         device = self._gpus.device_of(started.stream)
         stream = self._gpus.new_stream(device, UNKNOWN_SITE)
         self._gpus.monitor.name(NamedKind.STREAM, stream, "callback")
-        end = Started(None, self._gpus.next_event(), stream, [], started.group)
+        end = StartedCollective(None, self._gpus.next_event(), stream, [], started.group)
         self._gpus.monitor.event(end.event, UNKNOWN_SITE, timing=False)
         return end
 
@@ -372,7 +372,7 @@ class Distributed:
         started = self._started.get(id(work))
         return started.group if started is not None else ""
 
-    def unseen(self) -> AbstractContextManager[None]:
+    def unobserved(self) -> AbstractContextManager[None]:
         """Run gloo unobserved."""
         return self._runtime.unmonitored()
 

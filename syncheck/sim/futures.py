@@ -18,18 +18,18 @@ from syncheck.hb.ids import AllocationId, StreamId, WaitCall
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.plan import tensors_in
 from syncheck.instrument.torch_internals import C
-from syncheck.sim.started import Started
+from syncheck.sim.started import StartedCollective
 from syncheck.sim.virtual_gpus import VirtualGpus
 
 
 class _Collectives(Protocol):
     """The interface of `syncheck.sim.distributed.Distributed` that futures need."""
 
-    def join(self, started: Started) -> None: ...
+    def join(self, started: StartedCollective) -> None: ...
 
-    def add_ddp_pending(self, started: Started, idents: frozenset[AllocationId]) -> None: ...
+    def add_ddp_pending(self, started: StartedCollective, idents: frozenset[AllocationId]) -> None: ...
 
-    def new_end(self, started: Started) -> Started: ...
+    def new_end(self, started: StartedCollective) -> StartedCollective: ...
 
     def idents(self, tensors: Iterable[torch.Tensor]) -> frozenset[AllocationId]: ...
 
@@ -42,10 +42,10 @@ class Futures:
     def __init__(self, collectives: _Collectives, gpus: VirtualGpus) -> None:
         self._collectives = collectives
         self._gpus = gpus
-        self._known: dict[int, tuple[Any, Started, frozenset[AllocationId]]] = {}
-        self._latest: tuple[Started, frozenset[AllocationId]] | None = None
+        self._known: dict[int, tuple[Any, StartedCollective, frozenset[AllocationId]]] = {}
+        self._latest: tuple[StartedCollective, frozenset[AllocationId]] | None = None
 
-    def made(self, future: Any, started: Started, idents: frozenset[AllocationId]) -> None:
+    def made(self, future: Any, started: StartedCollective, idents: frozenset[AllocationId]) -> None:
         """Register the future of a collective. C++ code that gets it in a backward pass waits for it, unobserved."""
         key = id(future)
         gone = weakref.ref(future, lambda _: self._known.pop(key, None))
@@ -100,7 +100,7 @@ class Futures:
         patches.set(kind, "then", then)
 
     @contextmanager
-    def _on_callback_stream(self, started: Started, end: Started) -> Iterator[None]:
+    def _on_callback_stream(self, started: StartedCollective, end: StartedCollective) -> Iterator[None]:
         """Run a block on the stream of `end`, after making it wait for `started`, and record `end` afterwards."""
         gpus, state = self._gpus, self._gpus.thread
         before, was_explicit = gpus.current_stream(gpus.device_of(end.stream)), state.set_explicitly

@@ -153,7 +153,7 @@ class GraphRecorder:
         if plan.touches:
             targets = [(place, self._slot(tape, t)) for place, t in enumerate(outputs) if any(t is f for f in fresh)]
             slots = tree_map(lambda value: self._slot(tape, value, copies_host=True), (args, kwargs))
-            drawing = self._compute.drawing_as_now(plan, args, kwargs, device)
+            drawing = self._compute.drawing_at_replay(plan, args, kwargs, device)
             tape.steps.append(self._step(func, plan, slots, targets, device, drawing))
         return result
 

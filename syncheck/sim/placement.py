@@ -61,7 +61,7 @@ class Placement:
             elif device != found:
                 clash = True
         if (clash or (host and found != HOST_DEVICE)) and plan.base not in TAKE_ANY_DEVICE:
-            found = self._settle(plan, tensors, found, clash=clash)
+            found = self._resolve_devices(plan, tensors, found, clash=clash)
         if tensors:
             self.last_device = found
         return found
@@ -125,7 +125,7 @@ class Placement:
         self._memory.place(tensor, device, self._gpus.site())
         return True
 
-    def _settle(self, plan: Plan, tensors: TensorArguments, found: int, *, clash: bool) -> int:
+    def _resolve_devices(self, plan: Plan, tensors: TensorArguments, found: int, *, clash: bool) -> int:
         """Resolve several devices: move tensors created by C++ code to the others' device, or raise torch's error."""
         if not clash and plan.base in TAKE_HOST_TENSORS:
             if plan.base in INDEXING and self._memory.device(tensors[0][0]) == HOST_DEVICE:

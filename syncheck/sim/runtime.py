@@ -58,7 +58,7 @@ class StreamObject(Protocol):
         ...
 
 
-class Postponing(Protocol):
+class OperatorScheduler(Protocol):
     """Interface of the component that runs operators under a schedule: `syncheck.sim.deferral.Deferral`."""
 
     def replay(self, graph: GraphId, steps: Sequence[Callable[[], None]], used: Sequence[torch.Tensor]) -> None:
@@ -70,7 +70,7 @@ class Postponing(Protocol):
     def before_resize(self, storage: torch.UntypedStorage) -> None:
         """Prepare for a storage whose memory is about to be replaced."""
 
-    def host_gets(self, tensors: Sequence[torch.Tensor]) -> None:
+    def host_reads(self, tensors: Sequence[torch.Tensor]) -> None:
         """Prepare for the host reading the values of tensors."""
 
 
@@ -140,7 +140,7 @@ class Runtime:
         self.before_call: list[Callable[[], None]] = [self.memory.flush]
         self.on_refused_capture: list[Callable[[], None]] = []
         self.sync_debug = SyncDebug()
-        self.deferral: Postponing | None = None
+        self.deferral: OperatorScheduler | None = None
         self._findings = findings
         self._namer = Namer(lambda: self.gpus.monitor, sites, self, after_finding)
         self._asked: set[tuple[NamedKind, int]] = set()

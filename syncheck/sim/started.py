@@ -9,7 +9,7 @@ from syncheck.hb.ids import EventId, StreamId
 
 
 @dataclass(slots=True)
-class Started:
+class StartedCollective:
     """A collective on a communication stream.
 
     Attributes:

@@ -82,14 +82,14 @@ def _install_attention(patches: Patches) -> None:
     Source:
         aten/src/ATen/native/transformers/sdp_utils_cpp.cpp, `select_sdp_backend_cpp`: only flash and math.
     """
-    chosen = {name: bool(getattr(C, f"_get_{name}_sdp_enabled")()) for name in ("math", "flash", *_OF_GPUS)}
+    chosen = {name: bool(getattr(C, f"_get_{name}_sdp_enabled")()) for name in ("math", "flash", *_GPU_ONLY)}
     enable_math = C._set_sdp_use_math
 
     def setter(name: str, original: Callable[[bool], None]) -> Callable[[bool], None]:
         def use(enabled: bool) -> None:
             chosen[name] = enabled
             original(enabled)
-            enable_math(chosen["math"] or any(chosen[kernel] for kernel in _OF_GPUS))
+            enable_math(chosen["math"] or any(chosen[kernel] for kernel in _GPU_ONLY))
 
         return use
 
@@ -99,7 +99,7 @@ def _install_attention(patches: Patches) -> None:
     patches.finally_do(lambda: enable_math(chosen["math"]))
 
 
-_OF_GPUS = ("mem_efficient", "cudnn")
+_GPU_ONLY = ("mem_efficient", "cudnn")
 """Kernels of `scaled_dot_product_attention` that do not exist on the CPU."""
 
 
