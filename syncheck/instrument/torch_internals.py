@@ -258,7 +258,7 @@ Source:
 """
 
 
-def takes_apart(kind: type[torch.Tensor]) -> bool:
+def overrides_dispatch(kind: type[torch.Tensor]) -> bool:
     """Return whether tensors of a class take operators apart themselves: others that they hold do the work."""
     return kind.__torch_dispatch__ is not _PLAIN
 

@@ -129,7 +129,7 @@ class Backward:
             self.has_several_threads = len(self._logs) > 1
         return log
 
-    def note_made(self, result: Any) -> None:
+    def note_results(self, result: Any) -> None:
         """Record the results of an operator so that each thread tags its own nodes, if several threads create nodes.
 
         Source:

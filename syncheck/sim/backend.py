@@ -53,7 +53,7 @@ from syncheck.sim.runtime import Runtime
 from syncheck.sim.script_modules import install_script_modules
 from syncheck.sim.storages import StorageShim
 from syncheck.sim.tensors import TensorShim, install_module_moves
-from syncheck.sim.transformed import below_the_simulator
+from syncheck.sim.transformed import without_simulation
 from syncheck.sim.unsupported import hide_cuda, install_unsupported
 from syncheck.sim.virtual_gpus import CallSites
 from syncheck.witness.record import request
@@ -187,9 +187,9 @@ class Simulator:
         patches.set(CUDAGraph, "recorder", self.recorder)
         self._install_autograd(patches)
         Autocast(patches).install()
-        torchs_compile = torch.compile
+        original_compile = torch.compile
         install_unsupported(runtime.note, patches)
-        install_control_flow(torchs_compile, below_the_simulator, patches)
+        install_control_flow(original_compile, without_simulation, patches)
         install_threads(self, Hosts(runtime.gpus.locked_monitor), patches)
         install_processes(runtime, patches)
         self.library.install(patches)

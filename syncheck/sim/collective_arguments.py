@@ -14,7 +14,7 @@ from syncheck.semantics.collectives import FLAT, POINT_TO_POINT
 
 T = TypeVar("T")
 _GLOO_SECONDS = 1.0
-WRITTEN_AT_WAIT = frozenset("reduce_scatter_ _reduce_scatter_base_ reduce_scatter_tensor_coalesced_".split())
+WRITTEN_ON_WAIT = frozenset("reduce_scatter_ _reduce_scatter_base_ reduce_scatter_tensor_coalesced_".split())
 """Collectives whose gloo handle writes the outputs again at each wait for it, including the program's own waits.
 
 Source: torch/csrc/distributed/c10d/ProcessGroupGloo.cpp, the handle of `reduce_scatter`.

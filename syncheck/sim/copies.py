@@ -10,7 +10,7 @@ from syncheck.hb.ids import BY_TORCH, Access, NamedKind, StreamId
 from syncheck.instrument.naming import name_of_tensor
 from syncheck.instrument.plan import Plan
 from syncheck.instrument.tensor_facts import is_staged_copy
-from syncheck.instrument.torch_internals import SPARSE, takes_apart, tensor_of
+from syncheck.instrument.torch_internals import SPARSE, overrides_dispatch, tensor_of
 from syncheck.semantics.copies import HOST_DEVICE, CopyEnd, CopyPlan, copy_plan
 from syncheck.sim.autograd import Backward
 from syncheck.sim.deferral import Deferral
@@ -196,7 +196,7 @@ class Copies:
         Source:
             aten/src/ATen/native/TensorConversions.cpp, `_to_copy`: pin_out.
         """
-        if takes_apart(type(source)):
+        if overrides_dispatch(type(source)):
             return self._transfer_parts(source, target, non_blocking=non_blocking, **kwargs)
         here = self._memory.device(source)
         # a real conversion runs on the source device, or after a copy to the host: the values are the same
@@ -236,7 +236,7 @@ class Copies:
         self._backward.enter_node(plan.device)
         stream = self._gpus.current_stream(plan.device)
         if plan.other == HOST_DEVICE and plan.device == _end(to).device:
-            self._look_at_source(source, plan, stream, non_blocking=non_blocking)
+            self._check_source(source, plan, stream, non_blocking=non_blocking)
         accesses = self._accesses(source, origin, plan, is_write=False)
         accesses += self._accesses(target, to, plan, is_write=True)
         self._launch(plan, stream, accesses, (target, source) if is_deferred else None)
@@ -250,12 +250,12 @@ class Copies:
         if plan.host_writes_target:
             self._launches.host_write("aten::copy_", target)
 
-    def _look_at_source(self, source: torch.Tensor, plan: CopyPlan, stream: StreamId, *, non_blocking: bool) -> None:
+    def _check_source(self, source: torch.Tensor, plan: CopyPlan, stream: StreamId, *, non_blocking: bool) -> None:
         """Check host memory that is about to be copied to a device."""
         if plan.host_reads_source:
             self._launches.host_read("aten::copy_", source)
             if non_blocking and self._gpus.monitor.capturing(stream):
-                self._runtime.refuse_in_capture("a copy from memory that is not pinned")
+                self._runtime.reject_in_capture("a copy from memory that is not pinned")
         self._runtime.verify_unmodified(source)
         if plan.overlaps_nothing:
             self._report_pageable(source)
@@ -298,7 +298,7 @@ class Copies:
         """Make the host wait. `is_asked_for`: the program requested it, so that torch can warn about it."""
         gpus = self._gpus
         if gpus.monitor.capturing(stream):
-            self._runtime.refuse_in_capture(what)
+            self._runtime.reject_in_capture(what)
         self._memory.flush()
         if is_asked_for:
             self._runtime.wait_in_operator(stream)

@@ -8,7 +8,7 @@ import torch
 from torch.overrides import _get_current_function_mode_stack, has_torch_function_unary
 from torch.utils._device import DeviceContext, _device_constructors
 
-from syncheck.instrument.methods import after_asking, ask_overrides
+from syncheck.instrument.methods import after_overrides, call_overrides
 from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import SPARSE, nested_functions
 from syncheck.sim.copies import Copies
@@ -52,7 +52,7 @@ class Creation:
         }
         for name, make in makers.items():
             original = getattr(torch, name)
-            function = _asking_modes(original, make(original))
+            function = _with_mode_overrides(original, make(original))
             self._set(name, function)
             if original in of_contexts:
                 of_contexts.add(function)
@@ -161,8 +161,8 @@ class Creation:
         def like(*args: Any, **kwargs: Any) -> Any:
             given = args[0] if args else kwargs.get("input")
             if has_torch_function_unary(given):
-                return ask_overrides(like, original, (given,), args, kwargs)
-            with after_asking(given):
+                return call_overrides(like, original, (given,), args, kwargs)
+            with after_overrides(given):
                 device = as_device(kwargs.get("device"))
                 if device is None:
                     return original(*args, **kwargs)
@@ -203,7 +203,7 @@ class Creation:
         return new
 
 
-def _asking_modes(original: Any, function: Any) -> Any:
+def _with_mode_overrides(original: Any, function: Any) -> Any:
     """Return a replacement for a function that creates tensors. The program's modes may override it first.
 
     Source:
@@ -216,7 +216,7 @@ def _asking_modes(original: Any, function: Any) -> Any:
             isinstance(mode, DeviceContext)
             for mode in _get_current_function_mode_stack()  # type: ignore[no-untyped-call]  # torch leaves it untyped
         ):
-            return ask_overrides(replacement, original, (), args, kwargs)
+            return call_overrides(replacement, original, (), args, kwargs)
         return function(*args, **kwargs)
 
     return replacement

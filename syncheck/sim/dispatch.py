@@ -74,7 +74,7 @@ class Dispatcher:
         self.ordinary = OrdinaryOperators(runtime, backward, launches, placement, compute)
         self._plans: dict[Any, Plan] = {}
 
-    def is_whole(self, func: Any) -> bool:
+    def runs_undecomposed(self, func: Any) -> bool:
         """Return whether an operator is run as a whole: it copies or communicates tensors, or syncheck describes it."""
         name = schema_of(func).name
         namespace, _, base = name.partition("::")
@@ -104,7 +104,7 @@ class Dispatcher:
             result = special(func, plan, args, kwargs)
             if isinstance(result, RunPlain):
                 result = self._run_plain(func, plan, result.args, result.kwargs)
-        self._backward.note_made(result)
+        self._backward.note_results(result)
         return result
 
     def _exchange(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -138,7 +138,7 @@ class Dispatcher:
                 if self.deferral is not None:
                     self._note_pinned(self.deferral, plan, tensor)
         else:
-            self._placement.note_made(plan, tensors, kwargs, result)
+            self._placement.note_results(plan, tensors, kwargs, result)
         return result
 
     def _note_pinned(self, deferral: Deferral, plan: Plan, tensor: torch.Tensor) -> None:
@@ -197,9 +197,9 @@ class Dispatcher:
         if wait is HostWait.NEVER and copies_number(plan.base, args, self._facts):
             wait = HostWait.BEFORE
             if capturing:
-                self._runtime.refuse_in_capture("the copy of a number for an assignment by an index on the GPU")
+                self._runtime.reject_in_capture("the copy of a number for an assignment by an index on the GPU")
         if capturing and wait is not HostWait.NEVER:
-            self._runtime.refuse_in_capture(plan.name)
+            self._runtime.reject_in_capture(plan.name)
         return wait
 
     def _enter(self, plan: Plan, tensors: TensorArguments, device: int) -> None:

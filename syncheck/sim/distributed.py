@@ -35,7 +35,7 @@ from syncheck.semantics.collectives import POINT_TO_POINT, collective_name
 from syncheck.semantics.copies import HOST_DEVICE
 from syncheck.sim.autograd import Backward
 from syncheck.sim.collective_arguments import (
-    WRITTEN_AT_WAIT,
+    WRITTEN_ON_WAIT,
     averages_integers,
     cloned,
     copy_results,
@@ -137,7 +137,7 @@ class Distributed:
     ) -> tuple[Any, Any]:
         """Run a collective with gloo, and return its result and its handle."""
         dtype = torch.float64 if averages_integers(plan, args, kwargs) else None
-        uses_copies = dtype is not None or (has_handle and plan.base in WRITTEN_AT_WAIT)
+        uses_copies = dtype is not None or (has_handle and plan.base in WRITTEN_ON_WAIT)
         given, given_by_name = cloned(plan, args, kwargs, dtype=dtype) if uses_copies else (args, kwargs)
         for_gloo, named = gloo_arguments(plan, given, given_by_name, has_handle=has_handle)
         result = func(*self.groups.for_gpus(for_gloo), **named)

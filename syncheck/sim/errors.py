@@ -21,14 +21,14 @@ class NotSimulatedError(NotImplementedError):
         )
 
 
-def refuse(name: str) -> Callable[..., Any]:
+def not_simulated(name: str) -> Callable[..., Any]:
     """Return a function that raises NotSimulatedError."""
 
-    def refused(*_: Any, **__: Any) -> Any:
+    def not_simulated_call(*_: Any, **__: Any) -> Any:
         raise NotSimulatedError(name)
 
-    refused.__name__ = name.rpartition(".")[2]
-    return refused
+    not_simulated_call.__name__ = name.rpartition(".")[2]
+    return not_simulated_call
 
 
 def mixed_devices(first: str, second: str) -> RuntimeError:

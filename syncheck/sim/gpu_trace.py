@@ -63,7 +63,7 @@ class GpuTrace:
         if address:
             _gpu_trace.MemoryDeallocationCallbacks.fire_callbacks(address)
 
-    def event_gone(self, event: EventId) -> None:
+    def event_destroyed(self, event: EventId) -> None:
         """Report the destruction of an event object."""
         if event in self._created:
             self._created.discard(event)
@@ -87,7 +87,7 @@ class GpuTrace:
                 event = self._gpus.next_event()
                 self._recorded(event, args[1])
                 self._waits(event, args[0])
-                self.event_gone(event)
+                self.event_destroyed(event)
             case "sync_event" if args[0] in self._created:
                 _gpu_trace.EventSynchronizationCallbacks.fire_callbacks(event_handle(args[0]))
             case "sync_stream":

@@ -58,7 +58,7 @@ class Tape:
         before: storage key -> (storage outside the graph, copy of its contents before the capture).
         is_valid: whether the capture can still succeed.
         generators: random number generators that the program has registered with the graph.
-        put_generators_back: restores the state of all generators before the capture.
+        restore_generators: restores the state of all generators before the capture.
         lost: substitutes for freed memory outside the graph.
         n_launches: number of launches on captured streams.
         outside: the tensors that the graph accesses but does not own.
@@ -71,7 +71,7 @@ class Tape:
     before: dict[int, tuple[torch.UntypedStorage, torch.UntypedStorage]] = field(default_factory=dict)
     is_valid: bool = True
     generators: list[DeviceGenerator] = field(default_factory=list)
-    put_generators_back: Callable[[], None] = lambda: None
+    restore_generators: Callable[[], None] = lambda: None
     lost: dict[int, torch.UntypedStorage] = field(default_factory=dict)
     n_launches: int = 0
     outside: list[_Outside] = field(default_factory=list)
@@ -85,14 +85,14 @@ class GraphRecorder:
         self._launches = launches
         self._compute = compute
         self._tape: Tape | None = None
-        runtime.on_refused_capture.append(self._invalidate)
+        runtime.on_rejected_call.append(self._invalidate)
 
     def begin(self, tape: Tape) -> None:
         """Start recording."""
         if self._tape is not None:
             raise cuda_error("operation not permitted when stream is capturing")
         self._tape = tape
-        tape.put_generators_back = self._compute.keep_generators()
+        tape.restore_generators = self._compute.save_generators()
         self._runtime.is_capturing = True
         self._runtime.n_captures += 1
         self._launches.before_launch.append(self._count)
@@ -112,7 +112,7 @@ class GraphRecorder:
                 if storage.nbytes() == saved.nbytes():
                     storage.copy_(saved)
         tape.before.clear()
-        tape.put_generators_back()
+        tape.restore_generators()
         return tape
 
     def _count(self, stream: StreamId, accesses: Accesses) -> None:

@@ -79,12 +79,12 @@ class MemoryCounters:
     Attributes:
         current: number of allocated bytes.
         n_emptied: number of calls that empty the cache, which a real GPU has.
-        n_refused: number of failed allocations.
+        n_failed: number of failed allocations.
     """
 
     current: int = 0
     n_emptied: int = 0
-    n_refused: int = 0
+    n_failed: int = 0
     _n_bytes: dict[str, Stat] = field(default_factory=_by_pool)  # bytes of blocks
     _requested: dict[str, Stat] = field(default_factory=_by_pool)  # requested bytes
     _blocks: dict[str, Stat] = field(default_factory=_by_pool)
@@ -141,7 +141,7 @@ class MemoryCounters:
         """Reset the accumulated counts."""
         for stat in self._stats():
             stat.allocated = stat.freed = 0
-        self.n_emptied = self.n_refused = 0
+        self.n_emptied = self.n_failed = 0
 
     def _stats(self) -> list[Stat]:
         self._count()
@@ -158,8 +158,8 @@ class MemoryCounters:
         blocks = self._blocks["all"]
         figures |= {name: Stat().as_dict() for name in ("oversize_allocations", "oversize_segments")}
         return figures | {
-            "num_alloc_retries": self.n_refused,
-            "num_ooms": self.n_refused,
+            "num_alloc_retries": self.n_failed,
+            "num_ooms": self.n_failed,
             "num_sync_all_streams": self.n_emptied,
             "num_device_alloc": blocks.allocated,
             "num_device_free": blocks.freed,

@@ -182,7 +182,7 @@ class OrdinaryOperators:
         if not shortcut.is_view:
             self._report(shortcut.plan, result, device, stream, accesses)
         if backward.has_several_threads or backward.local.log is None:
-            backward.note_made(result)
+            backward.note_results(result)
         return result
 
     def _follow(self, shortcut: Shortcut, args: tuple[Any, ...], kwargs: dict[str, Any], device: int) -> None:

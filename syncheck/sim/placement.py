@@ -55,7 +55,7 @@ class Placement:
         for tensor, _ in tensors:
             device = self._memory.device(tensor)
             if device == HOST_DEVICE:
-                host = host or _counts(plan, tensor)
+                host = host or _restricts_device(plan, tensor)
             elif found == HOST_DEVICE:
                 found = device
             elif device != found:
@@ -75,7 +75,7 @@ class Placement:
 
     # -- tensors created by C++ code
 
-    def note_made(self, plan: Plan, tensors: TensorArguments, kwargs: dict[str, Any], result: Any) -> None:
+    def note_results(self, plan: Plan, tensors: TensorArguments, kwargs: dict[str, Any], result: Any) -> None:
         """After an operator ran on the host, remember results that C++ code created with the options of a tensor.
 
         Python calls always pass `pin_memory`. C++ code that copies the options of a tensor does not.
@@ -141,7 +141,7 @@ class Placement:
         return device
 
     def _decides(self, plan: Plan, tensor: torch.Tensor) -> bool:
-        return self._memory.device(tensor) != HOST_DEVICE or _counts(plan, tensor)
+        return self._memory.device(tensor) != HOST_DEVICE or _restricts_device(plan, tensor)
 
     def _mixed(self, plan: Plan, tensors: TensorArguments, found: int) -> RuntimeError:
         devices = [self._memory.device(t) for t, _ in tensors if self._decides(plan, t)]
@@ -151,6 +151,6 @@ class Placement:
         return mixed_devices(str(gpu(found)), "cpu" if other == HOST_DEVICE else str(gpu(other)))
 
 
-def _counts(plan: Plan, tensor: torch.Tensor) -> bool:
+def _restricts_device(plan: Plan, tensor: torch.Tensor) -> bool:
     """Return whether a host tensor is more than a number. A number can be combined with tensors of any device."""
     return (bool(tensor.dim()) or plan.base in TAKE_NO_NUMBERS) and raw_device(tensor).type == "cpu"

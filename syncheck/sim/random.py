@@ -194,16 +194,16 @@ def device_generator(generator: Any) -> DeviceGenerator | None:
     return None if generator is None else _by_address.get(address_of(generator))
 
 
-def keep_generators() -> Callable[[], None]:
+def save_generators() -> Callable[[], None]:
     """Return a function that restores the current state of all generators of virtual devices."""
     states = {generator.state for generator in list(_by_address.values())}
     kept = [(state, state.seed, state.offset) for state in states]
 
-    def put_back() -> None:
+    def restore() -> None:
         for state, seed, offset in kept:
             state.seed, state.offset = seed, offset
 
-    return put_back
+    return restore
 
 
 class _AnyGenerator(type(RawGenerator)):  # type: ignore[misc]  # the metaclass of a C type

@@ -102,12 +102,12 @@ class StreamOrder:
     def _launch(self, stream: StreamId, *_: Any) -> None:
         if not self._gpus.monitor.capturing(stream):
             self.queues.count_launch(stream)
-        self.queues.host_steps()
+        self.queues.host_submitted()
 
     def _replay(self, graph: GraphId, stream: StreamId, *_: Any) -> None:
         self.queues.count_launch(stream)
         self._replays[graph] = self.queues.mark(stream)
-        self.queues.host_steps()
+        self.queues.host_submitted()
 
     def _record(self, event: EventId, stream: StreamId, *_: Any) -> None:
         self.wait_implicitly(stream)

@@ -14,7 +14,7 @@ from syncheck.sim.mode import SimulatorMode
 
 
 @contextmanager
-def below_the_simulator(args: tuple[Any, ...]) -> Iterator[None]:
+def without_simulation(args: tuple[Any, ...]) -> Iterator[None]:
     """Run a branch or loop with these arguments on the CPU alone, without simulation.
 
     Raises:

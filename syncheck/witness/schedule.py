@@ -78,11 +78,11 @@ class Policy(Protocol):
         """Return whether a stream may run the entry at the head of its queue, which is, or precedes, this launch."""
         ...
 
-    def has_run(self, launch: LaunchId) -> None:
+    def launch_ran(self, launch: LaunchId) -> None:
         """Record that a launch has run."""
         ...
 
-    def host_steps(self) -> None:
+    def host_submitted(self) -> None:
         """Record that the host has submitted something."""
         ...
 
@@ -186,11 +186,11 @@ class Holds:
         """See `Policy`."""
         return all(hold.launch.stream != launch.stream or launch.number < hold.launch.number for hold in self._holds)
 
-    def has_run(self, launch: LaunchId) -> None:
+    def launch_ran(self, launch: LaunchId) -> None:
         """See `Policy`."""
         self._holds = [hold for hold in self._holds if hold.until != launch]
 
-    def host_steps(self) -> None:
+    def host_submitted(self) -> None:
         """See `Policy`."""
 
 
@@ -209,10 +209,10 @@ class RandomPriorities:
             priority = self._streams[launch.stream] = self._random.random()
         return priority >= self._host
 
-    def has_run(self, launch: LaunchId) -> None:
+    def launch_ran(self, launch: LaunchId) -> None:
         """See `Policy`."""
 
-    def host_steps(self) -> None:
+    def host_submitted(self) -> None:
         """See `Policy`."""
         if not self._random.randrange(_ONE_CHANGE_IN):
             self._streams.clear()
