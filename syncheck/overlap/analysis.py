@@ -13,14 +13,14 @@ from syncheck.overlap.pairs import Pair
 from syncheck.overlap.schedule import Change, Schedule, play, shortest
 from syncheck.overlap.usage import Use
 
-_MOST_PLAYED = 40
+_MAX_PLAYED = 40
 """Number of source lines for which the program is replayed without their edges."""
-_MOST_STEPS = 4_000_000
+_MAX_STEPS = 4_000_000
 """Limit on replayed steps in total. For long programs, fewer lines are considered: the most costly ones."""
-_MOST_LINES = 100
-_MOST_LINKS = 30
+_MAX_LINES = 100
+_MAX_LINKS = 30
 """Maximum number of parts of the critical path. If there are more, the longest are kept."""
-_LEAST_GAIN = 1_000
+_MIN_GAIN = 1_000
 """Minimum gain, in nanoseconds, for a change to be reported."""
 
 
@@ -105,7 +105,7 @@ def analyze(graph: Graph) -> Analysis:
         stream_pairs,
         pairs.of_devices(graph, schedule, stream_pairs),
         tuple(_costs(graph, schedule, path)),
-        links(graph, schedule, path, _MOST_LINKS),
+        links(graph, schedule, path, _MAX_LINKS),
         tuple(_work_on(path, graph, schedule)),
         _launching_on(path, schedule),
     )
@@ -124,13 +124,13 @@ def _costs(graph: Graph, schedule: Schedule, path: list[int]) -> Iterable[Cost]:
         kind = None if edge.kind in BETWEEN_DEVICES else edge.kind  # the edges of one copy are kept or removed together
         by_line.setdefault((kind, edge.site, edge.waiter, edge.source), []).append(ident)
     costly = sorted(by_line.values(), key=lambda edges: -sum(schedule.stalls.get(e, 0) for e in edges))
-    most = max(3, min(_MOST_PLAYED, _MOST_STEPS // max(len(graph.steps), 1)))
+    most = max(3, min(_MAX_PLAYED, _MAX_STEPS // max(len(graph.steps), 1)))
     played = [edges for edges in costly if any(edge in on_path for edge in edges)][:most]
     costs = [
-        _cost(graph, schedule, edges, on_path, is_played=edges in played) for edges in costly[: max(most, _MOST_LINES)]
+        _cost(graph, schedule, edges, on_path, is_played=edges in played) for edges in costly[: max(most, _MAX_LINES)]
     ]
     costs += _costs_of_stream_order(graph, schedule, path, most)
-    kept = [cost for cost in costs if cost.stalled >= _LEAST_GAIN or schedule.makespan - cost.makespan >= _LEAST_GAIN]
+    kept = [cost for cost in costs if cost.stalled >= _MIN_GAIN or schedule.makespan - cost.makespan >= _MIN_GAIN]
     return sorted(kept, key=lambda cost: (cost.makespan, -cost.on_path, -cost.stalled))
 
 
@@ -178,7 +178,7 @@ def _costs_of_stream_order(graph: Graph, schedule: Schedule, path: list[int], mo
     costs = []
     for stream in sorted(streams)[:most]:
         changed = play(graph, Change(free=(stream,)))
-        if schedule.makespan - changed.makespan >= _LEAST_GAIN:
+        if schedule.makespan - changed.makespan >= _MIN_GAIN:
             costs.append(_cost_of_stream_order(graph, schedule, changed, stream))
     return costs
 

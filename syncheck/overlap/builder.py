@@ -112,7 +112,7 @@ class Builder:
         del context
         devices = [self._device_of(allocation) for allocation, _, _ in accesses]
         operation = Operation(operator, stream, site, *self._cost(operator, accesses, devices))
-        if self._captures.takes(stream):
+        if self._captures.is_capturing(stream):
             self._captures.launch(operation, accesses)
             self.launches.append(NO_OP)
             return
@@ -156,11 +156,11 @@ class Builder:
         self._knowledge.submit(stream)
         before: set[OpId] = set()
         for allocation, view, is_write in accesses:
-            born = self._memory.first_touch(allocation, stream)
+            allocated = self._memory.first_touch(allocation, stream)
             found = self._memory.access(allocation, self._footprints[view], stream, op, is_write=is_write)
             self._need(found - before, stream, op, allocation, view, operation.site, is_write=is_write)
-            if born is not None:
-                self._mark(stream, *born, Need(born[1], op, allocation, view, operation.site, "memory"))
+            if allocated is not None:
+                self._mark(stream, *allocated, Need(allocated[1], op, allocation, view, operation.site, "memory"))
             before |= found
         graph.ops.append(operation)
         if before:
@@ -181,7 +181,7 @@ class Builder:
     def launches_elided(self, stream: StreamId, count: int, site: SiteId) -> None:
         """See `Monitor`."""
         self.graph.elided += count
-        self._run(Operation(f"{count} operators", stream, site, count * cost.LEAST_NANOSECONDS, 0, 0), ())
+        self._run(Operation(f"{count} operators", stream, site, count * cost.MIN_NANOSECONDS, 0, 0), ())
         self.launches.pop()
 
     def host_access(self, operator: str, accesses: Accesses, site: SiteId, *, escape: bool = False) -> None:
@@ -218,7 +218,7 @@ class Builder:
         self._mark(home, stream, op, Need(op, NO_OP, allocation, NO_VIEW, UNKNOWN_SITE, "memory"))
         return True
 
-    def _look_at_reused(self, home: StreamId) -> None:
+    def _recheck_reused(self, home: StreamId) -> None:
         waiting = self._reused.get(home)
         if waiting:
             kept = [use for use in waiting if not self._is_needed_for_reuse(home, *use)]
@@ -243,7 +243,7 @@ class Builder:
         kind = StepKind.HOST if edge.kind.is_host else StepKind.WAIT
         self.graph.steps.append((kind, ident, edge.waiter, slot))
         if self._knowledge.acquire(edge.waiter, self._slots[slot], ident, edge.source):
-            self._look_at_reused(edge.waiter)
+            self._recheck_reused(edge.waiter)
         return ident
 
     def _wait(self, kind: EdgeKind, site: SiteId, stream: StreamId, other: StreamId) -> EdgeId:
@@ -336,7 +336,7 @@ class Builder:
     def _host_waits(self, edge: Edge, slot: SlotId) -> EdgeId:
         ident = self._acquire(edge, slot)
         for home in list(self._reused):
-            self._look_at_reused(home)
+            self._recheck_reused(home)
         self._unclocked.append(ident)
         return ident
 

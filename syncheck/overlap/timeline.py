@@ -14,10 +14,10 @@ from syncheck.overlap.schedule import Schedule
 from syncheck.overlap.usage import ops_of_streams, ran
 from syncheck.overlap.wording import Wording
 
-MOST_BOXES = 100_000
+MAX_BOXES = 100_000
 """Maximum number of operations drawn. If there are more: those with drawn arrows, critical ones, and the longest."""
-_MOST_ARROWS = 20_000
-_LAUNCHING, _WAITING = "launches work", "waits"
+_MAX_ARROWS = 20_000
+_LAUNCHING = "launches work"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +114,10 @@ class _Maker:
     def make(self, words: OverlapReport, findings: Report) -> Timeline:
         links = sorted(_links(self._graph), key=self._importance)
         self._add_host()
-        drawn = self._chosen(links[:_MOST_ARROWS])
+        drawn = self._chosen(links[:_MAX_ARROWS])
         for op in drawn:
             self._add_op(op)
-        arrows = [*self._arrows(links[:_MOST_ARROWS])]
+        arrows = [*self._arrows(links[:_MAX_ARROWS])]
         marks = [Mark(self._marked(finding.place), finding) for finding in findings.findings]
         arrows += self._missing(marks)
         places = {box.site: self._wording.place(box.site) for box in self._boxes}
@@ -165,12 +165,12 @@ class _Maker:
     def _chosen(self, links: list["_Link"]) -> list[OpId]:
         """Return the operations to draw: all, or the ends of arrows, the critical ones and the longest."""
         ops = self._graph.ops
-        if len(ops) <= MOST_BOXES:
+        if len(ops) <= MAX_BOXES:
             return list(range(len(ops)))
         ends = dict.fromkeys(op for link in links for op in (link.source, link.target) if op >= 0)
         longest = sorted(range(len(ops)), key=lambda op: -ops[op].nanoseconds)
         wanted = dict.fromkeys([*ends, *sorted(self._critical_ops), *longest])
-        return sorted(list(wanted)[:MOST_BOXES])
+        return sorted(list(wanted)[:MAX_BOXES])
 
     # -- arrows
 
@@ -214,8 +214,8 @@ class _Maker:
 def _left_out(total: int, drawn: int, links: int) -> Iterator[str]:
     if drawn < total:
         yield f"{drawn:,} of {total:,} operators are drawn: the longest, and those that others wait for"
-    if links > _MOST_ARROWS:
-        yield f"{_MOST_ARROWS:,} of {links:,} edges are drawn: those that cost the most"
+    if links > _MAX_ARROWS:
+        yield f"{_MAX_ARROWS:,} of {links:,} edges are drawn: those that cost the most"
 
 
 @dataclass(frozen=True, slots=True)

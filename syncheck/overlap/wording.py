@@ -16,8 +16,8 @@ from syncheck.overlap.verdicts import verdicts
 from syncheck.sanitizer.messages import Names
 from syncheck.sanitizer.monitor import Sites
 
-_MOST_WORK = 12
-_LEAST_GAIN = 1.005
+_MAX_WORK = 12
+_MIN_GAIN = 1.005
 
 _TEXTS = {
     EdgeKind.PEER_BEFORE: "before a copy between GPUs, {waiter} waits for {source}",
@@ -145,7 +145,7 @@ class Wording:
             advice = "put independent work on a stream of its own"
         else:
             edge = Edge(cost.kind, cost.site, cost.waiter, cost.source, self._event_of(cost), cost.other_site)
-            advice = self._advice(cost) if self._pays(cost, makespan) else ""
+            advice = self._advice(cost) if self._may_gain(cost, makespan) else ""
             text, need = self.edge(edge), self.need(cost.need)
         return EdgeLine(
             cost.kind.value if cost.kind is not None else STREAM_ORDER,
@@ -160,10 +160,10 @@ class Wording:
             advice,
         )
 
-    def _pays(self, cost: Cost, makespan: int) -> bool:
+    def _may_gain(self, cost: Cost, makespan: int) -> bool:
         """Return whether a change may make the program faster, as far as that was computed."""
-        is_host_reading = cost.need is not None and cost.need.why in {"value", "copy"}
-        return is_host_reading or cost.need is None or makespan > cost.makespan * _LEAST_GAIN
+        is_host_need = cost.need is not None and cost.need.why in {"value", "copy"}
+        return is_host_need or cost.need is None or makespan > cost.makespan * _MIN_GAIN
 
     def _event_of(self, cost: Cost) -> EventId:
         found = (
@@ -190,8 +190,8 @@ class Wording:
             if is_devices
             else (self.stream(StreamId(pair.first)), self.stream(StreamId(pair.second)))
         )
-        forbidden = tuple(dict.fromkeys(map(self.edge_and_place, pair.forbidding)))
-        return PairLine(first, second, pair.free, pair.overlapped, pair.measured, is_devices, forbidden)
+        blocking_edges = tuple(dict.fromkeys(map(self.edge_and_place, pair.blocking_edges)))
+        return PairLine(first, second, pair.free, pair.overlapped, pair.measured, is_devices, blocking_edges)
 
     def uses(self, analysis: Analysis) -> Iterator[UseLine]:
         """Yield the usage of devices and streams."""
@@ -229,7 +229,7 @@ class Wording:
 
     def work(self, analysis: Analysis) -> Iterator[WorkLine]:
         """Yield the operations that make the critical path long."""
-        for operator, site, taken in analysis.path[:_MOST_WORK]:
+        for operator, site, taken in analysis.path[:_MAX_WORK]:
             yield WorkLine(operator, self.place(site), taken)
 
 
@@ -243,7 +243,7 @@ def report(analysis: Analysis, names: Names, sites: Sites, backend: str) -> Over
     edges = tuple(wording.cost(cost, analysis.makespan) for cost in analysis.costs)
     return OverlapReport(
         backend,
-        times_in_words(graph),
+        describe_times(graph),
         len(graph.ops),
         analysis.makespan,
         analysis.shortest,
@@ -258,10 +258,10 @@ def report(analysis: Analysis, names: Names, sites: Sites, backend: str) -> Over
     )
 
 
-def times_in_words(graph: Graph) -> str:
+def describe_times(graph: Graph) -> str:
     """Return the source of the times."""
     if not graph.measured:
-        return f"not measured; a cost model of {model.IN_WORDS}"
+        return f"not measured; a cost model of {model.DESCRIPTION}"
     if graph.measured >= len(graph.ops):
         return "measured by CUDA events around each operator"
     left = len(graph.ops) - graph.measured
@@ -271,7 +271,7 @@ def times_in_words(graph: Graph) -> str:
 def _notes(graph: Graph) -> Iterator[str]:
     if graph.elided:
         yield f"{graph.elided:,} operators were not recorded one by one: record the run with --times"
-    if graph.left_out and not graph.is_timed_to_the_end:
+    if graph.left_out and not graph.is_timing_complete:
         yield (
             f"the first {len(graph.ops):,} operators were measured and are shown; {graph.left_out:,} more were only "
             "checked (--timed-operators; --steps 10:20 measures later ones)"

@@ -12,7 +12,7 @@ _SMALL = 1 << 20
 _POOLS = ("all", "small_pool", "large_pool")
 _BYTES = ("allocated_bytes", "reserved_bytes", "active_bytes")
 _COUNTS = ("allocation", "segment", "active")
-_MOST_NOTED = 4096
+_MAX_NOTED = 4096
 _NEVER = ("inactive_split", "inactive_split_bytes")
 
 
@@ -102,7 +102,7 @@ class MemoryCounters:
         if requested:
             self.current += -(-requested // _ROUND) * _ROUND
             self._log.append(requested)
-            if len(self._log) > _MOST_NOTED:
+            if len(self._log) > _MAX_NOTED:
                 self._count()
 
     def free(self, requested: int) -> None:

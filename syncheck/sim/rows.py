@@ -8,9 +8,9 @@ import torch
 
 from syncheck.semantics.operators import ELEMENTWISE, ROWS
 
-_MOST_VALUES = 1 << 14
+_MAX_VALUES = 1 << 14
 """Limit on the size of an index. Longer indices are not analyzed, and any row may be accessed."""
-_MOST_BLOCKS = 64
+_MAX_BLOCKS = 64
 """Limit on the blocks of one access. Beyond it, the closest blocks are merged, including the gaps between them."""
 
 
@@ -41,7 +41,7 @@ def blocks_of(tensor: torch.Tensor, picks: Picks) -> list[Block] | None:
 
     Called while torch's operators are not observed.
     """
-    if sum(index.numel() for index in picks.indices) > _MOST_VALUES:
+    if sum(index.numel() for index in picks.indices) > _MAX_VALUES:
         return None
     offsets = torch.zeros((), dtype=torch.int64)
     for dim, index in zip(picks.dims, picks.indices, strict=True):
@@ -117,11 +117,11 @@ def _runs(offsets: list[int], step: int) -> Iterator[tuple[int, int]]:
 
 
 def _joined(runs: list[tuple[int, int]], step: int) -> list[tuple[int, int]]:
-    """Merge the runs with the smallest gaps until there are at most `_MOST_BLOCKS`."""
-    if len(runs) <= _MOST_BLOCKS:
+    """Merge the runs with the smallest gaps until there are at most `_MAX_BLOCKS`."""
+    if len(runs) <= _MAX_BLOCKS:
         return runs
     gaps = [after[0] - before[0] - before[1] * step for before, after in pairwise(runs)]
-    largest = sorted(range(len(gaps)), key=gaps.__getitem__)[1 - _MOST_BLOCKS :]
+    largest = sorted(range(len(gaps)), key=gaps.__getitem__)[1 - _MAX_BLOCKS :]
     joined, begin = [], 0
     for end in [*sorted(largest), len(runs) - 1]:
         first, (last, count) = runs[begin][0], runs[end]

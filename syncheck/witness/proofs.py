@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-MOST_SHOWN = 3
+MAX_SHOWN = 3
 """Number of differences shown in a report for people."""
 
 
@@ -63,7 +63,7 @@ class Proof:
     def in_words(self) -> str:
         """The whole proof in one line."""
         reason = f": {self.reason}" if self.reason else ""
-        changed = "; ".join(f"{one.what}: {one.other}, not {one.usual}" for one in self.differences[:MOST_SHOWN])
+        changed = "; ".join(f"{one.what}: {one.other}, not {one.usual}" for one in self.differences[:MAX_SHOWN])
         again = f"; to see it: {self.command}" if self.command else ""
         return f"Proof: {self.verdict}{reason}" + (f": {changed}" if changed else "") + again
 

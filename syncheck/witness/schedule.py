@@ -21,7 +21,7 @@ from syncheck.errors import ConfigError
 
 _FORMAT = "s1"
 _HOLD = re.compile(r"(\d+\.\d+)(?:_(\d+\.\d+))?(?:@(\d+))?")
-_ONE_CHANGE_IN = 6
+_MEAN_LAUNCHES_PER_CHANGE = 6
 """Average number of launches after which the priorities are drawn again."""
 
 
@@ -214,6 +214,6 @@ class RandomPriorities:
 
     def host_submitted(self) -> None:
         """See `Policy`."""
-        if not self._random.randrange(_ONE_CHANGE_IN):
+        if not self._random.randrange(_MEAN_LAUNCHES_PER_CHANGE):
             self._streams.clear()
             self._host = self._random.random()

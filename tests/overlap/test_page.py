@@ -7,7 +7,7 @@ import pytest
 
 from syncheck.findings import Finding, Frame, Place
 from syncheck.overlap.report import EdgeLine, LinkLine, OverlapReport
-from syncheck.overlap.timeline import MOST_BOXES, Arrow, Box, Lane, Mark, Timeline
+from syncheck.overlap.timeline import MAX_BOXES, Arrow, Box, Lane, Mark, Timeline
 from syncheck.report import html
 from syncheck.rules import catalogue
 from syncheck.witness.proofs import Difference, Proof, ProofOutcome
@@ -248,13 +248,13 @@ def test_the_picture_is_drawn(page):
 def test_a_hundred_thousand_operators_are_drawn(page):
     boxes = tuple(
         Box(1 + n % 2, n * 1000, n * 1000 + 900, f"aten::op{n % 50}", n % 500, is_critical=n % 3 == 0)
-        for n in range(MOST_BOXES)
+        for n in range(MAX_BOXES)
     )
     arrows = tuple(Arrow(n, n + 1, "waits", 100, n % 2 == 0) for n in range(0, 40_000, 2))
     places = {number: place(f"file{number}.py") for number in range(500)}
-    opened = page(small(boxes=boxes, arrows=arrows, places=places, operations=10 * MOST_BOXES))
+    opened = page(small(boxes=boxes, arrows=arrows, places=places, operations=10 * MAX_BOXES))
     assert opened.errors() == []
-    assert shown(opened) == [0, pytest.approx(MOST_BOXES, rel=0.001)]
+    assert shown(opened) == [0, pytest.approx(MAX_BOXES, rel=0.001)]
     opened.type("#search", "op7", enter=True)
     assert opened.text("#found") == "2,000 found"
     opened.run("window.syncheck.zoom(50000, 50010)")

@@ -106,7 +106,7 @@ def test_operators_do_not_overlap_in_their_stream(events):
 
 
 def test_of_too_many_operators_the_longest_are_drawn_and_it_says_so(trace, monkeypatch):
-    monkeypatch.setattr(timeline, "MOST_BOXES", 3)
+    monkeypatch.setattr(timeline, "MAX_BOXES", 3)
     made = timeline_of(trace)
     drawn = [box for box in made.boxes if box.lane > 0]
     assert len(drawn) == 3
