@@ -1066,7 +1066,7 @@ void take_calls(bool is_condensed, const py::object& deque) {
 }
 
 // Return (owner, allocation, home, node or None) of the block at an address, or None if it is already entered in
-// Python; mark it as entered. If the given storage is an alias rather than the owner, several streams may use the block.
+// Python; mark it as entered. If the given storage is an alias, not the owner, several streams may use the block.
 py::object take_block(int64_t storage, int64_t address) {
   auto there = state->ours.find(reinterpret_cast<const void*>(address));
   auto found = there == state->ours.end() ? state->blocks.end() : state->blocks.find(there->second);
