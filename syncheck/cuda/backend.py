@@ -220,7 +220,7 @@ class Cuda:
 
     @contextmanager
     def prepared(self) -> Iterator[None]:
-        """Make streams and events of the generic classes that are created in this block checkable later."""
+        """Make the generic classes patchable, so that objects created in a block can be tracked later in it."""
         patches = Patches()
         install_open_classes(patches)
         try:

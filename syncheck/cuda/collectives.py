@@ -33,7 +33,7 @@ class Collectives:
         self._named: set[StreamId] = set()
 
     def issuing(self, func: Any) -> tuple[Callable[[Any, Any], bool], None]:
-        """Return a function that records a collective, for comparison with the other ranks, before it runs."""
+        """Return a special entry whose predicate records a collective, for comparison of the ranks, before it runs."""
         reporter = self._reporter
 
         def issue(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

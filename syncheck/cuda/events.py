@@ -23,7 +23,7 @@ _IDENT = "_syncheck_event"
 
 
 class _Life:
-    """An object that lives in another's `__dict__`: torch's streams and events do not support weak references.
+    """Detects the end of an object from its `__dict__`: torch's streams and events never call back weak references.
 
     Source:
         torch/csrc/cuda/Stream.cpp and Event.cpp: their deallocators clear no weak references.

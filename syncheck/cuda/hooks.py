@@ -194,7 +194,7 @@ class Hooks:
         return enter
 
     def _entered(self, owner: Any, stream: Any) -> None:
-        """Store an entered stream context; with a single GPU this is unnecessary."""
+        """Store an entered stream, unless there is only one GPU, where it applies to every operator."""
         threads, reporter = self._threads, self._reporter
         threads.state.set_explicitly = True
         if threads.n_devices < 2 or stream is None or reporter.callbacks_suppressed:

@@ -102,7 +102,7 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
                 return handled
         is_number = dispatch.is_item and not self._host.buffers and getattr(args[0], "is_cpu", False)
         is_idle = not (dispatch.is_seen or dispatch.listens or self._gpu_trace.inside)  # such as `detach`
-        if is_number or is_idle:  # an optimizer step has hundreds of number arguments
+        if is_number or is_idle:  # an optimizer step reads hundreds of numbers
             try:
                 return dispatch.call(*args, **kwargs) if kwargs else dispatch.call(*args)
             except RuntimeError as error:

@@ -260,7 +260,7 @@ class NativeRecorder:
             self.adopt(storage)
 
     def adopt(self, storage: torch.UntypedStorage) -> bool:
-        """Enter memory that the extension saw first into the table of addresses; return whether it was known there."""
+        """Enter memory that the extension saw first into the table of addresses; return whether there was any."""
         block = self._extension.take_block(storage_key(storage), storage.data_ptr())
         if block is None:
             return False

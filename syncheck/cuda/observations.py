@@ -121,7 +121,7 @@ class Observations(Observed):
         self._note_left(launch)
 
     def _note_left(self, launch: LaunchId) -> None:
-        """Record the final memory contents of both accesses of a race, once both were made and their memory exists."""
+        """Record the memory contents of both accesses of a race, once both were made, if the memory still exists."""
         for pair in self._pairs:
             if launch in pair and all(one in self._wrote for one in pair):
                 self._work.settle()

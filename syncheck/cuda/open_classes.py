@@ -12,7 +12,7 @@ from syncheck.instrument.patching import Patches
 def install_open_classes(patches: Patches) -> tuple[Any, Any]:
     """Replace torch.Stream and torch.Event by patchable subclasses, unless already replaced; return the subclasses.
 
-    The subclasses are the same each time, so that an object made between two checks has the methods of both.
+    The subclasses are the same each time, so that an object created between two checks has the methods that both patch.
     """
     stream, event = (kind if kind in _made else _open_class(kind) for kind in (torch.Stream, torch.Event))
     if torch.Stream is not stream:

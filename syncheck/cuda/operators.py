@@ -1,4 +1,4 @@
-"""Runs every operator's logging: what it read and wrote, on the stream that it ran on.
+"""Logs every operator: its reads and writes, on the stream that it ran on.
 
 `log` is the hot path: a training step calls it thousands of times, and the user pays for each microsecond. It therefore
 looks up addresses instead of querying objects, and takes no lock unless it has to.

@@ -96,7 +96,7 @@ class OwnWork:
         return self._aside[device]
 
     def fork(self, device: int) -> int:
-        """Make the own stream wait for a device's current stream, and return its handle."""
+        """Make a separate stream wait for a device's current stream, and return its handle."""
         with self.unseen():
             stream = self._own_stream(device)
             stream.wait_stream(torch.cuda.current_stream(device))

@@ -34,7 +34,7 @@ def is_safe() -> bool:
 class StoreAgreement:
     """Lets rank 0 decide for all ranks, through the store of their process group.
 
-    All ranks ask after the same number of steps, because each answer determines the next question. They therefore
+    All ranks decide after the same number of steps, because each decision determines the next. They therefore
     communicate once before each window, and not in between. The number of steps is the key of an answer.
 
     Args:
