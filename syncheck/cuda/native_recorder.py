@@ -1,4 +1,4 @@
-"""Records operators that cannot race in C++; the dispatch mode sees all others.
+"""Records, in C++, the operators that cannot race; the dispatch mode sees all others.
 
 `native/recorder.cpp` is the other half, and `native/trace.cpp` suppresses unneeded callbacks from torch into Python.
 The extension does the work of `Operators.log` for an operator that neither waits nor records an event, if its stream is

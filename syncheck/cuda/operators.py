@@ -254,7 +254,7 @@ class Operators:
         result: Any,
         callbacks: list[Callback],
     ) -> None:
-        """Log an operator with pinned or unknown memory, with callbacks inside, or on tensors with several parts."""
+        """Log an operator that synchronizes, has callbacks, or has tensors in pinned memory or without storage."""
         streams, plan = self._streams, dispatch.plan
         tensors = tensors_of(plan, args, kwargs) if plan.touches else []
         made = tensors_in(result) if dispatch.fresh else []

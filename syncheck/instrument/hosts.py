@@ -188,7 +188,7 @@ class Hosts:
 
 
 def _program_frames(frame: FrameType | None) -> tuple[FrameType | None, list[FrameType]]:
-    """Return the outermost non-program frame called by the program, and the program's frames, innermost first."""
+    """Return the frame that the program called on the way here, if any, and the program's frames, innermost first."""
     call: FrameType | None = None
     frames: list[FrameType] = []
     while frame is not None and not is_outside(frame.f_code):

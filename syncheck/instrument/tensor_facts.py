@@ -34,7 +34,7 @@ class TorchFacts:
 
 
 def is_staged_copy(target: torch.Tensor, source: torch.Tensor, *, to_host: bool) -> bool:
-    """Return whether a copy between a GPU and pinned host memory uses a temporary; `to_host`: its direction."""
+    """Return whether a copy between a GPU and pinned memory uses a temporary; `to_host`: the host is the target."""
     if source.is_sparse or target.is_sparse:
         return False
     sizes = tuple(target.shape)

@@ -1,4 +1,4 @@
-"""File descriptors of our own in a process whose program may close them, without writing to files of the program.
+"""Our own file descriptors, kept usable and unambiguous in a process whose program may close them.
 
 A daemon closes all descriptors that it does not own (`os.closerange(3, n)`), and the next files that it opens reuse
 their numbers. Our descriptors therefore have high numbers, which are not reused first, and before each use it is
