@@ -2,7 +2,7 @@
 #   docker build -t syncheck .
 #   docker run --rm -v "$PWD:/work" syncheck lint
 #   docker run --rm -v "$PWD:/work" syncheck run --backend sim train.py
-# For the GPUs of the machine, start from the image of the program: FROM pytorch/pytorch, RUN pip install syncheck.
+# To use the GPUs of the machine, start from your program's image: FROM pytorch/pytorch, RUN pip install syncheck.
 FROM python:3.12-slim
 RUN pip install --no-cache-dir --index-url https://download.pytorch.org/whl/cpu --extra-index-url https://pypi.org/simple torch numpy
 COPY pyproject.toml README.md LICENSE /src/

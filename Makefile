@@ -1,36 +1,36 @@
-# What a clone of this repository can do. Each target sets up the environment that it needs, once.
+# Development tasks. Each target sets up the environment that it needs, once.
 PYTHON ?= python3
 BIN := .venv/bin
 DEMO := .venv-demo/bin
-# Bytecode is written, whatever the environment says: else each of the tests' processes compiles our modules anew.
+# Write bytecode regardless of the environment: otherwise each test process compiles our modules again.
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder
 
 .PHONY: demo test check fuzz agree format peer
 
-demo: .venv-demo/ready  ## check a program with a race on simulated GPUs: prints a finding
+demo: .venv-demo/ready  ## check a program with a race on simulated GPUs; prints a finding
 	@$(DEMO)/syncheck run --backend sim fixtures/unordered-read/bad.py || test $$? -eq 1
 
-test: .venv/ready  ## the tests that neither take long nor need the network
+test: .venv/ready  ## run the tests that are fast and need no network
 	$(PYTEST) -m "not gpu and not slow and not network"
 
-check: .venv/ready  ## format, lint, types, import contracts, tests: what CI runs
+check: .venv/ready  ## format, lint, types, import contracts, tests, as in CI
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(PYTEST) -m "not gpu"
 
-fuzz: .venv/ready  ## damaged traces, records, baselines, caches, settings and sources, for an hour: make fuzz SECONDS=60
+fuzz: .venv/ready  ## fuzz with damaged traces, records, baselines, caches, settings and sources, for an hour: make fuzz SECONDS=60
 	$(BIN)/python -m tests.fuzz --seconds $(or $(SECONDS),3600)
 
-agree: .venv/ready  ## random programs: verdicts, reachability and schedules agree: make agree PROGRAMS=10000
+agree: .venv/ready  ## check random programs for agreement of verdicts, reachability and schedules: make agree PROGRAMS=10000
 	SYNCHECK_AGREE=$(or $(PROGRAMS),5000) $(BIN)/pytest -q -o timeout=0 tests/agreement
 
 format: .venv/ready
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-peer: .venv/ready  ## PyTorch's own tests on simulated GPUs, against the list of what is expected: about 25 minutes
+peer: .venv/ready  ## run PyTorch's own tests on simulated GPUs and compare with the expected outcomes: about 25 minutes
 	$(BIN)/python peer/run.py
 
 # numpy: without it, torch warns when it is imported.
@@ -44,11 +44,11 @@ peer: .venv/ready  ## PyTorch's own tests on simulated GPUs, against the list of
 .venv/ready: pyproject.toml constraints.txt
 	@$(SUPPORTED)
 	$(PYTHON) -m venv --clear .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'  # the first that reads groups
+	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'  # the first version that supports dependency groups
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[torch]' --group dev
 	@touch $@
 
-# Works in every Python, so that an old one can say what is wrong.
+# Works in every Python, so that an old version can report the problem.
 define SUPPORTED
 command -v $(PYTHON) > /dev/null || { echo "$(PYTHON) not found: install Python 3.11 or newer" >&2; exit 1; }; \
 $(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'syncheck needs Python 3.11 or newer, and \

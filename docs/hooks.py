@@ -1,7 +1,8 @@
-"""Pages of the site that are made of the project itself, and how the pages are shown.
+"""MkDocs hooks: add the generated pages and adapt the rendering of pages.
 
-All that depends on MkDocs is here and in `mkdocs.yml`, which its successor Zensical reads, too: the theme, Material for
-MkDocs, is maintained until May 2027. The pages are plain Markdown, and the modules beside this one return text.
+Everything that depends on MkDocs is here and in `mkdocs.yml`, which its successor Zensical also reads. The theme,
+Material for MkDocs, is maintained until May 2027. The pages are plain Markdown, and the modules beside this one return
+text.
 
 Source:
     MkDocs, "Events": `on_config`, `on_files`, `on_page_markdown`, `on_page_content`.
@@ -29,7 +30,7 @@ _PICTURE = re.compile(r'<img [^>]*src="[^"]*pictures/(\w+)\.svg"[^>]*/?>')
 
 
 def on_config(config):
-    """Give every rule its entry in the navigation, below its family, and say which version this is."""
+    """Add each rule to the navigation, below its family, and set the version."""
     for entry in config.nav:
         if isinstance(entry, dict) and "Rules" in entry:
             entry["Rules"] = made_rules.navigation()
@@ -40,7 +41,7 @@ def on_config(config):
 
 
 def on_files(files, config):
-    """Add the pages that are made."""
+    """Add the generated pages."""
     pages = made_rules.pages() | made_commands.pages()
     pages["changelog.md"] = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     schema = "report-1.schema.json"
@@ -52,12 +53,12 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Fill in tables, colour reports, and make links into the repository links to where it is hosted."""
+    """Fill in tables, colour reports, and point links into the repository at its host."""
     markdown = markdown.replace("{{ settings }}", made_commands.settings_table())
     markdown = _FILES.sub(rf"]({config.repo_url}/blob/main/\1)", markdown)
     return terminal.coloured(markdown, "../" * page.url.count("/"))
 
 
 def on_page_content(html, page, config, files):
-    """Put the drawn pictures into the page, where they have its colours, light or dark."""
+    """Inline the drawn pictures, so that they use the page's light or dark colours."""
     return _PICTURE.sub(lambda match: pictures.PICTURES[match[1]](), html)

@@ -1,4 +1,4 @@
-"""The pages of commands and settings, as the program itself knows them."""
+"""Generated pages of commands and settings."""
 
 from typer.main import get_command
 
@@ -12,7 +12,7 @@ def pages():
 
 
 def _commands():
-    """Return every command with its options."""
+    """Return the page with every command and its options."""
     lines = ["# Commands", ""]
     group = get_command(cli)
     context = group.make_context("syncheck", ["rules"], resilient_parsing=True)
@@ -36,14 +36,14 @@ def _commands():
 
 
 def _metavar(argument):
-    """Return how an argument is written in a usage line."""
+    """Return an argument as shown in a usage line."""
     name = argument.metavar or argument.name.upper()
     shown = name if argument.required or name.startswith("[") else f"[{name}]"
     return f"{shown}..." if argument.nargs != 1 and not shown.endswith("...") else shown
 
 
 def settings_table():
-    """Return the table of the keys of `[tool.syncheck]`."""
+    """Return the table of the settings in `[tool.syncheck]`."""
     rows = ["| key | example | | for |", "| --- | --- | --- | --- |"]
     for setting in SETTINGS:
         if setting.is_in_file:

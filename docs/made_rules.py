@@ -1,4 +1,4 @@
-"""The pages of the rules: one a rule, grouped by family, with the bad and the good example side by side."""
+"""Generated pages of the rules, grouped by family, each with a bad and a good example side by side."""
 
 import ast
 import difflib
@@ -14,16 +14,16 @@ FAMILIES = {
     Family.LIFETIME: "Memory reused too early",
     Family.HOST: "The host and copies in flight",
     Family.EVENT: "Events",
-    Family.DEVICE: "Several devices",
+    Family.DEVICE: "Multiple devices",
     Family.COLLECTIVE: "Collectives",
     Family.TIMING: "Timing",
-    Family.PERFORMANCE: "Speed",
+    Family.PERFORMANCE: "Performance",
     Family.GRAPH: "CUDA graphs",
 }
 
 
 def navigation():
-    """Return the entries of all rules: a group for each family."""
+    """Return the navigation entries of all rules, grouped by family."""
     groups = {title: [] for title in FAMILIES.values()}
     for rule in CATALOGUE:
         groups[FAMILIES[rule.family]].append({f"{rule.code} {rule.name}": f"rules/{rule.code}.md"})
@@ -56,7 +56,7 @@ def _list():
 
 
 def _page(rule):
-    """Return a rule's page: what `syncheck explain` prints, with its examples side by side."""
+    """Return a rule's page: the output of `syncheck explain`, with its examples side by side."""
     text, *_ = rule_page(rule.code).partition("\n\n## Bad example")
     title, _, rest = text.partition("\n\n")
     _, _, rest = rest.partition("\n\n")
@@ -70,7 +70,7 @@ def _badge(severity):
 
 
 def side_by_side(pair):
-    """Return two examples as blocks beside each other, with the lines marked in which they differ."""
+    """Return two examples as blocks side by side, with their differing lines marked."""
     if not pair:
         return ""
     codes = [_without_docstring(example.source) for example in pair]
@@ -89,7 +89,7 @@ def _block(example, code, lines):
 
 
 def _without_docstring(source):
-    """Return a program without the docstring that describes it: it stands above the block."""
+    """Return a program without its docstring, which is shown above the block."""
     first = ast.parse(source).body[0]
     if not (isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)):
         return source
@@ -97,7 +97,7 @@ def _without_docstring(source):
 
 
 def _changed_lines(bad, good):
-    """Return the numbers of the lines that only the one, and only the other has."""
+    """Return the numbers of the lines that are only in the first program, and only in the second."""
     matcher = difflib.SequenceMatcher(None, bad.splitlines(), good.splitlines(), autojunk=False)
     changed = [block for block in matcher.get_opcodes() if block[0] != "equal"]
     return (

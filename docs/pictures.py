@@ -1,4 +1,4 @@
-"""Draws the pictures of the site: streams as lanes, work as boxes, waits as arrows."""
+"""Draw the pictures of the site: streams as lanes, work as boxes, waits as arrows."""
 
 from dataclasses import dataclass
 from html import escape
@@ -9,7 +9,7 @@ RED, GREEN, BLUE, GREY = "#d13438", "#2e8b57", "#4063d8", "#888888"
 
 @dataclass
 class Work:
-    """A piece of work: lane, first and last column, what it says, its colour."""
+    """A piece of work: lane, first column, label, colour and width in columns."""
 
     lane: int
     column: float
@@ -20,7 +20,7 @@ class Work:
 
 @dataclass
 class Arrow:
-    """An order between two places (lane, column), or where it is missing."""
+    """An existing or missing order between two places (lane, column)."""
 
     start: tuple
     end: tuple
@@ -29,7 +29,7 @@ class Arrow:
 
 
 def draw(lanes, works, arrows, caption):
-    """Return an SVG with the lanes' names at the left."""
+    """Return an SVG with the names of the lanes on the left."""
     columns = max(work.column + work.width for work in works)
     width = max(int(LEFT + STEP * columns + 30), 7 * len(caption) + 20)
     height = LANE * len(lanes) + 40
@@ -73,7 +73,7 @@ def _arrow(arrow):
 
 
 def race():
-    """Two streams and nothing between them."""
+    """Draw two streams with nothing between them."""
     return draw(
         ["default stream", "stream side"],
         [Work(0, 0, "x = ones()"), Work(1, 0.7, "y = x * 2", RED, 1.1), Work(0, 2, "z = y + 1", RED, 1.1)],
@@ -83,17 +83,17 @@ def race():
 
 
 def ordered():
-    """The same with both waits."""
+    """Draw the same streams with both waits."""
     return draw(
         ["default stream", "stream side"],
         [Work(0, 0, "x = ones()"), Work(1, 2, "y = x * 2"), Work(0, 4, "z = y + 1")],
         [Arrow((0, 1), (1, 2), "side.wait_stream(default)"), Arrow((1, 3), (0, 4), "default.wait_stream(side)")],
-        "A wait orders what was submitted before it in one stream with what comes after it in the other.",
+        "A wait orders work submitted before it to one stream before later work of the other.",
     )
 
 
 def lifetime():
-    """Memory that is handed out again too early."""
+    """Draw memory that is reused too early."""
     return draw(
         ["default stream", "stream side", "host"],
         [
@@ -101,12 +101,12 @@ def lifetime():
             Work(2, 2.2, "del batch", GREY), Work(1, 3.2, "next = copy", RED, 1.2),
         ],
         [Arrow((1, 1.2), (0, 1.6), "wait"), Arrow((0, 3.8), (1, 3.2), "", True)],
-        "The block goes back to side's pool while the default stream still reads it.",
+        "The block returns to the pool of `side` while the default stream is still reading it.",
     )  # fmt: skip
 
 
 def host():
-    """A copy to the host, and who knows that it is complete."""
+    """Draw a copy to the host and the wait for it."""
     return draw(
         ["default stream", "host"],
         [
@@ -114,7 +114,7 @@ def host():
             Work(1, 2.2, "synchronize", GREEN, 1.2), Work(1, 3.6, "read", GREEN, 0.8),
         ],
         [Arrow((0, 1.6), (1, 2.2), "the host waits here")],
-        "The host reads after it has waited; event.wait() would let a stream wait, and not the host.",
+        "The host reads after it has waited. event.wait() would make a stream wait, not the host.",
     )  # fmt: skip
 
 

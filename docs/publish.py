@@ -1,9 +1,9 @@
-"""Builds the site of this version into a folder that keeps the sites of the others.
+"""Build the site of this version into a folder that keeps the sites of other versions.
 
     python docs/publish.py FOLDER
 
-FOLDER then has `<version>/`, and this version at its root, too, where no newer one is there: the addresses without a
-version are those of the newest. `versions.js` lists the versions, for the choice in the header of every page.
+FOLDER then has `<version>/`. Unless it has a newer version, this version is also at its root, so that URLs without a
+version lead to the newest. `versions.js` lists the versions for the selector in the header of every page.
 """
 
 import json
@@ -24,17 +24,17 @@ def build(folder: Path, version: str, versions: str) -> None:
     """Build the site of this checkout.
 
     Args:
-        folder: where to.
-        version: the version that it says it is of.
-        versions: the address of the list of versions, from the root of this site.
+        folder: output folder.
+        version: version shown on the site.
+        versions: URL of the list of versions, relative to the root of this site.
     """
     given = {"SYNCHECK_DOCS_VERSION": version, "SYNCHECK_DOCS_VERSIONS": versions}
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
-    subprocess.run(command, cwd=ROOT, check=True, env={**os.environ, **given})  # noqa: S603  our own words
+    subprocess.run(command, cwd=ROOT, check=True, env={**os.environ, **given})  # noqa: S603  fixed arguments
 
 
 def publish(folder: Path, version: str, make: Callable[[Path, str, str], None] = build) -> None:
-    """Add the site of a version to a folder, or replace it."""
+    """Add or replace the site of a version in a folder."""
     folder = folder.absolute()
     make(folder / version, version, f"../{LIST}")
     versions = [path.name for path in folder.iterdir() if path.is_dir() and _VERSION.fullmatch(path.name)]
@@ -46,7 +46,7 @@ def publish(folder: Path, version: str, make: Callable[[Path, str, str], None] =
 
 
 def _replace_root(folder: Path, version: str, make: Callable[[Path, str, str], None]) -> None:
-    """Build the site at the root, and keep what is no part of it: the versions, and files of git and of the host."""
+    """Build the site at the root; keep the folders of versions and the files of git and of the host."""
     fresh = folder / ".fresh"
     make(fresh, version, LIST)
     for path in folder.iterdir():
@@ -58,7 +58,7 @@ def _replace_root(folder: Path, version: str, make: Callable[[Path, str, str], N
 
 
 def _order(version: str) -> tuple[list[int], bool, str]:
-    """Return what versions are sorted by: 0.10.0 is newer than 0.9.0, and 0.9.0 than 0.9.0rc1."""
+    """Return the sort key of a version: 0.10.0 is newer than 0.9.0, and 0.9.0 than 0.9.0rc1."""
     numbers, rest = re.fullmatch(r"([\d.]+)(.*)", version).groups()  # type: ignore[union-attr]  # it matched `_VERSION`
     return [int(part) for part in numbers.split(".") if part], not rest, rest
 

@@ -1,4 +1,4 @@
-"""Shows commands and what they print with the colours of a terminal."""
+"""Render commands and their output with the colours of a terminal."""
 
 import re
 from html import escape
@@ -10,7 +10,7 @@ _MARKS = re.compile(r"^( *)(\^+|-+)(.*)$")
 
 
 def coloured(markdown, to_root):
-    """Return a page with its recorded commands as coloured blocks; `to_root` leads to the root of the site."""
+    """Return a page with its recorded commands as coloured blocks; `to_root` is the path to the site's root."""
     return _BLOCK.sub(lambda match: _terminal(match["text"], to_root), markdown)
 
 
@@ -21,12 +21,12 @@ def _terminal(text, to_root):
 
 
 class _Writer:
-    """Writes line by line: what a line means depends on those before it."""
+    """Stateful line writer: the meaning of a line depends on the lines before it."""
 
     def __init__(self, to_root):
         self.to_root = to_root
-        self.level = ""  # of the finding that is being shown
-        self.is_head = False  # in its first sentence, which may take several lines
+        self.level = ""  # of the current finding
+        self.is_head = False  # inside its first sentence, which may span several lines
 
     def line(self, text):
         """Return one line as HTML."""

@@ -1,4 +1,4 @@
-"""PyTorch's own tests, out of the package that Debian has of its source: nothing of it is kept in this repository."""
+"""Download PyTorch's own tests from Debian's source package. None of them are stored in this repository."""
 
 import hashlib
 import shutil
@@ -17,7 +17,7 @@ WANTED = ("test/test_", "test/autograd/", "test/nn/")
 
 
 def unpacked(folder: Path, wanted: tuple[str, ...] = WANTED) -> Path:
-    """Return the folder with the tests, downloaded and unpacked below `folder` if they are not there."""
+    """Return the folder with the tests; download and unpack them below `folder` if they are missing."""
     tests = folder / f"pytorch-{VERSION}"
     if not all((tests / path).exists() for path in wanted if path.endswith("/")):
         archive = folder / ARCHIVE
@@ -35,13 +35,13 @@ def unpacked(folder: Path, wanted: tuple[str, ...] = WANTED) -> Path:
                 if content is not None:
                     (partial / path).parent.mkdir(parents=True, exist_ok=True)
                     (partial / path).write_bytes(content.read())
-        shutil.rmtree(tests, ignore_errors=True)  # of an earlier version of this script, which wanted less
+        shutil.rmtree(tests, ignore_errors=True)  # from an earlier version of this script, which unpacked fewer files
         partial.rename(tests)
     return tests / "test"
 
 
 def _download(folder: Path) -> None:
-    """Download the archive: with apt, where there is one, with sources, lists and cache of its own."""
+    """Download the archive: with apt if available, using separate sources, lists and cache."""
     folder.mkdir(parents=True, exist_ok=True)
     if shutil.which("apt-get") and Path(KEYRING).exists():
         _download_with_apt(folder)

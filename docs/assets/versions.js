@@ -1,4 +1,4 @@
-// Lets the reader choose a version, of a site that `docs/publish.py` has made: `syncheckVersions` lists them, the newest first.
+// Adds a version selector to a site built by `docs/publish.py`: `syncheckVersions` lists the versions, newest first.
 {
   const own = document.currentScript.dataset.version;
   const list = [...document.scripts].find((script) => /\/versions\.js$/.test(script.src) && !script.dataset.version);

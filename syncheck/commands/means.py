@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal, Protocol
 
 from syncheck.witness.compare import Rerun
@@ -32,6 +33,10 @@ class Means(Protocol):
         """
         ...
 
+    def in_order(self, pair: Pair) -> Schedule | Delay | None:
+        """Return what makes the earlier of two accesses surely come first; None if nothing does, or need do so."""
+        ...
+
 
 class Schedules:
     """Schedules of simulated GPUs.
@@ -53,6 +58,10 @@ class Schedules:
         holds = [Hold(pair.earlier, later, rank) for later in (pair.later, None) if later is None or later.stream]
         return [Schedule(self._program, (hold,)) for hold in holds]
 
+    def in_order(self, pair: Pair) -> None:
+        """Return None: without a hold, a simulated GPU always runs the earlier access first."""
+        del pair
+
 
 class Delays:
     """Delays on real GPUs.
@@ -71,19 +80,29 @@ class Delays:
     def schedules(self, pair: Pair, rank: int | None) -> list[Delay]:
         """Delay the earlier access beyond the later one; then also each later call at its line, as in a loop."""
         del rank  # each rank has the delay
-        name = str(pair.earlier)
-        record = next((record for record in self._usual.records if name in record.starts), None)
+        record = self._record(pair.earlier)
         if record is None:
             return []
-        launch = LaunchId.of(record.starts[name])
-        issuer = LaunchId.of(record.issuers[name]) if name in record.issuers else None
-        between = record.submitted.get(str(pair.later), record.submitted[name]) - record.submitted[name]
+        submitted = record.submitted[str(pair.earlier)]
+        between = record.submitted.get(str(pair.later), submitted) - submitted
         seconds = min(max(2 * between, _SHORTEST), _LONGEST)
         short = min(seconds, max(2 * between, _OF_EACH))
-        return [
-            Delay(self._program, launch, _milliseconds(seconds), issuer),
-            Delay(self._program, launch, _milliseconds(short), issuer, is_repeated=True),
-        ]
+        delay = self._delay(record, pair.earlier, seconds)
+        return [delay, replace(delay, milliseconds=_milliseconds(short), is_repeated=True)]
+
+    def in_order(self, pair: Pair) -> Delay | None:
+        """Delay the later access, so that the earlier one is complete by then; None if it is an access of the host."""
+        record = self._record(pair.later)
+        return self._delay(record, pair.later, _SHORTEST) if record is not None else None
+
+    def _record(self, launch: LaunchId) -> Record | None:
+        """Return what the process that made a launch recorded; None if none did."""
+        return next((record for record in self._usual.records if str(launch) in record.starts), None)
+
+    def _delay(self, record: Record, launch: LaunchId, seconds: float) -> Delay:
+        name = str(launch)
+        issuer = LaunchId.of(record.issuers[name]) if name in record.issuers else None
+        return Delay(self._program, LaunchId.of(record.starts[name]), _milliseconds(seconds), issuer)
 
 
 def _milliseconds(seconds: float) -> int:

@@ -103,9 +103,10 @@ def _failure(usual: Rerun, same: Rerun) -> str:
 
 def _unsteadiness(usual: Rerun, same: Rerun, unsteady: frozenset[int]) -> str:
     changed = differences(usual, same, None, unsteady)
-    if not changed:
-        return ""
-    first = changed[0]
+    return _not_deterministic(changed[0]) if changed else ""
+
+
+def _not_deterministic(first: Difference) -> str:
     return (
         f"the program is not deterministic: two runs in the same order differ in {first.what}: "
         f"{first.usual}, then {first.other}"
@@ -165,10 +166,26 @@ class _Attempt:
         if not _came(baseline.usual.of_rank(self._rank), self._pair):
             failed = f"{_GONE}{_because(baseline.usual)}" if baseline.usual.status else ""
             return failed or _FIXED[self._means.name]
-        is_steady = not baseline.unsteadiness or (
-            self._means.name == "delay" and not differences_at(baseline.usual, baseline.same, self._pair)
-        )
-        return "" if is_steady else baseline.unsteadiness
+        if baseline.unsteadiness and self._means.name == "schedule":
+            return baseline.unsteadiness
+        changed = differences_at(baseline.usual, baseline.same, self._pair, self._rank)
+        if not changed or self._put_in_order():
+            return ""
+        return baseline.unsteadiness or _not_deterministic(changed[0])
+
+    def _put_in_order(self) -> bool:
+        """Compare with runs in which the earlier access surely comes first; return whether these agree.
+
+        The race itself may be why two plain runs differ.
+        """
+        delay = self._means.in_order(self._pair)
+        if delay is None:
+            return False
+        usual, same = (self._reruns.run(delay, (self._pair,)) for _ in range(2))
+        if _failure(usual, same) or not _came(usual, self._pair) or not _came(same, self._pair):
+            return False
+        self._baseline = replace(self._baseline, usual=usual, same=same)
+        return not differences_at(usual, same, self._pair)
 
     def _tried(self, schedule: Schedule | Delay) -> Proof:
         name, text, command = self._means.name, str(schedule), self._reruns.command_for(schedule)

@@ -1,1 +1,1 @@
-"""Real GPUs: watches a program through torch's own callbacks, a dispatch mode and hooks on Python methods."""
+"""Backend for real GPUs: a dispatch mode, torch's own callbacks, and hooks on Python methods."""

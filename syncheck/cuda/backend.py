@@ -1,4 +1,4 @@
-"""The CUDA backend: its parts put together, and how it starts and ends."""
+"""The CUDA backend: assembles its parts, starts and stops them."""
 
 import os
 import sys
@@ -68,7 +68,7 @@ from syncheck.witness.record import request
 
 
 class _Identities:
-    """See `syncheck.instrument.namer.Identities`."""
+    """Implements `syncheck.instrument.namer.Identities`."""
 
     def __init__(self, streams: Streams, memory: Memory, events: Events) -> None:
         self.allocation_of = memory.allocation_of
@@ -76,30 +76,30 @@ class _Identities:
         self._events = events
 
     def stream_of(self, value: Any) -> StreamId:
-        """Return the stream that an object stands for; HOST for any other object."""
+        """Return the stream that an object represents; HOST for any other object."""
         return self._streams.known(value) if isinstance(value, torch.Stream) else HOST
 
     def event_of(self, value: Any) -> EventId:
-        """Return the event that an object stands for; NO_EVENT for any other object."""
+        """Return the event that an object represents; NO_EVENT for any other object."""
         return self._events.of(value) if isinstance(value, torch.Event | torch.cuda.Event) else NO_EVENT
 
 
 class Cuda:
-    """Watches the GPUs of this process.
+    """Checks what this process does on its GPUs.
 
     Args:
-        monitor: receives what the program does.
+        monitor: receives the program's operations.
         sites: captures call sites.
-        note: shows the user something about the run.
-        findings: gets the findings that the session completes.
+        note: shows the user a message about the run.
+        findings: collects the findings that the session reports.
         after_finding: called after new findings.
-        timed_by: makes the events that measure operators; None if nothing is to be measured.
-        most_timed: how many are measured.
-        delay: which launch is made late; None if the program runs as it is.
-        recorder: "auto", "native" or "python": what records operators where nothing can race.
+        timed_by: creates the events that measure operators; None to measure nothing.
+        most_timed: the most operators to measure.
+        delay: the launch to delay; None to run the program unchanged.
+        recorder: "auto", "native" or "python": the recorder for operators that cannot race.
 
     Attributes:
-        enters_threads: threads that the program starts are watched.
+        enters_threads: threads that the program starts are checked, too.
     """
 
     must_see_all: ClassVar[bool] = False
@@ -143,18 +143,18 @@ class Cuda:
         streams.on_several.append(self.gpu_trace.enable)
         self._on_mode: Callable[[Any], None] = lambda _: None
         self.timing = Timing(reporter, streams, captures, timed_by(), most_timed) if timed_by is not None else None
-        if self.timing is None and delay is None:  # else each operator is run in a way of its own
+        if self.timing is None and delay is None:  # timing and delays each run the operators in their own mode
             self.record_natively(extension(recorder, note))
         self.delays = None if delay is None or counts is None else self._make_delays(delay, counts)
         for device in range(n_devices):
             streams.of(device, 0)
 
     def record_natively(self, extension: Any, device_type: str = "cuda") -> None:
-        """Let the native recorder take what it can.
+        """Let the native recorder record the operators that it can.
 
         Args:
             extension: the recorder; None if there is none.
-            device_type: what it takes for GPUs.
+            device_type: the device type that the recorder treats as a GPU.
         """
         if extension is None:
             return
@@ -179,11 +179,11 @@ class Cuda:
         parts = DelayedParts(reporter, streams, self.memory, self.host, self.captures)
         return Delays(delay, parts, counts, work, Observations(request(), reporter.sites, streams, work))
 
-    # -- what `instrument.threads` asks
+    # -- interface for `instrument.threads`
 
     @property
     def is_checking(self) -> bool:
-        """Return whether the program is watched."""
+        """Return whether the program is being checked."""
         return self.reporter.is_checking
 
     @is_checking.setter
@@ -191,7 +191,7 @@ class Cuda:
         self.reporter.set_checking(value=value)
 
     def thread_state(self) -> ThreadState:
-        """Return the calling thread's state, its device and streams up to date."""
+        """Return the calling thread's state, with its device and streams up to date."""
         return self.threads.thread_state()
 
     def new_mode(self) -> WatchMode:
@@ -213,14 +213,14 @@ class Cuda:
 
     @property
     def lock(self) -> AbstractContextManager[Any]:
-        """See `syncheck.run.run.Backend`."""
+        """Implements `syncheck.run.run.Backend`."""
         return self.reporter.lock
 
     # -- start and end
 
     @contextmanager
     def prepared(self) -> Iterator[None]:
-        """Let streams and events that the program makes in a block be watched in it later: those of generic classes."""
+        """Make the generic classes patchable, so that objects created in a block can be tracked later in it."""
         patches = Patches()
         install_open_classes(patches)
         try:
@@ -230,7 +230,7 @@ class Cuda:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Watch the program for the time of a block; everything is as before afterwards."""
+        """Check the program for the duration of a block, and restore everything afterwards."""
         reporter = self.reporter
         patches = Patches()
         mode = self.new_mode()
@@ -275,18 +275,18 @@ class Cuda:
             self.delays.install(patches)
 
     def flush_calls(self) -> None:
-        """Report all that happened so far."""
+        """Report everything that has happened so far."""
         if self.timing is not None:
             self.timing.read()
         self.reporter.flush_calls()
 
     def start_program(self) -> None:
-        """What comes is another program."""
+        """Prepare for another program."""
         if self.timing is not None:
             self.timing.start_program()
 
     def finish(self) -> None:
-        """The program has ended: look at what is left, and listen no more."""
+        """Report what is left at the end of the program, and stop checking."""
         if self.reporter.is_checking and os.getpid() == self.reporter.pid:
             self.host.verify_all_unmodified()
             if self.timing is not None:

@@ -1,4 +1,4 @@
-"""Backward passes: where the program called them, and when torch's callbacks are listened to meanwhile."""
+"""Backward passes: their call sites, and when to listen to torch's callbacks during one."""
 
 from functools import wraps
 from itertools import count
@@ -17,7 +17,7 @@ from syncheck.instrument.patching import Patches
 from syncheck.instrument.torch_internals import engine
 
 _FIRST_PASSES = 2
-"""Backward passes that are listened to in any case: code in C++ may bring up a stream of its own in them."""
+"""Backward passes that are always listened to, because C++ code may create a stream of its own in them."""
 
 
 def install_backward(
@@ -29,10 +29,10 @@ def install_backward(
     gpu_trace: GpuTrace,
     patches: Patches,
 ) -> None:
-    """Remember where backward() was called: the engine's threads have no Python frames."""
+    """Track where backward() was called: the engine's threads have no Python frames."""
     original = engine()
     traced = gpu_trace.around(original)
-    running: list[SiteId] = []  # call sites of the calls that run now, of all threads
+    running: list[SiteId] = []  # call sites of the running calls, over all threads
     passes = count()
 
     @wraps(original)
@@ -55,9 +55,9 @@ def install_backward(
 
 
 def _recompute_to_the_end(patches: Patches) -> None:
-    """Let checkpointing recompute a region to its end: it stops early by an error that it raises in a C++ function.
+    """Make checkpointing recompute a region to its end; early stopping raises an exception inside a C++ function.
 
-    Such an error does not survive the callbacks of the GPU trace, which are on in a backward pass.
+    Such an exception does not survive the callbacks of the GPU trace, which are enabled in a backward pass.
 
     Source:
         torch/utils/checkpoint.py, `set_checkpoint_early_stop`.

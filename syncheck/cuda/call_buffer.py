@@ -1,4 +1,4 @@
-"""Monitor calls that are buffered."""
+"""A buffer of calls to the monitor."""
 
 from collections import deque
 from collections.abc import Callable
@@ -8,26 +8,26 @@ from syncheck.hb.ids import Access, AllocationId, SiteId, StreamId
 from syncheck.sanitizer.monitor import Monitor
 
 Call = tuple[Any, ...]
-"""(name of a method of `Monitor`, its arguments...)."""
+"""(name of a `Monitor` method, *arguments)."""
 
 _ENOUGH = 2048
-"""This many calls are flushed at once: most memory of a training step was freed by then, and need not be reported."""
+"""Calls per flush: enough that most memory of a training step has been freed by then and need not be reported."""
 
 
 class CallBuffer:
-    """Calls of the monitor whose results are not needed at once, in their order: they complete no finding.
+    """Ordered calls to the monitor whose results are not needed at once, because they cannot produce findings.
 
-    A call is added without a lock, at any moment and from any thread: also while the monitor works.
+    A call is added without a lock, at any time and from any thread, even while the monitor runs.
 
     Attributes:
-        monitor: receives them.
-        calls: those not yet flushed.
+        monitor: receives the calls.
+        calls: the calls that have not been flushed yet.
         add: adds a call.
-        condenses: leave out what nothing can follow from.
+        condenses: leave out calls that have no consequences.
 
     Args:
-        monitor: receives them.
-        failed: called with the call that the monitor could not take, and its error.
+        monitor: receives the calls.
+        failed: called with the operator of a call that raised, and the exception.
     """
 
     def __init__(self, monitor: Monitor, failed: Callable[[str, Exception], None]) -> None:
@@ -36,38 +36,38 @@ class CallBuffer:
         self.add: Callable[[Call], None] = self.calls.append
         self.condenses = True
         self._failed = failed
-        self._delivered: set[str] = set()  # operators that the monitor knows
+        self._delivered: set[str] = set()  # operators that the monitor has seen
 
     def launch(self, stream: StreamId, operator: str, accesses: list[Access], site: SiteId) -> bool:
-        """See `Monitor`; return whether enough calls are buffered to flush them.
+        """Add a launch, as in `Monitor`; return whether the buffer should be flushed.
 
-        Only for work on the one stream that all work and all memory was on so far: no other has touched any memory.
+        Only for launches on the sole stream: no other stream has touched any memory so far.
         """
         self.add(("launch", stream, operator, accesses, site))
         return len(self.calls) >= _ENOUGH
 
     def flush(self) -> None:
-        """Make the calls; the caller holds the lock of the monitor."""
+        """Make the calls; the caller holds the monitor's lock."""
         calls = self.calls
         while calls:
             batch = [calls.popleft() for _ in range(len(calls))]
             for name, *arguments in self._condensed(batch) if self.condenses else batch:
                 try:
                     getattr(self.monitor, name)(*arguments)
-                except Exception as error:  # noqa: BLE001  the border to the user's program
+                except Exception as error:  # noqa: BLE001  the boundary to the user's program
                     operator = next((argument for argument in arguments if isinstance(argument, str)), "memory")
                     self._failed(operator, error)
 
     def _condensed(self, batch: list[Call]) -> list[Call]:
-        """Leave out memory that was allocated and freed meanwhile, and accesses to bytes that were accessed again.
+        """Leave out memory that was allocated and freed within the batch, and accesses that are repeated later in it.
 
-        What comes later is ordered after the last access to a view on a stream exactly if it is after all of them.
+        A later operation is ordered after the last access to a view on a stream exactly if it is after all of them.
         """
         kept: list[Call] = []
         dead: set[AllocationId] = set()
-        again: set[Access] = set()  # accesses that come again, later
-        born: set[AllocationId] = set()  # allocated in this batch, of those that died
-        is_alone = False  # else other streams are at work, and the mere allocation may be a finding
+        again: set[Access] = set()  # accesses that are repeated later
+        born: set[AllocationId] = set()  # of the dead allocations, those made in this batch
+        is_alone = False  # otherwise other streams are in use, and an allocation alone may produce a finding
         for call in reversed(batch):
             if call[0] == "launch":
                 is_alone = True

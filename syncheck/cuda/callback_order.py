@@ -1,4 +1,4 @@
-"""Callbacks that come while an operator runs: they are kept until it is known where among them the operator belongs."""
+"""Callbacks that occur while an operator runs, kept until the operator's place among them is known."""
 
 from enum import Enum, auto
 from types import FrameType
@@ -22,12 +22,12 @@ SYNCS = {Kind.SYNC_STREAM, Kind.SYNC_EVENT, Kind.SYNC_DEVICE}
 
 
 class Callback(NamedTuple):
-    """A callback that came while an operator ran.
+    """A callback that occurred while an operator ran.
 
     Attributes:
-        kind: what it reports.
-        event: the event's id, 0 if it is about none.
-        stream: the stream's id; of SYNC_DEVICE, the device.
+        kind: the kind of call that it reports.
+        event: the event's id; 0 if there is none.
+        stream: the stream's id; for SYNC_DEVICE, the device.
     """
 
     kind: Kind
@@ -36,11 +36,11 @@ class Callback(NamedTuple):
 
 
 class KeptCallbacks:
-    """The callbacks that came while operators ran that are not logged yet.
+    """The callbacks of operators that have not been logged yet.
 
     Attributes:
         by_frame: id of an operator's frame -> its callbacks.
-        count: how many are kept, in all: their events must not be forgotten yet.
+        count: total number of callbacks kept; while there are any, events must not be dropped.
     """
 
     def __init__(self) -> None:
@@ -53,19 +53,21 @@ class KeptCallbacks:
         self.by_frame.setdefault(id(frame), []).append(callback)
 
     def forget(self, frame: FrameType) -> None:
-        """The operator that ran in a frame will not be logged."""
+        """Drop the callbacks of an operator that will not be logged."""
         self.count -= len(self.by_frame.pop(id(frame), ()))
 
 
 def working_stream(inner: list[Callback], current: StreamId, *, waits_first: bool = False) -> StreamId:
-    """Return the stream that an operator worked on, by the callbacks that came while it ran.
+    """Return the stream that an operator worked on, inferred from the callbacks that occurred while it ran.
 
-    One that works on a stream of its own makes it wait for the current stream, and records an event on it afterwards.
+    An operator that works on a stream of its own makes that stream wait for the current stream, and records an event
+    on it afterwards.
 
     Args:
-        inner: the callbacks, in their order.
+        inner: the callbacks, in order.
         current: the current stream.
-        waits_first: one of its own always waits for the current stream first: another one that only records is not it.
+        waits_first: the operator's own stream always waits for the current stream first, so that a stream with a
+            record but no wait is not it.
 
     Source:
         torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp: `syncStream`, then the end event, then those of the future.
@@ -77,7 +79,7 @@ def working_stream(inner: list[Callback], current: StreamId, *, waits_first: boo
         and inner[-1].kind is Kind.WAIT
         and any(e.kind is Kind.RECORD and e.event == inner[-1].event for e in inner)
     ):
-        return inner[-1].stream  # one of several that are launched together: the end comes later
+        return inner[-1].stream  # one of several operators that are launched together and end later
     for entry in reversed(inner):
         if entry.kind is Kind.RECORD:
             recorded.add(entry.stream)
@@ -90,8 +92,8 @@ def working_stream(inner: list[Callback], current: StreamId, *, waits_first: boo
 def place_of_work(inner: list[Callback], stream: StreamId) -> int:
     """Return the index of the callback before which an operator's work on its stream belongs.
 
-    It comes after the waits at its start, and before the first record after them: `Work.wait` waits for that one. It
-    comes before it makes the host wait.
+    The work comes after the initial waits, before the first record that follows them, because `Work.wait` waits for
+    that record, and before any wait of the host.
     """
     place = len(inner)
     for index in range(len(inner) - 1, -1, -1):

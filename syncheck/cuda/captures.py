@@ -1,4 +1,4 @@
-"""The graph captures in progress, and what they do not allow."""
+"""The graph captures in progress, and the calls that they forbid."""
 
 import gc
 from collections.abc import Callable
@@ -11,7 +11,7 @@ class Captures:
     """The captures in progress, by the threads that began them.
 
     Attributes:
-        on_change: called when one has begun or ended.
+        on_change: called when a capture has begun or ended.
     """
 
     def __init__(self, reporter: Reporter) -> None:
@@ -24,38 +24,38 @@ class Captures:
         return bool(self._threads)
 
     def begin(self) -> None:
-        """The calling thread began a capture."""
+        """Note that the calling thread began a capture."""
         self._threads.append(get_ident())
         self._notify()
 
     def end(self) -> None:
-        """A capture ended, that of the calling thread if it began one."""
+        """Note the end of a capture: the calling thread's if it began one, else the latest."""
         self._threads.remove(get_ident()) if self.is_mine() else self._threads.pop()
         self._notify()
 
     def hold_garbage(self) -> None:
-        """Keep Python from collecting garbage on its own, until no capture is left.
+        """Disable Python's garbage collection until no capture is in progress.
 
-        Pinned memory that is freed during a capture of a stream that has used it leaves an event in torch's allocator
-        that cannot be queried, and the next call that pins memory fails ("invalid argument"). A check allocates objects
-        of its own, so that a collection could begin during a capture that has none without the check.
+        Freeing pinned memory during a capture of a stream that has used it leaves an event in torch's allocator that
+        cannot be queried, and the next call that pins memory fails ("invalid argument"). A check allocates objects of
+        its own, which could trigger a collection during a capture that would have none without the check.
 
         Source:
             aten/src/ATen/core/CachingHostAllocator.h, `free` and `process_events`; seen on an H200, without syncheck.
-            PyTorch PR 161037 has another error that a collection makes in a capture.
+            PyTorch PR 161037 describes another error that a collection causes in a capture.
         """
         if gc.isenabled():
             gc.disable()
             self._is_holding_garbage = True
 
     def release_garbage(self) -> None:
-        """Let Python collect garbage again, where torch has ended all captures."""
+        """Enable garbage collection again once torch has ended all captures."""
         if self._is_holding_garbage and not self._threads:
             self._is_holding_garbage = False
             gc.enable()
 
     def forget(self) -> None:
-        """The check ends: no capture is followed any more."""
+        """Drop all captures at the end of the check."""
         self._threads.clear()
         self.release_garbage()
 
@@ -68,6 +68,6 @@ class Captures:
         return get_ident() in self._threads
 
     def refuse(self, call: str) -> None:
-        """Report a call that CUDA refuses during a capture."""
+        """Report a call that CUDA rejects during a capture."""
         with self._reporter.locked_monitor() as monitor:
             monitor.sync_in_capture(call, self._reporter.site())

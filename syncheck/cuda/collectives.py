@@ -1,4 +1,4 @@
-"""Collectives on real GPUs: what the callbacks do not report of NCCL."""
+"""Collectives on real GPUs: reports the parts of NCCL's behavior that torch's callbacks do not cover."""
 
 import weakref
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from syncheck.semantics.collectives import POINT_TO_POINT, makes_host_wait
 
 
 class Collectives:
-    """Completes what is known of a collective that has just been launched."""
+    """Adds the missing details of a collective that has just been launched."""
 
     def __init__(self, reporter: Reporter, streams: Streams, captures: Captures) -> None:
         self._reporter = reporter
@@ -33,7 +33,7 @@ class Collectives:
         self._named: set[StreamId] = set()
 
     def issuing(self, func: Any) -> tuple[Callable[[Any, Any], bool], None]:
-        """Return the function that records a collective for the other ranks before it runs."""
+        """Return a special entry whose predicate records a collective, for comparison of the ranks, before it runs."""
         reporter = self._reporter
 
         def issue(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -53,11 +53,11 @@ class Collectives:
         accesses: list[Access],
         inner: list[Callback],
     ) -> None:
-        """A collective has been launched on a stream, with callbacks inside.
+        """Report a collective that has been launched on a stream, with callbacks inside.
 
         Source:
             torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, `pointToPoint`: it calls `recordStream` for the tensor of
-            a message, so that no wait is needed before it is freed.
+            a message, so that no wait is needed before the tensor is freed.
         """
         reporter, name = self._reporter, dispatch.plan.name
         is_own = stream != self._streams.current(device)
@@ -76,30 +76,30 @@ class Collectives:
             watchdog.started(group, self._probe(stream, device))
 
     def _probe(self, stream: StreamId, device: int) -> Callable[[], bool]:
-        """Return the function that says whether a stream has got as far as it is now."""
+        """Return a function that checks whether a stream has reached its current position."""
         with self._reporter.suppressed():
             event = new_plain_event()
             handle = self._streams.handle_of(stream)
-            # a handle of 0 would make a new stream
+            # ExternalStream would create a new stream for handle 0
             event.record(devices.cuda.ExternalStream(handle, device) if handle else torch.cuda.default_stream(device))
         is_complete: Callable[[], bool] = event.query
         return is_complete
 
 
 class Handles:
-    """Knows the events at the end of collectives that the program has handles of."""
+    """Tracks the end events of collectives whose work handles the program holds."""
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
         self._events: dict[int, tuple[Any, EventId]] = {}
 
     def add(self, work: Any, event: EventId) -> None:
-        """A handle was given to the program."""
+        """Store the end event of a work handle that was returned to the program."""
         key = id(work)
         self._events[key] = (weakref.ref(work, lambda _: self._events.pop(key, None)), event)
 
     def install(self, patches: Patches) -> None:
-        """Follow `Work.is_completed`, which lets the host know where it says yes, and waits that block the host."""
+        """Hook `Work.is_completed`, which orders the host if it returns True, and waits that block the host."""
         install_calls(patches, self.add)
         install_joining(patches)
         original_completed, original_wait = Work.is_completed, Work.wait
@@ -121,7 +121,7 @@ class Handles:
         patches.set(Work, "wait", wraps(original_wait)(wait))
 
     def _host_knows(self, work: Any) -> None:
-        """The host knows that a collective is complete."""
+        """Report that a collective is complete for the host."""
         reporter, known = self._reporter, self._events.get(id(work))
         if known is not None and not reporter.callbacks_suppressed:
             with reporter.locked_monitor() as monitor:

@@ -1,4 +1,4 @@
-"""Copies between host and devices, and between devices: which stream they run on, and who waits."""
+"""Copies between host and devices, and between devices: the stream that they run on, and who waits."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,10 +21,10 @@ from syncheck.source.frames import frame_at
 
 
 class Copies:
-    """Copies as `aten/src/ATen/native/cuda/Copy.cu` does them.
+    """Copies, modeled after `aten/src/ATen/native/cuda/Copy.cu`.
 
     Attributes:
-        specials: the operators that are handled here, by base name: for which arguments, and how.
+        specials: operators handled here, by base name: a predicate on the arguments, and the handler.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Copies:
     def _run_aside(
         self, dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any], *, non_blocking: bool
     ) -> Any:
-        """Run a copy; the callbacks that come meanwhile report what is known here already."""
+        """Run a copy and ignore its callbacks, because it is reported here."""
         if not non_blocking:
             self._streams.before_wait()
         with self._reporter.suppressed():
@@ -95,7 +95,7 @@ class Copies:
 
     def _record_stream(self, dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = self._run(dispatch, args, kwargs)
-        if not self._reporter.callbacks_suppressed:  # the hook of the method knows it better
+        if not self._reporter.callbacks_suppressed:  # otherwise the hook of the method reports it
             self.note_record(args[0], args[1])
         return result
 
@@ -112,7 +112,7 @@ class Copies:
     # -- ordering
 
     def _log(self, target: torch.Tensor, source: torch.Tensor, *, non_blocking: bool, is_new: bool = False) -> None:
-        """Report a copy, done already, if it was between different devices."""
+        """Report a finished copy if it was between different devices."""
         if not target.numel() or not (target.is_cuda or source.is_cuda):
             return
         if target.is_cuda and is_new:
@@ -138,7 +138,7 @@ class Copies:
         return copy_plan(*ends, non_blocking=non_blocking)
 
     def _end_copy(self, plan: CopyPlan, stream: StreamId, target: torch.Tensor, source: torch.Tensor) -> None:
-        """Report what the host does when a copy has been submitted."""
+        """Report the host's part after a copy has been submitted."""
         if plan.host_waits:
             self._synchronize(stream)
         elif plan.uses_host_memory and not source.is_cuda:
@@ -147,14 +147,14 @@ class Copies:
             self._host.touched("aten::copy_", [access])
 
     def _end(self, tensor: torch.Tensor, *, look_up: bool) -> CopyEnd:
-        """Return target or source of a copy; `look_up`: ask torch whether host memory is pinned, if that is unknown."""
+        """Return target or source of a copy; `look_up`: ask torch whether host memory is pinned if that is unknown."""
         if tensor.is_cuda:
             return CopyEnd(tensor.get_device())
         buffer = self._host.tag(tensor) if look_up else self._host.of(tensor)
         return CopyEnd(HOST_DEVICE, buffer is not None)
 
     def _look_at_source(self, source: torch.Tensor, plan: CopyPlan, stream: StreamId) -> None:
-        """Look at host memory that is about to be copied."""
+        """Check host memory that is about to be copied."""
         buffer = self._host.of(source)
         if buffer is not None:
             self._host.verify_unmodified(buffer, extent(source))
@@ -172,7 +172,7 @@ class Copies:
         return [] if access is None else [access]
 
     def _report_pageable(self, source: torch.Tensor) -> None:
-        ident = self._memory.next_ident()  # plain host memory has no id of its own
+        ident = self._memory.next_ident()  # pageable host memory has no id of its own
         with self._reporter.locked_monitor() as monitor:
             monitor.pageable_copy(ident, self._memory.exact_view(source), self._reporter.site())
             if self._reporter.findings.new:
@@ -182,7 +182,7 @@ class Copies:
     def _launch_between(
         self, plan: CopyPlan, stream: StreamId, accesses: list[Access], tensors: list[torch.Tensor]
     ) -> None:
-        """Report the launch of a copy between devices, with the waits before and after it."""
+        """Report a copy between devices, with the waits before and after it."""
         other = self._streams.current(plan.other)
         site = self._reporter.site()
         with self._reporter.locked_monitor() as monitor:
@@ -196,12 +196,12 @@ class Copies:
             monitor.sync_stream(stream, self._reporter.site(), explicit=False)
 
 
-def _always(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:  # noqa: ARG001  as the others
+def _always(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:  # noqa: ARG001  same signature as the others
     return True
 
 
 def _moves(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Return whether `_to_copy` goes to another device."""
+    """Return whether `_to_copy` copies to another device."""
     wanted = kwargs.get("device")
     if wanted is None or not isinstance(args[0], torch.Tensor):
         return False
@@ -209,12 +209,12 @@ def _moves(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return device.type != wanted.type or (wanted.index is not None and device.index != wanted.index)
 
 
-def _crosses(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:  # noqa: ARG001  as the others
-    """Return whether `copy_` goes to another device."""
+def _crosses(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:  # noqa: ARG001  same signature as the others
+    """Return whether `copy_` copies to another device."""
     return bool(args[0].get_device() != tensor_of(args[1]).get_device())
 
 
-def _any_crosses(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:  # noqa: ARG001  as the others
+def _any_crosses(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:  # noqa: ARG001  same signature as the others
     return any(target.get_device() != source.get_device() for target, source in zip(args[0], args[1], strict=True))
 
 

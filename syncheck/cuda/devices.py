@@ -1,4 +1,4 @@
-"""The GPUs of this machine, and what this torch lacks to watch them."""
+"""The GPUs of this machine, and the features for watching them that this torch lacks."""
 
 import ctypes
 import os
@@ -16,7 +16,7 @@ from syncheck.instrument.torch_internals import C
 
 _c: Any = C
 cuda: Any = torch.cuda
-"""torch.cuda without its missing annotations."""
+"""torch.cuda, typed as Any because its annotations are incomplete."""
 current_device: Callable[[], int] = getattr(_c, "_cuda_getDevice", lambda: 0)
 raw_stream: Callable[[int], int] = getattr(_c, "_cuda_getCurrentRawStream", lambda device: 0)  # noqa: ARG005
 
@@ -34,14 +34,14 @@ REGISTRIES = (
     "StreamSynchronization",
     "EventSynchronization",
 )
-"""The kinds of callbacks that torch has. Source: torch/cuda/_gpu_trace.py."""
+"""torch's callback registries. Source: torch/cuda/_gpu_trace.py."""
 
 
 def check_sanitizer() -> None:
-    """Make sure that torch's own sanitizer is not active.
+    """Raise if torch's own sanitizer is active.
 
     Raises:
-        BackendError: it is: it would raise at the operators that it dislikes, before they can be logged.
+        BackendError: it is active, and would raise at the operators that it reports before they can be logged.
     """
     module = sys.modules.get("torch.cuda._sanitizer")
     if module is not None and module.cuda_sanitizer.enabled:
@@ -52,10 +52,10 @@ def check_sanitizer() -> None:
 
 
 def describe() -> str:
-    """Return the GPUs in words: "2 GPUs", "1 GPU (ROCm 6.4)".
+    """Describe the GPUs, as in "2 GPUs" or "1 GPU (ROCm 6.4)".
 
     Raises:
-        BackendError: there is none that torch can use.
+        BackendError: there is no GPU that torch can use.
     """
     if torch.version.cuda is None and rocm() is None:
         raise BackendError(
@@ -73,7 +73,7 @@ def describe() -> str:
 
 
 def rocm() -> str | None:
-    """Return the version of ROCm that torch is built for, where `torch.cuda` is AMD's; None for any other build.
+    """Return the ROCm version that torch is built for, where `torch.cuda` means AMD GPUs; None for other builds.
 
     Source:
         PyTorch notes, "HIP (ROCm) semantics": the interfaces of `torch.cuda` are reused.
@@ -82,7 +82,7 @@ def rocm() -> str | None:
 
 
 def is_available() -> bool:
-    """Return whether torch can use a GPU, without initializing CUDA: that is for the program to do, or to fork before.
+    """Return whether torch can use a GPU, without initializing CUDA, so that the program can still fork.
 
     Source:
         torch/cuda/__init__.py, `_nvml_based_avail`.
@@ -99,7 +99,7 @@ def is_available() -> bool:
 
 
 def missing() -> list[str]:
-    """Return what this torch lacks and syncheck uses, each with what is not seen without it."""
+    """Return the features of torch that syncheck uses and this torch lacks, each with the consequence."""
     lacks = []
     if not hasattr(_c, "_cuda_getCurrentRawStream"):
         lacks.append("torch._C._cuda_getCurrentRawStream: no operator can be given its stream")
@@ -122,7 +122,7 @@ def missing() -> list[str]:
 
 @cache
 def driver() -> Any:
-    """Return the CUDA driver's library; None where it cannot be loaded."""
+    """Return the CUDA driver library; None if it cannot be loaded."""
     for name in ("libcuda.so.1", "nvcuda.dll"):
         try:
             return ctypes.CDLL(name)
@@ -147,14 +147,14 @@ def is_blocking(handle: int) -> bool:
 
 
 class NoSwitch:
-    """Stands for a switch of the GPU trace where torch must not be stopped from calling back, or cannot."""
+    """A switch without effect, for when torch's callbacks must not be disabled, or cannot be."""
 
     value = False
 
 
 @cache
 def _trace_switch() -> Any:
-    """Return torch's flag "a callback is registered", which no call lowers; None where it is not exported.
+    """Return torch's flag "a callback is registered", which torch never clears; None if it is not exported.
 
     Source:
         c10/core/impl/GPUTrace.h: `static bool haveState`, read by every `get_trace()`.
@@ -163,13 +163,13 @@ def _trace_switch() -> Any:
     for library in libraries:
         try:
             return ctypes.c_bool.in_dll(ctypes.CDLL(library), "_ZN3c104impl8GPUTrace9haveStateE")
-        except (ValueError, OSError, TypeError):  # TypeError: on Windows no library stands for the whole process
+        except (ValueError, OSError, TypeError):  # TypeError: Windows has no library handle for the whole process
             continue
     return None
 
 
 def start_trace() -> Any:
-    """Let torch call its GPU trace callbacks; return the switch, off, or one without effect where others listen."""
+    """Activate torch's GPU trace; return its switch, turned off, or one without effect if others are registered."""
     _c._activate_gpu_trace()
     switch = _trace_switch()
     if switch is None or any(getattr(gpu_trace, f"{name}Callbacks").callback_list for name in REGISTRIES):
@@ -201,7 +201,7 @@ def _reactivate_on_demand() -> None:
 
 
 def milliseconds(start: int, end: int) -> float | None:
-    """Return the time between two recorded events, given by handle; None where they are not complete.
+    """Return the time between two recorded events, given by handle; None if they are not complete.
 
     Source:
         CUDA Driver API, cuEventElapsedTime.

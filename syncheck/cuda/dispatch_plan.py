@@ -1,4 +1,4 @@
-"""What the hot path needs of an operator's plan, worked out once."""
+"""The part of an operator's plan that the hot path needs, derived once."""
 
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ from syncheck.semantics.waits import WANTS_NUMBER
 
 
 class DispatchPlan:
-    """What the hot path needs of a plan."""
+    """An operator's plan in the form that the hot path needs."""
 
     __slots__ = (
         "arguments", "call", "evaluating", "fresh", "func", "has_rows", "is_composite", "is_flat", "is_item", "is_seen",
@@ -21,13 +21,13 @@ class DispatchPlan:
     )  # fmt: skip
 
     def __init__(self, func: Any, plan: Plan, special: Any) -> None:
-        self.func = func  # keeps it alive: plans are found by its id
+        self.func = func  # keeps it alive, because plans are looked up by its id
         self.is_composite = is_composite(func)
         self.may_have_parts = self.is_composite or may_be_traced_in_parts(func)
         self.plan = plan
         self.evaluating = None if plan.evaluating is None else DispatchPlan(func, plan.evaluating, special)
         self.special = special
-        self.call = func._op  # what OpOverload.__call__ calls, one Python frame deeper
+        self.call = func._op  # the callee of OpOverload.__call__, saving a Python frame
         if calls_others(func):
             self.call = partial(as_without_mode, func, func._op)
         kept = [a for a in plan.tensors if plan.touches and (a.is_read or a.is_write)]
@@ -37,7 +37,7 @@ class DispatchPlan:
         self.fresh = makes and (plan.writes_outputs or plan.base in ALLOCATING)
         types = [str(r.type) for r in returns]
         self.is_flat = types == ["List[Tensor]"] or (len(types) > 1 and not any("List" in kind for kind in types))
-        is_marker = func.namespace == "profiler"  # as an optimizer puts around its step
+        is_marker = func.namespace == "profiler"  # such as those that an optimizer puts around its step
         self.is_seen = not is_marker and bool(plan.touches or self.fresh or special or plan.synchronizes)
         self.has_rows = plan.base in ROWS
         self.is_item = plan.base == "_local_scalar_dense"
@@ -46,7 +46,7 @@ class DispatchPlan:
 
 
 class HigherOrder:
-    """Stands for an operator whose parts come to the mode by themselves, such as a conditional or a dispatch graph."""
+    """Plan of a higher-order operator, such as a conditional, whose inner operators are dispatched to the mode."""
 
     evaluating = None
     is_composite = False
@@ -62,7 +62,7 @@ class HigherOrder:
 
 
 def is_silent(func: Any) -> bool:
-    """Return whether an operator never records, waits or synchronizes, so that its callbacks need not be on."""
+    """Return whether an operator never records, waits or synchronizes, so that its callbacks can stay disabled."""
     schema = schema_of(func)
     base = schema.name.partition("::")[2]
     if func.namespace != "aten" or f"{base}.{schema.overload_name}" in WANTS_NUMBER:

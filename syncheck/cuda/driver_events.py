@@ -1,8 +1,8 @@
-"""Events with times, made and recorded by the driver itself: torch's own would be seen as the program's.
+"""Timing events, created and recorded directly by the driver: torch's own would be mistaken for the program's.
 
 Source:
     CUDA Driver API, "Event Management" and "Context Management". Times have a resolution of half a microsecond, and are
-    single-precision numbers: events far apart give coarse ones.
+    single-precision numbers, so that the time between distant events is imprecise.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ class DriverEvents:
     """Events of the CUDA driver, by handle.
 
     Raises:
-        BackendError: the driver's library cannot be loaded.
+        BackendError: the driver library cannot be loaded.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class DriverEvents:
         self._contexts: dict[int, ctypes.c_void_p] = {}
 
     def _context(self, device: int) -> ctypes.c_void_p:
-        """Return the context that torch uses on a device: the primary one."""
+        """Return the context that torch uses on a device, the primary context."""
         known = self._contexts.get(device)
         if known is None:
             ordinal, known = ctypes.c_int(), ctypes.c_void_p()
@@ -40,7 +40,7 @@ class DriverEvents:
         return known
 
     def make(self, device: int) -> int:
-        """Return a new event of a device; 0 where the driver refuses."""
+        """Return a new event of a device; 0 on failure."""
         event = ctypes.c_void_p()
         self._driver.cuCtxPushCurrent_v2(self._context(device))
         try:
@@ -50,7 +50,7 @@ class DriverEvents:
         return 0 if failed else event.value or 0
 
     def record(self, event: int, device: int, stream: int) -> bool:
-        """Record an event on a stream of its device, given by handle; return whether the driver did."""
+        """Record an event on a stream of its device, given by handle; return whether it succeeded."""
         self._driver.cuCtxPushCurrent_v2(self._context(device))  # handle 0 is the default stream of the current context
         try:
             return not self._driver.cuEventRecord(ctypes.c_void_p(event), ctypes.c_void_p(stream))
@@ -62,11 +62,11 @@ class DriverEvents:
         return bool(self._driver.cuEventQuery(ctypes.c_void_p(event)) != _PENDING)
 
     def wait(self, event: int) -> int:
-        """Wait for an event; return the host's clock then, in nanoseconds."""
+        """Wait for an event; return the host clock afterwards, in nanoseconds."""
         self._driver.cuEventSynchronize(ctypes.c_void_p(event))
         return time.perf_counter_ns()
 
     def nanoseconds(self, start: int, end: int) -> int | None:
-        """Return the time between two complete events; None where the driver has none."""
+        """Return the time between two complete events; None if the driver has none."""
         found = devices.milliseconds(start, end)
         return None if found is None else round(found * 1e6)

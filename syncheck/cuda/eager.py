@@ -1,4 +1,4 @@
-"""torch.compile: compiled functions run eagerly while they are checked, so that every operator is seen."""
+"""torch.compile: compiled functions run eagerly during a check, so that every operator is seen."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,13 +17,13 @@ from syncheck.instrument.patching import Patches
 
 _NOTE = "torch.compile runs eagerly while it is checked: the operators were checked, at eager speed"
 _UNSEEN = "torch.cond, or a loop of torch, ran inside of a transformation of torch.func: what it ran was not checked"
-"""A mode keeps torch from compiling them: of a condition that has a value for each row it would run one branch."""
+"""A mode prevents compiling them, and a condition with one value per row would then run a single branch."""
 
 
 def install_eager(note: Callable[[str], None], patches: Patches) -> None:
-    """Have torch ignore `torch.compile`, also of functions that were compiled before.
+    """Make torch ignore `torch.compile`, including for functions that are already compiled.
 
-    Else the compiler would try to compile the dispatch mode, and `fullgraph=True` would raise.
+    Otherwise the compiler would try to compile the dispatch mode, and `fullgraph=True` would raise.
     """
     original: Any = torch.compile
 
@@ -44,16 +44,16 @@ def install_eager(note: Callable[[str], None], patches: Patches) -> None:
 
 
 def _be_eager(patches: Patches) -> None:
-    """Set the compiler's stance; what the program sets it to meanwhile holds from the end of the check on.
+    """Force the compiler's stance to eager; a stance that the program sets meanwhile takes effect after the check.
 
     Source:
-        torch/_dynamo/eval_frame.py, `_callback_from_stance`. The stance is one for all threads.
+        torch/_dynamo/eval_frame.py, `_callback_from_stance`. All threads share one stance.
     """
     frames = import_module("torch._dynamo.eval_frame")
-    set_stance = frames._set_stance  # all of torch's own ways to set it end there
+    set_stance = frames._set_stance  # all of torch's own setters call it
     try:
         wanted = set_stance(frames.DynamoStance("force_eager"))
-    except RuntimeError:  # inside of a compiled function, which runs compiled to its end
+    except RuntimeError:  # inside a compiled function, which runs compiled to its end
         return
 
     @wraps(set_stance)
@@ -68,7 +68,7 @@ def _be_eager(patches: Patches) -> None:
 
 @contextmanager
 def _compiling() -> Iterator[None]:
-    """Let torch compile what runs in a block."""
+    """Let torch compile the functions that run in a block."""
     frames = import_module("torch._dynamo.eval_frame")
     set_stance = unwrap(frames._set_stance)
     before = set_stance(frames.DynamoStance("default"))

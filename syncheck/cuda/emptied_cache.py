@@ -1,4 +1,4 @@
-"""Reports that the program gives the allocator's free memory back to the driver."""
+"""Reports when the program returns the allocator's free memory to the driver."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -10,7 +10,7 @@ from syncheck.instrument.patching import Patches
 
 
 def install_emptied_cache(reporter: Reporter, patches: Patches) -> None:
-    """Hook `empty_cache()`, wherever torch has it.
+    """Hook all of torch's `empty_cache()` functions.
 
     Source:
         torch/cuda/memory.py and torch/accelerator/memory.py, `empty_cache`.

@@ -1,4 +1,4 @@
-"""Events: which object and which handle is which event, and the hooks on their methods."""
+"""Events: identifies them by object and by handle, and hooks their methods."""
 
 import weakref
 from collections import deque
@@ -18,12 +18,12 @@ from syncheck.instrument.patching import Patches
 from syncheck.sanitizer.monitor import Monitor
 
 LOOKED_UP = "_syncheck_looked_up"
-"""Attribute of a stream object: the function that the program called to get it."""
+"""Attribute of a stream object: the function that the program called to obtain it."""
 _IDENT = "_syncheck_event"
 
 
 class _Life:
-    """Lives in an object's dictionary and as long as that: streams and events of torch do not call weak references.
+    """Detects the end of an object from its `__dict__`: torch's streams and events never call back weak references.
 
     Source:
         torch/csrc/cuda/Stream.cpp and Event.cpp: their deallocators clear no weak references.
@@ -41,12 +41,12 @@ class _Life:
 
 
 def on_finalize(thing: Any, action: "weakref.WeakMethod[Callable[..., None]]", *args: Any) -> None:
-    """Call a method, if its owner is still there, when a stream or an event object is gone."""
+    """Call a method, if its owner still exists, when a stream or event object is destroyed."""
     thing.__dict__["_syncheck_life"] = _Life(action, args)
 
 
 class Events:
-    """Knows every event, by object where Python made it and by handle where C++ did."""
+    """Tracks every event, by object if Python created it and by handle if C++ did."""
 
     def __init__(self, reporter: Reporter, streams: Streams, kept: KeptCallbacks, captures: Captures) -> None:
         self._reporter = reporter
@@ -54,20 +54,20 @@ class Events:
         self._kept = kept
         self._captures = captures
         self._by_handle: dict[int, EventId] = {}
-        self._handles: dict[EventId, int] = {}  # events that Python objects stand for -> handle, once recorded
-        self._gone: deque[tuple[EventId, bool]] = deque()  # events, with timing or not, that are gone
-        self._alive: set[EventId] = set()  # events that Python objects stand for
+        self._handles: dict[EventId, int] = {}  # events of Python objects -> handle, once recorded
+        self._gone: deque[tuple[EventId, bool]] = deque()  # destroyed events, and whether they have timing
+        self._alive: set[EventId] = set()  # events of existing Python objects
         self._timing: dict[EventId, bool] = {}
         reporter.before_call.append(self._flush)
 
     # -- identity
 
     def is_known(self, handle: int) -> bool:
-        """Return whether an event was seen since the check began."""
+        """Return whether an event has been seen since the check began."""
         return handle in self._by_handle
 
     def of_handle(self, handle: int) -> EventId:
-        """Return the event with a handle, announced at first sight."""
+        """Return the event with a handle, announcing it when it is first seen."""
         known = self._by_handle.get(handle)
         if known is None:
             known = self._by_handle[handle] = self._reporter.next_event()
@@ -76,13 +76,13 @@ class Events:
         return known
 
     def deleted(self, handle: int) -> None:
-        """A handle is gone, and may be used for another event. Called at any moment."""
+        """Drop a handle, which may be reused for another event. Called at any time."""
         ident = self._by_handle.pop(handle, None)
         if ident is not None and ident not in self._alive:
             self._gone.append((ident, False))
 
     def _flush(self, monitor: Monitor) -> None:
-        """Report the events that are gone, and that no kept callback is about."""
+        """Report destroyed events, unless kept callbacks may still refer to them."""
         if self._kept.count:
             return
         while self._gone:
@@ -92,7 +92,7 @@ class Events:
             monitor.drop_event(ident)
 
     def made(self, event: Any, *, timing: bool, external: bool = False) -> EventId:
-        """Announce an event object that the program made."""
+        """Announce an event object that the program created."""
         reporter = self._reporter
         ident = reporter.next_event()
         with reporter.locked_monitor() as monitor:
@@ -117,9 +117,9 @@ class Events:
         self._gone.append((ident, timing))
 
     def of(self, event: Any) -> EventId:
-        """Return the event of an object; 0 for one that was recorded before the check began."""
+        """Return the event of an object; 0 if it was recorded before the check began."""
         owner, ident = getattr(event, _IDENT, (None, 0))
-        if owner is self._reporter.token:  # not an earlier check
+        if owner is self._reporter.token:  # otherwise it is from an earlier check
             return EventId(ident)
         handle = _handle(event)
         if handle:
@@ -231,7 +231,7 @@ class Events:
             try:
                 with reporter.suppressed():
                     original(event)
-            except RuntimeError as error:  # whether another thread may wait is up to the mode of the capture
+            except RuntimeError as error:  # the capture mode decides whether other threads may wait
                 if self._captures and not is_mine and "captur" in str(error):
                     self._captures.refuse("Event.synchronize()")
                 raise
@@ -242,12 +242,12 @@ class Events:
         return synchronize
 
     def _generic_elapsed(self, event: Any, end_event: Any) -> float:
-        """Return the milliseconds between events of the generic class, whose own method refuses subclasses.
+        """Return the milliseconds between events of the generic class, whose own method rejects subclasses.
 
         Source:
             torch/csrc/Event.cpp, `THPEvent_elapsed_time`; aten/src/ATen/cuda/CUDAEvent.h for the errors.
         """
-        if not {self.of(event), self.of(end_event)} <= self._timing.keys():  # one is from before the check
+        if not {self.of(event), self.of(end_event)} <= self._timing.keys():  # one predates the check
             return elapsed_time(event, end_event)
         if not (self._timing.get(self.of(event)) and self._timing.get(self.of(end_event))):
             raise ValueError(WITHOUT_TIMES)

@@ -1,4 +1,4 @@
-"""torch's GPU trace, switched on only while code in C++ runs that may record, wait or synchronize."""
+"""torch's GPU trace, enabled only while C++ code runs that may record, wait or synchronize."""
 
 import threading
 from collections.abc import Callable
@@ -10,7 +10,7 @@ import torch
 from syncheck.cuda import devices
 from syncheck.instrument.patching import Patches
 
-# What waits or records in C++ outside of operators, by class or module.
+# C++ functions outside of operators that wait or record, by class or module.
 # Source: torch/csrc/distributed/c10d/init.cpp and ProcessGroupNCCL.cpp (`synchronizeStream`, `endCoalescing`);
 # aten/src/ATen/cuda/CUDAFuture.h; torch/csrc/cuda/Module.cpp; torch/csrc/DeviceAccelerator.cpp.
 _TRACED_CALLS = {
@@ -27,17 +27,18 @@ _TRACED_CALLS = {
 class GpuTrace:
     """The switch of torch's GPU trace.
 
-    A callback that comes while a Python error is set replaces the error: torch imports a module for it. So no callback
-    listens while code of the program runs; what memory it lets go of is known from the storages.
+    A callback that occurs while a Python exception is set replaces the exception, because torch imports a module for
+    it. Callbacks are therefore disabled while code of the program runs; frees are detected through the storages.
 
-    Every callback costs microseconds, and memory that comes and goes makes most of them. So a backward pass, which may
-    order streams anywhere inside, dozes while all work is on one stream.
+    Every callback costs microseconds, and most of them are caused by allocations and frees. So listening to a backward
+    pass, which may order streams anywhere inside, is deferred while all work is on one stream.
 
     Attributes:
-        inside: one entry for each call that is listened to now, of all threads.
-        switch: its `value` enables and disables the callbacks. Between the look at `inside` and the assignment no other
-            thread can run: the interpreter switches threads at calls and at jumps back.
-        quieten: lets torch say nothing of memory, and of new events and streams; or lets it say all.
+        inside: one entry per call that is being listened to, over all threads.
+        switch: its `value` enables and disables the callbacks. No other thread can run between the check of `inside`
+            and the assignment: the interpreter switches threads only at calls and at backward jumps.
+        quieten: called with True to suppress torch's callbacks for memory and for new events and streams, with False
+            to restore them.
 
     Source:
         torch/csrc/PyInterpreter.cpp, `concrete_trace_cuda`; c10/core/impl/GPUTrace.h.
@@ -47,12 +48,12 @@ class GpuTrace:
         self.inside: list[None] = []
         self.switch: Any = devices.NoSwitch()
         self.quieten: Callable[[bool], None] = lambda _: None
-        self._deferred: list[object] = []  # one entry for each call that is not listened to yet
+        self._deferred: list[object] = []  # one entry per running call that is not listened to yet
         self._is_enabled = False
-        self._enabling = threading.RLock()  # a finalizer may bring up the second stream at any moment
+        self._enabling = threading.RLock()  # reentrant: a finalizer may create the second stream at any time
 
     def install(self, patches: Patches) -> None:
-        """Let torch call back, and listen to everything that waits or records outside of operators."""
+        """Activate torch's callbacks, and listen to all functions outside of operators that wait or record."""
         for owner, names in _TRACED_CALLS.items():
             found = _find(owner)
             for name in names:
@@ -64,7 +65,7 @@ class GpuTrace:
                 else:
                     patches.everywhere({original: self.around(original)})
         self.switch = devices.start_trace()
-        if not isinstance(self.switch, devices.NoSwitch):  # else others may listen
+        if not isinstance(self.switch, devices.NoSwitch):  # otherwise other listeners may need the callbacks
             self.quieten(True)
             patches.set(torch._C, "_activate_gpu_trace", self._share)
         patches.finally_do(self._stop)
@@ -76,13 +77,13 @@ class GpuTrace:
         self.quieten(False)
 
     def _stop(self) -> None:
-        """Listen no more; threads that are still inside get a switch without effect."""
+        """Stop listening; threads that are still inside a call get a switch without effect."""
         switch, self.switch = self.switch, devices.NoSwitch()
         switch.value = False
         self.quieten(False)
 
     def enable(self) -> None:
-        """From now on there may be something to hear also in calls that run already."""
+        """Listen to deferred calls from now on, including those that are already running."""
         with self._enabling:
             self._is_enabled = True
             count = len(self._deferred)
@@ -92,7 +93,7 @@ class GpuTrace:
             self.switch.value = True
 
     def defer(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call a function, listened to from `wake` on."""
+        """Call a function, listening to it only from `enable` on."""
         call = object()
         with self._enabling:
             if self._is_enabled:
@@ -112,7 +113,7 @@ class GpuTrace:
                 self.switch.value = False
 
     def around(self, function: Callable[..., Any]) -> Any:
-        """Return the function, listened to."""
+        """Wrap a function so that callbacks are enabled while it runs."""
         inside = self.inside
 
         @wraps(function)
@@ -130,10 +131,10 @@ class GpuTrace:
 
 
 def _method(function: Any, name: str) -> Any:
-    """Return a method that pybind11 takes for the one it replaces, and not for a subclass's own.
+    """Return a wrapper that pybind11 takes for the original method rather than for an override by a subclass.
 
     Source:
-        pybind11/pybind11.h, `get_type_override`: asks for the name of the calling frame's code and its first argument.
+        pybind11/pybind11.h, `get_type_override`: checks the name of the calling frame's code and its first argument.
     """
 
     def method(owner: Any, *args: Any, **kwargs: Any) -> Any:

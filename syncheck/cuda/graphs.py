@@ -1,8 +1,8 @@
-"""CUDA graphs: a capture records what its operators touch, a replay touches all of it at once.
+"""CUDA graphs: a capture records what its operators touch, and a replay touches all of it at once.
 
-A graph that draws random numbers has seed and offset in memory of its own, which torch fills on the capture's stream
-when the capture begins, and on the current one at each replay. Nothing orders the two, and no program can: they are not
-looked at.
+A graph that draws random numbers keeps seed and offset in memory of its own. torch fills it on the capture's stream
+when the capture begins, and on the current stream at each replay. Nothing orders the two, and no program can, so they
+are not checked.
 
 Source:
     aten/src/ATen/cuda/CUDAGeneratorImpl.cpp, `capture_prologue` and `replay_prologue`; seen on an H200.
@@ -26,7 +26,7 @@ _IDENT = "_syncheck_graph"
 
 
 def device_of_graph(graph: Any) -> int:
-    """Return the device that a graph was captured on; the current one where that was not seen."""
+    """Return the device that a graph was captured on; the current device if the capture was not seen."""
     return int(getattr(graph, _IDENT, (None, 0, devices.current_device()))[2])
 
 
@@ -40,7 +40,7 @@ class Graphs:
         self._captures = captures
 
     def install(self, patches: Patches) -> None:
-        """Hook everything."""
+        """Install all hooks."""
         kind = torch.cuda.CUDAGraph
         patches.set(kind, "capture_begin", self._capture_begin(kind.capture_begin))
         patches.set(kind, "capture_end", self._capture_end(kind.capture_end))
@@ -105,7 +105,7 @@ class Graphs:
                 return result
             self._owners.clear()
             with reporter.locked_monitor() as monitor:
-                device = getattr(graph, _IDENT)[2]  # it runs where it was captured, whatever device is current
+                device = getattr(graph, _IDENT)[2]  # it runs where it was captured, regardless of the current device
                 monitor.replay(ident, self._streams.current(device), reporter.site())
             return result
 

@@ -26,7 +26,7 @@ from syncheck.sanitizer.monitor import Monitor
 
 
 class Hooks:
-    """Makes the replacements; the names are torch's."""
+    """Installs the hooks; methods are named after torch's functions."""
 
     def __init__(
         self,
@@ -47,11 +47,11 @@ class Hooks:
         self._copies = copies
         self._launches = launches
         self._patches = patches
-        self._streams_gone: deque[EventId] = deque()  # stream objects that are gone, reported with the next call
+        self._streams_gone: deque[EventId] = deque()  # destroyed stream objects, reported with the next call
         reporter.before_call.append(self._report_gone)
 
     def install(self, gpu_trace: GpuTrace) -> None:
-        """Hook everything."""
+        """Install all hooks."""
         self._hook_streams(torch.cuda.Stream, gpu_trace)
         self._events.hook(self._patches, torch.cuda.Event)
         self._hook_generic_classes(gpu_trace)
@@ -146,7 +146,7 @@ class Hooks:
                 original(self, stream)
             looked_up = (getattr(self, LOOKED_UP, LookedUp.BY_NAME), getattr(stream, LOOKED_UP, LookedUp.BY_NAME))
             waiter, awaited = streams.of_object(self), streams.of_object(stream)
-            # the stream whose wait is at stake: on the waiter's device if that was looked up, else on the other's
+            # the stream whose wait matters: on the waiter's device if that was looked up, else on the awaited one's
             device = streams.device_of(waiter if looked_up[0] else awaited)
             with reporter.locked_monitor() as monitor:
                 site = reporter.sites.here()
@@ -194,7 +194,7 @@ class Hooks:
         return enter
 
     def _entered(self, owner: Any, stream: Any) -> None:
-        """Remember an entered stream; on one GPU it applies to everything."""
+        """Store an entered stream, unless there is only one GPU, where it applies to every operator."""
         threads, reporter = self._threads, self._reporter
         threads.state.set_explicitly = True
         if threads.n_devices < 2 or stream is None or reporter.callbacks_suppressed:
@@ -214,7 +214,7 @@ class Hooks:
             entered = owner.__dict__.get("_syncheck_entered")
             if entered:
                 entry = entered.pop()
-                if entry in threads.state.contexts:  # else it was entered before this check began
+                if entry in threads.state.contexts:  # otherwise it was entered before this check began
                     threads.state.contexts.remove(entry)
                     threads.add_special(-1)
             return original(owner, *error)
@@ -224,7 +224,7 @@ class Hooks:
     # -- generic classes
 
     def _hook_generic_classes(self, gpu_trace: GpuTrace) -> None:
-        """Put subclasses in place of torch.Stream and torch.Event: classes made in C cannot be changed."""
+        """Replace torch.Stream and torch.Event by subclasses: classes defined in C cannot be modified."""
         stream, event = install_open_classes(self._patches)
         self._hook_streams(stream, gpu_trace)
         self._patches.set(stream, "record_event", _record_event(event))
@@ -233,7 +233,7 @@ class Hooks:
     # -- memory
 
     def _hook_record_stream(self) -> None:
-        """Hook `Tensor.record_stream` itself: FSDP calls it where no dispatch mode is active."""
+        """Hook the `Tensor.record_stream` method itself: FSDP calls it where no dispatch mode is active."""
         reporter = self._reporter
         original = torch.Tensor.record_stream
 
@@ -249,7 +249,7 @@ class Hooks:
         self._patches.set(torch.Tensor, "record_stream", record_stream)
 
     def _hook_resize(self) -> None:
-        """Hook `UntypedStorage.resize_`, which lets go of a block while its storage lives on: FSDP does so."""
+        """Hook `UntypedStorage.resize_`, which frees a block while its storage lives on, as FSDP does."""
         original = torch.UntypedStorage.resize_
 
         @wraps(original)
@@ -324,7 +324,7 @@ class Hooks:
         return ask
 
     def watch_defaults(self) -> None:
-        """From now on, note where a tensor goes to the current device because no index was given."""
+        """Start noting tensors that move to the current device because no index was given."""
         for name in ("to", "cuda"):
             self._patches.set(torch.Tensor, name, self._to_default(getattr(torch.Tensor, name), name))
 
@@ -372,7 +372,7 @@ class Hooks:
 
 
 def _record_event(kind: Any) -> Any:
-    """Return `Stream.record_event` for generic streams, whose own makes an event that has no hooks.
+    """Return `Stream.record_event` for generic streams; torch's own creates an event without hooks.
 
     Source:
         torch/csrc/Stream.cpp, `THPStream_record_event`.

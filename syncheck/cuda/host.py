@@ -1,4 +1,4 @@
-"""Pinned host memory that streams copy from and to, and where the host looks at it."""
+"""Pinned host memory that streams copy from and to, and the host's accesses to it."""
 
 import ctypes
 import weakref
@@ -25,10 +25,10 @@ class HostBuffer:
     """Pinned host memory that a stream has copied from or to.
 
     Attributes:
-        ident: its allocation.
-        storage: fires when it is gone.
-        exported: its address was handed out (numpy, data_ptr), so that writes by the host may go unseen.
-        in_flight: of an exported buffer, byte range of each asynchronous copy from it -> its checksum at the time.
+        ident: the allocation.
+        storage: weak reference to the storage, which calls back when the storage is gone.
+        exported: the address was exposed (numpy, data_ptr), so that writes by the host may go unseen.
+        in_flight: byte range of each asynchronous copy from an exported buffer -> checksum at the time of the copy.
     """
 
     ident: AllocationId
@@ -38,11 +38,11 @@ class HostBuffer:
 
 
 class HostMemory:
-    """The pinned buffers that matter: host memory gets a tag with its first asynchronous copy.
+    """The pinned buffers in use by streams; host memory is tracked from its first asynchronous copy.
 
     Attributes:
         buffers: identity of a storage -> its buffer.
-        on_read: called with a tensor that the host is about to read by a method that no operator stands for.
+        on_read: called with a tensor that the host is about to read by a method that runs no operator.
     """
 
     def __init__(self, reporter: Reporter, memory: Memory) -> None:
@@ -53,7 +53,7 @@ class HostMemory:
         self._exported: weakref.WeakSet[torch.UntypedStorage] = weakref.WeakSet()
 
     def of(self, tensor: torch.Tensor) -> HostBuffer | None:
-        """Return the buffer that a host tensor lies in; None for host memory that no stream has touched."""
+        """Return the buffer that holds a host tensor; None if no stream has touched its memory."""
         if not self.buffers or tensor.layout is not torch.strided or tensor.device.type != "cpu":
             return None
         try:
@@ -62,7 +62,7 @@ class HostMemory:
             return None
 
     def tag(self, tensor: torch.Tensor) -> HostBuffer | None:
-        """Return the buffer of a host tensor in pinned memory, made if need be; None if it is not pinned."""
+        """Return the buffer of a host tensor in pinned memory, created if necessary; None if it is not pinned."""
         known = self.of(tensor)
         if known is not None or not tensor.is_pinned():
             return known
@@ -82,28 +82,28 @@ class HostMemory:
                 self._reporter.call_buffer.add(("free", ident, 0))
 
     def access(self, tensor: torch.Tensor, *, is_write: bool) -> Access | None:
-        """Return the access to all of a host tensor; None where no stream has touched its memory."""
+        """Return the access to a whole host tensor; None if no stream has touched its memory."""
         buffer = self.of(tensor)
         if buffer is None or not tensor.numel():
             return None
         return buffer.ident, self._memory.exact_view(tensor), is_write
 
     def touch(self, operator: str, tensor: torch.Tensor, *, escape: bool = False) -> None:
-        """Tell the monitor that the host reads a tensor, where a stream may be using it."""
+        """Report that the host reads a tensor, if a stream may be using it."""
         access = self.access(tensor, is_write=False)
         if access is not None:
             self.on_read(tensor)
             self.touched(operator, [access], escape=escape)
 
     def touched(self, operator: str, accesses: list[Access], *, escape: bool = False) -> None:
-        """Tell the monitor of accesses by the host."""
+        """Report accesses by the host."""
         with self._reporter.locked_monitor() as monitor:
             monitor.host_access(operator, accesses, self._reporter.site(), escape=escape)
 
-    # -- buffers whose address was handed out
+    # -- buffers whose address was exposed
 
     def mark_exported(self, tensor: torch.Tensor) -> None:
-        """Note that a host tensor's address was handed out."""
+        """Note that a host tensor's address was exposed."""
         storage = tensor.untyped_storage()
         self._exported.add(storage)
         buffer = self.of(tensor)
@@ -111,14 +111,14 @@ class HostMemory:
             buffer.exported = True
 
     def note_async_copy(self, tensor: torch.Tensor) -> None:
-        """An asynchronous copy from a pinned tensor was submitted."""
+        """Note an asynchronous copy from a pinned tensor that has just been submitted."""
         buffer = self.of(tensor)
         if buffer is not None and buffer.exported:
             sent = extent(tensor)
             buffer.in_flight[sent] = _checksum(tensor.untyped_storage(), *sent)
 
     def verify_unmodified(self, buffer: HostBuffer, within: tuple[int, int] | None = None) -> None:
-        """Report changes of an exported buffer, or of a part of it, since copies from it were submitted."""
+        """Report changes to an exported buffer, or to a part of it, since copies from it were submitted."""
         storage = buffer.storage() if buffer.in_flight else None
         if storage is None:
             return
@@ -134,7 +134,7 @@ class HostMemory:
                 monitor.host_access(UNSEEN_WRITE, [(buffer.ident, view, True)], reporter.site())
 
     def verify_all_unmodified(self) -> None:
-        """Look at all exported buffers with copies in flight, before the host waits."""
+        """Verify all exported buffers with copies in flight, before the host waits."""
         if self._exported:
             for buffer in list(self.buffers.values()):
                 self.verify_unmodified(buffer)
@@ -142,7 +142,7 @@ class HostMemory:
     # -- hooks
 
     def install(self, patches: Patches) -> None:
-        """Hook the methods of torch.Tensor through which values or addresses of host tensors leave torch."""
+        """Hook the methods of torch.Tensor that expose values or addresses of host tensors."""
         calls = {"numpy": "Tensor.numpy()", "__dlpack__": "Tensor.__dlpack__()"}
         for name, call in calls.items():
             self._hook(patches, name, partial(self._escape, call))
@@ -160,7 +160,7 @@ class HostMemory:
 
         def watched(original: Any, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
             is_plain = reporter.is_checking and type(tensor) in PLAIN and tensor.is_cpu
-            if is_plain and tensor.layout is torch.strided and reporter.sees_thread:  # else its waits are not known
+            if is_plain and tensor.layout is torch.strided and reporter.sees_thread:  # otherwise its waits are unknown
                 note(tensor)
             return original(tensor, *args, **kwargs)
 
@@ -171,7 +171,7 @@ PLAIN = {torch.Tensor, torch.nn.Parameter}
 
 
 def extent(tensor: torch.Tensor) -> tuple[int, int]:
-    """Return the first byte of a tensor in its storage, and the byte after its last one."""
+    """Return the first byte of a tensor in its storage, and one past its last byte."""
     item = tensor.element_size()
     first = int(tensor.storage_offset())
     span = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)) + 1

@@ -1,4 +1,4 @@
-"""Counts launches, so that each has the number that the engine gives it."""
+"""Counts launches per stream, with the same numbers as the engine."""
 
 from collections import Counter
 from typing import Any
@@ -9,10 +9,10 @@ from syncheck.witness.schedule import LaunchId
 
 
 class LaunchCounts:
-    """Passes calls on to a monitor and counts the launches of each stream.
+    """Forwards calls to a monitor and counts the launches of each stream.
 
     Attributes:
-        allocated: allocation -> the stream and the call site of its allocation, of those that are not freed.
+        allocated: allocation -> stream and call site of its allocation, for live allocations.
 
     Args:
         monitor: receives the calls.
@@ -31,7 +31,7 @@ class LaunchCounts:
         return LaunchId(stream, self._counts[stream] + 1)
 
     def snapshot(self) -> Counter[StreamId]:
-        """Return how many launches each stream has had."""
+        """Return the number of launches of each stream."""
         return self._counts.copy()
 
     def has_had(self, launch: LaunchId) -> bool:

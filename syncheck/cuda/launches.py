@@ -1,4 +1,4 @@
-"""Reports launches, with what torch itself orders around them."""
+"""Reports launches, together with the ordering that torch itself adds around them."""
 
 import threading
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _ENTERED_IN_NODE = "_syncheck_entered_in_node"
 
 
 class _InNode(threading.local):
-    """The calling thread; `entered`: (device, stream before) of the contexts entered in the node that it runs."""
+    """State of the calling thread; `entered`: (device, previous stream) per context entered in the current node."""
 
     def __init__(self) -> None:
         self.entered: list[tuple[int, StreamId]] = []
@@ -31,7 +31,7 @@ class Launches:
     """Reports launches.
 
     Attributes:
-        gradients: those that cross between streams in the backward pass that runs now.
+        gradients: gradients that cross streams in the running backward pass.
     """
 
     def __init__(
@@ -58,12 +58,12 @@ class Launches:
         """Report one launch.
 
         Args:
-            operator: its name.
+            operator: the operator's name.
             stream: the stream that it runs on.
-            device: that stream's.
-            accesses: what it reads and writes; without any it is not reported.
-            tensors: those that it was given and made, for findings.
-            other: a second device that it concerns; below 0 if there is none.
+            device: the stream's device.
+            accesses: what it reads and writes; if empty, the launch is not reported.
+            tensors: its arguments and results, for findings.
+            other: a second device involved; negative if there is none.
         """
         if not accesses:
             return
@@ -86,7 +86,7 @@ class Launches:
             monitor.launch(stream, operator, (), site, context)
 
     def protect_gradients(self, stream: StreamId, accesses: Accesses) -> None:
-        """An operator is about to be reported while a backward pass runs."""
+        """Protect gradients that cross streams, before an operator of a backward pass is reported."""
         node = current_node()
         if node is not None:
             device = self._streams.device_of(stream)
@@ -94,21 +94,21 @@ class Launches:
             self.gradients.protect(self._reporter.monitor, sequence_number(node), own, stream, accesses)
 
     def entering(self, owner: Any, stream: Any) -> None:
-        """A context is about to make a stream current: in a backward pass, remember the stream of the node."""
+        """Store the node's stream if a context is about to change the current stream in a backward pass."""
         if self._reporter.backward_site and stream is not None and current_node() is not None:
             device = stream.device_index
             self._in_node.entered.append((device, self._streams.current(device)))
             owner.__dict__[_ENTERED_IN_NODE] = owner.__dict__.get(_ENTERED_IN_NODE, 0) + 1
 
     def left(self, owner: Any) -> None:
-        """A context has ended."""
+        """Drop the stored stream of a context that has ended."""
         if owner.__dict__.get(_ENTERED_IN_NODE):
             owner.__dict__[_ENTERED_IN_NODE] -= 1
-            if self._in_node.entered:  # else it was entered in an earlier check
+            if self._in_node.entered:  # otherwise it was entered in an earlier check
                 self._in_node.entered.pop()
 
     def replay_callbacks(self, callbacks: list[Callback]) -> None:
-        """Report callbacks that came while an operator ran."""
+        """Report the callbacks that occurred while an operator ran."""
         if not callbacks:
             return
         with self._reporter.locked_monitor() as monitor:
@@ -127,9 +127,9 @@ class Launches:
                         monitor.sync_device(callback.stream, site)
 
     def name_findings(self, tensors: Sequence[torch.Tensor]) -> None:
-        """Name the tensors of new findings, and describe those that are among some tensors."""
+        """Name the tensors of new findings, and describe those that are among the given tensors."""
         findings = self._reporter.findings.take()
-        self._memory.owners.clear()  # what comes next may name what they are about
+        self._memory.owners.clear()  # the following operators may name the tensors of the findings
         allocations = {finding.allocation for finding in findings}
         for tensor in tensors:
             allocation = self._memory.allocation_of(tensor) if tensor.is_cuda else NO_ALLOCATION

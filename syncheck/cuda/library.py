@@ -1,4 +1,4 @@
-"""Reports what described functions and operators of libraries do on real GPUs."""
+"""Reports library functions and operators on real GPUs according to their descriptions."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from syncheck.semantics.library import Effect
 
 
 class LibraryCalls:
-    """See `syncheck.instrument.library.GpuCalls`."""
+    """Implements `syncheck.instrument.library.GpuCalls`."""
 
     def __init__(
         self, reporter: Reporter, streams: Streams, memory: Memory, events: Events, launches: Launches
@@ -27,11 +27,11 @@ class LibraryCalls:
         self._launches = launches
 
     def is_checking(self) -> bool:
-        """Return whether the program is watched now."""
+        """Return whether the program is being checked."""
         return not self._reporter.callbacks_suppressed
 
     def stream_of(self, stream: Any) -> StreamId:
-        """Return the stream that an object stands for; the current one for None."""
+        """Return the stream that an object represents; the current stream for None."""
         return self._streams.of_object(stream)
 
     def launch(self, operator: str, stream: StreamId, uses: list[TensorUse]) -> None:
@@ -42,7 +42,7 @@ class LibraryCalls:
         self._launches.launch(operator, stream, device, accesses, [tensor for tensor, _ in uses])
 
     def wait_stream(self, stream: StreamId, other: StreamId) -> None:
-        """Report that a stream waits for another."""
+        """Report that a stream waits for another stream."""
         if stream != other:
             with self._reporter.locked_monitor() as monitor:
                 monitor.wait_stream(stream, other, self._reporter.site(), BY_TORCH)
@@ -59,7 +59,7 @@ class LibraryCalls:
 
 
 class DescribedOperators:
-    """Runs operators that a library describes, and reports them as described."""
+    """Runs operators that a library describes, and reports them according to the description."""
 
     def __init__(self, reporter: Reporter, memory: Memory, library: Library) -> None:
         self._reporter = reporter
@@ -67,7 +67,7 @@ class DescribedOperators:
         self._library = library
 
     def special(self, effect: Effect) -> tuple[Any, Any]:
-        """Return for which arguments an operator is handled here, and how: see `Copies.specials`."""
+        """Return a predicate on the arguments, and the handler, as in `Copies.specials`."""
 
         def run(dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             with self._reporter.suppressed():
@@ -77,4 +77,4 @@ class DescribedOperators:
                 self._library.report(effect, bound_to(effect, args, kwargs), result)
             return result
 
-        return lambda args, kwargs: True, run  # noqa: ARG005  whatever the arguments are
+        return lambda args, kwargs: True, run  # noqa: ARG005  for all arguments

@@ -1,4 +1,4 @@
-"""Which allocation a tensor lies in: a table of addresses, kept true by weak references to the storages."""
+"""Maps tensors to allocations: a table of addresses, kept up to date by weak references to the storages."""
 
 import weakref
 from collections import deque
@@ -17,19 +17,19 @@ from syncheck.instrument.plan import dtype_name
 from syncheck.instrument.torch_internals import data_ptr, has_storage, is_contiguous, is_zero_tensor, sparse_parts
 
 UNKNOWN_POOL = -3
-"""Memory whose allocation was not seen: what used it before is unknown, and its reuse is no hazard."""
+"""Pool of memory whose allocation was not seen: its earlier use is unknown, and its reuse is not a hazard."""
 
 _MOST_LISTS = 512
 
 
 class Entry(weakref.ref[torch.UntypedStorage]):
-    """What lies at an address: a weak reference to the storage. The one at its base fires when its last owner is gone.
+    """An address in use: a weak reference to the storage; that of the base address calls back when the storage dies.
 
     Attributes:
         address: the address.
         ident: the allocation.
-        offset: of the address in the allocation, in bytes.
-        views: those that begin here, by size in bytes if contiguous, else by (shape, stride, dtype).
+        offset: byte offset of the address in the allocation.
+        views: views that begin at the address, by size in bytes if contiguous, else by (shape, stride, dtype).
     """
 
     __slots__ = ("address", "ident", "offset", "views")
@@ -40,12 +40,12 @@ class Entry(weakref.ref[torch.UntypedStorage]):
 
 
 class KnownList(NamedTuple):
-    """A list of tensors that an operator was given.
+    """A list of tensors that was passed to an operator.
 
     Attributes:
-        n_bytes: sizes of the first and of the last.
-        reads: the accesses that read them.
-        writes: the accesses that write them.
+        n_bytes: sizes of the first and the last tensor.
+        reads: the accesses that read the tensors.
+        writes: the accesses that write the tensors.
     """
 
     n_bytes: tuple[int, int]
@@ -54,19 +54,19 @@ class KnownList(NamedTuple):
 
 
 class Memory:
-    """All memory of the GPUs that tensors lie in.
+    """All GPU memory that holds tensors.
 
     Attributes:
         live: address -> entry, for every address at which a tensor was seen.
-        dead: entries whose storages are gone, and have not been looked at yet.
-        homes: allocation -> the only stream that has used it, of those that only one has.
-        owners: of the other memory, that which a stream has to itself again.
-        freed_shared: memory was freed that several streams have used, and the monitor does not know yet.
-        adopt: enters memory that was seen elsewhere first, and returns whether it was; called with the storage of a
-            tensor that is not at a known address.
-        on_shared: called with memory that a second stream is about to use.
-        on_freed: called with memory that is gone.
-        shares_all: a graph is captured: what is used meanwhile is used by whatever stream replays it.
+        dead: entries whose storages are gone but that have not been processed yet.
+        homes: allocation -> the only stream that has used it, for allocations used by a single stream.
+        owners: the streams that have shared allocations to themselves again.
+        freed_shared: memory used by several streams was freed, and the monitor has not been notified yet.
+        adopt: called with the storage of a tensor at an unknown address; enters memory that was seen elsewhere first,
+            and returns whether it did.
+        on_shared: called with an allocation that a second stream is about to use.
+        on_freed: called with an allocation that was freed.
+        shares_all: a graph is being captured, and whichever stream replays it uses the memory used meanwhile.
     """
 
     def __init__(self, reporter: Reporter, streams: Streams, threads: ThreadContexts) -> None:
@@ -74,10 +74,10 @@ class Memory:
         self._streams = streams
         self._threads = threads
         self.live: dict[int, Entry] = {}
-        self._inside: dict[int, list[int]] = {}  # base address -> further addresses inside the block
+        self._inside: dict[int, list[int]] = {}  # base address -> other known addresses inside the block
         self._views: dict[int, dict[Any, ViewId]] = {}  # byte offset -> views that begin there
         self.lists: dict[tuple[int, ...], KnownList] = {}  # addresses of the tensors -> the list
-        self._in_lists: dict[int, list[tuple[int, ...]]] = {}  # address -> lists with a tensor there
+        self._in_lists: dict[int, list[tuple[int, ...]]] = {}  # address -> lists with a tensor at that address
         self._n_remembered = 0
         self._first_views = self.views_at(0)
         self._idents: Iterator[int] = count(1)
@@ -89,7 +89,7 @@ class Memory:
         self.on_shared: Callable[[AllocationId], None] = lambda _: None
         self.on_freed: Callable[[AllocationId], None] = lambda _: None
         self.shares_all = False
-        self._on_death: Callable[[Any], None] = self.dead.append  # no code of ours runs where the program frees
+        self._on_death: Callable[[Any], None] = self.dead.append  # keeps Python code of ours out of the program's frees
 
         reporter.before_flush.append(self.release_dead)
         streams.on_several.append(self.watch_frees)
@@ -99,7 +99,7 @@ class Memory:
         return AllocationId(next(self._idents))
 
     def count_by(self, next_number: Callable[[], int]) -> None:
-        """Take the ids of new allocations from elsewhere: each is greater than those before."""
+        """Take the ids of new allocations from another source, which must return increasing numbers."""
         self._idents = iter(next_number, 0)
 
     def views_at(self, offset: int) -> dict[Any, ViewId]:
@@ -114,7 +114,7 @@ class Memory:
     def begin(
         self, storage: torch.UntypedStorage, address: int, n_bytes: int, home: StreamId, site: SiteId, pool: int = 0
     ) -> Entry:
-        """A new block, allocated on stream `home`, was given to a tensor."""
+        """Announce a new block, allocated on stream `home`, and return its entry."""
         streams = self._streams
         entry = self.live[address] = Entry(storage, self._on_death)
         entry.address = address
@@ -130,18 +130,18 @@ class Memory:
         return entry
 
     def enter(self, storage: torch.UntypedStorage, ident: AllocationId, home: StreamId) -> None:
-        """Enter memory that the monitor knows already.
+        """Enter memory that the monitor already tracks.
 
         Args:
-            storage: what owns it.
+            storage: the storage that owns the memory.
             ident: the allocation.
-            home: the only stream that has used it; below 0 where there are several.
+            home: the only stream that has used it; negative if there are several.
         """
         address = storage.data_ptr()
-        if not address:  # it was given back meanwhile
+        if not address:  # it was freed in the meantime
             self._reporter.call_buffer.add(("free", ident, 0))
             return
-        if address in self.live:  # of a block that is gone
+        if address in self.live:  # left over from a block that is gone
             self.freed(address)
         entry = self.live[address] = Entry(storage, self._on_death)
         entry.address, entry.ident, entry.offset, entry.views = address, ident, 0, self._first_views
@@ -149,7 +149,7 @@ class Memory:
             self.homes[ident] = home
 
     def used(self, stream: StreamId, accesses: Accesses) -> None:
-        """Note which stream is about to use memory."""
+        """Note that a stream is about to use memory."""
         homes = self.homes
         for allocation, _, _ in accesses:
             home = homes.get(allocation)
@@ -160,24 +160,24 @@ class Memory:
                 self.on_shared(allocation)
 
     def begin_storage(self, tensor: torch.Tensor, home: StreamId, site: SiteId) -> None:
-        """A tensor is new: so is the block that it lies in, unless another result in it was seen already."""
+        """Announce the block of a new tensor, unless another result in the same block was already seen."""
         storage = tensor.untyped_storage()
         address = storage.data_ptr()
         if not self.is_known(storage, address):
             self.begin(storage, address, storage.nbytes(), home, site)
 
     def is_known(self, storage: torch.UntypedStorage, address: int) -> bool:
-        """Return whether the block at an address is a storage's; what was there before is gone, if it is another's."""
+        """Return whether the block at an address belongs to a storage, freeing a stale block that was there before."""
         entry = self.live.get(address)
         if entry is not None:
             there = entry()
-            if there is storage or (entry.offset and there is not None):  # or another name for a part of a living block
+            if there is storage or (entry.offset and there is not None):  # or an address inside a live block
                 return True
             self.freed(address - entry.offset)
         return self.adopt(storage)
 
     def begin_inside(self, tensor: torch.Tensor, home: StreamId, site: SiteId) -> list[Access]:
-        """A new result lies inside a block that it shares with others; return the write that fills it."""
+        """Announce a new result that may share its block with others; return the write that fills it."""
         self.begin_storage(tensor, home, site)
         access = self.access(tensor, is_write=True)
         return [] if access is None else [access]
@@ -196,7 +196,7 @@ class Memory:
         return accesses
 
     def register_unknown(self, tensor: torch.Tensor, address: int) -> Entry:
-        """A tensor turned up in memory whose allocation was not seen."""
+        """Enter a tensor whose memory was allocated unseen, and return its entry."""
         storage = tensor.untyped_storage()
         home = self._streams.current(tensor.get_device())
         entry = self.begin(storage, address, storage.nbytes(), home, UNKNOWN_SITE, UNKNOWN_POOL)
@@ -204,7 +204,7 @@ class Memory:
         return entry
 
     def release_dead(self) -> None:
-        """Free what is gone. Called before any address is looked up, and before the monitor is notified."""
+        """Free dead entries. Called before any address is looked up, and before the monitor is notified."""
         dead, live, inside, in_lists = self.dead, self.live, self._inside, self._in_lists
         while dead:
             try:
@@ -216,17 +216,17 @@ class Memory:
             if there is entry:
                 if address in in_lists or address in inside:
                     self._forget(address)
-                self._ended(entry.ident, SiteId(0))  # the place of such a free is never shown
-            elif there is not None:  # another thread got the address since
+                self._ended(entry.ident, SiteId(0))  # the call site of such a free is never shown
+            elif there is not None:  # another thread has received the address since then
                 live.setdefault(address, there)
 
     def _on_storage_freed(self, entry: Entry) -> None:
-        """The last owner of a storage is gone. Called from any thread at any moment, also while an error is set."""
+        """Free a storage's block when its last owner is gone; runs in any thread, even while an exception is set."""
         if self.live.get(entry.address) is entry:
             self.freed(entry.address)
 
     def watch_frees(self) -> None:
-        """From now on it matters where the program frees: look at the moment itself."""
+        """Process frees immediately from now on, because their call sites matter once there are several streams."""
         self._on_death = self._on_storage_freed
         self.release_dead()
         for address, entry in list(self.live.items()):
@@ -236,7 +236,7 @@ class Memory:
                 again.address, again.ident, again.offset, again.views = address, entry.ident, 0, entry.views
 
     def freed(self, address: int) -> None:
-        """The allocator gets a block back."""
+        """Record that the allocator got the block at an address back."""
         entry = self.live.pop(address, None)
         if entry is None:
             return
@@ -247,16 +247,16 @@ class Memory:
         )
 
     def _ended(self, ident: AllocationId, site: SiteId) -> None:
-        """Say that an allocation's life has ended."""
+        """Report the end of an allocation's lifetime."""
         is_shared = self.homes.pop(ident, None) is None
         self.owners.forget(ident)
         self.on_freed(ident)
         if self._reporter.is_checking:
             self._reporter.call_buffer.add(("free", ident, site))
-            self.freed_shared |= is_shared  # from here on
+            self.freed_shared |= is_shared  # only after the call is in the buffer
 
     def _forget(self, address: int) -> None:
-        """Forget what else is known of a block at an address."""
+        """Drop everything else stored for the block at an address."""
         if address in self._inside:
             for inner in self._inside.pop(address):
                 self.live.pop(inner, None)
@@ -267,7 +267,7 @@ class Memory:
     # -- lists of tensors
 
     def remember(self, addresses: tuple[int, ...], tensors: Any) -> KnownList | None:
-        """Keep the accesses to a list of tensors; None if not all of them are at known addresses."""
+        """Cache the accesses to a list of tensors; return None if any address is unknown."""
         live = self.live
         pairs: list[tuple[AllocationId, ViewId]] = []
         for address, tensor in zip(addresses, tensors, strict=True):
@@ -296,7 +296,7 @@ class Memory:
     # -- tensors
 
     def find(self, tensor: torch.Tensor) -> Entry | None:
-        """Return the entry of a tensor that is not at a known address; None if it is not on a GPU, or empty."""
+        """Return the entry of a tensor at an unknown address; None if it is empty or not on a GPU."""
         if not tensor.is_cuda or not tensor.numel():
             return None
         storage = tensor.untyped_storage()
@@ -314,11 +314,11 @@ class Memory:
         return inner
 
     def allocation_of(self, tensor: torch.Tensor) -> AllocationId:
-        """Return the allocation that a tensor lies in; 0 if none is known."""
+        """Return the allocation that holds a tensor; 0 if it is unknown."""
         try:
             storage = tensor.untyped_storage()
             address = storage.data_ptr()
-        except (RuntimeError, NotImplementedError, Warning):  # without storage, or a fake one
+        except (RuntimeError, NotImplementedError, Warning):  # no storage, or a fake one
             return NO_ALLOCATION
         if address not in self.live:
             self.adopt(storage)
@@ -326,19 +326,19 @@ class Memory:
         return NO_ALLOCATION if entry is None else entry.ident
 
     def access(self, tensor: torch.Tensor, *, is_write: bool) -> Access | None:
-        """Return the access to all of a tensor; None if it is not on a GPU, or empty."""
+        """Return the access to a whole tensor; None if it is empty or not on a GPU."""
         entry = self.live.get(data_ptr(tensor)) or self.find(tensor)
         if entry is None:
             return None
         return entry.ident, self._view(entry, tensor), is_write
 
     def current_access(self, tensor: torch.Tensor) -> Access | None:
-        """Return the access that reads all of a tensor, frees so far regarded; None if it is empty."""
+        """Process pending frees, then return the access that reads a whole tensor; None if it is empty."""
         self.release_dead()
         return self.access(tensor, is_write=False)
 
     def extent(self, offset: int, n_bytes: int) -> ViewId:
-        """Return the view of bytes at an offset in a block."""
+        """Return the view of `n_bytes` bytes at an offset in a block."""
         views = self.views_at(offset)
         view = views.get(n_bytes)
         if view is None:
@@ -347,27 +347,27 @@ class Memory:
         return view
 
     def _view(self, entry: Entry, tensor: torch.Tensor) -> ViewId:
-        """Return the view of a tensor at its entry. The hot path of `Operators.log` has this in line."""
+        """Return the view of a tensor at its entry. Inlined in the hot path, `Operators.log`."""
         key = tensor.nbytes if is_contiguous(tensor) else (tensor.shape, tensor.stride(), tensor.dtype)
         view = entry.views.get(key)
         return self.new_view(entry, tensor, key) if view is None else view
 
     def new_view(self, entry: Entry, tensor: torch.Tensor, key: Any) -> ViewId:
-        """Announce a new view. For a contiguous one only its extent is passed: see `exact_view`."""
+        """Register a new view. A contiguous one passes only its extent; see `exact_view`."""
         if isinstance(key, int):
             return self.extent(entry.offset, key)
         view = entry.views[key] = self.exact_view(tensor)
         return view
 
     def rows_of(self, tensor: torch.Tensor, access: Access) -> Access:
-        """Return an access to rows of a tensor that an index names, in place of the access to all of it.
+        """Return an access to some rows of a tensor, selected by an index, in place of the access to all of it.
 
         Args:
-            tensor: what the index is for.
-            access: the first of its operator.
+            tensor: the indexed tensor.
+            access: the operator's first access.
         """
         entry = self.live.get(data_ptr(tensor)) or self.find(tensor)
-        if entry is None or entry.ident != access[0]:  # it is empty, and has no access
+        if entry is None or entry.ident != access[0]:  # the tensor is empty and has no access
             return access
         key = ("rows", tensor.shape, tensor.stride(), tensor.dtype)
         view = entry.views.get(key)
@@ -376,7 +376,7 @@ class Memory:
         return access[0], view, access[2]
 
     def exact_view(self, tensor: torch.Tensor, *, is_partial: bool = False) -> ViewId:
-        """Return the view of a tensor, with its shape and type; `is_partial`: see `Monitor.view`."""
+        """Return the view of a tensor with its shape and dtype; for `is_partial` see `Monitor.view`."""
         item = tensor.element_size()
         start = int(tensor.storage_offset()) * item
         shape, dtype = tuple(tensor.shape), dtype_name(tensor.dtype)
@@ -386,7 +386,7 @@ class Memory:
 
 
 def dense_parts(tensor: torch.Tensor) -> list[torch.Tensor]:
-    """Return the strided tensors that make up a tensor: itself, or the parts of a sparse one; [] where it has none."""
+    """Return the strided tensors that a tensor consists of: itself, or the parts of a sparse tensor; [] if none."""
     if tensor.is_nested or is_zero_tensor(tensor):
         return []
     if tensor.layout is torch.strided:

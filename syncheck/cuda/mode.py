@@ -1,4 +1,4 @@
-"""The dispatch mode: every operator of a thread passes here."""
+"""The dispatch mode that every operator of a thread passes through."""
 
 from collections.abc import Callable
 from functools import partial
@@ -23,9 +23,9 @@ _NOT_HANDLED = object()
 
 
 class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
-    """Runs operators and has them logged; entered in every thread of the program."""
+    """Runs operators and logs them; entered in every thread of the program."""
 
-    supports_higher_order_operators = True  # their parts come here by themselves
+    supports_higher_order_operators = True  # the operators inside them are dispatched to this mode
 
     def __init__(
         self,
@@ -49,9 +49,12 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
     def _hand_on(
         self, dispatch: DispatchPlan | HigherOrder, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """Leave an operator to whoever takes it apart: its parts come here again."""
+        """Delegate an operator to whatever decomposes it; its parts are dispatched here again.
+
+        Return _NOT_HANDLED if nothing decomposes it.
+        """
         if any(issubclass(kind, OF_MODES) for kind in types):
-            return dispatch.func(*args, **kwargs)  # to the mode below
+            return dispatch.func(*args, **kwargs)  # dispatched to the mode below
         if any(overrides_dispatch(kind) for kind in types):
             return NotImplemented
         self._takes.update(types)
@@ -71,13 +74,13 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
     def late(
         self, operator: str, given: list[tuple[torch.Tensor, bool]], made: list[torch.Tensor], *, fills: bool
     ) -> None:
-        """Log an operator that the native recorder ran, and cannot record any more; see `Operators.log_late`."""
+        """Log an operator that the native recorder ran but can no longer record; see `Operators.log_late`."""
         if self._reporter.is_checking:
             self._operators.log_late(operator, given, made, fills=fills)
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Leave `__torch_dispatch__` as it is: the wrapper costs a microsecond a call.
+        """Keep torch from wrapping `__torch_dispatch__`: the wrapper costs a microsecond per call.
 
         Source:
             torch/utils/_python_dispatch.py, `TorchDispatchMode.__init_subclass__`.
@@ -88,7 +91,7 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
         super().__exit__(*error)  # type: ignore[no-untyped-call]  # torch leaves it untyped
         self._threads.left()
 
-    def __torch_dispatch__(  # noqa: C901, PLR0912  the hot path: a call more costs more than a branch
+    def __torch_dispatch__(  # noqa: C901, PLR0912  the hot path: another call costs more than a branch
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Run one operator."""
@@ -98,8 +101,8 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
             if handled is not _NOT_HANDLED:
                 return handled
         is_number = dispatch.is_item and not self._host.buffers and getattr(args[0], "is_cpu", False)
-        is_idle = not (dispatch.is_seen or dispatch.listens or self._gpu_trace.inside)  # `detach`: no dispatcher
-        if is_number or is_idle:  # an optimizer has hundreds of numbers
+        is_idle = not (dispatch.is_seen or dispatch.listens or self._gpu_trace.inside)  # such as `detach`
+        if is_number or is_idle:  # an optimizer step reads hundreds of numbers
             try:
                 return dispatch.call(*args, **kwargs) if kwargs else dispatch.call(*args)
             except RuntimeError as error:
@@ -122,7 +125,7 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
         except BaseException as error:
             if listens:
                 inside.pop()
-            switch.value = False  # also inside a backward pass: the error goes up through C++ code
+            switch.value = False  # in a backward pass, too: the exception propagates through C++ code
             values = with_tensors(func, args, error)
             if values is not None:
                 return self.__torch_dispatch__(func, types, values, kwargs)
@@ -134,11 +137,11 @@ class WatchMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
                 switch.value = False
         if self._reporter.is_checking and dispatch.is_seen and type(result) is not FakeTensor:
             try:
-                self._operators.log(dispatch, args, kwargs, result)  # type: ignore[arg-type]  # no higher-order one
-            except Exception as error:  # noqa: BLE001  the border to the user's program
-                self._reporter.report_failure(dispatch.plan.name, error)  # type: ignore[union-attr]  # no higher-order one
+                self._operators.log(dispatch, args, kwargs, result)  # type: ignore[arg-type]  # not higher-order
+            except Exception as error:  # noqa: BLE001  the boundary to the user's program
+                self._reporter.report_failure(dispatch.plan.name, error)  # type: ignore[union-attr]  # not higher-order
         return result
 
 
 DISPATCH = WatchMode.__torch_dispatch__.__code__
-"""The code of the frame that an operator runs in: callbacks that come from it belong to the operator."""
+"""Code object of the frame that an operator runs in; callbacks raised from this frame belong to the operator."""

@@ -1,4 +1,4 @@
-"""Builds the native recorder at first use, by torch's own `cpp_extension`, and keeps it in a cache."""
+"""Builds the native recorder at first use with torch's `cpp_extension`, and caches it."""
 
 import hashlib
 import os
@@ -25,19 +25,19 @@ _NAME = "syncheck_recorder"
 _SOURCES = sorted((Path(__file__).parent / "native").glob("*.cpp"))
 _BUILDER = "torch.utils.cpp_extension"  # slow to import
 _OLDEST = (2, 10)
-"""In older ones the object of a storage in Python lives as long as a weak reference in C++ (PyTorch PR 167564)."""
+"""In older versions, a storage's Python object lives as long as a weak reference in C++ (PyTorch PR 167564)."""
 _AS_ELSE = "the recorder in Python is used"
 
 
 def extension(choice: str, note: Callable[[str], None]) -> Any:
-    """Return the extension, built if need be; None where the recorder in Python is to be used.
+    """Return the extension, built if necessary; None if the Python recorder is to be used.
 
     Args:
         choice: "auto", "native" or "python".
-        note: shows the user why the recorder in Python is used.
+        note: shows the user why the Python recorder is used.
 
     Raises:
-        BackendError: "native" was asked for, and cannot be had.
+        BackendError: "native" was requested but is unavailable.
     """
     if choice == "python" or (choice == "auto" and not torch.cuda.is_available()):
         return None
@@ -48,7 +48,7 @@ def extension(choice: str, note: Callable[[str], None]) -> Any:
 
 
 def state() -> str:
-    """Return whether there is an extension, or could be: for people."""
+    """Describe, for users, whether the extension exists or can be built."""
     built = _built()
     if built.exists():
         return f"built: {built}"
@@ -60,7 +60,7 @@ def state() -> str:
 
 
 _known: list[tuple[Any, str]] = []
-"""(the extension, "") or (None, why there is none), once it was looked for in this process."""
+"""(the extension, "") or (None, the reason), once it has been looked up in this process."""
 
 
 def _found(note: Callable[[str], None]) -> tuple[Any, str]:
@@ -88,14 +88,14 @@ def _built() -> Path:
 
 
 def cache_folder() -> Path:
-    """Return the folder that the extension is kept in."""
+    """Return the folder that caches the extension."""
     base = os.environ.get("SYNCHECK_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "syncheck"
 
 
 @cache
 def _key() -> str:
-    """Return what the extension was built for: another torch, Python or source is another key."""
+    """Return a hash of everything that the build depends on: torch, Python, platform and sources."""
     sources = (source.read_text(encoding="utf-8") for source in _SOURCES)
     parts = (torch.__version__, sys.version, sysconfig.get_platform(), *sources)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
@@ -109,18 +109,18 @@ def _check_tools() -> None:
     compiler = import_module(_BUILDER).get_cxx_compiler()
     if shutil.which(compiler) is None:
         raise RuntimeError(f"the compiler {compiler} was not found")
-    if find_spec("ninja") is not None:  # the package has the program, which may be on no path
+    if find_spec("ninja") is not None:  # the package contains the program, which may not be on the PATH
         os.environ["PATH"] = os.pathsep.join((os.environ.get("PATH", ""), import_module("ninja").BIN_DIR))
     if shutil.which("ninja") is None:
         raise RuntimeError("ninja was not found: pip install ninja")
 
 
 def _build(target: Path) -> None:
-    """Build the extension in a folder of its own, and move it where it is looked for: another process may do the same.
+    """Build the extension in a temporary folder, then move it into place, because other processes may build it, too.
 
     Raises:
-        RuntimeError: it could not be built.
-        OSError: it could not be written.
+        RuntimeError: the build failed.
+        OSError: the result could not be written.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     output = StringIO()

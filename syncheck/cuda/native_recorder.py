@@ -1,12 +1,12 @@
-"""Operators that cannot race are recorded in C++; the dispatch mode sees all others.
+"""Records, in C++, the operators that cannot race; the dispatch mode sees all others.
 
-`native/recorder.cpp` has the other half, and `native/trace.cpp` keeps torch from calling Python for nothing. It does
-what `Operators.log` does for an operator that neither waits nor records an event, where only the stream that it runs on
-has used its memory so far, or has it to itself again. What it has recorded goes into the buffer of calls in its order:
-before any other call is added, and before the monitor is asked for anything.
+`native/recorder.cpp` is the other half, and `native/trace.cpp` suppresses unneeded callbacks from torch into Python.
+The extension does the work of `Operators.log` for an operator that neither waits nor records an event, if its stream is
+the only one that has used its memory so far, or has the memory to itself again. The recorded calls enter the call
+buffer in order: before any other call is added, and before the monitor is queried.
 
-Memory that it has seen first is entered into the table of addresses when the mode meets it. Until then it is not known
-when such memory is freed, and need not be: it goes back to the only stream that has used it.
+Memory that the extension sees first is entered into the table of addresses when the mode encounters it. Until then, its
+free goes unnoticed, which is harmless: the memory returns to the only stream that has used it.
 """
 
 import weakref
@@ -33,7 +33,7 @@ from syncheck.instrument.torch_internals import schema_of, storage_key
 
 
 class Kind(IntEnum):
-    """When an operator is one for the native recorder; `Kind` of recorder.cpp."""
+    """Condition under which the native recorder handles an operator; same as `Kind` in recorder.cpp."""
 
     ORDINARY = 0
     ITEM = 1
@@ -52,7 +52,7 @@ _KINDS = {
 
 
 class Callbacks:
-    """What the extension asks of Python; it holds the interpreter lock."""
+    """Callbacks from the extension into Python; the extension holds the GIL."""
 
     def __init__(self, reporter: Reporter, streams: Streams, memory: Memory) -> None:
         self._reporter = reporter
@@ -61,17 +61,17 @@ class Callbacks:
         self._memory = memory
 
     def is_users(self, code: CodeType) -> bool:
-        """Return whether a code object is the user's, and keep it."""
+        """Return whether a code object is user code, and keep a reference to it."""
         return self._sites.is_users(code)
 
     def site(self, frame: FrameType) -> SiteId:
-        """Return the call site that ends in a frame."""
+        """Return the call site whose innermost frame is `frame`."""
         return self._sites.near(frame, self._reporter.backward_site)
 
     def block_of(self, tensor: torch.Tensor) -> tuple[int, int]:
-        """Return the allocation that a tensor on a GPU lies in, and the only stream that may use it without a look.
+        """Return the allocation of a GPU tensor, and the only stream that may use it unchecked.
 
-        The first is 0 if it has no memory, and the second below 0 where there is no such stream.
+        The allocation is 0 if the tensor has no memory, and the stream is negative if there is no such stream.
         """
         memory = self._memory
         access = memory.current_access(tensor)
@@ -85,30 +85,30 @@ class Callbacks:
         return self._streams.current(device)
 
     def extent(self, offset: int, n_bytes: int) -> ViewId:
-        """Return the view of bytes at an offset in an allocation."""
+        """Return the view of `n_bytes` bytes at an offset in an allocation."""
         return self._memory.extent(offset, n_bytes)
 
     def view(self, tensor: torch.Tensor) -> ViewId:
-        """Return the view of a tensor that is not contiguous."""
+        """Return the view of a non-contiguous tensor."""
         return self._memory.exact_view(tensor)
 
     def gone(self, address: int) -> None:
-        """What was known at an address is gone: new memory is there."""
+        """Drop a stale entry at an address that now holds new memory."""
         entry = self._memory.live.get(address)
         if entry is not None:
             self._memory.freed(address - entry.offset)
 
     def flush(self) -> None:
-        """Give the session what was recorded."""
+        """Pass the recorded calls to the session."""
         self._reporter.flush_calls()
 
     def failed(self, operator: str, text: str) -> None:
-        """An operator could not be recorded."""
+        """Report that an operator could not be recorded."""
         self._reporter.report_failure(operator, RuntimeError(text))
 
 
 class _NoExtension:
-    """In place of the extension while it works for another check: nothing was recorded."""
+    """Stands in for the extension while it works for another check; records nothing."""
 
     def has_calls(self) -> bool:
         return False
@@ -125,11 +125,11 @@ def _ignore(*arguments: object) -> None:
 
 
 _attached: "weakref.ref[NativeRecorder] | None" = None
-"""The recorder that the extension works for: a process has one extension, and each check a recorder."""
+"""The recorder that the extension currently works for: there is one extension per process, one recorder per check."""
 
 
 class NativeRecorder:
-    """Keeps the extension in step with the parts of the backend.
+    """Keeps the extension in sync with the parts of the backend.
 
     Args:
         extension: the compiled `native/recorder.cpp`.
@@ -150,21 +150,21 @@ class NativeRecorder:
         self._threads = threads
         self._memory = memory
         self._launches = launches
-        self._is_simple = True  # no tensor has parts that count by themselves
+        self._is_simple = True  # no tensor with several parts has been seen
         self._calls = reporter.call_buffer.calls
 
     def attach(
         self, mode: type, callbacks: Callbacks, gpu_trace: GpuTrace, host: HostMemory, device_type: str = "cuda"
     ) -> None:
-        """Begin to follow what the program does; the recorder of an earlier check does so no longer."""
-        global _attached  # noqa: PLW0603  as the extension has a single state
+        """Start recording for this check, and detach the recorder of an earlier check."""
+        global _attached  # noqa: PLW0603  the extension has global state
         earlier = None if _attached is None else _attached()
         if earlier is not None:
             earlier.detach()
         _attached = weakref.ref(self)
         reporter, streams = self._reporter, self._streams
         first = self._memory.next_ident()
-        self._callbacks = callbacks  # the extension, which outlives the check, does not keep them
+        self._callbacks = callbacks  # the extension outlives the check and only holds a weak reference
         self._extension.attach(
             weakref.proxy(callbacks),
             weakref.ref(reporter),
@@ -189,7 +189,7 @@ class NativeRecorder:
         self._follow_memory()
 
     def detach(self) -> None:
-        """Say no more to the extension: memory and threads of this check may live on, and another has the same ids."""
+        """Disconnect from the extension: memory and threads of this check may live on, and another check reuses ids."""
         self._extension = _NoExtension()
         self._follow_memory()
 
@@ -199,22 +199,22 @@ class NativeRecorder:
         self._memory.on_freed = self._extension.forget
 
     def plan(self, dispatch: DispatchPlan, copies: Copies) -> None:
-        """Let the extension record an operator, if it can."""
+        """Register an operator with the extension if it can record it."""
         described = description(dispatch, copies)
         if described is not None:
             self._extension.set_plan(dispatch.plan.name, schema_of(dispatch.func).overload_name, described)
 
     def watch(self, mode: Any) -> None:
-        """Take over the work of a dispatch mode that a thread is about to enter."""
+        """Handle operators in place of a dispatch mode that a thread is about to enter."""
         self._extension.watch(mode)
 
     def give_up(self) -> None:
-        """From now on the mode sees everything."""
+        """Let the dispatch mode see everything from now on."""
         self._is_simple = False
         self.update()
 
     def update(self) -> None:
-        """Record from now on, or do not, as the state of the program allows."""
+        """Start or stop recording, depending on the state of the program."""
         reporter, threads, sole = self._reporter, self._threads, self._streams.sole_stream
         is_for_good = not (self._is_simple and reporter.is_checking and (sole >= 0 or not reporter.follows))
         is_captured = self._memory.shares_all
@@ -224,7 +224,7 @@ class NativeRecorder:
         elif sole > 0:
             self._extension.start(sole, self._streams.device_of(sole))
         else:
-            reporter.call_buffer.condenses = False  # what comes from here is condensed
+            reporter.call_buffer.condenses = False  # the extension condenses its own calls
             self._extension.start_several()
         if is_for_good and reporter.is_checking:
             self._adopt_all()
@@ -235,15 +235,15 @@ class NativeRecorder:
         self._calls.append(call)
 
     def take_calls(self) -> None:
-        """Put what was recorded into the buffer of calls."""
+        """Move the recorded calls into the call buffer."""
         if self._extension.has_calls():
             is_condensed = self._streams.sole_stream >= 0 or not self._may_reuse()
             self._extension.take_calls(is_condensed, self._calls)
-            if not is_condensed:  # whether new memory was used until it is freed depends on when that is
+            if not is_condensed:  # the time of each free now decides whether memory was in use until then
                 self._adopt_all()
 
     def complete(self, stream: StreamId) -> None:
-        """The host has waited for a stream: for all that was recorded, if it is the only one."""
+        """Mark all recorded work as complete if the host has waited for the only stream."""
         if self._streams.sole_stream == stream:
             self._extension.complete()
 
@@ -253,14 +253,14 @@ class NativeRecorder:
 
     def _before_flush(self) -> None:
         self.take_calls()
-        self._memory.freed_shared = False  # the monitor is about to know
+        self._memory.freed_shared = False  # the monitor is about to be notified
 
     def _adopt_all(self) -> None:
         for storage in self._extension.unknown_storages():
             self.adopt(storage)
 
     def adopt(self, storage: torch.UntypedStorage) -> bool:
-        """Enter memory that the extension saw first into the table of addresses; return whether it did."""
+        """Enter memory that the extension saw first into the table of addresses; return whether there was any."""
         block = self._extension.take_block(storage_key(storage), storage.data_ptr())
         if block is None:
             return False
@@ -272,7 +272,7 @@ class NativeRecorder:
 
 
 def description(dispatch: DispatchPlan, copies: Copies) -> dict[str, Any] | None:
-    """Return what the extension needs of an operator's plan; None for one that it cannot record."""
+    """Return the extension's description of an operator; None if it cannot record the operator."""
     plan = dispatch.plan
     if dispatch.is_composite:
         return {"name": plan.name, "kind": int(Kind.COMPOSITE)}

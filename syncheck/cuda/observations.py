@@ -1,4 +1,4 @@
-"""Records what a program computes on real GPUs, where it can be compared with another run of it."""
+"""Records the values that a program computes on real GPUs, for comparison with another run of the program."""
 
 import time
 import weakref
@@ -23,11 +23,11 @@ from syncheck.witness.record import Request, Values
 from syncheck.witness.schedule import LaunchId
 
 _MOST_BYTES = 1 << 30
-"""Bytes of the program's tensors that are compared at its end, the smallest tensors first."""
+"""The most bytes of the program's tensors that are compared at its end, smallest tensors first."""
 
 
 class Kept(NamedTuple):
-    """A tensor whose memory the program may free."""
+    """A reference to a tensor whose memory the program may free."""
 
     storage: "weakref.ref[torch.UntypedStorage]"
     dtype: torch.dtype
@@ -37,12 +37,12 @@ class Kept(NamedTuple):
 
     @classmethod
     def of(cls, tensor: torch.Tensor) -> "Kept":
-        """Return what stands for a tensor."""
+        """Return a reference to a tensor."""
         storage = weakref.ref(tensor.untyped_storage())
         return cls(storage, tensor.dtype, int(tensor.storage_offset()), tensor.shape, tensor.stride())
 
     def tensor(self) -> torch.Tensor | None:
-        """Return the tensor; None if its memory is gone."""
+        """Return the tensor; None if its memory was freed."""
         storage = self.storage()
         if storage is None:
             return None
@@ -52,12 +52,12 @@ class Kept(NamedTuple):
 
 
 class Observations(Observed):
-    """What is seen in one run.
+    """Observations of one run.
 
     Args:
-        request: what is to be recorded; None for nothing.
+        request: what to record; None to record nothing.
         sites: the program's call sites.
-        streams: gives the handles of streams.
+        streams: maps streams to handles.
         work: copies values, and measures when launches are complete.
     """
 
@@ -69,34 +69,34 @@ class Observations(Observed):
         self._awaited = {launch for pair in self._pairs for launch in pair if launch.stream}
         self._reads: dict[LaunchId, list[torch.Tensor]] = {}
         self._wrote: dict[LaunchId, list[Kept]] = {}
-        self._ends: dict[LaunchId, tuple[int, int]] = {}  # launch -> device and the event at its end
+        self._ends: dict[LaunchId, tuple[int, int]] = {}  # launch -> device, and the event at the launch's end
         self._began = time.monotonic()
         self._has_finished = False
 
     def now(self) -> float:
-        """Return the seconds since the start."""
+        """Return the time since the start in seconds."""
         return time.monotonic() - self._began
 
     def failed(self, error: Exception) -> None:
-        """Syncheck itself has failed: what is recorded from here on is no proof of anything."""
+        """Record that syncheck itself failed: later records prove nothing."""
         self.record.failed = f"{type(error).__name__}: {error}"
 
     # -- launches
 
     def is_watched(self, launch: LaunchId) -> bool:
-        """Return whether a launch is of interest, and has not been seen."""
+        """Return whether a launch is to be observed and has not been seen yet."""
         return launch in self._awaited
 
     def skip(self, counts: LaunchCounts) -> None:
-        """Give up the launches that were made, but by no operator."""
+        """Stop waiting for launches that have been made, but not by an operator."""
         self._awaited.difference_update(self.arrived(counts))
 
     def arrived(self, counts: LaunchCounts) -> list[LaunchId]:
-        """Return the launches of interest that have been made since the last time."""
+        """Return the awaited launches that have been made by now."""
         return sorted(launch for launch in tuple(self._awaited) if counts.has_had(launch))
 
     def launched(self, launch: LaunchId, running: Running, written: list[torch.Tensor], site: SiteId) -> None:
-        """An operator has made a launch of interest.
+        """Record a launch of interest that an operator made.
 
         Args:
             launch: the launch.
@@ -121,7 +121,7 @@ class Observations(Observed):
         self._note_left(launch)
 
     def _note_left(self, launch: LaunchId) -> None:
-        """Note what is in the memory of both accesses of a race, if both have been made and their memory is there."""
+        """Record the memory contents of both accesses of a race, once both were made, if the memory still exists."""
         for pair in self._pairs:
             if launch in pair and all(one in self._wrote for one in pair):
                 self._work.settle()
@@ -138,7 +138,7 @@ class Observations(Observed):
     # -- the end
 
     def finish(self, memory: Memory, counts: LaunchCounts, lock: AbstractContextManager[Any]) -> None:
-        """The program has ended: look at what is left, and write the record."""
+        """Record the state at the end of the program, and write the record."""
         if self.request is None or self._has_finished:
             return
         self._has_finished = True
@@ -152,7 +152,7 @@ class Observations(Observed):
             self.record.write(self.request.file)
 
     def _order(self) -> None:
-        """Note the order in which the launches of interest were complete, if one clock knows it."""
+        """Record the order in which the observed launches completed, if a single clock determines it."""
         ends = sorted(self._ends.items())
         if not ends or len({device for _, (device, _) in ends}) > 1:
             return
@@ -162,7 +162,7 @@ class Observations(Observed):
         self.record.order = [str(launch) for launch in sorted(known, key=lambda launch: known[launch])]
 
     def _final(self, memory: Memory, counts: LaunchCounts) -> list[Values]:
-        """Return the values of all tensors of GPUs that the program still has, in the order of their allocation."""
+        """Return the values of all GPU tensors that the program still holds, in the order of their allocation."""
         found: dict[int, torch.Tensor] = {}
         for tensor in living_tensors():
             if tensor.is_cuda and is_plain(tensor) and not functorch.is_functorch_wrapped_tensor(tensor):
@@ -176,5 +176,5 @@ class Observations(Observed):
 
 
 def _extent(tensor: torch.Tensor) -> tuple[int, int, str, tuple[int, ...], tuple[int, ...]]:
-    """Return what decides which of the views of one storage stands for it: the largest, whatever their order is."""
+    """Return the sort key that picks one view per storage: the largest, independent of the order of the views."""
     return tensor.nbytes, -int(tensor.storage_offset()), str(tensor.dtype), tuple(tensor.shape), tensor.stride()

@@ -1,4 +1,4 @@
-"""Classes in place of torch.Stream and torch.Event, whose own methods, made in C, cannot be replaced."""
+"""Subclasses that replace torch.Stream and torch.Event, whose own methods are written in C and cannot be patched."""
 
 from functools import cache
 from typing import Any
@@ -10,9 +10,9 @@ from syncheck.instrument.patching import Patches
 
 
 def install_open_classes(patches: Patches) -> tuple[Any, Any]:
-    """Put subclasses in place of torch.Stream and torch.Event, if they are not there; return them.
+    """Replace torch.Stream and torch.Event by patchable subclasses, unless already replaced; return the subclasses.
 
-    They are the same ones each time, so that what is made between two checks has the methods that both replace.
+    The subclasses are the same each time, so that an object created between two checks has the methods that both patch.
     """
     stream, event = (kind if kind in _made else _open_class(kind) for kind in (torch.Stream, torch.Event))
     if torch.Stream is not stream:
@@ -25,9 +25,9 @@ _made: set[Any] = set()
 
 @cache
 def _open_class(kind: Any) -> Any:
-    """Return a subclass that can be hooked, and that counts every instance of `kind` as its own."""
+    """Return a subclass that can be patched, and that counts every instance of `kind` as its own."""
 
-    class Meta(type(kind)):  # type: ignore[misc]  # the class of a class made in C
+    class Meta(type(kind)):  # type: ignore[misc]  # the metaclass of a C class
         def __instancecheck__(cls, instance: Any) -> bool:
             return isinstance(instance, kind)
 
@@ -42,7 +42,7 @@ def _open_class(kind: Any) -> Any:
 
 
 def elapsed_time(event: Any, end_event: Any) -> float:
-    """Return the milliseconds between events of the generic class, whose own method refuses subclasses.
+    """Return the milliseconds between events of the generic class, whose own method rejects subclasses.
 
     Source:
         torch/csrc/Event.cpp, `THPEvent_elapsed_time`; aten/src/ATen/cuda/CUDAEvent.h for the errors.
@@ -50,7 +50,7 @@ def elapsed_time(event: Any, end_event: Any) -> float:
     elapsed = milliseconds_between(event.event_id, end_event.event_id)
     if elapsed is not None:
         return elapsed
-    if event.query() and end_event.query():  # complete, and yet without a time
+    if event.query() and end_event.query():  # both are complete, but have no times
         raise ValueError(WITHOUT_TIMES)
     raise RuntimeError(NOT_COMPLETE)
 
@@ -60,10 +60,10 @@ WITHOUT_TIMES = "Both events must be created with argument 'enable_timing=True'.
 
 
 def milliseconds_between(start: int, end: int) -> float | None:
-    """Return the milliseconds between two events, by their handles; None where one is not complete, or has no time.
+    """Return the milliseconds between two events, given by handle; None if one is not complete or has no time.
 
     Raises:
-        ValueError: one was not recorded: its handle is 0.
+        ValueError: one was not recorded, so its handle is 0.
     """
     if not (start and end):
         raise ValueError("Both events must be recorded before calculating elapsed time.")

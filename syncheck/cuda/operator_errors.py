@@ -1,4 +1,4 @@
-"""Operators that raise: their callbacks are forgotten, and in a capture it is reported what cannot be captured."""
+"""Operators that raise: drops their callbacks and, during a capture, reports operators that cannot be captured."""
 
 from types import FrameType
 
@@ -11,11 +11,11 @@ from syncheck.instrument.plan import Plan
 from syncheck.semantics.waits import MASKED, NUMBERS
 
 _SYNCHRONIZING_COPIES = frozenset({"_to_copy", "copy_", "_foreach_copy_"})
-"""Operators that synchronize where they copy between host and device."""
+"""Operators that synchronize if they copy between host and device."""
 
 
 class OperatorErrors:
-    """Looks at operators that raise."""
+    """Handles operators that raise."""
 
     def __init__(self, reporter: Reporter, streams: Streams, kept: KeptCallbacks, captures: Captures) -> None:
         self._reporter = reporter
@@ -24,12 +24,12 @@ class OperatorErrors:
         self._captures = captures
 
     def note(self, plan: Plan | None, error: BaseException, frame: FrameType) -> None:
-        """An operator raised.
+        """Handle an operator that raised.
 
         Args:
-            plan: the operator's; None for one whose parts are operators themselves.
-            error: what it raised.
-            frame: that it ran in.
+            plan: the operator's plan; None for a higher-order operator.
+            error: the exception.
+            frame: the frame that the operator ran in.
         """
         if not self._reporter.is_checking:
             return
@@ -40,5 +40,5 @@ class OperatorErrors:
         if plan.synchronizes or plan.base in _SYNCHRONIZING_COPIES or may_wait:
             self._captures.refuse(plan.name)
             return
-        with self._reporter.locked_monitor() as monitor:  # a library that sets itself up at first use: no warm-up
+        with self._reporter.locked_monitor() as monitor:  # a library initialized itself at first use: missing warm-up
             monitor.launch(self._streams.current(devices.current_device()), plan.name, (), self._reporter.site())

@@ -1,7 +1,7 @@
-"""Every operator passes here: it runs, and what it read and wrote is logged on the stream that it ran on.
+"""Logs every operator: its reads and writes, on the stream that it ran on.
 
-`log` is the hot path: a training step makes thousands of these calls, and each microsecond here is one that the user
-pays. So it looks addresses up where it could ask for objects, and takes no lock that it can do without.
+`log` is the hot path: a training step calls it thousands of times, and the user pays for each microsecond. It therefore
+looks up addresses instead of querying objects, and takes no lock unless it has to.
 """
 
 from collections.abc import Callable
@@ -36,15 +36,15 @@ from syncheck.semantics.waits import HostWait, host_wait
 from syncheck.source.frames import frame_at
 
 _LONG = 8
-"""Lists of this many tensors are remembered."""
+"""Lists of at least this many tensors are cached."""
 
 _NUMBERS = frozenset({bool, int, float, complex})
-"""What stands for a tensor where it is one number."""
+"""Types of numbers that may stand in for a tensor argument."""
 _FACTS = TorchFacts(lambda tensor: bool(tensor.is_cuda))
 
 
 class Parts(NamedTuple):
-    """What handles operators that are not like the others."""
+    """Handlers of operators that need special treatment."""
 
     copies: Copies
     collectives: Collectives
@@ -55,9 +55,9 @@ class Operators:
     """Logs operators.
 
     Attributes:
-        plans: id of an operator -> what the hot path needs of it.
+        plans: id of an operator -> its plan for the hot path.
         on_plan: called with each new plan.
-        on_parts: called once there are tensors whose parts count by themselves.
+        on_parts: called once tensors are seen that consist of several parts, such as sparse ones.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Operators:
         self.on_parts: Callable[[], None] = lambda: None
 
     def plan(self, func: Any) -> DispatchPlan | HigherOrder:
-        """Work out an operator's plan, once."""
+        """Derive an operator's plan and cache it."""
         if not isinstance(func, OpOverload):
             other = self.plans[id(func)] = HigherOrder(func)
             return other
@@ -105,7 +105,7 @@ class Operators:
         return dispatch
 
     def _listen_always(self) -> None:
-        """There are tensors whose parts the host must count: operators that are silent on others wait for them."""
+        """Listen to all operators: with composite tensors, operators that are silent on others may wait for sizes."""
         self._listens_always = True
         self.on_parts()
         for dispatch in list(self.plans.values()):
@@ -113,7 +113,7 @@ class Operators:
 
     # -- the hot path
 
-    def log(self, dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any] | None, result: Any) -> None:  # noqa: C901, PLR0912, PLR0915  the hot path: see the module's text
+    def log(self, dispatch: DispatchPlan, args: tuple[Any, ...], kwargs: dict[str, Any] | None, result: Any) -> None:  # noqa: C901, PLR0912, PLR0915  the hot path: see the module docstring
         """Log an operator that has just run in the calling frame."""
         reporter, streams, memory = self._reporter, self._streams, self._memory
         live, buffers = memory.live, self._host.buffers
@@ -144,7 +144,7 @@ class Operators:
                 for tensor in value if is_list else (value,):
                     try:
                         entry = live.get(data_ptr(tensor))
-                    except (TypeError, SystemError):  # the latter where cProfile is on, in Python 3.12
+                    except (TypeError, SystemError):  # SystemError under cProfile in Python 3.12
                         if type(tensor) in _NUMBERS:  # as in `x + 1`
                             continue
                         raise
@@ -164,7 +164,7 @@ class Operators:
                         device = tensor.get_device()
             if dispatch.has_rows and accesses:
                 accesses[0] = memory.rows_of(args[0], accesses[0])
-        except (RuntimeError, TypeError, AttributeError):  # no storage, an optional tensor in a list
+        except (RuntimeError, TypeError, AttributeError):  # no storage, or None in a list of optional tensors
             is_plain = False
         if not is_plain:
             self.log_slowly(dispatch, args, kwargs or {}, result, kept or [])
@@ -194,12 +194,12 @@ class Operators:
             storage = tensor.untyped_storage()
             if address in live and memory.is_known(storage, address):
                 continue
-            if tensor.storage_offset():  # one of several results in one block
+            if tensor.storage_offset():  # one of several results in the same block
                 accesses += memory.begin_inside(tensor, stream, site)
                 continue
             entry = memory.begin(storage, address, storage.nbytes(), stream, site)
             if plan.touches:
-                n_bytes = tensor.nbytes  # a new tensor fills its storage, or begins it
+                n_bytes = tensor.nbytes  # a new tensor fills its storage, or the beginning of it
                 view = entry.views.get(n_bytes)
                 if view is None:
                     view = memory.new_view(entry, tensor, n_bytes)
@@ -223,9 +223,9 @@ class Operators:
             reporter.on_findings([*(tensor for tensor, _ in tensors_of(plan, args, kwargs or {})), *made])
 
     def _known_list(self, tensors: Any, *, is_write: bool) -> list[Access] | None:
-        """Return the accesses to a long list of tensors, kept from the last time: an optimizer has the same each step.
+        """Return the accesses to a long list of tensors from the cache: an optimizer passes the same list each step.
 
-        The addresses must be those of the last time, and none of the memory freed since: then they are the same views.
+        The cached views are valid if the addresses are the same and none of the memory has been freed in between.
         """
         addresses = tuple(map(data_ptr, tensors))
         known = self._memory.lists.get(addresses)
@@ -238,13 +238,13 @@ class Operators:
     def _context(
         self, dispatch: DispatchPlan, kwargs: dict[str, Any] | None, stream: StreamId, device: int, site: SiteId
     ) -> Context | None:
-        """Return the context of an operator in a thread with something to note."""
+        """Return the context of an operator in a thread that has something to report."""
         wanted = kwargs.get("device") if kwargs and dispatch.plan.has_device else None
         if wanted is not None and wanted.index is None:
             self._threads.state.implicit_device = True
         return self._threads.context(stream, device, -1, site)
 
-    # -- everything else
+    # -- the slow path
 
     def log_slowly(
         self,
@@ -254,7 +254,7 @@ class Operators:
         result: Any,
         callbacks: list[Callback],
     ) -> None:
-        """Log an operator with pinned or unknown memory, callbacks inside, or in a thread with something to note."""
+        """Log an operator that synchronizes, has callbacks, or has tensors in pinned memory or without storage."""
         streams, plan = self._streams, dispatch.plan
         tensors = tensors_of(plan, args, kwargs) if plan.touches else []
         made = tensors_in(result) if dispatch.fresh else []
@@ -277,7 +277,7 @@ class Operators:
         if callbacks:
             stream = working_stream(callbacks, stream, waits_first=dispatch.func.namespace in NAMESPACES)
         accesses = [a for t, is_write in parts if (a := self._memory.access(t, is_write=is_write))]
-        if dispatch.has_rows and accesses and parts[0][0] is tensors[0][0]:  # of a sparse one all parts are touched
+        if dispatch.has_rows and accesses and parts[0][0] is tensors[0][0]:  # a sparse tensor is touched as a whole
             accesses[0] = self._memory.rows_of(tensors[0][0], accesses[0])
         made_accesses = self._begin_made(plan, made)
         wait = host_wait(plan.base, args, kwargs, _FACTS)
@@ -288,13 +288,13 @@ class Operators:
     def log_late(
         self, operator: str, given: list[tuple[torch.Tensor, bool]], made: list[torch.Tensor], *, fills: bool
     ) -> None:
-        """Log an operator that has run on the current stream.
+        """Log an operator that has already run on the current stream.
 
         Args:
-            operator: its name.
-            given: the tensors on GPUs that it was given, and whether it wrote them.
+            operator: the operator's name.
+            given: the GPU tensors passed to it, and whether it wrote them.
             made: its new results.
-            fills: it writes them.
+            fills: whether it writes its new results.
         """
         accesses = [a for tensor, is_write in given if (a := self._memory.access(tensor, is_write=is_write))]
         writes = self._memory.begin_results(made)
@@ -305,7 +305,7 @@ class Operators:
             self._launches.launch(operator, self._streams.current(device), device, accesses, tensors)
 
     def _host_waits(self, plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Say for which stream the host has waited in an operator, if it has."""
+        """Report the stream that the host waited for in an operator, if it did wait."""
         if getattr(args[0], "is_cuda", False) and host_wait(plan.base, args, kwargs, _FACTS) is not HostWait.NEVER:
             stream = self._streams.current(args[0].get_device())
             for act in self._reporter.before_wait:
@@ -334,9 +334,9 @@ class Operators:
         callbacks: list[Callback],
         tensors: list[torch.Tensor],
     ) -> None:
-        """Put the launch where it belongs among the callbacks that came while the operator ran.
+        """Report the launch at its place among the callbacks that occurred while the operator ran.
 
-        Where the host waits for a size or a number, the kernel comes after the wait.
+        If the host waits for a size or a number, the kernel comes after the wait.
         """
         launches = self._launches
         syncs = [index for index, callback in enumerate(callbacks) if callback.kind is Kind.SYNC_STREAM]

@@ -1,4 +1,4 @@
-"""What a proof does on GPUs by itself: the check does not see it."""
+"""GPU work that a proof itself submits, hidden from the check."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,19 +12,19 @@ from syncheck.cuda.reporter import Reporter
 from syncheck.instrument.torch_internals import BelowAutograd, C, DisableTorchFunction, disable_dispatch_modes
 
 _CALIBRATION = 20_000_000
-"""Cycles: about 10 ms."""
+"""Cycles; about 10 ms."""
 _MOST_BLOCKS = 32
-"""Blocks that are asked for until one lies in the memory that was freed."""
+"""The most blocks that are allocated while trying to get the freed memory."""
 
 
 class OwnWork:
     """Sleeps, copies, events and memory of a proof.
 
     Attributes:
-        events: events with times.
+        events: timing events.
 
     Args:
-        reporter: ignores the callbacks that come of it.
+        reporter: ignores the resulting callbacks.
         events: see above.
     """
 
@@ -36,13 +36,13 @@ class OwnWork:
 
     @contextmanager
     def unseen(self) -> Iterator[None]:
-        """Do something that the check does not see."""
+        """Hide the work of a block from the check."""
         with self._reporter.suppressed(), disable_dispatch_modes(), BelowAutograd(), DisableTorchFunction():
             yield
 
     @contextmanager
     def on(self, device: int, handle: int) -> Iterator[None]:
-        """Make a stream the current one for the time of a block, and its device the current one.
+        """Make a stream and its device current for the duration of a block.
 
         Source:
             torch/csrc/cuda/Module.cpp, `THCPModule_setStream_wrap`: it changes the device, too.
@@ -74,7 +74,7 @@ class OwnWork:
                 C._cuda_sleep(int(seconds * rate))
 
     def _calibrate(self, device: int) -> float:
-        """Return the cycles of a second, measured on a stream of its own; what follows finds its libraries loaded."""
+        """Measure and return the cycles per second on a stream of its own; also preloads libraries for later work."""
         stream = self._own_stream(device)
         handle = stream.cuda_stream
         marks = [self.events.make(device) for _ in range(2)]
@@ -90,32 +90,32 @@ class OwnWork:
         return rate
 
     def _own_stream(self, device: int) -> Any:
-        """Return a stream of the pool of the highest priority: programs hardly use it."""
+        """Return a stream from the pool with the highest priority, which programs rarely use."""
         if device not in self._aside:
             self._aside[device] = devices.cuda.Stream(device, priority=-3)
         return self._aside[device]
 
     def fork(self, device: int) -> int:
-        """Return the handle of a stream of its own that waits for the current stream of a device."""
+        """Make a separate stream wait for a device's current stream, and return its handle."""
         with self.unseen():
             stream = self._own_stream(device)
             stream.wait_stream(torch.cuda.current_stream(device))
             return int(stream.cuda_stream)
 
     def copies(self, tensors: list[torch.Tensor], device: int, handle: int) -> list[torch.Tensor]:
-        """Return copies of tensors as a stream sees them."""
+        """Return copies of tensors, made on a stream."""
         with self.unseen(), self.on(device, handle):
             return [tensor.detach().clone() for tensor in tensors]
 
     def overwrite(self, address: int, n_bytes: int, device: int, handle: int, byte: int) -> bool:
-        """Overwrite freed memory, if the allocator hands it out on a stream; return whether it did.
+        """Overwrite freed memory if the allocator hands it out on a stream; return whether it did.
 
         Args:
-            address: where it begins.
-            n_bytes: its size.
-            device: its device.
-            handle: the stream that it was allocated on.
-            byte: what it is filled with.
+            address: start address.
+            n_bytes: size in bytes.
+            device: the device.
+            handle: the stream that the memory was allocated on.
+            byte: the fill value.
         """
         blocks: list[torch.Tensor] = []
         reserved = torch.cuda.memory_reserved(device)
@@ -126,7 +126,7 @@ class OwnWork:
                 except torch.OutOfMemoryError:
                     return False
                 if torch.cuda.memory_reserved(device) > reserved:
-                    return False  # a new segment: what was freed is not to be had
+                    return False  # the allocator made a new segment, so the freed block is unavailable
                 blocks.append(block)
                 if block.data_ptr() < address + n_bytes and address < block.data_ptr() + n_bytes:
                     block.fill_(byte)
@@ -143,15 +143,15 @@ class OwnWork:
                     torch.cuda.synchronize(device)
 
     def on_host(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return a copy of a tensor in plain host memory, once its values are there."""
+        """Return a copy of a tensor in pageable host memory, after waiting for its values."""
         with self.unseen():
             return tensor.detach().cpu()
 
 
 def _warm_up(device: int) -> None:
-    """Use what makes the host wait for the whole GPU when it is used for the first time.
+    """Use libraries whose first use makes the host wait for the whole GPU.
 
-    Seen on an H100: a reduction (more local memory), cuBLAS (its kernels are loaded, also where all others were).
+    Seen on an H100: a reduction (more local memory), cuBLAS (its kernels are loaded, even if all others were already).
     """
     for dtype in (torch.float32, torch.bfloat16):
         square = torch.ones(64, 64, dtype=dtype, device=f"cuda:{device}")

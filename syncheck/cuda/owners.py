@@ -1,4 +1,4 @@
-"""Memory that several streams have used, and that one has to itself again: it comes after all others."""
+"""Owners of shared memory: streams that come after all other uses of it and so have it to themselves again."""
 
 from collections.abc import Callable, Container
 
@@ -8,10 +8,10 @@ from syncheck.sanitizer.monitor import Monitor
 
 
 class Owners:
-    """The streams that have memory to themselves again. What an owner does with its memory cannot race.
+    """The streams that have shared memory to themselves again. Accesses by the owner cannot race.
 
     Attributes:
-        on_change: called with memory and its new owner, NOT_SOLE if it has none; None: it is not asked for.
+        on_change: called with memory and its new owner, NOT_SOLE if there is none; None disables the tracking.
     """
 
     def __init__(self) -> None:
@@ -22,12 +22,12 @@ class Owners:
         return self._owners.get(allocation, NOT_SOLE)
 
     def add(self, monitor: Monitor, stream: StreamId, accesses: Accesses, private: Container[AllocationId]) -> None:
-        """Note what a stream has to itself again.
+        """Note which memory a stream has to itself again.
 
         Args:
-            monitor: has got the accesses.
+            monitor: the monitor, which has received the accesses.
             stream: the stream.
-            accesses: what it has just used.
+            accesses: the stream's latest accesses.
             private: memory that only one stream has ever used.
         """
         if self.on_change is None:
@@ -39,17 +39,17 @@ class Owners:
                 self.on_change(allocation, stream)
 
     def use(self, stream: StreamId, allocation: AllocationId) -> None:
-        """A stream is about to use memory: no other has it to itself any more."""
+        """Note a use of memory by a stream, which ends the ownership of any other stream."""
         owner = self._owners.get(allocation, stream)
         if owner != stream:
             self._lose(allocation)
 
     def forget(self, allocation: AllocationId) -> None:
-        """Memory is gone."""
+        """Drop freed memory."""
         self._owners.pop(allocation, None)
 
     def clear(self) -> None:
-        """Any memory may be used in a way that is not seen here."""
+        """Drop all owners, because memory may be used in ways that are not seen here."""
         for allocation in list(self._owners):
             self._lose(allocation)
 

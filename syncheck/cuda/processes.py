@@ -1,4 +1,4 @@
-"""Processes that the program starts: forked ones cannot use CUDA, and are left alone."""
+"""Child processes of the program: forked ones cannot use CUDA and are not checked."""
 
 from functools import cache
 
@@ -13,7 +13,7 @@ _watching: list[Reporter] = []
 
 
 def install_processes(reporter: Reporter, patches: Patches) -> None:
-    """Follow forks and spawns."""
+    """Handle forks and spawned processes."""
     _register()
     _watching[:] = [reporter]
     patches.finally_do(_watching.clear)
@@ -27,7 +27,7 @@ def install_processes(reporter: Reporter, patches: Patches) -> None:
 
 @cache
 def _register() -> None:
-    """Leave forked children alone from now on; a process cannot take that back."""
+    """Register the release of forked children; a process cannot unregister it."""
     processes.after_fork_in_child(_release_child)
 
 

@@ -1,4 +1,4 @@
-"""What every part of the CUDA backend needs to report: the monitor behind its lock, call sites, ids and names."""
+"""Shared reporting facilities of the CUDA backend: the locked monitor, call sites, ids and names."""
 
 import os
 import threading
@@ -18,15 +18,15 @@ from syncheck.source.frames import frame_at
 from syncheck.source.lines import PACKAGE
 
 _MAX_FAILURES = 20
-"""Operators that may fail to be logged before the check ends."""
+"""The number of operators that may fail to be logged before the check stops."""
 
 
 class _Local(threading.local):
-    """The calling thread.
+    """State of the calling thread.
 
     Attributes:
-        suppressed: the depth of calls whose callbacks report what is known already.
-        is_entered: its operators are seen.
+        suppressed: nesting depth of calls whose callbacks are ignored because the caller reports them itself.
+        is_entered: whether the thread's operators are seen.
     """
 
     suppressed = 0
@@ -37,25 +37,25 @@ class Reporter:
     """Gives the parts of the backend access to the monitor.
 
     Attributes:
-        token: marks the program's objects as known to this check.
-        lock: guards the monitor. Finalizers may call in again from the thread that holds it.
-        call_buffer: calls of the monitor that nothing waits for.
-        is_checking: the program is watched.
-        follows: the monitor is given the thread that acts.
-        backward_site: where the program called the `backward()` that runs now; 0 if none does.
-        findings: those that are new.
-        on_checking: called when one of these two has changed.
-        before_flush: called before the monitor gets any call, so that frees come first.
-        before_wait: called with a stream before the monitor gets the operator in which the host has waited for it.
-        before_call: called with the monitor before a call that is not buffered.
-        on_findings: called after a call that completed findings, with tensors that they may be about.
-        name_new: gives a new object the name that the program binds it to.
+        token: marks the program's objects as belonging to this check.
+        lock: guards the monitor. Reentrant, because finalizers may run in the thread that holds it.
+        call_buffer: buffered calls to the monitor.
+        is_checking: whether the program is being checked.
+        follows: whether the monitor is passed the calling thread with each call.
+        backward_site: call site of the running `backward()`; 0 if none is running.
+        findings: collects new findings.
+        on_checking: called when `is_checking` or `follows` has changed.
+        before_flush: called before the monitor receives any call, so that frees come first.
+        before_wait: called with the stream that the host waited for in an operator, before the operator is reported.
+        before_call: called with the monitor before an unbuffered call.
+        on_findings: called after a call that produced findings, with the tensors that they may be about.
+        name_new: names a new object after the variable that the program binds it to.
 
     Args:
-        monitor: receives what the program does.
+        monitor: receives the program's operations.
         sites: captures call sites.
-        note: shows the user something about the run.
-        findings: gets the findings that the session completes.
+        note: shows the user a message about the run.
+        findings: collects the findings that the session reports.
     """
 
     def __init__(self, monitor: Monitor, sites: SiteTable, note: Callable[[str], None], findings: NewFindings) -> None:
@@ -79,7 +79,7 @@ class Reporter:
         self._n_failures = 0
 
     def set_checking(self, *, value: bool) -> None:
-        """Watch the program from now on, or do not."""
+        """Start or stop checking the program."""
         self.is_checking = value
         for act in self.on_checking:
             act()
@@ -88,12 +88,12 @@ class Reporter:
 
     @property
     def monitor(self) -> Monitor:
-        """The monitor, which has got all that happened so far."""
+        """The monitor, after all buffered calls have been flushed to it."""
         self.flush_calls()
         return self.call_buffer.monitor
 
     def flush_calls(self) -> None:
-        """Make the calls that wait in the buffer."""
+        """Make the buffered calls."""
         for act in self.before_flush:
             act()
         if self.call_buffer.calls:
@@ -101,7 +101,7 @@ class Reporter:
                 self.call_buffer.flush()
 
     def follow_threads(self, monitor: Monitor) -> None:
-        """The program starts its first thread: what comes goes to a monitor that is given the thread that acts, too."""
+        """Switch to a monitor that is passed the calling thread; called when the program starts its first thread."""
         with self.lock:
             self.flush_calls()
             self.call_buffer.monitor = monitor
@@ -111,10 +111,10 @@ class Reporter:
 
     @contextmanager
     def locked_monitor(self, tensors: Sequence[Any] = ()) -> Iterator[Monitor]:
-        """Give access to the monitor, which knows of all frees so far; name the findings that come of it.
+        """Provide exclusive access to the up-to-date monitor; name new findings afterwards.
 
         Args:
-            tensors: what the findings may be about.
+            tensors: tensors that the findings may be about.
         """
         with self.lock:
             monitor = self.monitor
@@ -127,17 +127,17 @@ class Reporter:
     # -- ids and call sites
 
     def next_event(self) -> EventId:
-        """Return a new id, from 1; other objects that come and go have ids of this kind, too."""
+        """Return a new event id, from 1; other short-lived objects use these ids, too."""
         self._n_events += 1
         return EventId(self._n_events)
 
     def next_graph(self) -> GraphId:
-        """Return a new id, from 1."""
+        """Return a new graph id, from 1."""
         self._n_graphs += 1
         return GraphId(self._n_graphs)
 
     def next_reading(self) -> ReadingId:
-        """Return a new id, from 1."""
+        """Return a new id of a clock reading, from 1."""
         self._n_readings += 1
         return ReadingId(self._n_readings)
 
@@ -152,7 +152,7 @@ class Reporter:
 
     @contextmanager
     def suppressed(self) -> Iterator[None]:
-        """Ignore the callbacks of a block: what it does is known already."""
+        """Ignore torch's callbacks in a block whose operations are reported by other means."""
         local = self._local
         local.suppressed += 1
         try:
@@ -166,29 +166,29 @@ class Reporter:
         return not self.is_checking or self._local.suppressed > 0
 
     def thread_entered(self) -> None:
-        """The operators of the calling thread are seen from now on."""
+        """Note that the calling thread's operators are seen from now on."""
         self._local.is_entered = True
 
     @property
     def sees_thread(self) -> bool:
-        """Return whether the operators of the calling thread are seen, with all that they wait for.
+        """Return whether the operators of the calling thread are seen, with everything that they wait for.
 
-        Those of the autograd engine's threads are: the engine hands on the modes of the thread that called it.
+        This includes the autograd engine's threads: the engine propagates the modes of the thread that called it.
         """
         return self._local.is_entered or current_node() is not None
 
-    # -- trouble
+    # -- failures
 
     @contextmanager
     def guard(self) -> Iterator[None]:
-        """Stop checking if a block fails, and let the program run on."""
+        """Stop checking if a block fails, and let the program continue."""
         try:
             yield
-        except Exception as error:  # noqa: BLE001  the border to the user's program
+        except Exception as error:  # noqa: BLE001  the boundary to the user's program
             self.disable_after_error(error)
 
     def report_failure(self, what: str, error: BaseException) -> None:
-        """An operator could not be logged: say so, and stop only if it goes on like this."""
+        """Report that an operator could not be logged; stop checking only after repeated failures."""
         self._n_failures += 1
         if self._n_failures > _MAX_FAILURES:
             self.disable_after_error(error)
@@ -196,11 +196,11 @@ class Reporter:
             self.call_buffer.monitor.incomplete(f"{what} could not be logged: {type(error).__name__}: {error}")
 
     def disable_after_error(self, error: BaseException) -> None:
-        """Syncheck itself failed: stop checking, and let the program run on."""
+        """Stop checking after an internal failure, and let the program continue."""
         self.set_checking(value=False)
         self.call_buffer.monitor.incomplete(stopped_by(error))
 
     def become_child(self) -> None:
-        """This process is a forked child: it cannot use CUDA, and is left alone."""
+        """Stop checking in a forked child, which cannot use CUDA."""
         self.set_checking(value=False)
         self.call_buffer.calls.clear()  # a thread that does not exist here may have held the lock

@@ -1,4 +1,4 @@
-"""All streams that the program uses, by device and handle."""
+"""The streams that the program uses, by device and handle."""
 
 import threading
 from collections.abc import Callable
@@ -13,18 +13,18 @@ from syncheck.instrument.failures import TOO_MANY_STREAMS
 _LEGACY, _PER_THREAD = 1, 2
 """Special handles. Source: CUDA Runtime API, cudaStreamLegacy and cudaStreamPerThread."""
 NOT_SOLE = StreamId(-1)
-"""Of `Streams.sole_stream`: there may be work or memory on several streams."""
+"""Value of `Streams.sole_stream` once there may be work or memory on several streams."""
 
 
 class Streams:
-    """Gives each stream its id, and announces it at first sight.
+    """Assigns each stream its id, and announces it when it is first seen.
 
     Attributes:
-        saw_side_stream: a stream other than the default ones was seen.
-        sole_stream: the stream that all work and memory was on so far; 0 before any, NOT_SOLE once there may be others.
+        saw_side_stream: a stream other than a default stream was seen.
+        sole_stream: the stream that has all work and memory so far; 0 before any, NOT_SOLE once there may be others.
         by_handle: device -> handle -> id, for the hot path.
-        on_side_stream: called when the first stream appears that is no default one.
-        on_sole: called when the first stream gets work, or memory.
+        on_side_stream: called when the first non-default stream appears.
+        on_sole: called when the first stream gets work or memory.
         on_several: called when there may be work on several streams for the first time.
     """
 
@@ -43,9 +43,9 @@ class Streams:
         """Return the id of a stream.
 
         Args:
-            device: its device.
-            handle: its handle.
-            is_torchs: if it is new, C++ code has made it: that of Python is seen as it is made.
+            device: the stream's device.
+            handle: the stream's handle.
+            is_torchs: a stream that is new was created by C++ code; Python streams are announced on creation.
         """
         ids = self.by_handle.setdefault(device, {})
         known = ids.get(handle)
@@ -58,7 +58,7 @@ class Streams:
         if handle == _LEGACY:
             known = ids[handle] = self.of(device, 0)
             return known
-        # the per-thread default stream has one handle and is another stream in each thread
+        # the per-thread default stream has one handle but is a different stream in each thread
         key = (device, handle if handle != _PER_THREAD else -threading.get_ident())
         found = self._by_key.get(key)
         known = self._by_key[key] = self._announce(device, handle, site) if found is None else found
@@ -83,13 +83,13 @@ class Streams:
         return ident
 
     def used(self, stream: StreamId) -> bool:
-        """Note that there is work or memory on a stream; return whether all was on it so far."""
+        """Note work or memory on a stream; return whether everything so far was on that stream."""
         if self.sole_stream != stream:
             self._set_sole_stream(NOT_SOLE if self.sole_stream else stream)
         return self.sole_stream == stream
 
     def _set_sole_stream(self, stream: StreamId) -> None:
-        """From now on, all was on a stream so far; NOT_SOLE, for good, if there are others."""
+        """Set the sole stream; NOT_SOLE is final."""
         if self.sole_stream < 0:
             return
         self.sole_stream = stream
@@ -97,8 +97,8 @@ class Streams:
             act()
 
     def before_wait(self) -> None:
-        """The host is about to wait inside an operator: the session works on what was recorded while the GPU does."""
-        if self.sole_stream == NOT_SOLE:  # else nothing recorded so far can race
+        """Flush the recorded calls before the host waits inside an operator, to process them while the GPU works."""
+        if self.sole_stream == NOT_SOLE:  # otherwise nothing recorded so far can race
             self._reporter.flush_calls()
 
     def current(self, device: int) -> StreamId:
@@ -112,7 +112,7 @@ class Streams:
         return self.of(stream.device_index, _handle(stream))
 
     def known(self, stream: Any) -> StreamId:
-        """Return the id of a stream object of any of torch's classes; HOST for a stream that has not been met."""
+        """Return the id of a stream object of any of torch's classes; HOST if it has not been seen."""
         if stream.device.type != "cuda":
             return HOST
         return self.by_handle.get(stream.device_index, {}).get(_handle(stream), HOST)
@@ -122,7 +122,7 @@ class Streams:
         return self._known[stream][0]
 
     def handle_of(self, stream: StreamId) -> int:
-        """Return a stream's handle; 0 is a default stream."""
+        """Return a stream's handle; 0 means a default stream."""
         return self._known[stream][1]
 
     def default_stream(self, device: int) -> StreamId:
@@ -131,7 +131,7 @@ class Streams:
 
 
 def _handle(stream: Any) -> int:
-    """Return the handle of a stream object; one of torch's generic class does not say it by itself."""
+    """Return the handle of a stream object; those of torch's generic class have no such attribute."""
     handle = getattr(stream, "cuda_stream", None)
     if handle is None:
         same = devices.cuda.Stream(

@@ -1,4 +1,4 @@
-"""What is current in the calling thread: its device, streams, entered contexts and memory pools."""
+"""The current device, streams, entered contexts and memory pools of each thread."""
 
 import threading
 from collections.abc import Callable
@@ -12,21 +12,21 @@ from syncheck.semantics.threads import ThreadState, context_of, take_lost_stream
 
 
 class _Local(threading.local):
-    """The state of the calling thread."""
+    """State of the calling thread."""
 
     def __init__(self) -> None:
         self.state = ThreadState()
 
 
 class ThreadContexts:
-    """Knows the state of each thread.
+    """Tracks the state of each thread.
 
     Attributes:
-        n_special: stream contexts, and threads, that operators must be checked against; 0 in most programs.
-        pools_in_use: entered memory pools, of all threads.
-        on_special: called when one of these two has changed.
-        n_devices: GPUs that this process sees.
-        on_first_thread: called when a thread may lose its starter's device for the first time.
+        n_special: number of stream contexts and threads that operators must be checked against; 0 in most programs.
+        pools_in_use: number of entered memory pools over all threads.
+        on_special: called when `n_special` or `pools_in_use` has changed.
+        n_devices: number of GPUs visible to this process.
+        on_first_thread: called when a thread may fail to inherit its starter's device for the first time.
     """
 
     def __init__(self, reporter: Reporter, streams: Streams, n_devices: int) -> None:
@@ -40,13 +40,13 @@ class ThreadContexts:
         self.on_first_thread: list[Callable[[], None]] = []
 
     def add_special(self, number: int) -> None:
-        """Change `n_special`."""
+        """Add to `n_special`."""
         if number:
             self.n_special += number
             self._notify()
 
     def add_pool(self, number: int) -> None:
-        """Change `pools_in_use`."""
+        """Add to `pools_in_use`."""
         self.pools_in_use += number
         self._notify()
 
@@ -60,7 +60,7 @@ class ThreadContexts:
         return self._local.state
 
     def thread_state(self) -> ThreadState:
-        """Return the calling thread's state, its device and streams up to date."""
+        """Return the calling thread's state, with its device and streams up to date."""
         state = self._local.state
         if devices.cuda.is_initialized() and not is_in_bad_fork():
             state.device = devices.current_device()
@@ -69,10 +69,10 @@ class ThreadContexts:
         return state
 
     def entered(self) -> None:
-        """The calling thread begins to be watched."""
+        """Start checking the calling thread."""
         state = self._local.state
         if state.inherited == (0, {}):
-            state.inherited = None  # there is nothing to lose
+            state.inherited = None  # nothing that could be lost
         if state.inherited is not None:
             self.add_special(1)
             actions, self.on_first_thread = self.on_first_thread, []
@@ -80,19 +80,19 @@ class ThreadContexts:
                 act()
 
     def left(self) -> None:
-        """The calling thread ends."""
+        """Stop checking the calling thread, which ends."""
         state = self._local.state
         self.add_special(-bool(state.inherited is not None or state.expected_stream))
         state.inherited, state.expected_stream = None, StreamId(0)
 
     def context(self, stream: StreamId, device: int, other: int, site: SiteId) -> Context | None:
-        """Return the context of an operator, as `Monitor.launch` takes it; report what its thread has lost.
+        """Return the context of an operator for `Monitor.launch`; report a stream that its thread did not inherit.
 
         Args:
-            stream: the stream that it runs on.
-            device: that stream's.
-            other: a second device that it concerns; below 0 if there is none.
-            site: the call.
+            stream: the stream that the operator runs on.
+            device: the stream's device.
+            other: a second device involved; negative if there is none.
+            site: the call site.
         """
         state = self._local.state
         if state.inherited is not None:
@@ -103,5 +103,5 @@ class ThreadContexts:
         return context_of(state, device, device if other < 0 else other, self._streams)
 
     def pool(self, home: StreamId) -> int:
-        """Return the memory pool that the calling thread allocates from; 0 is the allocator's own."""
+        """Return the memory pool that the calling thread allocates from; 0 is the allocator's default pool."""
         return self._local.state.pools.get(self._streams.device_of(home), 0)

@@ -1,4 +1,4 @@
-"""The dispatch mode that also measures: only where times are wanted, so that it costs nothing otherwise."""
+"""The dispatch mode that also measures; separate, so that runs without times do not pay for it."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from syncheck.cuda.timing import Timing
 
 
 class TimedMode(WatchMode):  # type: ignore[no-untyped-call]  # torch leaves it untyped
-    """Runs operators, has them logged, and measures how long they take."""
+    """Runs operators, logs them, and measures how long they take."""
 
     timing: Timing
 

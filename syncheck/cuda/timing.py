@@ -1,4 +1,4 @@
-"""Measures how long operators take: an event before each and one after it, read when both are complete."""
+"""Measures operators with an event before and after each, read when both are complete."""
 
 import sys
 from collections import deque
@@ -15,18 +15,18 @@ from syncheck.cuda.streams import Streams
 from syncheck.hb.ids import StreamId
 
 _MOST_PENDING = 4096
-"""Measured operators that may wait to be read; then those that are complete are."""
+"""The number of measured but unread operators that triggers a read of the complete ones."""
 
 
 class Events(Protocol):
-    """Events with times: `syncheck.cuda.driver_events.DriverEvents`."""
+    """Timing events, as implemented by `syncheck.cuda.driver_events.DriverEvents`."""
 
     def make(self, device: int) -> int:
-        """Return a new event of a device; 0 where there is none."""
+        """Return a new event of a device; 0 on failure."""
         ...
 
     def record(self, event: int, device: int, stream: int) -> bool:
-        """Record an event on a stream, given by handle; return whether that worked."""
+        """Record an event on a stream, given by handle; return whether it succeeded."""
         ...
 
     def is_complete(self, event: int) -> bool:
@@ -34,16 +34,16 @@ class Events(Protocol):
         ...
 
     def wait(self, event: int) -> int:
-        """Wait for an event; return the host's clock then, in nanoseconds."""
+        """Wait for an event; return the host clock afterwards, in nanoseconds."""
         ...
 
     def nanoseconds(self, start: int, end: int) -> int | None:
-        """Return the time between two complete events; None where it is not known."""
+        """Return the time between two complete events; None if it is unknown."""
         ...
 
 
 class Interval(NamedTuple):
-    """What is being measured; `start` and `end` are events."""
+    """A measurement in progress; `start` and `end` are events."""
 
     number: int
     device: int
@@ -54,7 +54,7 @@ class Interval(NamedTuple):
 
 
 class _Base(NamedTuple):
-    """An event whose time on the common clock is known, in nanoseconds since the start."""
+    """An event with its time on the common clock, in nanoseconds since the start."""
 
     event: int
     time: int
@@ -64,14 +64,14 @@ class Timing:
     """Measures operators.
 
     Attributes:
-        most: how many; what comes after them costs no more than the check.
-        is_over: so many were measured.
+        most: the most operators to measure; later ones have no overhead beyond the check's.
+        is_over: this many operators have been measured.
 
     Args:
         reporter: gives access to the monitor.
         streams: gives the ids of streams.
-        captures: during one nothing is measured: the events would become part of the graph.
-        events: makes and reads them.
+        captures: during a capture nothing is measured, because the events would become part of the graph.
+        events: creates and reads the events.
         most: see above.
     """
 
@@ -93,11 +93,11 @@ class Timing:
 
     @property
     def devices(self) -> list[int]:
-        """Where something was measured."""
+        """The devices on which operators were measured."""
         return list(self._bases)
 
     def start_program(self) -> None:
-        """What comes is another program."""
+        """Prepare for another program."""
         self.is_over = False
         self._n_timed = 0
         self._reporter.call_buffer.condenses = False  # every operator counts
@@ -105,7 +105,7 @@ class Timing:
     # -- around an operator
 
     def begin(self, dispatch: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Interval | None:
-        """Record an event before an operator; return None where it is not to be measured."""
+        """Record an event before an operator; return None if it is not to be measured."""
         if not isinstance(dispatch, DispatchPlan) or not dispatch.is_seen or self._captures:
             return None
         device = device_of(dispatch.plan.base, args, kwargs)
@@ -119,7 +119,7 @@ class Timing:
         return Interval(next(self._numbers), device, stream, handle, start, end)
 
     def end(self, interval: Interval, operator: str) -> None:
-        """Record an event after an operator, which is reported by now."""
+        """Record an event after an operator that has just been reported."""
         if self._captures or not self._events.record(interval.end, interval.device, interval.handle):
             return
         self._reporter.call_buffer.add(("timed", interval.number, interval.stream, operator))
@@ -131,10 +131,10 @@ class Timing:
             self.read()
 
     def _stop(self) -> None:
-        """Measure no more: from here on the check costs what it costs without times."""
+        """Stop measuring; from now on, the overhead is that of a check without times."""
         self.is_over = True
         self._reporter.call_buffer.add(("untimed",))
-        self._reporter.flush_calls()  # nothing that was added so far may be condensed
+        self._reporter.flush_calls()  # the calls added so far must not be condensed
         self._reporter.call_buffer.condenses = True
 
     def _event(self, device: int) -> int:
@@ -142,7 +142,7 @@ class Timing:
         return free.pop() if free else self._events.make(device)
 
     def _add_base(self, device: int) -> None:
-        """Find out when an event of a device is complete by the host's clock, which all devices share."""
+        """Determine when an event of a device completes on the host's clock, which all devices share."""
         if device in self._bases:
             return
         event = self._events.make(device)
@@ -154,11 +154,11 @@ class Timing:
     # -- reading
 
     def read(self) -> None:
-        """Read what is complete."""
+        """Read the complete measurements."""
         self._read(until_complete=False)
 
     def finish(self) -> None:
-        """The program has ended: read all that is left."""
+        """Read all remaining measurements at the end of the program."""
         self._read(until_complete=True)
 
     def _read(self, *, until_complete: bool) -> None:
@@ -187,13 +187,13 @@ class Timing:
             free.append(interval.start)
             return
         found.append((interval.number, base.time + since, taken))
-        # the next time is measured from here: what is far apart is coarse
+        # measure the next time from here: the time between distant events has a low resolution
         self._bases[interval.device] = _Base(interval.start, base.time + since)
         free.append(base.event)
 
 
 def device_of(base: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
-    """Return the device whose current stream runs an operator: a copy between devices runs on the source's."""
+    """Return the device whose current stream runs an operator; a copy between devices runs on the source's."""
     if base == "copy_" and args[1].is_cuda:
         return int(args[1].get_device())
     for argument in args:

@@ -1,9 +1,8 @@
-"""What torch itself reports: records, waits and synchronizations, also those that C++ code makes.
+"""Handles torch's own callbacks for records, waits and synchronizations, including those made by C++ code.
 
 Source:
     torch/cuda/_gpu_trace.py; called from c10/cuda/impl/CUDAGuardImpl.h, ATen/cuda/CUDAEvent.h and
-    c10/cuda/CUDAFunctions.cpp. Inside a record or wait callback the current device is
-    that of the stream.
+    c10/cuda/CUDAFunctions.cpp. Inside a record or wait callback, the stream's device is the current device.
 """
 
 from collections.abc import Callable
@@ -29,7 +28,7 @@ _SYNCS = frozenset((Kind.SYNC_DEVICE, Kind.SYNC_EVENT, Kind.SYNC_STREAM))
 
 
 class TraceHandlers:
-    """Listens to torch's GPU trace. What the hooks on Python methods know better, they keep from it."""
+    """Listens to torch's GPU trace. The hooks on Python methods suppress callbacks that they report themselves."""
 
     def __init__(
         self,
@@ -48,10 +47,10 @@ class TraceHandlers:
         self._captures = captures
 
     def install(self, patches: Patches) -> None:
-        """Put our handlers in place of the registries' loops, and call those first where others are registered.
+        """Replace the registries' dispatch by our handlers, which first call any handlers registered by others.
 
-        A handler in place costs half of one in the registry's list. Creations say nothing: the generic event API
-        reports the address of a variable, and streams are announced at first use. Memory is followed by its storages.
+        A direct handler costs half of one in the registry's list. Creations are ignored: the generic event API reports
+        the address of a variable, and streams are announced at first use. Memory is tracked through its storages.
         """
         handlers: dict[str, Callable[..., None]] = {
             "EventDeletion": self._event_deleted,
@@ -73,7 +72,7 @@ class TraceHandlers:
     # -- handlers
 
     def _note(self, frame: FrameType | None, kind: Kind, event: EventId, stream: StreamId) -> bool:
-        """Keep a callback for the operator that it belongs to, if any."""
+        """Keep a callback for the operator that it belongs to; return False if there is none."""
         if frame is None or frame.f_code is not DISPATCH:
             return False
         if kind in _SYNCS:
@@ -94,7 +93,7 @@ class TraceHandlers:
     def _waited(self, handle: int, stream_handle: int) -> None:
         reporter = self._reporter
         if reporter.callbacks_suppressed or not self._events.is_known(handle):
-            return  # an event from before the check: what it stands for is unknown
+            return  # an event that predates the check, so what it covers is unknown
         stream = self._streams.of(devices.current_device(), stream_handle, is_torchs=True)
         event = self._events.of_handle(handle)
         if not self._note(_caller(), Kind.WAIT, event, stream):
@@ -139,7 +138,7 @@ class TraceHandlers:
                 monitor.sync_event(event, reporter.site())
 
     def _refused(self, call: str) -> bool:
-        """During a capture such a call is an error, which CUDA raises: report it."""
+        """Report a call that CUDA rejects during a capture; return whether a capture is in progress."""
         if self._captures:
             self._captures.refuse(call)
             return True

@@ -1,4 +1,4 @@
-"""Triton kernels launched directly: no dispatch mode sees them."""
+"""Triton kernels that are launched directly and bypass the dispatch mode."""
 
 from functools import wraps
 from typing import Any
@@ -15,7 +15,7 @@ from syncheck.instrument.patching import Patches
 
 
 def kernel_class() -> Any:
-    """Return the class of Triton's kernels; None where there is no Triton: CUDA builds of torch bring it."""
+    """Return the class of Triton's kernels; None without Triton, which CUDA builds of torch include."""
     try:
         from triton.runtime.jit import JITFunction  # type: ignore[import-not-found]  # noqa: PLC0415  see above
     except ImportError:
@@ -24,12 +24,12 @@ def kernel_class() -> Any:
 
 
 def name_of_kernel(function: Any) -> str:
-    """Return what a kernel is called in a report."""
+    """Return a kernel's name for reports."""
     return f"triton::{getattr(function, '__name__', 'kernel')}"
 
 
 class Triton:
-    """Hooks the launcher, once Triton is imported."""
+    """Hooks Triton's launcher if Triton is installed."""
 
     def __init__(
         self, reporter: Reporter, streams: Streams, memory: Memory, launches: Launches, patches: Patches
@@ -42,7 +42,7 @@ class Triton:
         self._written: dict[tuple[Any, ...], frozenset[str] | None] = {}
 
     def install(self) -> None:
-        """Hook `JITFunction.run`, through which every launch goes, autotuned ones too."""
+        """Hook `JITFunction.run`, which every launch goes through, including autotuned ones."""
         kind = kernel_class()
         if kind is None:
             return
@@ -79,10 +79,10 @@ class Triton:
     def _written_arguments(
         self, function: Any, given: dict[str, Any], tensors: dict[str, torch.Tensor]
     ) -> frozenset[str] | None:
-        """Return the arguments that a kernel writes, from Triton's intermediate code; None where it does not say.
+        """Return the arguments that a kernel writes, from Triton's intermediate code; None if they are unknown.
 
         Source:
-            torch/_higher_order_ops/triton_kernel_wrap.py, `identify_mutated_tensors`: what torch.compile relies on.
+            torch/_higher_order_ops/triton_kernel_wrap.py, `identify_mutated_tensors`, which torch.compile relies on.
         """
         key = (function, *(value.dtype if name in tensors else _key(value) for name, value in given.items()))
         if key not in self._written:
@@ -99,12 +99,12 @@ class Triton:
                     found = module.identify_accessed_tensors(function, dict(given), {})
                     return frozenset(write.name for write in found.read_writes.writes)
                 return frozenset(module.identify_mutated_tensors(function, dict(given), {}))
-        except Exception:  # noqa: BLE001  another signature, or code that it cannot read
+        except Exception:  # noqa: BLE001  another signature, or code that cannot be analyzed
             text = "what a Triton kernel writes could not be read from its code: all its tensors count as written"
             self._reporter.note(text)
             return None
 
 
 def _key(value: Any) -> Any:
-    """Return what distinguishes kernels of other arguments: their types, and values that may be constants."""
+    """Return the part of an argument that distinguishes kernels: its type, or a value that may be a constant."""
     return value if isinstance(value, int | bool | str | float | type(None)) else type(value)

@@ -1,8 +1,8 @@
 """Epochs and vector clocks.
 
 An epoch is one int, `time << ACTOR_BITS | actor`: FastTrack's `c@t` in one word. A vector clock is a list with one
-epoch an actor, at the actor's index; 0 means that nothing of that actor is known. An epoch is covered by a clock
-when `clock[epoch & ACTOR_MASK] >= epoch`; epoch 0 is covered by every clock.
+epoch per actor, at the actor's index; 0 means that no op of that actor is covered. A clock covers an epoch when
+`clock[epoch & ACTOR_MASK] >= epoch`; every clock covers epoch 0.
 
 Source:
     FastTrack: Efficient and Precise Dynamic Race Detection, Flanagan & Freund, PLDI 2009, sections 2 and 3.
@@ -16,7 +16,7 @@ ACTOR_BITS = 12
 ACTOR_MASK = (1 << ACTOR_BITS) - 1
 TICK = 1 << ACTOR_BITS
 MOST_STREAMS = ACTOR_MASK
-"""An epoch can name no more streams; each stream costs a word in the clock of every other."""
+"""The most streams that an epoch can name; each stream costs a word in the clock of every other stream."""
 HOST = StreamId(0)
 """The host is actor 0; streams start at 1."""
 
@@ -25,12 +25,12 @@ VectorClock: TypeAlias = list[Epoch]
 
 
 def actor_of(epoch: Epoch) -> StreamId:
-    """Return the actor on whose clock an epoch is."""
+    """Return the actor that an epoch belongs to."""
     return StreamId(epoch & ACTOR_MASK)
 
 
 def covers(clock: VectorClock, epoch: Epoch) -> bool:
-    """Return whether everything at `epoch` happens before the clock's owner's next op."""
+    """Return whether everything up to `epoch` happens before the next op of the clock's owner."""
     actor = epoch & ACTOR_MASK
     return epoch == 0 or (actor < len(clock) and clock[actor] >= epoch)
 
@@ -38,7 +38,7 @@ def covers(clock: VectorClock, epoch: Epoch) -> bool:
 def join(clock: VectorClock, other: VectorClock) -> bool:
     """Raise each entry of `clock` to that of `other`; return whether anything changed.
 
-    `other` may be shorter, as it is when it was copied before some stream existed.
+    `other` may be shorter if it was copied before the newest streams existed.
     """
     if len(other) < len(clock):
         other = other + [0] * (len(clock) - len(other))

@@ -1,8 +1,8 @@
-"""The happens-before engine: plain calls with integers in, races and memory hazards out.
+"""The happens-before engine: takes integer ids, returns races and memory hazards.
 
-The state per footprint is FastTrack's: one epoch for the last write, one for the last read where one is enough, a
-table of reads where several streams read. The host is an actor that only knows: its own steps need no epoch, because
-every later op of any stream comes after them.
+The state per footprint is FastTrack's: one epoch for the last write, one epoch for the last read while that is enough,
+and a table of reads once several streams read concurrently. The host is an actor without epochs of its own: its steps
+need none, because every later op of any stream comes after them.
 """
 
 from typing import NamedTuple
@@ -29,24 +29,24 @@ from syncheck.hb.memory import (
 from syncheck.hb.order import Order
 
 HOST_POOL = -1
-"""The pool of pinned host memory: its allocator waits for the streams by itself, so reuse is no hazard.
+"""The pool of pinned host memory. Its allocator waits for the streams itself, so reuse is not a hazard.
 
-Source: CachingHostAllocator records an event a stream at the free, aten/src/ATen/core/CachingHostAllocator.h.
+Source: CachingHostAllocator records one event per stream at the free, aten/src/ATen/core/CachingHostAllocator.h.
 """
 
 _PRUNE_MASK = 31 * TICK
-"""At launches whose time has none of these bits, every 32nd of a stream, the logs of private memory are pruned."""
+"""Logs of private memory are pruned at every 32nd launch of a stream, when its epoch has none of these bits set."""
 
 
 class Race(NamedTuple):
-    """Two accesses to common bytes, at least one a write, of which neither happens before the other.
+    """Two accesses to common bytes, at least one a write, neither of which happens before the other.
 
     Attributes:
         allocation: the allocation's id.
-        prior: the earlier submitted access.
+        prior: the access submitted first.
         current: the access that completed the race.
-        is_first_use: `prior` is the allocation itself: the block's previous tenant may still be in use.
-        by_host: the thread that made the earlier access, which is one of the host; `prior.epoch` is its moment then.
+        is_first_use: `prior` is the allocation itself: the previous use of the block may still be in progress.
+        by_host: the host thread that made the prior access, if the host made it; `prior.epoch` is then its moment.
     """
 
     allocation: AllocationId
@@ -57,11 +57,12 @@ class Race(NamedTuple):
 
 
 class Freed(NamedTuple):
-    """What a free left behind.
+    """The outcome of a free.
 
     Attributes:
-        useless_records: streams given to `record_stream` whose uses the home stream had waited for before the free.
-        useful_records: the others, and those that the host had waited for, which says nothing about the call.
+        useless_records: streams passed to `record_stream` whose uses the home stream had already waited for.
+        useful_records: the other recorded streams, including those that only the host had waited for: that does not
+            prove the call useless.
     """
 
     useless_records: tuple[StreamId, ...]
@@ -69,10 +70,10 @@ class Freed(NamedTuple):
 
 
 class Engine(Order):
-    """Races and memory hazards, on top of the order.
+    """Detects races and memory hazards, on top of the happens-before order.
 
-    Views are registered once and named by their index. Cost of a launch does not depend on the number of streams
-    unless the host learned something since.
+    Views are registered once and then named by index. The cost of a launch does not depend on the number of streams
+    unless the host has synchronized since the stream's last op.
     """
 
     def __init__(self) -> None:
@@ -82,10 +83,10 @@ class Engine(Order):
         self._footprints: list[Footprint] = []
         self._key_of: list[int] = []  # view -> index of its footprint
         self._keys: dict[Footprint, int] = {}
-        self._host_uses: dict[AllocationId, HostUses] = {}  # once there are several threads
+        self._host_uses: dict[AllocationId, HostUses] = {}  # filled only once there are several threads
 
     def clone_streams(self) -> "Engine":
-        """Return an engine with the same streams and footprints, and no history: for a graph's inside."""
+        """Return an engine with the same streams and footprints but no history, for the inside of a graph."""
         clone = Engine()
         for stream in range(1, len(self._clocks)):
             device = next(device for device, streams in self._devices.items() if stream in streams)
@@ -96,7 +97,7 @@ class Engine(Order):
     # -- memory
 
     def add_view(self, footprint: Footprint) -> ViewId:
-        """Register a view of some bytes and return its id, a new one each time; equal bytes share their history."""
+        """Register a view and return its id, new for each call; views of equal bytes share their history."""
         key = self._keys.setdefault(footprint, len(self._footprints))
         if key == len(self._footprints):
             self._footprints.append(footprint)
@@ -106,15 +107,15 @@ class Engine(Order):
     def allocate(
         self, allocation: AllocationId, home: StreamId, n_bytes: int, pool: int, label: int
     ) -> list[FreedAccess]:
-        """Begin an allocation's life on stream `home`; return the uses of freed memory that it may run into.
+        """Begin the lifetime of an allocation on stream `home`; return the uses of freed memory it may collide with.
 
         Args:
             allocation: a new id.
-            home: the stream that is current; HOST for pinned host memory.
-            n_bytes: its size.
-            pool: 0 for the allocator's own, a private pool's id above it; negative where reuse is no hazard, as in
-                HOST_POOL and in the pools of graphs.
-            label: names the call site.
+            home: the current stream; HOST for pinned host memory.
+            n_bytes: size of the allocation.
+            pool: 0 for the allocator's default pool, a positive id for a private pool; negative where reuse is not a
+                hazard, as in HOST_POOL and in the pools of graphs.
+            label: identifies the call site.
         """
         if home == HOST:
             self._blocks[allocation] = Block(HOST, 0, n_bytes, pool, label)
@@ -125,36 +126,36 @@ class Engine(Order):
         return freed.take(n_bytes, self._ahead(home)) if freed is not None and freed.pending else []
 
     def record_stream(self, allocation: AllocationId, stream: StreamId, note: Note = NO_NOTE) -> bool:
-        """Protect an allocation for a stream's work; return whether it is the allocation's own stream.
+        """Protect an allocation for a stream's work; return whether the stream is the allocation's own.
 
         Args:
-            allocation: the memory.
+            allocation: the memory to protect.
             stream: the stream whose work, up to the free, is protected.
-            note: kept for `records`.
+            note: stored for `records`.
 
         Source:
             CUDACachingAllocator `recordStream`: events are recorded on the noted streams when the block is freed.
         """
         block = self._block(allocation)
         if block.home == stream:
-            return block.pool >= 0  # else who allocated it is not known
+            return block.pool >= 0  # in other pools, the allocating stream is unknown
         if block.recorded is None:
             block.recorded = {}
         block.recorded.setdefault(stream, note)
         return False
 
     def records(self, allocation: AllocationId) -> dict[StreamId, Note]:
-        """Return the streams given to `record_stream`, each with its first call's note."""
+        """Return the streams passed to `record_stream`, each with the note of its first call."""
         return self._block(allocation).recorded or {}
 
     def allocation_label(self, allocation: AllocationId) -> int:
-        """Return the label that an allocation was made with."""
+        """Return the label that the allocation was created with."""
         return self._block(allocation).label
 
     def free_private(self, allocation: AllocationId) -> bool:
-        """End an allocation's life if only its home stream has touched it; return whether that was so.
+        """End the lifetime of an allocation if only its home stream has touched it; return whether it ended.
 
-        Nothing can follow from such a free: the memory goes back to the stream that used it.
+        Such a free cannot cause a hazard: the memory returns to the stream that used it.
         """
         blocks = self._blocks
         block = blocks.get(allocation)
@@ -164,7 +165,7 @@ class Engine(Order):
         return True
 
     def free(self, allocation: AllocationId, label: int) -> Freed:
-        """End an allocation's life: its memory goes back to its home stream's pool."""
+        """End the lifetime of an allocation and return its memory to the pool of its home stream."""
         block = self._block(allocation)
         del self._blocks[allocation]
         self._host_uses.pop(allocation, None)
@@ -185,7 +186,7 @@ class Engine(Order):
         return self._protect(allocation, block, pending, joined, label)
 
     def _known_at_free(self, home: StreamId) -> VectorClock:
-        """Return what is known of a block that is freed: by its stream, and by whichever thread gives it back."""
+        """Return the clock that a free starts from: the home stream's, joined with that of any thread that may free."""
         if not self._hosts.are_several:
             return self._now(home)
         clock = list(self._clocks[home])
@@ -200,9 +201,9 @@ class Engine(Order):
         joined: set[StreamId],
         label: int,
     ) -> Freed:
-        """Put the pending uses of a freed block into its pool, but for those that `record_stream` protects."""
+        """Add the pending uses of a freed block to its pool, except those protected by `record_stream`."""
         recorded = block.recorded or {}
-        useful: set[StreamId] = set()  # recorded streams that have a pending use behind them, their own or another's
+        useful: set[StreamId] = set()  # recorded streams whose next op comes after some pending use, of any stream
         for use in pending.values():
             protectors = {stream for stream in recorded if covers(self._ahead(stream), use.epoch)}
             useful |= protectors
@@ -213,13 +214,13 @@ class Engine(Order):
         return Freed(useless, tuple(sorted(recorded.keys() - set(useless))))
 
     def holds_used_memory(self) -> bool:
-        """Return whether memory was freed that a stream other than its own may still be using."""
-        return any(pool.pending for pool in list(self._pools.values()))  # also in finalizers
+        """Return whether a stream other than its home stream may still be using some freed memory."""
+        return any(pool.pending for pool in list(self._pools.values()))  # copied: finalizers call this too
 
     def follows_others(self, stream: StreamId, allocation: AllocationId) -> bool:
-        """Return whether a stream that has used memory comes with its next op after all that others have done with it.
+        """Return whether a stream's next op comes after every access to an allocation that the stream has used.
 
-        Then no access of that stream's can race, until another stream or a thread of the host uses the memory.
+        If so, none of the stream's accesses can race until another stream or a host thread uses the memory.
         """
         block = self._blocks.get(allocation)
         if block is None or block.home == HOST or allocation in self._host_uses:
@@ -234,7 +235,7 @@ class Engine(Order):
         return self._blocks[allocation].home
 
     def is_live(self, allocation: AllocationId) -> bool:
-        """Return whether the allocation exists."""
+        """Return whether the allocation exists and has not been freed."""
         return allocation in self._blocks
 
     def _block(self, allocation: AllocationId) -> Block:
@@ -249,9 +250,9 @@ class Engine(Order):
         """Submit one op to a stream and return the races that its accesses complete.
 
         Args:
-            stream: the stream it runs on.
-            accesses: what it reads and writes.
-            label: names operator and call site.
+            stream: the stream the op runs on.
+            accesses: the op's reads and writes.
+            label: identifies the operator and the call site.
 
         Raises:
             TraceError: an allocation does not exist.
@@ -288,7 +289,7 @@ class Engine(Order):
                 continue
             cell = self._cell(block, view)
             write, read = cell.write, cell.read
-            # the common ordered case costs a few comparisons; all others are looked at in full
+            # the common, ordered case costs a few comparisons; only the rest is examined in full
             if (
                 clock[write & ACTOR_MASK] < write
                 or (is_write and (cell.reads is not None or clock[read & ACTOR_MASK] < read))
@@ -304,13 +305,13 @@ class Engine(Order):
         return races + self._races_with_host(stream, accesses, stamp) if self._host_uses else races
 
     def launch_elided(self, stream: StreamId, count: int) -> None:
-        """Submit ops to a stream whose accesses nothing can depend on any more."""
+        """Submit ops whose accesses nothing can depend on any more."""
         clock = self._submit(stream)
         clock[stream] += count * TICK
         self._snapshots[stream] = None
 
     def _cell(self, block: Block, view: ViewId) -> Cell:
-        """Return the cell of a view's bytes, made if need be; the block is shared from now on."""
+        """Return the cell of a view's bytes, creating it if necessary; the block is shared from now on."""
         if block.private >= 0:
             block.share(self._footprints, self._key_of)
         key = self._key_of[view]
@@ -334,7 +335,7 @@ class Engine(Order):
         return _conflicts(allocation, block, cell, current, self._host)
 
     def _races_with_host(self, stream: StreamId, accesses: Accesses, stamp: Stamp) -> list[Race]:
-        """Return the races of accesses that are submitted now with those that other threads have made before."""
+        """Return the races between the given accesses, submitted now, and earlier accesses by other host threads."""
         races = []
         for allocation, view, is_write in accesses:
             uses = self._host_uses.get(allocation)
@@ -349,7 +350,7 @@ class Engine(Order):
     # -- reported races
 
     def assume_ordered(self, race: Race) -> None:
-        """Add the edge that a reported race lacks, so that it is reported once and not at every later use."""
+        """Add the edge that a reported race lacks, so that the race is not reported again at every later use."""
         if race.by_host is not None:
             self._hosts.current.note(race.by_host, race.prior.epoch)
             return
@@ -360,9 +361,9 @@ class Engine(Order):
             self._acquire(race.current.actor, knowledge)
 
     def order_root_causes_first(self, races: list[Race]) -> list[Race]:
-        """Return races of one op, first those whose prior actor has seen most of the other priors.
+        """Sort the races of one op, those first whose prior actor's clock covers most of the other prior accesses.
 
-        Of the accesses of one prior op, a write comes first: which of them was noted first says nothing.
+        Among the accesses of one prior op, a write comes first: the order in which they were noted is arbitrary.
         """
 
         def seen(race: Race) -> int:
@@ -377,7 +378,7 @@ class Engine(Order):
 def _conflicts(
     allocation: AllocationId, block: Block, cell: Cell, current: AccessRecord, clock: VectorClock
 ) -> list[Race]:
-    """Return the races of one access with the history of its bytes: of each cell and actor, the latest."""
+    """Return the races of one access with the history of its bytes: the latest access per cell and actor."""
     races = []
     is_early = False
     for other in (cell, *cell.overlaps):

@@ -1,10 +1,10 @@
-"""Which bytes of an allocation a strided view touches, and whether two views share any."""
+"""Footprints: the bytes of an allocation that a strided view touches, and whether two views overlap."""
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import gcd
 
-# Steps after which an undecided overlap counts as one; reached only by views of many odd strides.
+# After this many steps an undecided overlap counts as one; only views with many irregular strides get this far.
 _MAX_STEPS = 20_000
 
 
@@ -12,14 +12,14 @@ _MAX_STEPS = 20_000
 class Footprint:
     """The bytes of one view inside one allocation, in a canonical form.
 
-    Equal bytes have an equal footprint, for views that do not overlap in themselves.
+    Equal bytes have equal footprints, for views that do not overlap themselves.
 
     Attributes:
         start: first byte.
-        stop: byte after the last one; `stop == start` touches nothing.
+        stop: one past the last byte; `stop == start` touches nothing.
         run: length in bytes of each contiguous run.
-        dims: (distance of runs in bytes, number of runs) per dimension, widest first; empty if contiguous.
-        is_partial: only some of these bytes are touched, and it is not known which.
+        dims: (stride in bytes, number of runs) per dimension, largest stride first; empty if contiguous.
+        is_partial: only an unknown subset of these bytes is touched.
     """
 
     start: int
@@ -30,7 +30,7 @@ class Footprint:
 
     @property
     def is_dense(self) -> bool:
-        """True where every byte of `[start, stop)` is touched."""
+        """Whether every byte of `[start, stop)` is touched."""
         return not self.dims
 
 
@@ -46,10 +46,10 @@ def strided(
 
     Args:
         start: byte offset of the first element in the allocation.
-        sizes: elements in each dimension.
-        strides: distance of neighbours in elements, each >= 0 as torch guarantees; same length as `sizes`.
-        item_size: bytes of one element.
-        is_partial: only some of it is touched.
+        sizes: number of elements in each dimension.
+        strides: stride of each dimension in elements, >= 0 as torch guarantees; same length as `sizes`.
+        item_size: size of one element in bytes.
+        is_partial: only an unknown subset of the view is touched.
     """
     if 0 in sizes:
         return Footprint(start, start, 0)
@@ -58,8 +58,8 @@ def strided(
     )
     run = item_size
     dims: list[tuple[int, int]] = []
-    for stride, size in pairs:  # narrowest first
-        if not dims and stride <= run:  # neighbours touch or overlap: a longer run
+    for stride, size in pairs:  # smallest stride first
+        if not dims and stride <= run:  # neighbors touch or overlap, which makes a longer run
             run += stride * (size - 1)
         elif dims and stride == dims[-1][0] * dims[-1][1]:
             dims[-1] = (dims[-1][0], dims[-1][1] * size)
@@ -70,7 +70,7 @@ def strided(
 
 
 def contains(outer: Footprint, inner: Footprint) -> bool:
-    """Return whether `outer` certainly touches every byte that `inner` touches."""
+    """Return whether `outer` is certain to touch every byte that `inner` touches."""
     if outer.is_partial:
         return False
     if outer == inner:
@@ -79,7 +79,7 @@ def contains(outer: Footprint, inner: Footprint) -> bool:
 
 
 def certainly_overlap(first: Footprint, second: Footprint) -> bool:
-    """Return whether two footprints that overlap share a byte whichever bytes a partial one touches."""
+    """Return whether two overlapping footprints share a byte regardless of which bytes a partial one touches."""
     if first.is_partial:
         return contains(second, replace(first, is_partial=False))
     return not second.is_partial or contains(first, replace(second, is_partial=False))
@@ -89,10 +89,10 @@ def certainly_overlap(first: Footprint, second: Footprint) -> bool:
 def overlap(first: Footprint, second: Footprint) -> bool:
     """Return whether two footprints of one allocation share a byte; exact up to a bound on the work.
 
-    Of a partial footprint any byte may be touched.
+    A partial footprint counts as touching all of its bytes.
 
-    Two positions are equal when a sum of strides times bounded counts hits a window as wide as both runs:
-    a bounded linear Diophantine problem, searched widest stride first and pruned by the common divisor.
+    Two positions coincide when a sum of strides times bounded counts falls into a window as wide as both runs. This
+    is a bounded linear Diophantine problem, searched largest stride first and pruned by the common divisor.
 
     Source:
         The same formulation as numpy's `solve_may_share_memory`, numpy/_core/src/common/mem_overlap.c.

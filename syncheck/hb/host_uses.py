@@ -1,4 +1,4 @@
-"""What the host's threads have done with memory that streams use, too: their work may come from another thread."""
+"""Accesses by host threads to memory that streams also use; the stream's work may come from another thread."""
 
 from collections.abc import Iterator
 from typing import TypeAlias
@@ -12,17 +12,17 @@ HostUse: TypeAlias = tuple[HostId, Moment, int, Footprint, bool]
 """(thread, when, label, bytes, whether it is a write)."""
 
 _MOST = 256
-"""Accesses that are kept of one allocation, the latest."""
+"""The most accesses kept per allocation; the oldest are dropped."""
 
 
 class HostUses:
-    """The accesses of all threads to one allocation: of each thread and footprint, the last read and the last write."""
+    """All threads' accesses to one allocation: the last read and the last write per thread and footprint."""
 
     def __init__(self) -> None:
         self._latest: dict[tuple[HostId, Footprint, bool], tuple[Moment, int]] = {}
 
     def add(self, hosts: Hosts, label: int, footprint: Footprint, *, is_write: bool) -> None:
-        """Remember an access by the current thread."""
+        """Add an access by the current thread."""
         key = (hosts.ident, footprint, is_write)
         self._latest.pop(key, None)
         self._latest[key] = (hosts.step(), label)
@@ -30,7 +30,10 @@ class HostUses:
             del self._latest[next(iter(self._latest))]
 
     def conflicts(self, hosts: Hosts, current: AccessRecord) -> Iterator[HostUse]:
-        """Yield the accesses to bytes of another one, one of both a write, that the current thread is not after."""
+        """Yield the conflicting accesses that the current thread does not come after.
+
+        Two accesses conflict if they overlap and at least one is a write.
+        """
         for (host, footprint, is_write), (moment, label) in self._latest.items():
             is_conflict = is_write or current.is_write
             if is_conflict and not hosts.follows(host, moment) and overlap(footprint, current.footprint):

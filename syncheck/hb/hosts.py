@@ -1,7 +1,7 @@
-"""The host's threads: what each knows to be complete, and what orders their steps.
+"""Host threads: which work each can rely on to be complete, and the order of their steps.
 
-A thread's steps are stamped with one counter of all threads, its moments. What a thread has seen of the others is a
-moment up to which all steps of all threads are before it, and for some threads a later one.
+Steps are stamped with moments, from one counter shared by all threads. For each thread, a floor is stored, a moment up
+to which the steps of all threads come before it, and a later moment for some threads.
 """
 
 from dataclasses import dataclass, field
@@ -10,20 +10,20 @@ from syncheck.hb.clock import VectorClock, join
 from syncheck.hb.ids import EVERY_THREAD, MAIN_THREAD, HostId, SyncId
 
 Moment = int
-"""When a thread did something, counted over all threads; 0 is before all that was counted."""
+"""Time of a thread's step, counted over all threads; 0 is before every counted step."""
 
 _KEPT = 1024
-"""Threads whose knowledge is kept: those beyond, the oldest, are taken to know what any thread does."""
+"""The most threads whose state is kept; older ones are assumed to be ordered after everything."""
 
 
 @dataclass(slots=True)
 class Knowledge:
-    """What a thread knows, or what it left in an object that orders threads.
+    """What is ordered before a thread's next step, or before the release of a synchronization object.
 
     Attributes:
-        clock: what is known to be complete.
-        floor: all threads' steps up to this moment are before it.
-        seen: thread -> moment up to which its steps are before it, where that is after `floor`.
+        clock: the work that is complete.
+        floor: moment up to which the steps of all threads come before it.
+        seen: thread -> moment up to which its steps come before it, if later than `floor`.
     """
 
     clock: VectorClock
@@ -31,7 +31,7 @@ class Knowledge:
     seen: dict[HostId, Moment] = field(default_factory=dict)
 
     def take(self, other: "Knowledge") -> bool:
-        """Take over all that another one holds; return whether more is known to be complete."""
+        """Merge in `other`; return whether more work became complete."""
         self.floor = max(self.floor, other.floor)
         for host, moment in other.seen.items():
             self.note(host, moment)
@@ -40,7 +40,7 @@ class Knowledge:
         return join(self.clock, other.clock)
 
     def note(self, host: HostId, moment: Moment) -> None:
-        """A thread's steps up to a moment are before this."""
+        """Record that a thread's steps up to a moment come before this."""
         if moment > max(self.floor, self.seen.get(host, 0)):
             self.seen[host] = moment
 
@@ -50,21 +50,21 @@ class Host(Knowledge):
     """A thread of the program.
 
     Attributes:
-        version: another one for each thread, and whenever more is known to be complete.
+        version: unique to the thread, and replaced whenever more work becomes complete for it.
     """
 
     version: int = 0
 
 
 class Hosts:
-    """All threads, and the objects that order them.
+    """All host threads, and the objects that synchronize them.
 
-    Until a call of this class other than `learn` is made there is one thread, the main one, and no step is counted.
+    Until a method other than `learn` is called there is one thread, the main thread, and steps are not counted.
 
     Attributes:
-        current: the thread whose calls are looked at.
+        current: the thread whose calls are being checked.
         ident: its id.
-        are_several: there has been more than one thread.
+        are_several: whether there has been more than one thread.
     """
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class Hosts:
         self.ident = MAIN_THREAD
         self.are_several = False
         self._threads: dict[HostId, Host] = {MAIN_THREAD: self.current}
-        self._everyone = self.current  # what any thread knows
+        self._everyone = self.current  # the union of all threads' state
         self._syncs: dict[SyncId, Knowledge] = {}
         self._moment = 0
         self._versions = 0
@@ -81,17 +81,17 @@ class Hosts:
 
     @property
     def everyone(self) -> VectorClock:
-        """What any thread knows to be complete; not to be changed."""
+        """Work that is complete for at least one thread; read-only."""
         return self._everyone.clock
 
     def add_actor(self) -> None:
-        """There is one more stream."""
+        """Extend all clocks by one stream."""
         self._n_actors += 1
         for host in (*self._threads.values(), *((self._everyone,) if self.are_several else ())):
             host.clock.append(0)
 
     def learn(self, clock: VectorClock) -> bool:
-        """The current thread gets to know that work is complete; return whether it did not know all of it."""
+        """Mark work as complete for the current thread; return whether any of it was new."""
         changed = join(self.current.clock, clock)
         if changed:
             self._versions += 1
@@ -112,7 +112,7 @@ class Hosts:
     # -- threads
 
     def switch(self, host: HostId) -> None:
-        """What comes is done by a thread, a new one that knows nothing if it has not been seen before."""
+        """Make a thread the current one; a thread that is new starts out ordered after nothing."""
         self._be_several()
         if host == EVERY_THREAD:
             self.ident, self.current = host, self._everyone
@@ -124,7 +124,7 @@ class Hosts:
     def _add(self, host: HostId) -> None:
         self._versions += 1
         self._threads[host] = Host([0] * self._n_actors, version=self._versions)
-        if host <= self._latest:  # it was forgotten: what it knew is not known any more
+        if host <= self._latest:  # its state was dropped, so assume that it is ordered after everything
             self._threads[host].take(Knowledge(self._everyone.clock, self._moment))
         self._latest = max(self._latest, host)
         if len(self._threads) > _KEPT:
@@ -137,7 +137,7 @@ class Hosts:
             self._everyone = Host(list(self.current.clock), version=self._versions)
 
     def release(self, sync: SyncId) -> None:
-        """What the current thread has done and knows is before whoever acquires an object from now on."""
+        """Order what the current thread has done before every later acquire of an object."""
         self._be_several()
         left = self._syncs.setdefault(sync, Knowledge([]))
         left.take(self.current)
@@ -147,36 +147,36 @@ class Hosts:
             left.note(self.ident, self._moment)
 
     def acquire(self, sync: SyncId) -> None:
-        """What was released to an object is before what the current thread does from now on."""
+        """Order everything released to an object before the current thread's next step."""
         self._be_several()
         left = self._syncs.get(sync)
         if left is not None:
             self._take(left)
 
     def acquire_all(self) -> None:
-        """All that any thread has done so far is before what the current thread does from now on."""
+        """Order everything that any thread has done before the current thread's next step."""
         self._be_several()
         self._take(Knowledge(self._everyone.clock, self._moment))
         self.current.seen.clear()
 
     def _take(self, left: Knowledge) -> None:
-        if self.ident != EVERY_THREAD and self.current.take(left):  # every thread knows what any thread does
+        if self.ident != EVERY_THREAD and self.current.take(left):  # EVERY_THREAD already has the union
             self._versions += 1
             self.current.version = self._versions
 
     def forget(self, sync: SyncId) -> None:
-        """An object that orders threads is gone."""
+        """Drop the state of an object that has been destroyed."""
         self._syncs.pop(sync, None)
 
     # -- steps
 
     def step(self) -> Moment:
-        """Return the moment of a step that the current thread makes now."""
+        """Count a step of the current thread and return its moment."""
         self._moment += 1
         return self._moment
 
     def follows(self, host: HostId, moment: Moment) -> bool:
-        """Return whether what the current thread does now comes after a step of a thread."""
+        """Return whether the current thread's next step comes after a given step of a thread."""
         current = self.current
         return (
             host in {self.ident, EVERY_THREAD}

@@ -1,30 +1,30 @@
-"""What the calls of `Monitor` are made of: ids, accesses, and a few words with a fixed meaning."""
+"""Argument types of `Monitor`: ids, accesses, and enumerations."""
 
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple, NewType, TypeAlias
 
 StreamId = NewType("StreamId", int)
-"""A stream, from 1 in the order of their appearance; 0 is the host."""
+"""A stream, numbered from 1 in order of first appearance; 0 is the host."""
 EventId = NewType("EventId", int)
 AllocationId = NewType("AllocationId", int)
-"""One life of a block of memory; addresses are reused, ids are not."""
+"""One lifetime of a block of memory; addresses are reused, ids are not."""
 ViewId = NewType("ViewId", int)
-"""Some bytes of an allocation; given by `Monitor.view`."""
+"""Some bytes of an allocation, as registered with `Monitor.view`."""
 SiteId = NewType("SiteId", int)
-"""A call site, given by a backend's `Sites`; 0 is unknown."""
+"""A call site, assigned by a backend's `Sites`; 0 means unknown."""
 GraphId = NewType("GraphId", int)
 ReadingId = NewType("ReadingId", int)
 """One reading of a host clock."""
 HostId = NewType("HostId", int)
-"""A thread of the program, as the host of the GPUs; from 1."""
+"""A thread of the program that acts as a host of the GPUs; numbered from 1."""
 SyncId = NewType("SyncId", int)
-"""Something that orders threads: a queue, the start of a thread."""
+"""An object that orders threads, such as a queue or the start of a thread."""
 
 EVERY_THREAD = HostId(0)
-"""Stands for threads that nothing is known of: what they wait for, every thread has waited for."""
+"""Stands for threads of unknown order: work they wait for counts as waited for by every thread."""
 MAIN_THREAD = HostId(1)
-"""The thread that the program begins with."""
+"""The thread that the program starts in."""
 
 NO_EVENT = EventId(0)
 NO_ALLOCATION = AllocationId(0)
@@ -37,11 +37,11 @@ Accesses: TypeAlias = Sequence[Access]
 
 
 class Context(NamedTuple):
-    """A stream context that an operator runs in and that does not apply to it.
+    """A stream context that an operator runs in but that does not apply to it.
 
     Attributes:
-        stream: the stream of the context; in a thread that lost the current stream of its starter, that stream.
-        entered: where the context was entered; 0 in such a thread.
+        stream: the stream of the context. In a thread that did not inherit its starter's current stream, that stream.
+        entered: the site where the context was entered; 0 in such a thread.
     """
 
     stream: StreamId
@@ -49,26 +49,29 @@ class Context(NamedTuple):
 
 
 class LookedUp(StrEnum):
-    """How the program got a stream that it names in an ordering call."""
+    """How the program obtained a stream that it passes to an ordering call."""
 
     BY_NAME = ""
     CURRENT = "current_stream"
     DEFAULT = "default_stream"
     BY_TORCH = "torch"
-    """Torch makes the call by itself."""
+    """Torch makes the call itself."""
 
 
 class WaitCall(StrEnum):
-    """The call by which a stream waits for an event."""
+    """The call that makes a stream wait for an event."""
 
     TORCH = ""
-    """Torch waits by itself."""
+    """Torch itself waits."""
     EVENT_WAIT = "event"
     STREAM_WAIT_EVENT = "stream"
 
 
 class NamedKind(StrEnum):
-    """What the program has a name for; a group is a container of several, and has the id of any of them."""
+    """The kind of object that a program's name refers to.
+
+    A group is a container of several objects and has the id of any one of them.
+    """
 
     STREAM = "stream"
     EVENT = "event"
@@ -79,11 +82,11 @@ class NamedKind(StrEnum):
 
 
 class ObjectKind(StrEnum):
-    """Objects whose creation is reported because a loop should not create them."""
+    """Kinds of objects whose creation is reported because a loop should not create them."""
 
     STREAM = "stream"
     TIMING_EVENT = "timing event"
 
 
 BY_TORCH = (LookedUp.BY_TORCH, LookedUp.BY_NAME)
-"""Of `Monitor.wait_stream`: torch makes the call by itself."""
+"""The `looked_up` pair for a `Monitor.wait_stream` call that torch makes itself."""

@@ -1,4 +1,4 @@
-"""Things that each take up a range of bytes, found by the bytes: among thousands, without a look at each."""
+"""An index of byte ranges that finds overlapping entries without scanning all of them."""
 
 from collections.abc import Iterator
 from typing import Generic, TypeVar
@@ -8,9 +8,10 @@ _Entry = tuple[int, int, int, Thing]
 
 
 class Intervals(Generic[Thing]):
-    """Half-open ranges, each with a thing, in buckets by length and start.
+    """Half-open ranges with a payload each, in buckets by length and start.
 
-    A range of at most 2**k bytes lies in the bucket of size 2**k where it starts, and reaches no farther than the next.
+    A range of at most 2**k bytes is in the bucket of size 2**k that contains its start, and ends at most one bucket
+    later.
     """
 
     __slots__ = ("_levels", "_number")
@@ -20,14 +21,14 @@ class Intervals(Generic[Thing]):
         self._levels: dict[int, dict[int, list[_Entry[Thing]]]] = {}  # k -> start >> k -> entries
 
     def add(self, start: int, stop: int, thing: Thing) -> None:
-        """Add a thing that takes up `[start, stop)`."""
+        """Add a payload for the range `[start, stop)`."""
         level = max(stop - start - 1, 0).bit_length()
         buckets = self._levels.setdefault(level, {})
         buckets.setdefault(start >> level, []).append((self._number, start, stop, thing))
         self._number += 1
 
     def meeting(self, start: int, stop: int) -> list[Thing]:
-        """Return what takes up any byte of `[start, stop)`, in the order in which it was added."""
+        """Return the payloads whose range overlaps `[start, stop)`, in insertion order."""
         found: list[_Entry[Thing]] = []
         for level, buckets in self._levels.items():
             for bucket in self._near(buckets, (start >> level) - 1, (stop - 1) >> level):

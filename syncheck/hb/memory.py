@@ -1,4 +1,4 @@
-"""Shadow memory: what is remembered of each allocation, and of the memory that was freed."""
+"""Shadow memory: the access history of each allocation, and the pending uses of freed memory."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -9,21 +9,21 @@ from syncheck.hb.footprint import Footprint, contains, overlap
 from syncheck.hb.ids import AllocationId, SiteId, StreamId, ViewId
 from syncheck.hb.intervals import Intervals
 
-# torch serves requests up to this size from another pool than larger ones, and never moves memory between the two.
+# torch serves requests up to this size from a separate pool, and never moves memory between the two pools.
 # Source: kSmallSize in c10/core/AllocatorConfig.h (c10/cuda/CUDACachingAllocator.cpp before torch 2.9).
 SMALL_BYTES = 1 << 20
 _FIRST_PRUNE = 64
 _FEW = 32
-"""Cells that are faster looked at one after the other."""
+"""Below this number of cells, a linear search is faster than an index."""
 Stamp = tuple[Epoch, int]
 """(epoch, label) of an access."""
 
 ALLOCATION = -1
-"""Label of the write that stands for the allocation: the previous tenant's last use of the bytes."""
+"""Label of the write that represents the allocation itself: the last use of the bytes by their previous owner."""
 
 
 class Cell:
-    """The history of one footprint: the last write, and the reads since. FastTrack's variable state."""
+    """The history of one footprint: the last write and the reads since then. FastTrack's variable state."""
 
     __slots__ = ("footprint", "overlaps", "read", "read_label", "reads", "write", "write_label")
 
@@ -31,13 +31,13 @@ class Cell:
         self.footprint = footprint
         self.write: Epoch = 0
         self.write_label = 0
-        self.read: Epoch = 0  # the last read while one actor's is enough
+        self.read: Epoch = 0  # the last read, while one actor's read is enough
         self.read_label = 0
-        self.reads: dict[int, tuple[Epoch, int]] | None = None  # actor -> last read, once several are unordered
+        self.reads: dict[int, tuple[Epoch, int]] | None = None  # actor -> last read, once reads are unordered
         self.overlaps: list[Cell] = []  # other cells of the allocation that share a byte
 
     def add_read(self, now: Epoch, label: int, clock: VectorClock) -> None:
-        """Remember a read at `now` by the clock's owner: one epoch where it covers the last read, else a table."""
+        """Add a read at `now` by the clock's owner: a single epoch if it comes after the last read, else a table."""
         read = self.read
         if self.reads is not None:  # [READ SHARED]
             self.reads[now & ACTOR_MASK] = (now, label)
@@ -47,36 +47,36 @@ class Cell:
             self.reads = {read & ACTOR_MASK: (read, self.read_label), now & ACTOR_MASK: (now, label)}
 
     def all_reads(self) -> Iterator[tuple[Epoch, int]]:
-        """Yield (epoch, label) of each remembered read."""
+        """Yield (epoch, label) of each stored read."""
         if self.reads is not None:
             yield from self.reads.values()
         elif self.read:
             yield self.read, self.read_label
 
     def forget(self) -> None:
-        """Drop the history: a later write of all these bytes stands for it."""
+        """Drop the history: a later write of all these bytes supersedes it."""
         self.write = self.read = 0
         self.reads = None
 
     def is_covered_by(self, clock: VectorClock) -> bool:
-        """Return whether all history is covered by `clock`."""
+        """Return whether `clock` covers the whole history."""
         return covers(clock, self.write) and all(covers(clock, epoch) for epoch, _ in self.all_reads())
 
 
 _NO_CELLS: dict[int, Cell] = {}
-"""Of all private blocks; never changed."""
+"""Shared by all private blocks; never modified."""
 
 
 Note: TypeAlias = tuple[SiteId, ViewId]
-"""What a caller of `record_stream` wants back: the call site, and the view it named."""
+"""Data stored for a caller of `record_stream`: the call site, and the view passed to it."""
 NO_NOTE: Note = (SiteId(0), ViewId(0))
 
 
 class Block:
-    """One allocation's life.
+    """The lifetime of one allocation.
 
-    While only its home stream touches it, nothing can go wrong: then its history is a log, with the latest write and
-    read of each view, and no cell is made. Most blocks are touched through one view only, which needs no table.
+    While only its home stream touches it, no hazard is possible. Its history is then a log with the latest write and
+    read of each view, and no cells are created. Most blocks are touched through one view only, which needs no table.
     """
 
     __slots__ = (
@@ -86,22 +86,22 @@ class Block:
 
     def __init__(self, home: StreamId, born: Epoch, n_bytes: int, pool: int, label: int) -> None:
         self.home = home  # the stream it was allocated on; HOST for host memory
-        self.born = born  # the home stream's last op at the allocation; 0 once an early touch was reported
+        self.born = born  # the home stream's last op at the allocation; 0 once an early first use was reported
         self.n_bytes = n_bytes
         self.pool = pool
         self.label = label
         self.cells: dict[int, Cell] = {} if home == HOST else _NO_CELLS  # footprint id -> cell, once it is shared
-        self.index: Intervals[Cell] | None = None  # the cells by their bytes, once they are many
-        self.recorded: dict[StreamId, Note] | None = None  # stream given to record_stream -> the caller's note
+        self.index: Intervals[Cell] | None = None  # the cells by byte range, once there are many
+        self.recorded: dict[StreamId, Note] | None = None  # stream passed to record_stream -> the caller's note
         self.limit = _FIRST_PRUNE
         self.private = -1 if home == HOST else home  # the only stream that has touched it; -1 once it is shared
         self.view = -1  # the first view, while private
-        self.written: Stamp | None = None  # its latest write
-        self.read: Stamp | None = None  # its latest read
-        self.log: dict[int, Stamp] | None = None  # of further views: view written, or ~view read -> when
+        self.written: Stamp | None = None  # the latest write through the first view
+        self.read: Stamp | None = None  # the latest read through the first view
+        self.log: dict[int, Stamp] | None = None  # other views: view for a write, ~view for a read -> stamp
 
     def add_cell(self, key: int, footprint: Footprint) -> Cell:
-        """Make the cell of a footprint that was not seen before in this allocation."""
+        """Create the cell of a footprint that is new in this allocation."""
         cell = Cell(footprint)
         cell.write, cell.write_label = self.born, ALLOCATION
         for other in self._near(footprint):
@@ -109,7 +109,7 @@ class Block:
                 cell.overlaps.append(other)
                 other.overlaps.append(cell)
                 if contains(other.footprint, footprint):
-                    cell.forget()  # these bytes were touched before: no first use
+                    cell.forget()  # these bytes were touched before, so this is not their first use
         if self.cells is _NO_CELLS:
             self.cells = {}
         self.cells[key] = cell
@@ -118,7 +118,7 @@ class Block:
         return cell
 
     def _near(self, footprint: Footprint) -> Iterable[Cell]:
-        """Return the cells that may share a byte with a footprint, in the order in which they were made."""
+        """Return the cells that may share a byte with a footprint, in order of creation."""
         if self.index is None:
             if len(self.cells) < _FEW:
                 return self.cells.values()
@@ -134,7 +134,7 @@ class Block:
         self.log[view if is_write else ~view] = stamp
 
     def prune_log(self, host: VectorClock) -> None:
-        """Drop what the host knows to be complete from the log of a private block, if it has grown."""
+        """Drop the entries of a private block's log that are complete for the host, if the log has grown."""
         if self.log is not None and len(self.log) > self.limit:
             known = host[self.private]
             self.log = {view: stamp for view, stamp in self.log.items() if stamp[0] > known}
@@ -142,11 +142,11 @@ class Block:
 
     @property
     def is_touched(self) -> bool:
-        """Return whether any access is remembered."""
+        """Return whether any access is stored."""
         return bool(self.cells) or self.view >= 0
 
     def share(self, footprints: list[Footprint], key_of: list[int]) -> None:
-        """Another actor comes: make cells of the log, as if each access had been looked at when it was made."""
+        """Convert the log to cells because another actor accesses the block, as if each access had been checked."""
         self.private = -1
         log, self.log = self.log or {}, None
         if self.written is not None:
@@ -165,14 +165,14 @@ class Block:
                 cell.read, cell.read_label = epoch, label
 
     def mark_first_use_reported(self) -> None:
-        """The first use was out of order and is reported: once is enough for the whole allocation."""
+        """Record that an unordered first use was reported, so that it is reported once per allocation."""
         self.born = 0
         for cell in self.cells.values():
             if cell.write_label == ALLOCATION:
                 cell.write = 0
 
     def prune(self, host: VectorClock) -> None:
-        """Drop cells whose history the host knows to be complete: every later op comes after it."""
+        """Drop cells whose whole history is complete for the host: every later op comes after it."""
         kept = {key: cell for key, cell in self.cells.items() if not cell.is_covered_by(host)}
         alive = {id(cell) for cell in kept.values()}
         for cell in kept.values():
@@ -181,7 +181,7 @@ class Block:
         self.limit = max(_FIRST_PRUNE, 2 * len(kept))
 
     def uses(self) -> Iterator[tuple[Epoch, int, Footprint, bool]]:
-        """Yield (epoch, label, footprint, is_write) of every remembered access."""
+        """Yield (epoch, label, footprint, is_write) of every stored access."""
         for cell in self.cells.values():
             if cell.write and cell.write_label != ALLOCATION:
                 yield cell.write, cell.write_label, cell.footprint, True
@@ -190,14 +190,14 @@ class Block:
 
 
 def supersede(writer: Cell) -> None:
-    """After a write of `writer`'s bytes: forget what it certainly overwrote in overlapping cells."""
+    """Drop the history of overlapping cells that a write of `writer`'s bytes has certainly overwritten."""
     for other in writer.overlaps:
         if contains(writer.footprint, other.footprint):
             other.forget()
 
 
 def may_conflict(overlaps: list[Cell], clock: VectorClock, *, is_write: bool) -> bool:
-    """Return whether the history of cells that share bytes holds anything that `clock` does not cover."""
+    """Return whether `clock` leaves uncovered any history of overlapping cells that the access may conflict with."""
     for other in overlaps:
         write, read = other.write, other.read
         if clock[write & ACTOR_MASK] < write:
@@ -208,13 +208,13 @@ def may_conflict(overlaps: list[Cell], clock: VectorClock, *, is_write: bool) ->
 
 
 class AccessRecord(NamedTuple):
-    """One access, as a race reports it.
+    """One access, as reported in a race.
 
     Attributes:
         actor: the stream, or HOST.
-        epoch: when, on the actor's own clock; 0 for the host.
-        label: what the caller gave to name operator and call site.
-        footprint: the bytes.
+        epoch: the access's time on the actor's own clock; 0 for the host.
+        label: the caller's label for the operator and call site.
+        footprint: the bytes accessed.
         is_write: False for a read.
     """
 
@@ -226,14 +226,14 @@ class AccessRecord(NamedTuple):
 
 
 def uncovered(cell: Cell, clock: VectorClock, *, is_write: bool) -> list[AccessRecord]:
-    """Return the accesses in a cell's history that a new access races with, the latest of each actor."""
+    """Return the accesses in a cell's history that a new access races with, the latest per actor."""
     found: dict[StreamId, AccessRecord] = {}
     write = cell.write
     if clock[write & ACTOR_MASK] < write:
         actor = actor_of(write)
         found[actor] = AccessRecord(actor, write, cell.write_label, cell.footprint, is_write=True)
     if is_write:
-        for epoch, label in cell.all_reads():  # none earlier than the write
+        for epoch, label in cell.all_reads():  # all later than the write, or by the same op
             actor = actor_of(epoch)
             if clock[actor] < epoch and epoch != write:  # an op that reads and writes is reported as a write
                 found[actor] = AccessRecord(actor, epoch, label, cell.footprint, is_write=False)
@@ -242,7 +242,7 @@ def uncovered(cell: Cell, clock: VectorClock, *, is_write: bool) -> list[AccessR
 
 @dataclass(frozen=True, slots=True)
 class FreedAccess:
-    """A use of a freed block that the block's home stream had not waited for at the free."""
+    """A use of a freed block that the block's home stream had not waited for when it was freed."""
 
     allocation: AllocationId
     home: StreamId
@@ -259,7 +259,7 @@ class Pool:
     pending: dict[tuple[int, int, int, bool], list[FreedAccess]] = field(default_factory=dict)
 
     def add(self, freed: FreedAccess) -> None:
-        """Remember a use; of several with one cause, those of the op that is joined last: the pool stays bounded."""
+        """Add a use. Of several with the same cause, only those of the latest op are kept, which bounds the pool."""
         key = (freed.use.actor, freed.use.label, freed.allocation_label, freed.n_bytes <= SMALL_BYTES)
         known = self.pending.pop(key, [])
         if not known or known[0].use.epoch < freed.use.epoch:
@@ -269,7 +269,7 @@ class Pool:
         self.pending[key] = known
 
     def take(self, n_bytes: int, clock: VectorClock) -> list[FreedAccess]:
-        """Return and forget the uses that an allocation of `n_bytes` now may run into."""
+        """Remove and return the uses that a new allocation of `n_bytes` may collide with."""
         hit: list[FreedAccess] = []
         for key, (first, *_) in list(self.pending.items()):
             if clock[first.use.epoch & ACTOR_MASK] >= first.use.epoch:

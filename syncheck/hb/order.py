@@ -1,4 +1,4 @@
-"""What happens before what: streams, events and the host, without memory."""
+"""The happens-before order of streams, events and the host, without memory."""
 
 from enum import Enum, auto
 from typing import TypeAlias
@@ -10,26 +10,26 @@ from syncheck.hb.ids import EVERY_THREAD, EventId, HostId, StreamId, SyncId
 
 
 class WaitResult(Enum):
-    """What a wait did."""
+    """The outcome of a wait."""
 
     ORDERED = auto()
     REDUNDANT = auto()
     NEVER_RECORDED = auto()
     UNORDERED = auto()
-    """It was recorded, by a thread that the waiting one is not ordered with: it may not have been, yet."""
+    """The event was recorded, but by a thread that is unordered with the waiting one: the record may come later."""
 
 
 _RECORDS_KEPT = 4
 Recorded: TypeAlias = tuple[HostId, Moment, VectorClock | None]
-"""(thread, when, snapshot) of an event's record; no snapshot: before the first."""
+"""(thread, moment, snapshot) of an event's record; the snapshot is None before the first record."""
 
 
 class Order:
     """The happens-before order of streams, events and the host.
 
-    Streams are numbered from 1 in the order of `add_stream`. The host is an actor that only knows: its own steps need
-    no epoch, because every later op of any stream comes after them. It is one for each thread of the program: "the
-    host" is the thread whose calls are looked at.
+    Streams are numbered from 1 in the order of `add_stream`. The host is an actor without epochs of its own: its steps
+    need none, because every later op of any stream comes after them. With several threads, each has its own state, and
+    "the host" is the thread whose calls are being checked.
     """
 
     def __init__(self) -> None:
@@ -44,48 +44,51 @@ class Order:
         self._blocking: dict[int, list[StreamId]] = {}
         self._legacy: dict[int, StreamId] = {}
         self._events: dict[EventId, VectorClock] = {}
-        self._records: dict[EventId, list[Recorded]] = {}  # the latest of each, once there are several threads
+        self._records: dict[EventId, list[Recorded]] = {}  # the latest few per event, once there are several threads
 
     # -- threads of the program
 
     @property
     def host(self) -> HostId:
-        """The thread whose calls are looked at."""
+        """The thread whose calls are being checked."""
         return self._hosts.ident
 
     def switch_host(self, host: HostId) -> None:
-        """What comes is done by a thread, which knows nothing if it is new; EVERY_THREAD: what it learns, all learn."""
+        """Attribute the following calls to a thread; a new thread is ordered after nothing.
+
+        Under EVERY_THREAD, work that a call waits for becomes complete for all threads.
+        """
         self._hosts.switch(host)
         self._host_changed()
 
     def release(self, sync: SyncId) -> None:
-        """What the host has done so far is before whoever acquires an object from now on."""
+        """Order what the host has done so far before every later acquire of an object."""
         self._hosts.release(sync)
 
     def acquire(self, sync: SyncId) -> None:
-        """What was released to an object is before what the host does from now on."""
+        """Order everything released to an object before the host's next step."""
         self._hosts.acquire(sync)
         self._host_changed()
 
     def acquire_all(self) -> None:
-        """What any thread has done so far is before what the host does from now on."""
+        """Order what any thread has done so far before the host's next step."""
         self._hosts.acquire_all()
         self._host_changed()
 
     def forget_sync(self, sync: SyncId) -> None:
-        """An object that orders threads is gone."""
+        """Drop the state of a destroyed synchronization object."""
         self._hosts.forget(sync)
 
     def host_step(self) -> Moment:
-        """Return the moment of something that the host does now; 0 while there is one thread."""
+        """Count a step of the host and return its moment; 0 while there is only one thread."""
         return self._hosts.step() if self._hosts.are_several else 0
 
     def host_follows(self, host: HostId, moment: Moment) -> bool:
-        """Return whether what the host does now comes after what a thread did at a moment."""
+        """Return whether the host's next step comes after what a thread did at a moment."""
         return self._hosts.follows(host, moment)
 
     def _host_changed(self) -> None:
-        """The host is another thread, or knows more."""
+        """Update cached state after a thread switch, or after more work became complete for the host."""
         current = self._hosts.current
         self._host = self._clocks[HOST] = current.clock
         self._host_version = current.version
@@ -97,11 +100,12 @@ class Order:
 
         Args:
             device: the device it belongs to.
-            is_legacy: it is the device's default stream, handle 0.
-            is_blocking: it was made without cudaStreamNonBlocking: implicitly ordered with the legacy stream.
+            is_legacy: the stream is the device's default stream, handle 0.
+            is_blocking: the stream was created without cudaStreamNonBlocking and is therefore implicitly ordered with
+                the legacy stream.
 
         Raises:
-            TraceError: more streams than an epoch can name.
+            TraceError: there are more streams than an epoch can name.
 
         Source:
             CUDA Runtime API, "Stream synchronization behavior", section "Legacy default stream".
@@ -135,7 +139,7 @@ class Order:
                 self._implicit[stream] = [self._legacy[device]]
 
     def _now(self, stream: StreamId) -> VectorClock:
-        """Return the stream's clock with what the host knows: it comes before whatever is submitted now."""
+        """Return the stream's clock joined with the host's, which precedes everything submitted from now on."""
         clock = self._clocks[stream]
         if self._seen_host[stream] != self._host_version:
             self._seen_host[stream] = self._host_version
@@ -144,7 +148,7 @@ class Order:
         return clock
 
     def _submit(self, stream: StreamId) -> VectorClock:
-        """Return the stream's clock as of an op submitted now: legacy and blocking streams wait for each other."""
+        """Return the stream's clock as of an op submitted now; legacy and blocking streams wait for each other."""
         clock = self._now(stream)
         for other in self._implicit[stream]:
             if join(clock, self._clocks[other]):
@@ -159,7 +163,7 @@ class Order:
     # -- events
 
     def record(self, event: EventId, stream: StreamId) -> None:
-        """Take a snapshot of the stream into the event; it replaces the event's earlier one."""
+        """Store a snapshot of the stream's clock in the event, replacing any earlier one."""
         clock = self._submit(stream)
         snapshot = self._snapshots[stream]
         if snapshot is None:
@@ -169,23 +173,23 @@ class Order:
         self._events[event] = snapshot
 
     def _note_record(self, event: EventId, snapshot: VectorClock) -> None:
-        """Remember which thread records an event."""
+        """Store which thread recorded an event."""
         hosts = self._hosts
         records = self._records.setdefault(event, [(EVERY_THREAD, 0, self._events.get(event))])
         records.append((hosts.ident, hosts.step(), snapshot))
         if len(records) > _RECORDS_KEPT:
             del records[0]
-            records[0] = (EVERY_THREAD, 0, records[0][2])  # all threads are taken to be ordered with it
+            records[0] = (EVERY_THREAD, 0, records[0][2])  # assume that all threads are ordered after the oldest
 
     def _snapshot_before(self, event: EventId) -> VectorClock | None:
-        """Return the event's snapshot as of the latest record that is before what the host does now; None if none."""
+        """Return the snapshot of the latest record that comes before the host's next step; None if there is none."""
         records = self._records.get(event)
         if records is None:
             return self._events.get(event)
         return next(snapshot for host, moment, snapshot in reversed(records) if self._hosts.follows(host, moment))
 
     def unordered_record(self, event: EventId) -> HostId | None:
-        """Return the thread that recorded an event last, if the host is not ordered with that; else None."""
+        """Return the thread that last recorded the event if the host does not come after that record, else None."""
         records = self._records.get(event)
         if records is None or self._hosts.follows(*records[-1][:2]):
             return None
@@ -195,7 +199,7 @@ class Order:
         return WaitResult.NEVER_RECORDED if event not in self._events else WaitResult.UNORDERED
 
     def wait(self, event: EventId, stream: StreamId) -> WaitResult:
-        """Let the stream's later ops happen after the event's latest record; the host does not wait.
+        """Order the event's latest record before the stream's later ops; the host does not wait.
 
         Source:
             CUDA Runtime API, cudaStreamWaitEvent: a wait for an event never recorded does nothing.
@@ -206,7 +210,7 @@ class Order:
         return self._acquire(stream, snapshot)
 
     def wait_stream(self, stream: StreamId, other: StreamId) -> WaitResult:
-        """Let the stream's later ops happen after all that `other` was given so far."""
+        """Order everything submitted to `other` so far before the stream's later ops."""
         return self._acquire(stream, self._submit(other))
 
     def _acquire(self, stream: StreamId, snapshot: VectorClock) -> WaitResult:
@@ -216,39 +220,39 @@ class Order:
         return WaitResult.ORDERED
 
     def follow(self, stream: StreamId, clock: VectorClock) -> None:
-        """Let the stream's later ops happen after what `clock` of some stream held."""
+        """Order everything that `clock`, the clock of some stream, covers before the stream's later ops."""
         self._acquire(stream, clock)
 
     def forget_event(self, event: EventId) -> None:
-        """The event was destroyed: its id may be used for another one."""
+        """Drop a destroyed event, whose id may be reused."""
         self._events.pop(event, None)
         self._records.pop(event, None)
 
     def sync_event(self, event: EventId) -> WaitResult:
-        """The host waits for the event's latest record."""
+        """Make the host wait for the event's latest record."""
         snapshot = self._snapshot_before(event)
         if snapshot is None:
             return self._without_snapshot(event)
         return WaitResult.ORDERED if self._host_learns(snapshot) else WaitResult.REDUNDANT
 
     def sync_stream(self, stream: StreamId) -> bool:
-        """The host waits for the stream; return whether it learned anything."""
+        """Make the host wait for the stream; return whether any of its work was still pending."""
         return self._host_learns(self._ahead(stream))
 
     def sync_device(self, device: int) -> bool:
-        """The host waits for all streams of one device; return whether it learned anything."""
+        """Make the host wait for all streams of a device; return whether any of their work was still pending."""
         learned = [self._host_learns(self._ahead(stream)) for stream in self._devices.get(device, ())]
         return any(learned)
 
     def has_work_of_its_own(self, device: int) -> bool:
-        """Return whether a device has unfinished work that no stream of another device comes after."""
+        """Return whether a device has unfinished work that no stream of another device is ordered after."""
         streams = self._devices.get(device, ())
         others = [clock for stream, clock in enumerate(self._clocks) if stream != HOST and stream not in streams]
         unfinished = [epoch for stream, epoch in self.unfinished().items() if stream in streams]
         return any(not any(covers(clock, epoch) for clock in others) for epoch in unfinished)
 
     def complete_all(self) -> None:
-        """All work so far is complete, and every thread knows it."""
+        """Mark all work so far as complete for every thread."""
         several, host = self._hosts.are_several, self._hosts.ident
         if several:
             self.switch_host(EVERY_THREAD)
@@ -257,8 +261,8 @@ class Order:
             self.switch_host(host)
 
     def _ahead(self, stream: StreamId) -> VectorClock:
-        """Return what the stream's next op will come after: nothing is submitted yet."""
-        if self._hosts.are_several:  # what comes next may come from another thread
+        """Return the clock that the stream's next op would start from, without submitting anything."""
+        if self._hosts.are_several:  # the next op may come from another thread, so do not update the stream's clock
             clock = list(self._clocks[stream])
             join(clock, self._host)
         else:
@@ -269,18 +273,18 @@ class Order:
                 join(clock, self._clocks[other])
         return clock
 
-    # -- what the streams and the host know, for the explanation of a race
+    # -- queries, for the explanation of a race
 
     def now(self, stream: StreamId) -> Epoch:
         """Return the epoch of the stream's last op."""
         return self._clocks[stream][stream]
 
     def clock(self, stream: StreamId) -> VectorClock:
-        """Return what the stream knows now, a copy."""
+        """Return a copy of the stream's current clock."""
         return list(self._now(stream))
 
     def submitted(self) -> VectorClock:
-        """Return each stream's last op, a copy; entry 0 is the host's and stays 0."""
+        """Return a new clock with each stream's last op; entry 0 is the host's and stays 0."""
         return [clock[index] for index, clock in enumerate(self._clocks)]
 
     def stream_covers(self, stream: StreamId, epoch: Epoch) -> bool:
@@ -288,7 +292,7 @@ class Order:
         return covers(self._ahead(stream), epoch)
 
     def unordered(self, stream: StreamId) -> list[StreamId]:
-        """Return the streams with work that an op submitted to a stream now does not come after."""
+        """Return the streams that have work which an op submitted now to the given stream would not come after."""
         ahead = self._ahead(stream)
         return [
             StreamId(other)
@@ -297,23 +301,23 @@ class Order:
         ]
 
     def covers(self, actor: StreamId, epoch: Epoch) -> bool:
-        """Return whether an actor, the host or a stream, knows `epoch`."""
+        """Return whether the clock of an actor, the host or a stream, covers `epoch`."""
         return covers(self._clocks[actor], epoch)
 
     def host_covers(self, epoch: Epoch) -> bool:
-        """Return whether the host knows `epoch` to be complete."""
+        """Return whether `epoch` is complete for the host."""
         return covers(self._host, epoch)
 
     def is_pending(self, snapshot: VectorClock, besides: int) -> bool:
-        """Return whether a snapshot holds an op that the host does not know as complete, of an actor but `besides`."""
+        """Return whether a snapshot has an op, of an actor other than `besides`, that is not complete for the host."""
         return any(e >= TICK and i != besides and not covers(self._host, e) for i, e in enumerate(snapshot))
 
     def snapshot(self, event: EventId) -> VectorClock | None:
-        """Return the event's latest snapshot, not to be changed; None if it was never recorded."""
+        """Return the event's latest snapshot, read-only; None if it was never recorded."""
         return self._events.get(event)
 
     def unfinished(self) -> dict[StreamId, Epoch]:
-        """Return each stream whose last op the host does not know to be complete, with that op's epoch."""
+        """Return each stream whose last op is not complete for the host, with the epoch of that op."""
         return {
             StreamId(s): c[s] for s, c in enumerate(self._clocks) if s != HOST and c[s] >= TICK and self._host[s] < c[s]
         }

@@ -1,1 +1,1 @@
-"""What every capture backend needs: call sites, names of things, operator plans."""
+"""Shared parts of all capture backends: call sites, names of objects, operator plans."""

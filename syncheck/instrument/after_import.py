@@ -1,7 +1,7 @@
-"""Does something in a process as soon as it has imported a module. Free of torch: who needs none pays nothing.
+"""Runs an action once a module has been imported. Does not import torch, so that it costs nothing without it.
 
 Source:
-    coverage.py measures spawned children in a like way: coverage/multiproc.py, `Stowaway`.
+    coverage.py uses a similar mechanism for spawned children: coverage/multiproc.py, `Stowaway`.
 """
 
 import sys
@@ -14,11 +14,11 @@ from typing import Any
 
 
 def after_import(name: str, act: Callable[[], None]) -> Callable[[], None]:
-    """Act now if a module has been imported, else when it has; return what calls it off.
+    """Run an action now if a module has been imported, else once it is; return a function that cancels it.
 
     Args:
-        name: the module's.
-        act: is called once.
+        name: name of the module.
+        act: called once.
     """
     if name in sys.modules:
         act()
@@ -29,7 +29,7 @@ def after_import(name: str, act: Callable[[], None]) -> Callable[[], None]:
 
 
 class _AfterImport(MetaPathFinder, Loader):
-    """Acts when a module has been imported."""
+    """Runs an action when a module has been imported."""
 
     def __init__(self, name: str, act: Callable[[], None]) -> None:
         self._name = name
@@ -37,13 +37,13 @@ class _AfterImport(MetaPathFinder, Loader):
         self._is_looking = False
 
     def call_off(self) -> None:
-        """Act no more."""
+        """Cancel the action."""
         self._act = lambda: None
         if self in sys.meta_path:
             sys.meta_path.remove(self)
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        """Return the module's own spec, with this loader around its loader: for an import, or for one who asks."""
+        """Return the module's own spec with this loader wrapped around its loader, for an import or another caller."""
         del path, target
         if fullname != self._name or self._is_looking:
             return None
@@ -58,11 +58,11 @@ class _AfterImport(MetaPathFinder, Loader):
         return spec
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Let the module's own loader decide."""
+        """Delegate to the module's own loader."""
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Import the module as without this loader, then act."""
+        """Import the module with its own loader, then run the action."""
         if self in sys.meta_path:
             sys.meta_path.remove(self)
         module.__loader__ = self._loader

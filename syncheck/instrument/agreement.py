@@ -1,4 +1,4 @@
-"""Where a window can be opened and closed, and how the ranks of a job do it together."""
+"""Decides when a checking window may open and close, and coordinates the windows of a job's ranks."""
 
 from collections import deque
 from collections.abc import Callable
@@ -12,19 +12,19 @@ from syncheck.instrument.c10d import c10d
 from syncheck.instrument.torch_internals import current_node
 from syncheck.run.budget import Controller, Decision
 
-cuda: Any = torch.cuda  # without its missing annotations
+cuda: Any = torch.cuda  # typed as Any because its annotations are incomplete
 _PATIENCE = timedelta(seconds=30)
-"""Of a rank that waits for what rank 0 decides: all of them make the same steps, or nearly so."""
+"""How long a rank waits for the decision of rank 0; all ranks make (nearly) the same steps."""
 _LATER = 16
-"""Units until the ranks try again that have no process group yet."""
+"""Units until ranks without a process group try again."""
 _KEPT = 64
 _KEY = "syncheck/budget/{}"
 
 
 def is_safe() -> bool:
-    """Return whether a window can begin or end here: not inside of a backward pass, nor of a capture.
+    """Return whether a window can begin or end here: outside of backward passes and captures.
 
-    An optimizer that steps inside of a backward pass does so in a thread of the engine, whose modes end with the pass.
+    An optimizer that steps inside a backward pass runs in a thread of the engine, whose modes end with the pass.
     """
     if current_node() is not None:
         return False
@@ -32,28 +32,28 @@ def is_safe() -> bool:
 
 
 class StoreAgreement:
-    """Rank 0 decides, and the others do as it does: by the store of their process group.
+    """Lets rank 0 decide for all ranks, through the store of their process group.
 
-    All ask at the same number of steps, as what they ask next follows from the answer. So they communicate once before
-    each window, and not between: each answer has the number of steps for a key.
+    All ranks decide after the same number of steps, because each decision determines the next. They therefore
+    communicate once before each window, and not in between. The number of steps is the key of an answer.
 
     Args:
-        incomplete: takes a reason why no window is opened any more.
-        is_expected: this process is one of several, which will make a process group.
+        incomplete: takes a reason why no further windows are opened.
+        is_expected: whether this process is one of several, which will create a process group.
     """
 
     def __init__(self, incomplete: Callable[[str], None], *, is_expected: bool) -> None:
         self._incomplete = incomplete
         self._is_expected = is_expected
         self._is_lost = False
-        self._keys: deque[str] = deque()  # of rank 0, those in the store
+        self._keys: deque[str] = deque()  # on rank 0: the keys in the store
 
     def is_alone(self) -> bool:
-        """See `syncheck.run.sampler.Agreement`."""
+        """Implements `syncheck.run.sampler.Agreement`."""
         return not self._is_expected and _world() < 2
 
     def decide(self, controller: Controller, *, is_new: bool) -> Decision:
-        """See `syncheck.run.sampler.Agreement`."""
+        """Implements `syncheck.run.sampler.Agreement`."""
         if self.is_alone():
             return controller.decide(is_new=is_new)
         if _world() < 2 or self._is_lost:
@@ -67,7 +67,7 @@ class StoreAgreement:
         return self._follow(controller, store, key)
 
     def _tidy(self, store: Any, key: str) -> None:
-        """Remove an answer that all ranks have long had, where the store can do so."""
+        """Remove an answer that all ranks have read long ago, if the store supports it."""
         self._keys.append(key)
         if len(self._keys) > _KEPT:
             with suppress(Exception):
@@ -77,7 +77,7 @@ class StoreAgreement:
         try:
             store.wait([key], _PATIENCE)
             length, next_at = map(int, bytes(store.get(key)).decode().split())
-        except Exception:  # noqa: BLE001  a store of any kind, of a job that may be ending
+        except Exception:  # noqa: BLE001  any kind of store, of a job that may be ending
             self._is_lost = True
             self._incomplete(_LOST.format(controller.number))
             return controller.wait(_LATER)
@@ -91,5 +91,5 @@ _LOST = (
 
 
 def _world() -> int:
-    """Return the number of ranks; 0 as long as there is no process group."""
+    """Return the number of ranks; 0 while there is no process group."""
     return int(c10d.get_world_size()) if c10d is not None and c10d.is_initialized() else 0

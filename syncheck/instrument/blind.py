@@ -1,4 +1,4 @@
-"""Code that cannot have got word of another thread: it looks at nothing that another one may have changed."""
+"""Detects code that cannot have observed another thread: it reads nothing that another thread may have changed."""
 
 import ast
 import builtins
@@ -26,7 +26,7 @@ _BUILTINS = {
     for function in (print, range, int, float, bool, str, repr, id, abs, min, max, round, len, isinstance, type, divmod)
 }
 _MODULES = {torch, torch.cuda, torch.nn.functional, torch.linalg, torch.fft, torch.special, time, math}
-"""Modules whose functions look at their arguments and at nothing else of the program."""
+"""Modules whose functions read their arguments and nothing else of the program."""
 _CLASSES = (
     threading.Thread, threading.Event, threading.Lock, threading.RLock, threading.Semaphore, threading.BoundedSemaphore,
     threading.Barrier, Queue, Future, ThreadPoolExecutor,
@@ -47,17 +47,17 @@ FOLLOWED: dict[type, frozenset[str]] = {
     Future: frozenset({"result", "exception", "done", "set_result", "set_exception"}),
     ThreadPoolExecutor: frozenset({"submit"}),
 }
-"""What orders threads, and its methods that are followed."""
+"""Types that order threads, with their methods that are tracked."""
 
 
 def is_blind(frame: FrameType, start: int | None, end: int | None, *, is_once: bool = False) -> bool:
-    """Return whether the code of a frame between two of its instructions looks at nothing of other threads.
+    """Return whether a frame's code between two of its instructions observes nothing of other threads.
 
     Args:
-        frame: runs the code now.
-        start: the offset of a call that has returned; None for the beginning.
-        end: the offset of a call that runs now; None for the end of the code.
-        is_once: the code has not been left since: where the end is not after the start, a loop of its own led there.
+        frame: the frame, which is running.
+        start: offset of a call that has returned; None for the beginning of the code.
+        end: offset of the call that is running now; None for the end of the code.
+        is_once: the code has not been left in between, so that an end at or before the start implies a loop in it.
     """
     code = frame.f_code
     file = _file(code.co_filename)
@@ -80,7 +80,7 @@ def is_blind(frame: FrameType, start: int | None, end: int | None, *, is_once: b
 
 
 def is_in_loop(code: CodeType, offset: int) -> bool:
-    """Return whether an instruction may run more than once each time that its code runs, as far as that is known."""
+    """Return whether an instruction may run more than once per execution of its code; True if unknown."""
     file = _file(code.co_filename)
     return file is None or position(code, offset)[0] in file.in_loops
 
@@ -95,13 +95,13 @@ def _position(code: CodeType, offset: int | None) -> Position | None:
 
 
 class _File:
-    """The source of a file, parsed.
+    """The parsed source of a file.
 
     Attributes:
-        tree: the file.
-        scopes: its names.
-        shared: names that some function of it declares global or nonlocal.
-        in_loops: the lines of its loops.
+        tree: the syntax tree.
+        scopes: the scopes and their names.
+        shared: names that some function declares global or nonlocal.
+        in_loops: the lines inside loops.
     """
 
     def __init__(self, tree: ast.Module, scopes: Scopes) -> None:
@@ -113,7 +113,7 @@ class _File:
         self.in_loops = {line for loop in loops for line in range(loop.lineno, (loop.end_lineno or loop.lineno) + 1)}
 
     def is_constant(self, name: str) -> bool:
-        """Return whether a name of the module is bound once."""
+        """Return whether a name of the module is bound exactly once."""
         lines = self.scopes.module.bindings.get(name, ())
         return name not in self.shared and len(lines) == 1 and not self.in_loops.intersection(lines)
 
@@ -127,7 +127,7 @@ def _file(filename: str) -> _File | None:
 
 @lru_cache(maxsize=1024)
 def _body(tree: ast.Module, name: str, line: int) -> list[ast.stmt]:
-    """Return the statements of a function, by its name and the first line of its code; those of the module."""
+    """Return the statements of a function, given its name and the first line of its code, or those of the module."""
     if name == "<module>":
         return tree.body
     for node in ast.walk(tree):
@@ -139,7 +139,7 @@ def _body(tree: ast.Module, name: str, line: int) -> list[ast.stmt]:
 
 
 class _Values:
-    """The values of a frame's names, as far as no other thread may bind them."""
+    """The values of a frame's names that no other thread can bind."""
 
     def __init__(self, frame: FrameType, file: _File) -> None:
         self._file = file
@@ -149,11 +149,11 @@ class _Values:
         self._globals = frame.f_globals
 
     def forget(self) -> None:
-        """Hold nothing that the program has deleted."""
+        """Release the values, so that none is kept alive after the program deletes it."""
         self._locals = {}
 
     def __getitem__(self, name: str) -> Any:
-        """Return a value; raise KeyError for a name that another thread may bind, or that is not bound."""
+        """Return a value; raise KeyError for a name that is unbound or that another thread may bind."""
         code = self._code
         if self._is_module:
             if name in self._file.shared:
@@ -168,11 +168,11 @@ class _Values:
 
 
 class _Look:
-    """Looks through expressions for what may bring word of other threads.
+    """Searches expressions for parts that may observe other threads.
 
     Args:
-        values: of the names.
-        known: positions of calls that are known to be blind, or are looked at by themselves.
+        values: the values of names.
+        known: positions of calls that are known to be blind or are analyzed separately.
     """
 
     def __init__(self, values: _Values, known: set[Any]) -> None:
@@ -180,7 +180,7 @@ class _Look:
         self._known = known
 
     def is_blind(self, node: ast.AST) -> bool:
-        """Return whether a statement or an expression brings no word of other threads."""
+        """Return whether a statement or an expression observes nothing of other threads."""
         if isinstance(node, ast.Call):
             return self._is_known_call(node) and all(map(self.is_blind, _arguments(node)))
         if isinstance(node, ast.Name):
@@ -190,7 +190,7 @@ class _Look:
         return isinstance(node, _TRANSPARENT) and all(map(self.is_blind, ast.iter_child_nodes(node)))
 
     def _is_known_place(self, node: ast.Attribute | ast.Subscript) -> bool:
-        """Return whether an attribute or an item is only set, or one of a tensor or a module."""
+        """Return whether an attribute or item is only assigned, or belongs to a tensor or a module."""
         if not isinstance(node.ctx, ast.Load) or self._is_tensor(node.value):
             return True
         owner, value = self._value(node.value), self._value(node)
@@ -203,7 +203,7 @@ class _Look:
             return False
 
     def _value(self, node: ast.expr) -> Any:
-        """Return the value of a name, or of an attribute of a module; None where that is not known."""
+        """Return the value of a name or of a module's attribute; None if it is unknown."""
         try:
             if isinstance(node, ast.Name):
                 return self._values[node.id]
@@ -214,7 +214,7 @@ class _Look:
         return None
 
     def _is_tensor(self, node: ast.expr) -> bool:
-        """Return whether an expression gives a tensor, or something of a tensor."""
+        """Return whether an expression evaluates to a tensor, or to a part of one."""
         match node:
             case ast.Attribute(value=value) | ast.Subscript(value=value) | ast.Call(func=ast.Attribute(value=value)):
                 owner = self._value(value)
@@ -237,7 +237,7 @@ class _Look:
         return id(function) in _BUILTINS or is_class
 
     def _is_known_owner(self, function: ast.expr) -> bool:
-        """Return whether what is before a call can be looked at in peace: the call itself is known."""
+        """Return whether evaluating the function of a known call observes nothing of other threads."""
         if isinstance(function, ast.Name):
             return True
         if not isinstance(function, ast.Attribute):
@@ -251,7 +251,7 @@ _TRANSPARENT = (
     ast.List, ast.JoinedStr, ast.FormattedValue, ast.Slice, ast.keyword, ast.Constant, ast.Pass, ast.Global,
     ast.Nonlocal, ast.expr_context, ast.operator, ast.unaryop, ast.cmpop,
 )  # fmt: skip
-"""What looks at nothing but its parts."""
+"""Syntax nodes that read nothing except through their children."""
 
 
 def _arguments(node: ast.Call) -> Iterator[ast.AST]:
@@ -271,17 +271,17 @@ def _is_followed(owner: Any, method: str) -> bool:
 
 
 def _stream_types() -> tuple[type, ...]:
-    """Return the types of streams and events, as they are now: the simulator has its own."""
+    """Return the current types of streams and events; the simulator replaces them."""
     return torch.Stream, torch.Event, torch.cuda.Stream, torch.cuda.Event
 
 
 def _is_fixed(value: Any) -> bool:
-    """Return whether a value brings nothing that a thread has made: any may set an attribute of a module."""
+    """Return whether a value cannot have been created by a thread; any thread may set an attribute of a module."""
     return all(map(_is_fixed, value)) if isinstance(value, tuple) else isinstance(value, _FIXED)
 
 
 def _is_plain_value(value: Any) -> bool:
-    """Return whether a value is the same for all threads at all times, or orders what it brings."""
+    """Return whether a value is the same for all threads at all times, or orders whatever it transports."""
     if isinstance(value, tuple):
         return all(map(_is_plain_value, value))
     return isinstance(value, (*_PLAIN, *_stream_types(), *FOLLOWED))

@@ -1,6 +1,6 @@
 """The parts of torch.distributed that syncheck uses; each is None in a build without it.
 
-`import torch` imports these modules itself, so that they cost nothing here.
+`import torch` imports these modules itself, so importing them here costs nothing.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ Reducer: Any = None
 Work: Any = None
 c10d: Any = None
 is_finished: Any = None
-"""`Work.is_completed` and, below, `Work.wait` as torch has them, whatever replaces them."""
+"""The original `Work.is_completed` and, below, `Work.wait`, independent of any replacements."""
 wait_for: Any = None
 _make_finished: Any = None
 
@@ -26,10 +26,10 @@ if torch.distributed.is_available():
 
 
 def finished_work(value: Any) -> Any:
-    """Return a handle of a collective that is complete.
+    """Return a work handle of a completed collective.
 
     Args:
-        value: its result, which the future of the handle has.
+        value: its result, which becomes the result of the handle's future.
 
     Source:
         torch/csrc/distributed/c10d/init.cpp, `_create_work_from_future`.

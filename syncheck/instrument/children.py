@@ -1,4 +1,4 @@
-"""Processes that the program starts: those that can be checked are, and the report names the others."""
+"""Child processes of the program: checks those that it can, and reports the others."""
 
 import os
 import re
@@ -18,16 +18,16 @@ from syncheck.ranks import rendezvous
 NOT_CHECKED = "a spawned process was not checked"
 _LAUNCHERS = re.compile(r"(python|pypy)[\d.]*|torchrun|accelerate|deepspeed|mpirun|mpiexec|srun")
 _PLAIN_FLAGS = re.compile(r"-[bBdEiIOPqRsSuvx]+")
-"""Flags of Python that stand alone."""
+"""Python flags that take no argument."""
 
 
 def install_children(patches: Patches, incomplete: Callable[[str], None], spawned: Callable[[], object]) -> None:
-    """Follow the programs and processes that the program starts.
+    """Track the programs and processes that the program starts.
 
     Args:
-        patches: what to replace.
-        incomplete: says that something is not checked.
-        spawned: returns what a spawned child is sent if it is not checked: None for nothing.
+        patches: registers the replacements.
+        incomplete: takes a reason why something is not checked.
+        spawned: returns the data to send to a spawned child that is not checked; None for nothing.
     """
     _install_programs(patches, incomplete)
     _install_spawn(patches, incomplete, spawned)
@@ -51,14 +51,14 @@ def _install_programs(patches: Patches, incomplete: Callable[[str], None]) -> No
 
 
 def note_replaced(path: Any, arguments: Any, incomplete: Callable[[str], None]) -> None:
-    """Say of a program that replaces this one, by `os.execv`, that it is not checked, if it may use GPUs."""
-    name = "" if isinstance(path, int) else os.path.basename(os.fsdecode(path))  # it may be a descriptor
+    """Report a program that replaces this one through `os.execv` as unchecked, if it may use GPUs."""
+    name = "" if isinstance(path, int) else os.path.basename(os.fsdecode(path))  # it may be a file descriptor
     if _LAUNCHERS.fullmatch(name) and not _checks_itself(list(arguments)):
         incomplete(f"`{name}`, which the program became by os.exec, was not checked")
 
 
 def _program(args: Any) -> str:
-    """Return the name of the program that a command starts; "" where that is not known."""
+    """Return the name of the program that a command starts; "" if unknown."""
     try:
         words = shlex.split(args) if isinstance(args, str) else [os.fsdecode(word) for word in args]
     except (TypeError, ValueError):
@@ -72,7 +72,7 @@ def _checks_itself(args: Any) -> bool:
 
 
 def _checked(args: Any, environment: Any) -> tuple[list[str], dict[str, str]] | None:
-    """Return command and environment of a rank that a launcher starts, such that it is checked; None for others.
+    """Return command and environment that make a rank started by a launcher checked; None for other commands.
 
     Source:
         torch/distributed/run.py, `config_from_args`: `python -u SCRIPT ARGS`, or `python -u -m MODULE ARGS`.
@@ -87,14 +87,14 @@ def _checked(args: Any, environment: Any) -> tuple[list[str], dict[str, str]] | 
     if "syncheck" in words[at : at + 2]:
         return words, dict(environment)
     is_whole = environment.get("LOCAL_WORLD_SIZE", "1") == environment["WORLD_SIZE"]
-    folder = member.folder_for_children() if is_whole else None  # of several machines, the ranks merge by themselves
+    folder = member.folder_for_children() if is_whole else None  # with several machines, the ranks merge themselves
     environment = {**environment, **({rendezvous.PARTS: str(folder)} if folder is not None else {})}
     member.has_children = True
     return [*words[:at], "-m", "syncheck", "run", *member.arguments, *words[at:]], environment
 
 
 def _is_rank(environment: Any) -> bool:
-    """Return whether an environment is that of a rank; Lightning gives the local one alone.
+    """Return whether an environment belongs to a rank; Lightning sets only the local rank.
 
     Source:
         lightning/fabric/strategies/launchers/subprocess_script.py, `_call_children_scripts`.
@@ -103,11 +103,11 @@ def _is_rank(environment: Any) -> bool:
 
 
 def _install_spawn(patches: Patches, incomplete: Callable[[str], None], spawned: Callable[[], object]) -> None:
-    """Send what makes a spawned child checked along with what it gets; workers of a DataLoader have no use for it.
+    """Add the data that makes a spawned child checked to its preparation data, except for workers of a DataLoader.
 
     Source:
         multiprocessing/popen_spawn_posix.py and popen_forkserver.py, `_launch`; spawn.py: the child unpickles the
-        preparation data before it imports the program, and ignores what it does not know.
+        preparation data before it imports the program, and ignores unknown entries.
     """
     prepare, start = spawn.get_preparation_data, process.BaseProcess.start
     starting: list[Any] = []
@@ -137,4 +137,4 @@ def _install_spawn(patches: Patches, incomplete: Callable[[str], None], spawned:
 
 
 def _is_loader(child: Any) -> bool:
-    return getattr(child, "_target", None) is _utils.worker._worker_loop  # what DataLoader starts
+    return getattr(child, "_target", None) is _utils.worker._worker_loop  # the target of DataLoader's workers

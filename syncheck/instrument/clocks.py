@@ -1,4 +1,4 @@
-"""Host clocks: a reading remembers when it was taken, and a difference of two readings is checked."""
+"""Host clocks: readings are tracked, and the difference of two readings is checked."""
 
 import time
 import timeit
@@ -17,7 +17,7 @@ _INTEGER_CLOCKS = ("time_ns", "perf_counter_ns", "monotonic_ns")
 
 
 class FloatReading(float):
-    """A reading in seconds; behaves as the float that it is, and pickles as one."""
+    """A reading in seconds; behaves and pickles like a plain float."""
 
     __slots__ = ("clocks", "ident")
     ident: ReadingId
@@ -55,7 +55,7 @@ class FloatReading(float):
 
 
 class IntegerReading(int):
-    """A reading in nanoseconds; behaves as the int that it is, and pickles as one."""
+    """A reading in nanoseconds; behaves and pickles like a plain int."""
 
     ident: ReadingId
     clocks: "weakref.ref[Clocks]"
@@ -76,14 +76,14 @@ class IntegerReading(int):
 
 
 def _report(earlier: FloatReading | IntegerReading, later: FloatReading | IntegerReading) -> None:
-    """Report a difference, if both readings were taken in one check, which goes on: another counts from 1 again."""
+    """Report a difference if both readings were taken in one check that is still active; each check has its own ids."""
     clocks = later.clocks()
     if clocks is not None and clocks is earlier.clocks():
         clocks.difference(earlier.ident, later.ident)
 
 
 class Clocks:
-    """Replaces the clocks of `time` and `timeit` for callers in the user's files; all others get plain numbers."""
+    """Replaces the clocks of `time` and `timeit` for callers in user files; other callers get plain numbers."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Clocks:
         self._patches = patches
         self._next = next_reading
         self._site = site
-        self._itself = weakref.ref(self)  # the program keeps readings: they must not keep what checked it
+        self._itself = weakref.ref(self)  # the program keeps readings, which must not keep the check alive
 
     def install(self) -> None:
         """Replace the clocks."""
@@ -108,11 +108,11 @@ class Clocks:
         self._patches.set(timeit.Timer, "timeit", self._watched(timeit.Timer.timeit))
 
     def difference(self, earlier: ReadingId, later: ReadingId) -> None:
-        """The program has taken the difference of two readings."""
+        """Report that the program subtracted two readings."""
         self._monitor().clock_difference(earlier, later)
 
     def _watched(self, measure: Callable[..., float]) -> Callable[..., float]:
-        """Take a reading before and after `Timer.timeit`, whose own clock was bound before ours was in place."""
+        """Take a reading before and after `Timer.timeit`, which bound its own clock before ours was installed."""
 
         def timed(timer: timeit.Timer, number: int = timeit.default_number) -> float:  # type: ignore[attr-defined]
             began, ended = self._next(), self._next()

@@ -1,8 +1,8 @@
-"""Branches and loops of torch: `torch.cond`, `while_loop`, `map`, `scan`.
+"""torch's control flow operators: `torch.cond`, `while_loop`, `map`, `scan`.
 
-Torch compiles them, also in programs that compile nothing, and runs the result. Dispatch modes keep it from that. Here
-a branch is taken, and a loop goes round, in Python: each operator is seen and has its gradient. A transformation of
-`torch.func`, or a tracer, must see the operator as a whole: what to do for those, the caller knows.
+torch compiles them, even in programs that compile nothing else, and runs the result. Dispatch modes prevent this. Here,
+branches and loops are executed in Python instead, so that each operator is seen and has its gradient. A transformation
+of `torch.func`, or a tracer, must see the operator as a whole; how to handle those is up to the caller.
 
 Source:
     torch/_higher_order_ops: cond.py, while_loop.py, map.py, scan.py; utils.py, `_hop_compile_and_call`.
@@ -27,12 +27,13 @@ def install_control_flow(
     when_transformed: Callable[[tuple[Any, ...]], AbstractContextManager[None]],
     patches: Patches,
 ) -> None:
-    """Run branches and loops in place of compiling them.
+    """Run branches and loops instead of compiling them.
 
     Args:
-        compile_function: `torch.compile`, as torch has it; it compiles those that are traced or transformed.
-        when_transformed: takes the arguments of one that is traced or transformed; it runs inside of the result.
-        patches: gets the replacement.
+        compile_function: torch's original `torch.compile`, for operators that are traced or transformed.
+        when_transformed: takes the arguments of an operator that is traced or transformed, and returns a context
+            manager to run it in.
+        patches: registers the replacement.
     """
     original = torch.compile
 
@@ -50,7 +51,7 @@ def _in_python(
     compiled: Callable[..., Any],
     when_transformed: Callable[[tuple[Any, ...]], AbstractContextManager[None]],
 ) -> Callable[..., Any]:
-    """Return what is run in place of a function of torch's that calls a branch or a loop."""
+    """Return the replacement of a torch function that contains a branch or a loop."""
     in_python = _IN_PYTHON.get(function.__name__)
 
     @wraps(function)
@@ -79,7 +80,7 @@ def _while_loop(_: Any, condition: Any, body: Any, carried: tuple[Any, ...], add
 
 
 def _map(wrapper: Any, function: Any, mapped: list[torch.Tensor], given: list[Any]) -> Any:
-    """Call a function with each row, in the structure that the rows came in, which the wrapper knows."""
+    """Call a function with each row, in the rows' original structure, which the wrapper stores."""
     structures = getclosurevars(wrapper).nonlocals
     others = tree_unflatten(given, structures["args_spec"])
     rows = zip(*(part.unbind() for part in mapped), strict=True)
@@ -106,4 +107,4 @@ _IN_PYTHON: dict[str, Callable[..., Any]] = {
     "run_flattened_map": _map,
     "run_flattened_scan": _scan,
 }
-"""The functions that torch compiles -> what they come to."""
+"""Functions that torch compiles -> their implementations in Python."""

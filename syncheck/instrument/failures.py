@@ -1,4 +1,4 @@
-"""Why a report is incomplete: errors in syncheck itself, and limits of what is checked."""
+"""Reasons for an incomplete report: internal errors and limits of the check."""
 
 import os
 import traceback
@@ -6,11 +6,11 @@ import traceback
 from syncheck.hb.clock import MOST_STREAMS
 
 TOO_MANY_STREAMS = f"there are more than {MOST_STREAMS:,} streams: races between the others are not found"
-"""Each of the others is taken for the last stream of its device that was counted, which only adds order."""
+"""Each further stream is treated as the last counted stream of its device, which only adds order."""
 
 
 def stopped_by(error: BaseException) -> str:
-    """Return the reason why a report is incomplete: an error in syncheck's own code, with the place where it arose."""
+    """Return the reason for an incomplete report after an internal error, with the location of the error."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" at {os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
     return f"syncheck itself failed, and stopped checking: {type(error).__name__}: {error}{place}"

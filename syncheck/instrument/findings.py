@@ -1,4 +1,4 @@
-"""The findings of a session whose tensors have no names yet."""
+"""Collects the findings of a session whose tensors have not been named yet."""
 
 import contextlib
 from collections import deque
@@ -7,23 +7,23 @@ from syncheck.sanitizer.collector import PendingFinding
 
 
 class NewFindings:
-    """The findings that a session completed since `take` was called last.
+    """The findings that a session has reported since the last call of `take`.
 
     Attributes:
-        new: in their order.
+        new: the findings, in order.
     """
 
     def __init__(self) -> None:
         self.new: deque[PendingFinding] = deque()
 
     def add(self, finding: PendingFinding) -> None:
-        """Keep a finding; what a session calls."""
+        """Add a finding; called by the session."""
         self.new.append(finding)
 
     def take(self) -> list[PendingFinding]:
-        """Return the new findings, which are new no more."""
+        """Remove and return the new findings."""
         taken: list[PendingFinding] = []
-        with contextlib.suppress(IndexError):  # another thread may take them, too
+        with contextlib.suppress(IndexError):  # another thread may be taking them, too
             while True:
                 taken.append(self.new.popleft())
         return taken

@@ -1,4 +1,4 @@
-"""What the program calls a container that holds a thing among others of its kind."""
+"""Finds names of containers that hold an object among others of its kind."""
 
 from collections import deque
 from collections.abc import Callable
@@ -13,12 +13,12 @@ _SEQUENCES = (list, tuple, deque)
 
 
 def group_in_frame(frame: FrameType, of: Callable[[Any], int], wanted: int) -> str:
-    """Return what a comprehension can go through in a frame to meet a thing: "streams", "self.streams.values()".
+    """Return an iterable expression that includes an object in a frame: "streams", "self.streams.values()".
 
     Args:
-        frame: the function, as it runs.
-        of: returns the id of a thing; 0 for what every item has to be and is not.
-        wanted: the id of the thing.
+        frame: the running function.
+        of: returns the id of an object; 0 if it is not of the required kind.
+        wanted: the id of the object.
 
     Returns:
         The expression; "" if there is none.
@@ -36,7 +36,7 @@ def group_in_frame(frame: FrameType, of: Callable[[Any], int], wanted: int) -> s
 
 
 def _items_of(value: Any) -> list[Any]:
-    """Return the items of a list or the like, without code of the program; none of anything else, or of too many."""
+    """Return the items of a list, tuple or deque, without running code of the program; [] for others, or too many."""
     base = next((kind for kind in _SEQUENCES if issubclass(type(value), kind)), None)
     return _few(base.__iter__(value)) if base is not None else []
 

@@ -1,4 +1,4 @@
-"""The threads of the program as hosts: which one acts, what orders them, and where one may have got word of others."""
+"""The program's threads as hosts: which one acts, what orders them, and when one may have observed others."""
 
 import os
 import threading
@@ -19,11 +19,11 @@ from syncheck.source.lines import is_user_file
 
 _MOST_FRAMES = 256
 _BEGINNING = frozenset({threading.__file__, pools.__file__, os.path.join(os.path.dirname(__file__), "threads.py")})
-"""Files whose code begins threads and tasks."""
+"""Files whose code starts threads and tasks."""
 
 
 class _At(NamedTuple):
-    """Where a frame of the program is; `is_direct`: the program's next outer frame has called it itself."""
+    """Position of a frame of the program; `is_direct`: called directly by the program's next outer frame."""
 
     frame: int
     code: CodeType
@@ -32,18 +32,18 @@ class _At(NamedTuple):
 
 
 class _Local(threading.local):
-    """The calling thread.
+    """State of the calling thread.
 
     Attributes:
-        host: its id; EVERY_THREAD for one that the program has not started.
-        thread: its object.
-        start: what orders it after its start; None once it is.
-        has_acted: the monitor knows it.
-        has_worked: it has made a call of a GPU.
-        turn: how many calls of GPUs there had been at its last call.
-        has_news: another thread has acted, and this one is known not to have got word of it.
-        call: marks the call of the program that it made last.
-        stack: where it was then, outermost first; None where that is not known, empty at the beginning of a thread.
+        host: its id; EVERY_THREAD for a thread that the program has not started.
+        thread: its thread object.
+        start: the object that orders the thread after its start; None once it has been acquired.
+        has_acted: whether the monitor has seen the thread.
+        has_worked: whether the thread has made a GPU call.
+        turn: number of GPU calls by all threads as of its last call.
+        has_news: another thread has acted, and this thread is known not to have observed it.
+        call: marks the program's call that the thread made last.
+        stack: the thread's position then, outermost frame first; None if unknown, empty at the start of a thread.
     """
 
     host = EVERY_THREAD
@@ -58,15 +58,15 @@ class _Local(threading.local):
 
 
 class Hosts:
-    """Says to the monitor which thread acts, and what orders threads.
+    """Reports to the monitor which thread acts, and what orders threads.
 
     Attributes:
-        are_several: the program has started a thread.
-        on_several: called before it starts the first one.
-        monitor: what threads call.
+        are_several: whether the program has started a thread.
+        on_several: called before the program starts its first thread.
+        monitor: the monitor that the threads call.
 
     Args:
-        monitor: gets the calls, before those that the thread makes itself.
+        monitor: receives the calls, before those that the thread makes itself.
     """
 
     def __init__(self, monitor: LockedMonitor) -> None:
@@ -78,7 +78,7 @@ class Hosts:
         self._local.host = MAIN_THREAD
         self._local.thread = threading.current_thread()
         self._acting = MAIN_THREAD
-        self._turn = 0  # calls of GPUs so far, by whichever thread
+        self._turn = 0  # number of GPU calls so far, by all threads
         self._n_workers = 0
         self._idents, self._sync_idents = count(2), count(1)
         self._objects: dict[int, tuple[weakref.ref[Any], SyncId]] = {}
@@ -86,7 +86,7 @@ class Hosts:
     # -- calls of the monitor
 
     def enter(self) -> None:
-        """The calling thread is about to make a call of the monitor; the lock is held."""
+        """Report the calling thread before it calls the monitor; the lock is held."""
         local = self._local
         if not local.has_worked:
             local.has_worked = True
@@ -110,10 +110,10 @@ class Hosts:
         local.turn = self._turn
 
     def _look(self, local: _Local, frame: FrameType | None) -> None:
-        """Order the thread after all others if it may have got word of them since its last call."""
+        """Order the thread after all others if it may have observed them since its last call."""
         call, frames = _program_frames(frame)
         if not frames:
-            return  # threads are begun and ended by code that is known
+            return  # only known code that starts and ends threads
         is_same = call is not None and call.f_trace is local.call is not None
         stack = None if len(frames) > _MOST_FRAMES else _stack(frames)
         if not is_same and local.has_news:
@@ -124,10 +124,10 @@ class Hosts:
             local.call = _mark(call)
         local.stack = stack
 
-    # -- what orders threads
+    # -- ordering of threads
 
     def start(self, thread: threading.Thread) -> None:
-        """The calling thread is about to start another one."""
+        """Order the calling thread's work so far before a thread that it is about to start."""
         if not self.are_several:
             self.on_several()
             self.are_several = True
@@ -135,37 +135,37 @@ class Hosts:
         self.release(self.sync_of(thread))
 
     def begin(self, thread: threading.Thread) -> None:
-        """The calling thread begins: it has been started."""
+        """Register the calling thread, which has just been started."""
         local = self._local
         local.host, local.thread, local.start = HostId(next(self._idents)), thread, self.sync_of(thread)
         local.turn, local.stack = self._turn, []
-        local.has_news = True  # of what was done since it was started
+        local.has_news = True  # about work since the thread was started
 
     def begin_task(self, submitted: SyncId) -> None:
-        """The calling thread, of a pool, begins a task: it knows what others had done when it was submitted."""
+        """Begin a task in a pool's thread, ordered after what came before its submission."""
         self.acquire(submitted)
         self._local.stack = []
         self._local.has_news = True
 
     def end(self, thread: threading.Thread) -> None:
-        """The calling thread ends."""
+        """Order the work of the calling thread, which ends, before any later join."""
         if self._local.has_acted:
             self.release(self.sync_of(thread))
         self._n_workers -= self._local.has_worked
 
     def joined(self, thread: threading.Thread) -> None:
-        """The calling thread has waited for the end of another one."""
+        """Order the calling thread after another whose end it has waited for."""
         if self.are_several:
             self.acquire(self.sync_of(thread))
 
     def release(self, sync: SyncId) -> None:
-        """What the calling thread did so far is before whoever acquires the same object."""
+        """Order what the calling thread did so far before every later acquire of the same object."""
         with self.monitor.lock:
             self._act(self._local)
             self._monitor.release(sync)
 
     def acquire(self, sync: SyncId) -> None:
-        """The calling thread goes on because others let it."""
+        """Order the calling thread after everything released to an object."""
         with self.monitor.lock:
             self._act(self._local)
             self._monitor.acquire(sync)
@@ -188,7 +188,7 @@ class Hosts:
 
 
 def _program_frames(frame: FrameType | None) -> tuple[FrameType | None, list[FrameType]]:
-    """Return the frame that the program called, on the way to here, and the program's own, innermost first."""
+    """Return the frame that the program called on the way here, if any, and the program's frames, innermost first."""
     call: FrameType | None = None
     frames: list[FrameType] = []
     while frame is not None and not is_outside(frame.f_code):
@@ -210,10 +210,10 @@ def _stack(frames: list[FrameType]) -> list[_At]:
 
 
 def _mark(call: FrameType | None) -> object:
-    """Mark a frame, which is none of the program's, as that of one call; return the mark.
+    """Mark a frame outside of the program as belonging to one call; return the mark.
 
-    Frames have no identity of their own that lasts, and to hold one keeps what its variables hold. A trace function
-    of a frame is not called unless the thread is traced.
+    Frames have no lasting identity, and holding a frame would keep its variables alive. A trace function set on a
+    frame is not called unless the thread is traced.
     """
     if call is None or call.f_trace is not None:
         return None
@@ -227,32 +227,32 @@ def _ignore(*_: Any) -> None:
 
 
 def _is_blind(old: list[_At], new: list[_At], frames: list[FrameType]) -> bool:
-    """Return whether a thread has looked at nothing of others on its way from one place to another, where it is now."""
+    """Return whether a thread has observed nothing of other threads between an earlier position and its current one."""
     running = frames[::-1]
     common = 0
     while common < min(len(old), len(new)) and old[common] == new[common]:
         common += 1
-    if not old:  # the thread begins, or a task
+    if not old:  # the start of the thread, or of a task
         return _is_begun_by(running[0].f_back) and _are_entered(new, running, 0)
     if common == len(old) == len(new):
-        common -= 1  # the same place again: a loop has led there
+        common -= 1  # the same position again: a loop has led there
     if common in {len(old), len(new)} or old[common][:2] != new[common][:2]:
         return False
     if len(old) > common + 1:
         return False  # functions have returned in between
-    # a loop further out may have called the function again
+    # an outer loop may have called the function again
     is_once = not any(is_in_loop(at.code, at.lasti) or not at.is_direct for at in new[:common])
     here = is_blind(running[common], old[common].lasti, new[common].lasti, is_once=is_once and new[common].is_direct)
     return here and _are_entered(new, running, common + 1)
 
 
 def _is_begun_by(caller: FrameType | None) -> bool:
-    """Return whether a frame begins what a thread runs; other code may wait for others before it calls the program."""
+    """Return whether a frame starts a thread's work; other code may first wait for other threads."""
     return caller is not None and caller.f_code.co_filename in _BEGINNING
 
 
 def _are_entered(stack: list[_At], running: list[FrameType], first: int) -> bool:
-    """Return whether functions were called one by the other, and have looked at nothing yet."""
+    """Return whether functions were called directly by each other and have observed nothing of other threads so far."""
     return all(
         at.is_direct and is_blind(frame, None, at.lasti)
         for at, frame in zip(stack[first:], running[first:], strict=True)

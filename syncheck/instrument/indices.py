@@ -1,4 +1,4 @@
-"""What a function itself calls an item that it picks by a number or a key: `slots[turn % 2]` for "slots[1]"."""
+"""Finds a function's own index expression for an item: `slots[turn % 2]` for "slots[1]"."""
 
 import ast
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ from syncheck.instrument.naming import attributes_of, name_in_frame, tree_of
 from syncheck.source.frames import locals_of
 
 _COMPARED = frozenset({torch.device, torch.dtype})
-"""Types of keys that torch itself compares."""
+"""Types of keys that can be compared without running code of the program."""
 _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: add,
     ast.Sub: sub,
@@ -23,12 +23,12 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
 
 
 def name_of_item(is_wanted: Callable[[Any], bool], frame: FrameType) -> str:
-    """Return what a function calls a thing as it runs: "stream", "self.slots[turn % 2]", "streams[device]"."""
+    """Return a running function's own name for an object: "stream", "self.slots[turn % 2]", "streams[device]"."""
     return as_spoken(name_in_frame(frame, is_wanted), frame) or _picked_by_variable(is_wanted, frame)
 
 
 def _picked_by_variable(is_wanted: Callable[[Any], bool], frame: FrameType) -> str:
-    """Return the item of a dict that a function picks by a variable, whatever that holds; "" if there is none."""
+    """Return a function's expression for a dict item whose key is a variable; "" if there is none."""
     variables = locals_of(frame)
     for node in _subscripts_of(frame.f_code):
         match node:
@@ -40,7 +40,7 @@ def _picked_by_variable(is_wanted: Callable[[Any], bool], frame: FrameType) -> s
 
 
 def _of(base: ast.expr, *variables: Mapping[str, Any]) -> Any:
-    """Return what a name or an attribute of a name stands for, without code of the program; None if not known."""
+    """Return the value of a name, or of an attribute of a name, without running the program's code; None if unknown."""
     match base:
         case ast.Name(id=name):
             return next((names[name] for names in variables if name in names), None)
@@ -51,7 +51,7 @@ def _of(base: ast.expr, *variables: Mapping[str, Any]) -> Any:
 
 
 def _item_with(key: Any, held: Any) -> list[Any]:
-    """Return the item of a dict with a key: the same object, or one of torch's that is equal to it."""
+    """Return the items of a dict whose key is the given object, or equals it if it has one of torch's key types."""
     if not issubclass(type(held), dict):
         return []
     is_plain = type(key) in _COMPARED
@@ -61,14 +61,14 @@ def _item_with(key: Any, held: Any) -> list[Any]:
 
 
 def as_spoken(name: str, frame: FrameType) -> str:
-    """Return a name that ends with a constant index with the one that its function uses for the same item now.
+    """Replace the constant index at the end of a name by the expression that the function uses for the same item.
 
     Args:
-        name: "self.slots[1]"; any other name is returned as it is.
-        frame: the function, as it runs.
+        name: a name such as "self.slots[1]"; a name without a constant index is returned unchanged.
+        frame: the running function.
 
     Returns:
-        "self.slots[turn % 2]"; the name itself if the function has no other index for it, or several.
+        A name such as "self.slots[turn % 2]"; the name itself if the function has no other index for it, or several.
     """
     picked = _subscript(name)
     if picked is None or not isinstance(picked.slice, ast.Constant):
@@ -93,7 +93,7 @@ def _subscript(name: str) -> ast.Subscript | None:
 
 
 def _subscripts_of(code: CodeType) -> list[ast.Subscript]:
-    """Return where a function picks items; those of functions in it are left out."""
+    """Return the subscript expressions of a function, excluding those of nested functions."""
     tree = tree_of(code.co_filename)
     lines = {line for _, _, line in code.co_lines()}
     nodes = () if tree is None else ast.walk(tree)
@@ -101,7 +101,7 @@ def _subscripts_of(code: CodeType) -> list[ast.Subscript]:
 
 
 def _value(index: ast.expr, variables: Mapping[str, Any]) -> int | str | None:
-    """Return the number or the string that an index has now; None if it is not known without running the program."""
+    """Return the current number or string value of an index; None if it is unknown without running the program."""
     match index:
         case ast.Constant(value=int() | str() as value):
             return value

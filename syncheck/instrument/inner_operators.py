@@ -1,10 +1,10 @@
 """Operators that an operator calls while a dispatch mode runs it.
 
-While a mode handles an operator, torch switches off what comes before a mode, also for the operators that this one
-calls: autocast, the copies of conjugated and negated views for kernels that take none, what autograd notes of views and
-of changes in place, TorchScript's tracer, and autograd itself. Without a mode they have all of that, so that a mode
-changes results: those of `torch.linalg.pinv`, of operators of `torch.library`, and in inference mode of each that is
-made of others.
+While a mode handles an operator, torch disables the dispatch keys before the mode's, including for the operators that
+this operator calls: autocast, the copies of conjugated and negated views for kernels that do not support them,
+autograd's records of views and in-place changes, TorchScript's tracer, and autograd itself. Without a mode, all of
+these apply, so that a mode changes results: those of `torch.linalg.pinv`, of operators of `torch.library`, and in
+inference mode those of each composite operator.
 
 Source:
     aten/src/ATen/core/PythonFallbackKernel.cpp: `pythonFallback` excludes `after_Python_keyset`;
@@ -23,7 +23,7 @@ _KEYS = {
     for name in (
         *("AutocastCPU", "AutocastCUDA", "AutocastXPU", "Conjugate", "Negative", "ZeroTensor"),
         "ADInplaceOrView",
-        "PythonTLSSnapshot",  # keeps the state of calls inside of the operator, in place of that of its own call
+        "PythonTLSSnapshot",  # stores the state of the inner calls in place of that of the operator's own call
     )
 }
 _AUTOGRAD_KEYS = {
@@ -32,16 +32,17 @@ _AUTOGRAD_KEYS = {
 _AUTOGRAD_KERNELS = ("Autograd", "AutogradCPU", "AutogradCUDA", "AutogradXPU", "CompositeImplicitAutograd")
 _TRACER = C._parse_dispatch_key("Tracer")
 _NAMESPACES = frozenset({"aten", "prim", "prims", "profiler", "c10d", "_c10d_functional"})
-"""Those of torch itself."""
+"""Namespaces of torch's own operators."""
 
 
 @cache
 def calls_others(func: OpOverload) -> bool:
-    """Return whether the kernel of an operator may call operators, for which a mode would make a difference.
+    """Return whether an operator's kernel may call operators whose results depend on whether a mode is active.
 
     Source:
         aten/src/ATen/native/LinearAlgebra.cpp and BatchLinearAlgebra.cpp, such as `linalg_pinv`. `_trilinear` calls
-        `bmm`, but autocast treats `bilinear`, which calls it. torch/_prims/__init__.py: `prims` call others for views.
+        `bmm`, but autocast already handles its caller, `bilinear`. torch/_prims/__init__.py: `prims` call others for
+        views.
     """
     base = schema_of(func).name.partition("::")[2]
     is_linalg = base.startswith("linalg_") and base not in SILENT
@@ -49,28 +50,28 @@ def calls_others(func: OpOverload) -> bool:
 
 
 def is_of_torch(func: OpOverload) -> bool:
-    """Return whether an operator is one of torch itself, whose kernels are known and stay."""
+    """Return whether an operator is one of torch's own, whose kernels are known and fixed."""
     return func.namespace in _NAMESPACES
 
 
 def may_be_traced_in_parts(func: OpOverload) -> bool:
-    """Return whether `torch.jit.trace` records the operators that one calls below autograd, and not itself.
+    """Return whether `torch.jit.trace` records the operators that an operator calls below autograd, but not itself.
 
     Source:
-        tools/autograd/gen_trace_type.py, `DONT_RECORD_TRACE`; the others there are made of operators.
+        tools/autograd/gen_trace_type.py, `DONT_RECORD_TRACE`; the others there are composite.
     """
     return func._name == "aten::convolution"
 
 
 def is_traced_in_parts(func: OpOverload) -> bool:
-    """Return whether `torch.jit.trace` is recording the operators that one calls, and not itself."""
+    """Return whether `torch.jit.trace` is recording the operators that an operator calls, but not itself."""
     return may_be_traced_in_parts(func) and C._get_tracing_state() is not None
 
 
 def run_traced_parts(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run the operators that one calls below autograd, so that they are recorded, and come to the mode.
+    """Run the operators that an operator calls below autograd, so that they are recorded and reach the mode.
 
-    Else its result is a constant of the trace, which must not need a gradient.
+    Otherwise its result would become a constant of the trace, which must not need a gradient.
 
     Source:
         torch/csrc/jit/frontend/tracer.cpp, `TracingState::getValue`.
@@ -81,15 +82,15 @@ def run_traced_parts(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, 
 
 
 def as_without_mode(func: OpOverload, run: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Run an operator in a mode; the operators that it calls get what they get without a mode.
+    """Run an operator in a mode such that the operators that it calls are dispatched as without a mode.
 
-    An operator that autocast or autograd itself treats calls others without it, also where no mode is active.
+    An operator that autocast or autograd itself handles calls others without it, even if no mode is active.
 
     Args:
         func: the operator.
-        run: what runs it.
-        args: what `run` is called with.
-        kwargs: the same, by name.
+        run: the function that runs it.
+        args: positional arguments of `run`.
+        kwargs: keyword arguments of `run`.
 
     Source:
         torch/csrc/autograd/init.cpp: `_RestorePythonTLSSnapshot` has the state of the call; operators that are called
@@ -115,5 +116,5 @@ def _is_treated(func: OpOverload, key: str) -> bool:
 
 
 def _has_derivative(func: OpOverload) -> bool:
-    """Return whether an operator has a kernel of its own for autograd, or is made of operators that have."""
+    """Return whether an operator has its own autograd kernel, or is composite."""
     return any(has_kernel(func, key) for key in _AUTOGRAD_KERNELS)

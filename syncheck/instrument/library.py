@@ -1,4 +1,4 @@
-"""Reports what described functions and operators of libraries do, when the program calls them."""
+"""Reports calls of library functions and operators that are described for syncheck."""
 
 import inspect
 import sys
@@ -20,14 +20,14 @@ TensorUse = tuple[torch.Tensor, bool]
 
 
 class GpuCalls(Protocol):
-    """What a backend reports for a library."""
+    """The operations that a backend reports for a library."""
 
     def is_checking(self) -> bool:
-        """Return whether the program is watched now."""
+        """Return whether the program is being checked."""
         ...
 
     def stream_of(self, stream: Any) -> StreamId:
-        """Return the stream that an object stands for; the current one for None."""
+        """Return the stream that an object represents; the current stream for None."""
         ...
 
     def launch(self, operator: str, stream: StreamId, uses: list[TensorUse]) -> None:
@@ -35,7 +35,7 @@ class GpuCalls(Protocol):
         ...
 
     def wait_stream(self, stream: StreamId, other: StreamId) -> None:
-        """Report that a stream waits for another."""
+        """Report that a stream waits for another stream."""
         ...
 
     def wait_event(self, stream: StreamId, event: Any) -> None:
@@ -48,7 +48,7 @@ class GpuCalls(Protocol):
 
 
 class Library:
-    """Wraps described functions, once their modules are imported.
+    """Wraps described functions once their modules are imported.
 
     Args:
         calls: reports to the monitor.
@@ -58,11 +58,11 @@ class Library:
         self._calls = calls
 
     def install(self, patches: Patches) -> None:
-        """Wrap the functions and methods that are described, now or when their modules are imported."""
+        """Wrap the described functions and methods, now or when their modules are imported."""
         for effect in described():
             if not effect.is_operator:
                 module = _module_of(effect.name)
-                patches.finally_do(after_import(module, lambda e=effect, m=module: self._wrap(e, m, patches)))  # type: ignore[misc]  # each its own
+                patches.finally_do(after_import(module, lambda e=effect, m=module: self._wrap(e, m, patches)))  # type: ignore[misc]  # binds the loop variables
 
     def _wrap(self, effect: Effect, module: str, patches: Patches) -> None:
         owner: Any = sys.modules[module]
@@ -70,11 +70,11 @@ class Library:
         for parent in parents:
             owner = getattr(owner, parent, None)
         original = getattr(owner, name, None)
-        if callable(original) and not isinstance(original, type):  # a class stays one: the program asks for it by name
+        if callable(original) and not isinstance(original, type):  # a class must stay a class for `isinstance`
             patches.set(owner, name, self._wrapper(effect, original, inspect.getattr_static(owner, name)))
 
     def _wrapper(self, effect: Effect, original: Callable[..., Any], found: Any) -> Any:
-        """Return what replaces a function, or a method of the same kind as the one that is found in its class."""
+        """Return the replacement of a function, or of a method of the same kind as the original in its class."""
         bind = _binder(original, effect)
 
         def watched(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -99,9 +99,9 @@ class Library:
         """Report one call.
 
         Args:
-            effect: what was called.
-            bound: its arguments by parameter.
-            result: what it returned.
+            effect: description of the function.
+            bound: its arguments by parameter name.
+            result: its return value.
         """
         calls = self._calls
         stream = calls.stream_of(_named(effect.stream, bound))
@@ -125,14 +125,14 @@ class Library:
 
 
 def bound_to(effect: Effect, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a call by the parameters of its description."""
+    """Return the arguments of a call by the parameter names of its description."""
     return dict(zip(effect.parameters, args, strict=False)) | kwargs
 
 
 def _binder(
     function: Callable[..., Any], effect: Effect
 ) -> Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]]:
-    """Return how arguments are bound: by the function's own signature, or by the described one of compiled code."""
+    """Return a function that binds arguments, by the signature or, for compiled code, by the description."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -147,7 +147,7 @@ def _binder(
 
 
 def _module_of(name: str) -> str:
-    """Return the module that a full name begins with: the longest that is imported or can be found."""
+    """Return the module in a qualified name: the longest prefix that is imported or can be found."""
     parts = name.split(".")[:-1]
     while len(parts) > 1 and not _exists(".".join(parts)):
         parts.pop()
@@ -159,12 +159,12 @@ def _exists(module: str) -> bool:
         return True
     try:
         return find_spec(module) is not None
-    except (ImportError, AttributeError, ValueError):  # a class has no submodules
+    except (ImportError, AttributeError, ValueError):  # the parent is a class, which has no submodules
         return False
 
 
 def _named(place: str, bound: dict[str, Any]) -> Any:
-    """Return the object that a description names; None for the current stream, and for an argument that is left out."""
+    """Return the object that a description names; None for the current stream and for an omitted argument."""
     first, *attributes = place.split(".")
     if place == CURRENT:
         return None

@@ -1,4 +1,4 @@
-"""All tensors of the program, found while its other threads run."""
+"""Finds all tensors of the program while its other threads run."""
 
 import gc
 from collections.abc import Iterator
@@ -10,20 +10,20 @@ import torch
 _KINDS = frozenset({id(torch.Tensor), id(torch.nn.Parameter)})
 _GENERATIONS = 3
 _MOST_NEW = 1000
-"""More objects than a list of all objects and the ways through it are made of."""
+"""Upper bound on the objects that listing all objects and iterating over them creates."""
 
 
 def living_tensors() -> list[torch.Tensor]:
     """Return all plain tensors and parameters that are alive.
 
-    A list of all objects holds those that other threads are making. A tuple that is being made must have no other
-    reference: `tuple(...)` then ends with a `SystemError`, "bad argument to internal function". So the list is made,
-    gone through and given back in one call of C code, in which no other thread runs: no function of Python, attribute
-    or comparison of an object is asked for, and no collection of garbage begins.
+    A list of all objects contains those that other threads are still creating. A tuple under construction must have no
+    other reference: `tuple(...)` otherwise fails with a `SystemError`, "bad argument to internal function". The list is
+    therefore created, iterated over and released in a single call of C code, during which no other thread runs: the
+    call uses no Python function, attribute or comparison of an object, and cannot trigger garbage collection.
 
-    The list is made twice, as each object is needed by itself and by its type. The second one also has what the first
-    is made of, at its end. It ends before the first, which goes on with None, as neither may be left over: what goes
-    through a list is among its objects.
+    The list is created twice, because each object is needed together with its type. The second list also has the
+    objects that the first one consists of, at its end. It must end before the first, which is extended with None, so
+    that no item is left over: the iterators themselves are among the listed objects.
 
     Source:
         Modules/gcmodule.c, `gc_get_objects`; Objects/tupleobject.c, `_PyTuple_Resize`; Python/ceval.c, where threads
@@ -43,5 +43,5 @@ def living_tensors() -> list[torch.Tensor]:
 
 
 def _objects(generation: int) -> Iterator[Any]:
-    """Return the objects of a generation; they are listed when the first is asked for."""
+    """Yield the objects of a generation; they are listed when the first is requested."""
     return chain.from_iterable(starmap(gc.get_objects, [(generation,)]))

@@ -1,4 +1,4 @@
-"""A monitor that many threads may call: one call at a time."""
+"""A thread-safe monitor: serializes its calls."""
 
 from collections import deque
 from collections.abc import Callable
@@ -9,16 +9,16 @@ from syncheck.sanitizer.monitor import Monitor
 
 
 class LockedMonitor:
-    """Passes each call on while it holds a lock.
+    """Forwards each call while holding a lock.
 
     Attributes:
-        direct: receives the calls; whoever calls it holds the lock.
-        lock: held during each call; whoever makes several calls that belong together may hold it, too.
+        direct: the monitor itself; its callers must hold the lock.
+        lock: held during each call; callers may also hold it around several calls that belong together.
         before_call: called before each call, while the lock is held; None for nothing.
 
     Args:
         monitor: receives the calls.
-        lock: a re-entrant lock.
+        lock: a reentrant lock.
     """
 
     def __init__(self, monitor: Monitor, lock: AbstractContextManager[Any]) -> None:
@@ -28,7 +28,7 @@ class LockedMonitor:
         self._later: deque[tuple[str, tuple[Any, ...]]] = deque()
 
     def later(self, name: str, *arguments: Any) -> None:
-        """Make a call before the next one: for finalizers, which run at any moment, also inside of the monitor."""
+        """Make a call before the next one; for finalizers, which run at any time, even inside the monitor."""
         self._later.append((name, arguments))
 
     def __getattr__(self, name: str) -> Callable[..., Any]:

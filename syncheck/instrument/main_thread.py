@@ -1,4 +1,4 @@
-"""Call something in the main thread from another one, and find out what the main thread is in the middle of."""
+"""Calls functions in the main thread from another thread, and checks what the main thread is doing."""
 
 import _thread
 import ctypes
@@ -22,12 +22,12 @@ _waiting: deque[Act] = deque()
 
 
 def call_in_main_thread(act: Act) -> bool:
-    """Have the main thread call something between two of its bytecodes; return whether it will.
+    """Schedule a call in the main thread between two of its bytecodes; return whether it was scheduled.
 
-    Until it gets there nothing is different for it: no signal interrupts its system calls, and nothing is traced.
+    Until then the main thread is unaffected: no signal interrupts its system calls, and nothing is traced.
 
     Args:
-        act: gets the frame that the main thread is in.
+        act: called with the main thread's current frame.
 
     Source:
         Python/C API reference, `Py_AddPendingCall`: "func will be called [...] by the main thread asynchronously with
@@ -44,26 +44,26 @@ def _call_next(_: Any) -> int:
     try:
         if _waiting:
             _waiting.popleft()(frame_at(1))
-    except KeyboardInterrupt:  # which would be lost here: an error cannot leave a pending call
+    except KeyboardInterrupt:  # would be lost here: an exception cannot leave a pending call
         _thread.start_new_thread(_interrupt, ())
     return 0
 
 
 def _interrupt() -> None:
-    """Interrupt the main thread once more, when it has left the pending call."""
+    """Interrupt the main thread again after it has left the pending call."""
     time.sleep(_LEFT)
     main = threading.main_thread().ident
     if main is not None and hasattr(signal, "pthread_kill"):  # not on Windows
-        signal.pthread_kill(main, signal.SIGINT)  # which also ends a system call
+        signal.pthread_kill(main, signal.SIGINT)  # interrupts system calls, too
     else:
         _thread.interrupt_main()
 
 
 _LEFT = 0.01
-"""Seconds after which it has."""
+"""Seconds within which the main thread leaves the pending call."""
 
 
-_run = _Callback(_call_next)  # kept: the interpreter has no reference to it
+_run = _Callback(_call_next)  # kept alive: the interpreter holds no reference to it
 _TORCH = os.path.join(os.path.dirname(torch.__file__), "")
 _SYNCHECK = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 _LAUNCHER = os.path.join(_SYNCHECK, "run", "launcher", "")
@@ -71,21 +71,21 @@ _PLAIN = tuple(
     os.path.join(_TORCH, *path.split("/"))
     for path in ("nn/modules/", "nn/functional.py", "utils/_contextlib.py", "utils/data/dataloader.py", "amp/")
 )
-"""Parts of torch that only call others: nothing of torch's state is half changed there."""
+"""Parts of torch that only call other functions, and never leave torch's state half changed."""
 _HANDLERS = frozenset({"__torch_dispatch__", "__torch_function__", "__del__"})
 
 
 def is_between_calls(frame: FrameType | None) -> bool:
-    """Return whether a thread is in no call of torch, of syncheck or of an import that its state may depend on.
+    """Return whether a thread is outside of torch, syncheck and imports whose state a call could disturb.
 
     Args:
-        frame: the innermost one of the program.
+        frame: the innermost frame of the program.
     """
     while frame is not None:
         code = frame.f_code
         path = code.co_filename
         if path.startswith(_LAUNCHER):
-            return True  # what is below runs the program
+            return True  # the frames below only run the program
         if code.co_name in _HANDLERS or path.startswith((_SYNCHECK, "<frozen importlib")):
             return False
         if path.startswith(_TORCH) and not path.startswith(_PLAIN):

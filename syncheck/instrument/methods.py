@@ -1,4 +1,4 @@
-"""Replace methods of torch.Tensor, and functions of torch that subclasses override."""
+"""Replaces methods of torch.Tensor, and torch functions that subclasses override."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -16,10 +16,10 @@ _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 
 
 def replace_method(patches: Patches, name: str, make: Callable[[Any], Any]) -> None:
-    """Replace a method of torch.Tensor; subclasses and modes that override it are asked first, as by torch.
+    """Replace a method of torch.Tensor; overrides by subclasses and modes take precedence, as in torch.
 
     Source:
-        torch/overrides.py; torch/_tensor.py, where every method in Python begins so.
+        torch/overrides.py; torch/_tensor.py, where every Python method starts this way.
     """
     original = getattr(torch.Tensor, name)
     function = make(original)
@@ -35,7 +35,7 @@ def replace_method(patches: Patches, name: str, make: Callable[[Any], Any]) -> N
 
 
 def replace_property(patches: Patches, name: str, compute: Callable[[torch.Tensor], Any]) -> None:
-    """Replace a property of torch.Tensor that cannot be set; subclasses and modes are asked first, as by torch.
+    """Replace a read-only property of torch.Tensor; overrides by subclasses and modes take precedence, as in torch.
 
     Source:
         torch/csrc/autograd/python_variable.cpp, `handle_torch_function_getter`.
@@ -53,16 +53,16 @@ def replace_property(patches: Patches, name: str, compute: Callable[[torch.Tenso
 
 
 def after_overrides(tensor: Any) -> AbstractContextManager[None]:
-    """Return the block to run torch's own method in, which must not ask the tensor's class again."""
+    """Return a context for torch's own method, in which the tensor's class is not called again."""
     return _NOTHING if type(tensor) in _PLAIN else DisableTorchFunctionSubclass()
 
 
 def overridable(original: Any, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what replaces a function of torch: classes of its arguments, and modes, that override it are asked first.
+    """Return the replacement of a torch function; overrides by argument classes and by modes take precedence.
 
     Args:
         original: the function.
-        function: what is run where nothing overrides it.
+        function: the function to call if there is no override.
     """
 
     @wraps(original)
@@ -78,17 +78,17 @@ def overridable(original: Any, function: Callable[..., Any]) -> Callable[..., An
 def call_overrides(
     replacement: Any, original: Any, given: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """Call a replaced function of a tensor's class, or of a mode: `__torch_function__`.
+    """Call the `__torch_function__` overrides, by tensor classes or modes, of a replaced function.
 
     Args:
-        replacement: the function as the program sees it, by which libraries that it imports look theirs up.
-        original: the function as libraries know it that were imported before.
-        given: what has_torch_function is true of.
-        args: of the call.
-        kwargs: of the call.
+        replacement: the function as the program sees it; libraries imported from now on look their overrides up by it.
+        original: the function as libraries see it that were imported earlier.
+        given: the arguments for which has_torch_function is true.
+        args: positional arguments of the call.
+        kwargs: keyword arguments of the call.
 
     Raises:
-        TypeError: none takes it.
+        TypeError: no override accepts the call.
 
     Source:
         torch/overrides.py, `handle_torch_function`.
@@ -100,7 +100,7 @@ def call_overrides(
             raise
         try:
             return handle_torch_function(original, given, *args, **kwargs)
-        except AttributeError as missing:  # torch's message wants the module of a function, which methods of C have not
+        except AttributeError as missing:  # torch's error message needs the function's module, which C methods lack
             if missing.obj is not original:
                 raise
         raise

@@ -1,4 +1,4 @@
-"""Dispatch modes: how one is entered and left where the program has entered others, and leaves them when it likes."""
+"""Enters and leaves dispatch modes below and between modes of the program."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from syncheck.instrument.torch_internals import current_dispatch_modes, pop_disp
 
 
 def enter_mode(mode: TorchDispatchMode) -> None:
-    """Enter a mode in the calling thread, under all others: each of those ends by taking away the topmost one."""
+    """Enter a mode in the calling thread, below all others, because each of those exits by popping the topmost one."""
     above = [pop_dispatch_mode() for _ in current_dispatch_modes()]
     mode.__enter__()  # type: ignore[no-untyped-call]  # torch leaves it untyped
     for other in reversed(above):
@@ -17,9 +17,9 @@ def enter_mode(mode: TorchDispatchMode) -> None:
 
 
 def leave_mode(mode: TorchDispatchMode) -> None:
-    """Leave a mode in the calling thread, also from under others; do nothing where it is not entered there.
+    """Leave a mode in the calling thread, even below others; do nothing if it is not entered there.
 
-    A mode's own exit takes away the topmost one, whichever that is.
+    A mode's own exit pops the topmost mode, whichever that is.
 
     Source:
         torch/utils/_python_dispatch.py, `TorchDispatchMode.__exit__`.
@@ -36,8 +36,8 @@ def leave_mode(mode: TorchDispatchMode) -> None:
 
 @contextmanager
 def without_modes(kind: type[TorchDispatchMode]) -> Iterator[None]:
-    """Take the modes of a class off the calling thread for a block, which leaves the others as they are."""
-    entered = [pop_dispatch_mode() for _ in current_dispatch_modes()]  # the topmost first
+    """Remove the modes of a class from the calling thread for the duration of a block that balances its own modes."""
+    entered = [pop_dispatch_mode() for _ in current_dispatch_modes()]  # topmost first
     for mode in reversed(entered):
         if not isinstance(mode, kind):
             push_dispatch_mode(mode)

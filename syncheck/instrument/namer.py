@@ -1,4 +1,4 @@
-"""Gives the monitor the program's names of its things, while its frames are alive."""
+"""Passes the program's names for its objects to the monitor while the program's frames are alive."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -20,48 +20,48 @@ from syncheck.source.frames import frame_at, locals_of
 from syncheck.source.lines import line_of_frame
 
 _MOST_FRAMES = 64
-"""Frames to look at for those of the program."""
+"""The most frames to search for those of the program."""
 
 
 class CallSites(Protocol):
     """A table of call sites."""
 
     def bound_directly(self, ident: SiteId) -> str:
-        """Return the name that the program binds what it makes itself at a call site to; "" if none."""
+        """Return the name that the program binds an object to that it creates itself at a call site; "" if none."""
         ...
 
     def user_code(self, ident: SiteId) -> tuple[CodeType, int] | None:
-        """Return code object and instruction offset of a site's innermost user frame."""
+        """Return the code object and instruction offset of a site's innermost user frame."""
         ...
 
     def lines_of(self, site: SiteId) -> tuple[SourceLine, ...]:
-        """Return the line of a call site in the program, then those of its callers in it."""
+        """Return the line of a call site in the program, followed by those of its callers in the program."""
         ...
 
 
 class Identities(Protocol):
-    """Recognizes the program's objects; each method returns 0 for what it does not know."""
+    """Identifies the program's objects; each method returns 0 for an unknown object."""
 
     def allocation_of(self, tensor: torch.Tensor) -> AllocationId:
-        """Return the allocation that a tensor lies in."""
+        """Return the allocation that holds a tensor."""
         ...
 
     def stream_of(self, value: Any) -> StreamId:
-        """Return the stream that an object stands for."""
+        """Return the stream that an object represents."""
         ...
 
     def event_of(self, value: Any) -> EventId:
-        """Return the event that an object stands for."""
+        """Return the event that an object represents."""
         ...
 
 
 class Namer:
-    """Names streams and events where they are made, and all that a finding speaks of where it is found.
+    """Names streams and events where they are created, and the objects of a finding where it is reported.
 
     Args:
-        monitor: returns the monitor, which gets the names.
-        sites: knows what is bound at a call site.
-        identities: recognizes objects.
+        monitor: returns the monitor, which receives the names.
+        sites: maps call sites to names and lines.
+        identities: identifies objects.
         after_finding: called after new findings.
     """
 
@@ -76,19 +76,19 @@ class Namer:
         self._sites = sites
         self._identities = identities
         self._after_finding = after_finding
-        self._made_at: dict[SiteId, int] = {}  # call site in a comprehension -> number of the last thing made there
+        self._made_at: dict[SiteId, int] = {}  # call site in a comprehension -> index of the last object created there
 
     def name_new(self, kind: NamedKind, ident: int, site: SiteId) -> None:
-        """Give a new object the name that the program binds it to."""
+        """Name a new object after the variable that the program binds it to."""
         name = self._sites.bound_directly(site)
-        if "[...]" in name:  # made in a comprehension: count
+        if "[...]" in name:  # created in a comprehension, so add its index
             number = self._made_at[site] = self._made_at.get(site, -1) + 1
             name = counted_name(name, number)
         if name:
             self._monitor().name(kind, ident, name)
 
     def name_findings(self, findings: list[PendingFinding]) -> None:
-        """Name what new findings speak of."""
+        """Name the objects that new findings mention."""
         frame = frame_at(1)
         repeated = [finding for finding in findings if finding.again]
         findings = [finding for finding in findings if not finding.again]
@@ -103,7 +103,7 @@ class Namer:
             self._after_finding()
 
     def _name_tensor(self, finding: PendingFinding, frame: FrameType | None) -> None:
-        """Name the tensor of a finding: where several lie in its memory, that of the bytes that it is about."""
+        """Name the tensor of a finding; among several in the same memory, that of the bytes concerned."""
         allocation, wanted = finding.allocation, finding.extent
         name = ""
         if wanted is not None:
@@ -115,7 +115,7 @@ class Namer:
             self._monitor().name(NamedKind.ALLOCATION, allocation, name)
 
     def _name_at_lines(self, finding: PendingFinding, frame: FrameType | None) -> None:
-        """Name what a repair speaks of, in the frames that are at the lines where it may be made."""
+        """Name the objects that a fix mentions, in the frames at the lines where it may be applied."""
         for edit in finding.fix.all_edits() if finding.fix is not None else ():
             if edit.kind is not EditKind.INSERT_BEFORE:
                 continue
@@ -123,7 +123,7 @@ class Namer:
                 self._name_part(part, edit.site, frame)
 
     def _name_again(self, finding: PendingFinding, frame: FrameType | None) -> None:
-        """Name a tensor that is gone by what holds the one that has its part in the same call now."""
+        """Name a tensor that is gone after the variable that holds its successor in the same call."""
         again, finding.again = finding.again, NO_ALLOCATION
         for edit in finding.fix.all_edits() if finding.fix is not None else ():
             for part in edit.code:
@@ -132,13 +132,13 @@ class Namer:
     def _name_part(
         self, part: Part, site: SiteId, frame: FrameType | None, again: AllocationId = NO_ALLOCATION
     ) -> None:
-        """Name what code speaks of by what holds it in the frames that are at the lines of a call site.
+        """Name the object that a part of a fix mentions, in the frames at the lines of a call site.
 
         Args:
-            part: of the code.
+            part: the part of the code.
             site: the call site.
             frame: the innermost frame.
-            again: what has the place of a tensor that is gone.
+            again: the successor of a tensor that is gone.
         """
         wanted = self._wanted(part, again)
         if wanted is None:
@@ -150,7 +150,7 @@ class Namer:
                 self._monitor().name_at(kind, ident, name, line.path, line.number)
 
     def _name_freed(self, finding: PendingFinding, frame: FrameType | None) -> None:
-        """Name a tensor by the variable that was bound anew where it went, if that holds a tensor now, too."""
+        """Name a freed tensor after the variable whose rebinding freed it, if that still holds a tensor."""
         found = self._sites.user_code(finding.freed) if finding.freed else None
         name = stored_name(*found) if found is not None else ""
         while name and frame is not None:
@@ -164,7 +164,10 @@ class Namer:
             frame = frame.f_back
 
     def _wanted(self, part: Part, again: AllocationId) -> tuple[NamedKind, int, Callable[[FrameType], str]] | None:
-        """Return kind and id of what code speaks of, and what names it in a frame; None if it speaks of nothing."""
+        """Return kind and id of the object that a part of a fix mentions, and a function that names it in a frame.
+
+        Return None if the part mentions no object.
+        """
         identities = self._identities
         match part:
             case StreamCode(stream):
@@ -187,7 +190,7 @@ class Namer:
         return self._allocation_of(value) == allocation
 
     def _extent_in(self, allocation: AllocationId, value: Any) -> tuple[int, int] | None:
-        """Return the bytes of a tensor in an allocation, as of `extent`; None if it is no tensor in it."""
+        """Return the extent of a tensor in an allocation, as from `_extent`; None if it is not a tensor in it."""
         if not isinstance(value, torch.Tensor):
             return None
         parts = sparse_parts(value) or [value]
@@ -195,12 +198,12 @@ class Namer:
 
 
 def _namer_of(is_wanted: Callable[[Any], bool]) -> Callable[[FrameType], str]:
-    """Return what gives the name that a function has for a thing now."""
+    """Return a function that finds a name for an object in a frame."""
     return lambda frame: name_of_item(is_wanted, frame)
 
 
 def _extent(tensor: torch.Tensor) -> tuple[int, int]:
-    """Return the first byte of a tensor in its storage, and the one after the last."""
+    """Return the first byte of a tensor in its storage, and one past its last byte."""
     item = tensor.element_size()
     start = int(tensor.storage_offset()) * item
     if not tensor.numel():
@@ -214,7 +217,7 @@ def _overlap(one: tuple[int, int] | None, other: tuple[int, int]) -> bool:
 
 
 def _frames_at(lines: tuple[SourceLine, ...], frame: FrameType | None) -> Iterator[tuple[SourceLine, FrameType]]:
-    """Yield the frames, from one outwards, that are at some lines."""
+    """Yield the frames at the given lines, from a frame outwards."""
     waiting = {(line.path, line.number, line.function): line for line in lines}
     looked_at = 0
     while frame is not None and waiting and looked_at < _MOST_FRAMES:

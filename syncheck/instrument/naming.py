@@ -1,4 +1,4 @@
-"""What the program calls its streams, events and tensors."""
+"""Finds the program's own names for its streams, events and tensors."""
 
 import ast
 import dis
@@ -15,17 +15,17 @@ from syncheck.source.lines import is_user_file, position
 
 _MAX_ITEMS = 64
 _MANY = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Set)
-"""Expressions that make several things, and say nothing of how to pick one."""
+"""Expressions that create several objects, without an expression that selects one of them."""
 
 
 def bound_name(found: tuple[CodeType, int] | None) -> str:
-    """Return the target of the assignment whose value is made at an instruction, or what a `del` there deletes.
+    """Return the target of the assignment whose value an instruction creates, or the operand of a `del`.
 
     Args:
         found: code object and instruction offset.
 
     Returns:
-        "copy", "self.stream", "streams[...]"; "" where nothing is bound.
+        The name, such as "copy", "self.stream" or "streams[...]"; "" if nothing is bound.
     """
     if found is None:
         return ""
@@ -35,7 +35,7 @@ def bound_name(found: tuple[CodeType, int] | None) -> str:
 
 
 def is_handed_over(found: tuple[CodeType, int] | None) -> bool:
-    """Return whether what an instruction makes goes into a call, or is made by a lambda: something else is bound."""
+    """Return whether the result of an instruction is passed to a call or returned by a lambda, instead of bound."""
     if found is None:
         return False
     code, lasti = found
@@ -47,9 +47,9 @@ def is_handed_over(found: tuple[CodeType, int] | None) -> bool:
 
 
 def handed_over_in(nodes: Iterable[ast.AST], line: int, column: int) -> bool:
-    """Return whether one of some nodes is a call that is given what is made at a position, or a lambda that makes it.
+    """Return whether any of the nodes is a call with an argument created at a position, or a lambda that creates it.
 
-    Not so for `list(...)` and `tuple(...)` of what a comprehension makes.
+    This excludes `list(...)` and `tuple(...)` around a comprehension.
     """
     around = (node for node in nodes if isinstance(node, ast.Call | ast.Lambda))
     return any(_holds(inside, line, column) for node in around for inside in _handed_over(node))
@@ -66,7 +66,7 @@ def _handed_over(node: ast.Call | ast.Lambda) -> list[ast.expr]:
 
 
 def stored_name(code: CodeType, lasti: int) -> str:
-    """Return the variable that an instruction binds anew; "" if it binds none, or two, as some do from 3.13 on."""
+    """Return the variable that an instruction binds; "" if it binds none, or two, as some do from Python 3.13 on."""
     operation = dis.opname[code.co_code[lasti]]
     line, _, column, _ = position(code, lasti)
     if not operation.startswith("STORE_") or operation == "STORE_FAST_STORE_FAST" or column is None:
@@ -76,7 +76,7 @@ def stored_name(code: CodeType, lasti: int) -> str:
 
 @lru_cache(maxsize=4096)
 def _stored(filename: str, line: int, column: int) -> str:
-    """Return the variable that is bound at a position: of `a, b = pair`, "b"."""
+    """Return the variable that is bound at a position; for example "b" in `a, b = pair`."""
     tree = tree_of(filename)
     nodes = () if tree is None else ast.walk(tree)
     stored = (node for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
@@ -84,7 +84,7 @@ def _stored(filename: str, line: int, column: int) -> str:
 
 
 def counted_name(name: str, iteration: int) -> str:
-    """Return the name of the object made on an iteration, from 0, of a comprehension: "streams[2]", "pairs[2][0]"."""
+    """Return the name of the object that an iteration (from 0) of a comprehension creates, such as "pairs[2][0]"."""
     base, is_made_often, item = name.partition("[...]")
     if not is_made_often:
         return name
@@ -110,7 +110,7 @@ def _target(filename: str, line: int, column: int) -> str:
 
 
 def target_in(nodes: Iterable[ast.AST], line: int, column: int) -> str:
-    """Return the target of the assignment, among some nodes, whose value is made at a position."""
+    """Return the target of the assignment, among the given nodes, whose value is created at a position."""
     for node in nodes:
         match node:
             case ast.Assign(targets=[target, *_], value=ast.expr() as value) if _spans(node, line, column):
@@ -127,14 +127,14 @@ def target_in(nodes: Iterable[ast.AST], line: int, column: int) -> str:
 
 
 def _spans(node: ast.stmt | ast.expr, line: int, column: int) -> bool:
-    """Return whether a position is in a node; the column is below 0 where it is not known."""
+    """Return whether a position is inside a node; a negative column means that it is unknown."""
     if column < 0:
         return node.lineno <= line <= (node.end_lineno or node.lineno)
     return _holds(node, line, column)
 
 
 def _pair(target: ast.expr, value: ast.expr, line: int, column: int) -> str:
-    """Return the part of a target that stands for the value at a position: of `a, b = f(), g()`, "b" for `g()`."""
+    """Return the part of a target that receives the value at a position: "b" for `g()` in `a, b = f(), g()`."""
     if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
         for one, made in zip(target.elts, value.elts, strict=True):
             if _holds(made, line, column):
@@ -146,11 +146,11 @@ def _pair(target: ast.expr, value: ast.expr, line: int, column: int) -> str:
 
 
 def _item(value: ast.expr, line: int, column: int) -> str | None:
-    """Return what picks the value at a position out of an assigned one: of `[f(), g()]`, "[1]" for `g()`.
+    """Return the index that selects the value at a position from an assigned value: "[1]" for `g()` in `[f(), g()]`.
 
     Returns:
-        "[...]" for what each iteration of a comprehension makes, "" for the assigned value itself, None where no
-        expression is known.
+        "[...]" for the element of a comprehension, "" for the assigned value itself, None if there is no such
+        expression.
     """
     match value:
         case ast.Call(func=ast.Name(id="list" | "tuple"), args=[ast.GeneratorExp() | ast.ListComp() as inside]):
@@ -177,7 +177,7 @@ def _holds(node: ast.stmt | ast.expr, line: int, column: int) -> bool:
 
 
 def name_of_tensor(frame: FrameType | None, is_wanted: Callable[[Any], bool]) -> str:
-    """Return what holds a tensor in the innermost user frames: "x", "self.weight", "batch['image']", "batch.image"."""
+    """Return a name for a tensor in the innermost user frames: "x", "self.weight", "batch['image']", "batch.image"."""
     frames = list(islice(_user_frames(frame), 3))
     for values_of in (_variables, _attributes):
         for there in frames:
@@ -195,9 +195,9 @@ def _user_frames(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def name_in_frame(frame: FrameType, is_wanted: Callable[[Any], bool]) -> str:
-    """Return what holds a value in one frame: "x", "self.stream", "loader.stream", "self.streams[0]"; "" if nothing.
+    """Return a name for a value in one frame: "x", "self.stream", "loader.stream", "self.streams[0]"; "" if none.
 
-    Of several names, one of which the function itself has the words comes first.
+    If there are several, a name whose words occur in the function itself takes precedence.
     """
     code = frame.f_code
     words = {*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars}
@@ -212,7 +212,7 @@ def name_in_frame(frame: FrameType, is_wanted: Callable[[Any], bool]) -> str:
 
 
 def _attributes(frame: FrameType) -> Iterator[tuple[str, Any]]:
-    """Yield names and values of what objects of the program hold, one level deep."""
+    """Yield names and values of the attributes of the program's objects, one level deep."""
     for name, value in (*locals_of(frame).items(), *frame.f_globals.items()):
         for key, item in _held_by(value) if _is_programs(name) else ():
             yield f"{name}.{key}", item
@@ -220,22 +220,22 @@ def _attributes(frame: FrameType) -> Iterator[tuple[str, Any]]:
 
 
 def _attributes_of_items(frame: FrameType) -> Iterator[tuple[str, Any]]:
-    """Yield names and values of what objects in containers hold: "stages[0].stream"."""
+    """Yield names and values of the attributes of objects in containers, such as "stages[0].stream"."""
     for name, value in _variables(frame):
         for part, item in _items(value):
             yield from ((f"{name}{part}.{key}", inner) for key, inner in _held_by(item))
 
 
 def _held_by(value: Any) -> list[tuple[str, Any]]:
-    """Return the attributes of an object of the program, and their values."""
-    if issubclass(type(value), ModuleType | type):  # `isinstance` may run its code
+    """Return the attributes of an object of the program, with their values."""
+    if issubclass(type(value), ModuleType | type):  # `isinstance` may run code of the program
         return []
     attributes = attributes_of(value)
     return (_slots_of(value) if attributes is None else list(attributes.items()))[:_MAX_ITEMS]
 
 
 def attributes_of(value: Any) -> dict[str, Any] | None:
-    """Return the attributes of an object, without code of the program; None for one that has no dictionary of them."""
+    """Return an object's attributes without running code of the program; None if it has no `__dict__`."""
     try:
         held = object.__getattribute__(value, "__dict__")
     except AttributeError:
@@ -244,7 +244,7 @@ def attributes_of(value: Any) -> dict[str, Any] | None:
 
 
 def _slots_of(value: Any) -> list[tuple[str, Any]]:
-    """Return the attributes of an object whose class has slots, as a dataclass may have them."""
+    """Return the attributes of an object whose class has slots, such as a dataclass."""
     slots = [name for name, slot in vars(type(value)).items() if type(slot) is MemberDescriptorType]
     held = ((name, _slot(value, name)) for name in slots)
     return [(name, item) for name, item in held if item is not None]
@@ -258,7 +258,7 @@ def _slot(value: Any, name: str) -> Any:
 
 
 def _best_name(names: list[str], frame: FrameType) -> str:
-    """Return the name that the running line itself uses, else one that says where the value lives."""
+    """Return the name that the current line itself uses, else one that shows where the value is stored."""
     line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
     words = set(re.findall(r"\w+", line))
     spoken = [name for name in names if set(re.findall(r"[A-Za-z_]\w*", name)) <= words]
@@ -279,9 +279,9 @@ def _variables(frame: FrameType) -> Iterator[tuple[str, Any]]:
 
 
 def _items(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the items of a container, each with what picks it: "[0]", "['image']", ".image" of a named tuple.
+    """Yield the items of a container, each with its selector: "[0]", "['image']", ".image" for a named tuple.
 
-    Keys of other types are left out: to print a tensor, the key of an optimizer's state, is to read it.
+    Keys of other types are left out: formatting a tensor, the key of an optimizer's state, would read it.
     """
     fields = getattr(type(value), "_fields", None)
     if issubclass(type(value), tuple) and type(fields) is tuple:  # `isinstance` may run code of the program
@@ -294,7 +294,7 @@ def _items(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_programs(name: str) -> bool:
-    """Return whether the program has chosen a name: not so "__file__", "@py_assert1" of pytest, ".0" of a generator."""
+    """Return whether the program chose a name; excludes "__file__", pytest's "@py_assert1" and ".0" of generators."""
     return name.isidentifier() and not name.startswith("__")
 
 

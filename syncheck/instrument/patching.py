@@ -1,4 +1,4 @@
-"""Replace attributes for the time of a run, and put them back."""
+"""Replaces attributes for the duration of a run, and restores them."""
 
 import sys
 from collections.abc import Callable
@@ -13,24 +13,24 @@ class Patches:
 
     def __init__(self) -> None:
         self._undo: list[tuple[Any, str, Any]] = []
-        self._replaced: dict[int, tuple[Any, Any]] = {}  # id of a replacement -> (it, what it replaces)
+        self._replaced: dict[int, tuple[Any, Any]] = {}  # id of a replacement -> (the replacement, the original)
         self._last: list[Callable[[], None]] = []
-        self._sizes: dict[str, int] | None = None  # of torch's modules when the first object was replaced everywhere
+        self._sizes: dict[str, int] | None = None  # sizes of torch's modules at the first call of `everywhere`
 
     def set(self, owner: Any, name: str, value: Any) -> Any:
-        """Replace an attribute; return what was there, or None."""
+        """Replace an attribute; return its previous value, or None."""
         before = vars(owner).get(name, _MISSING)
         self._undo.append((owner, name, before))
         setattr(owner, name, value)
         return getattr(owner, name, None) if before is _MISSING else before
 
     def remove(self, owner: Any, name: str) -> None:
-        """Take an attribute away."""
+        """Remove an attribute."""
         self._undo.append((owner, name, vars(owner)[name]))
         delattr(owner, name)
 
     def everywhere(self, replacements: dict[Any, Any]) -> None:
-        """Replace objects wherever torch's modules hold them under their own name, as `from x import y` leaves them."""
+        """Replace objects in all of torch's modules that hold them, including through `from x import y`."""
         self._replaced |= {id(new): (new, old) for old, new in replacements.items()}
         if self._sizes is None:
             self._sizes = {name: len(vars(module)) for name, module in _torch_modules().items()}
@@ -38,11 +38,11 @@ class Patches:
             self.set(module, attribute, replacements[old])
 
     def finally_do(self, action: Callable[[], None]) -> None:
-        """Do something when everything is put back."""
+        """Run an action after everything has been restored."""
         self._last.append(action)
 
     def undo(self) -> None:
-        """Put everything back, the latest first, also in modules of torch that were imported since."""
+        """Restore everything, latest first, including in modules of torch that have been imported since."""
         while self._undo:
             owner, name, before = self._undo.pop()
             if before is _MISSING:
@@ -59,7 +59,7 @@ class Patches:
             self._last.pop()()
 
     def _grown(self) -> list[ModuleType]:
-        """Return the modules of torch that were imported, or went on to be, since objects were replaced."""
+        """Return the modules of torch that were imported, or finished importing, since objects were replaced."""
         sizes = self._sizes
         if sizes is None:
             return []
@@ -74,13 +74,13 @@ _NEVER = (None, 0)
 
 
 class _Search:
-    """Where torch's modules hold some objects: a module is looked through once, and again when it has grown.
+    """The places in torch's modules that hold given objects; a module is searched once, and again if it has grown.
 
-    To look through all of them takes 5 milliseconds (2026-11-23): too long for each of the windows of a budget.
+    Searching all of them takes 5 milliseconds (2026-11-23), too long for each of the windows of a budget.
     """
 
     def __init__(self, objects: tuple[Any, ...]) -> None:
-        self._objects = {id(one): one for one in objects}  # which keeps their numbers from other objects
+        self._objects = {id(one): one for one in objects}  # keeps them alive, so that their ids stay unique
         self._sizes: dict[str, tuple[ModuleType | None, int]] = {}
         self._found: dict[tuple[str, str], ModuleType] = {}
 
@@ -97,7 +97,7 @@ class _Search:
 
     def _look_through(self, module_name: str, module: ModuleType) -> None:
         values = list(vars(module).values())
-        if self._objects.keys().isdisjoint(map(id, values)):  # most modules: in half the time of the loop below
+        if self._objects.keys().isdisjoint(map(id, values)):  # most modules; twice as fast as the loop below
             return
         for name, value in list(vars(module).items()):
             if self._objects.get(id(value)) is value and value is not None:
@@ -111,7 +111,7 @@ _MOST_SEARCHES = 64
 def _places(objects: tuple[Any, ...]) -> list[tuple[ModuleType, str, Any]]:
     key = tuple(map(id, objects))
     if key not in _searches:
-        if len(_searches) >= _MOST_SEARCHES:  # those for replacements of checks inside of checks
+        if len(_searches) >= _MOST_SEARCHES:  # mostly replacements made by nested checks
             _searches.clear()
         _searches[key] = _Search(objects)
     return _searches[key].places()

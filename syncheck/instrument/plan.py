@@ -1,4 +1,4 @@
-"""What an operator reads and writes: worked out once from its schema, then looked up."""
+"""Operator plans: the tensors that an operator reads and writes, derived from its schema and cached."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ _DTYPE_NAMES = {
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """Return "float32" for torch.float32."""
+    """Return a dtype's name, such as "float32" for torch.float32."""
     return _DTYPE_NAMES[dtype]
 
 
@@ -38,19 +38,19 @@ class Plan:
     """How to log an operator.
 
     Attributes:
-        name: "aten::add".
-        base: "add".
-        tensors: its tensor arguments.
-        touches: False for an operator that touches no memory.
-        writes_outputs: it fills the new tensors that it returns.
-        synchronizes: the host waits for the current stream inside it.
-        may_wait: the host waits in some of its calls.
-        random: it draws from a generator.
-        has_generator: it takes a `generator` argument.
-        has_device: it takes a `device` argument.
-        training: position of its argument `training`, where that decides what it writes; -1 for any other operator.
-        evaluating: the plan that holds where that argument is False.
-        effect: what it does, where it is described for syncheck.
+        name: qualified name, such as "aten::add".
+        base: unqualified name, such as "add".
+        tensors: the tensor arguments.
+        touches: False for an operator that accesses no memory.
+        writes_outputs: the operator fills the new tensors that it returns.
+        synchronizes: the host waits for the current stream inside the operator.
+        may_wait: the host waits in some calls.
+        random: the operator draws from a generator.
+        has_generator: the operator takes a `generator` argument.
+        has_device: the operator takes a `device` argument.
+        training: position of the argument `training` if it decides what is written, else -1.
+        evaluating: the plan that applies where that argument is False.
+        effect: the operator's effect, if it is described for syncheck.
     """
 
     name: str
@@ -68,15 +68,15 @@ class Plan:
     effect: Effect | None = None
 
     def is_evaluating(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-        """Return whether the plan `evaluating` holds for a call."""
+        """Return whether the plan `evaluating` applies to a call."""
         return not (args[self.training] if self.training < len(args) else kwargs.get("training", True))
 
 
 def plan_of(func: Any) -> Plan:
-    """Work out the plan of an OpOverload.
+    """Derive the plan of an OpOverload.
 
     Source:
-        `alias_info` of the schema, torch/csrc/jit; a return that aliases without being written marks a view.
+        `alias_info` of the schema, torch/csrc/jit; a return value that aliases without being written is a view.
     """
     schema = schema_of(func)
     base = schema.name.partition("::")[2]
@@ -116,7 +116,7 @@ def plan_of(func: Any) -> Plan:
 
 
 def unique(accesses: list[Access]) -> list[Access]:
-    """Return each access (allocation, view, is_write) once; a write stands for a read of the same bytes."""
+    """Deduplicate accesses (allocation, view, is_write); a write subsumes a read of the same bytes."""
     if len({allocation for allocation, _, _ in accesses}) == len(accesses):
         return accesses
     kept: dict[tuple[AllocationId, ViewId], bool] = {}
@@ -126,7 +126,7 @@ def unique(accesses: list[Access]) -> list[Access]:
 
 
 def tensors_of(plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[torch.Tensor, Argument]]:
-    """Return the tensors that an operator was given, each with its argument."""
+    """Return the tensors passed to an operator, each with its argument."""
     found: list[tuple[torch.Tensor, Argument]] = []
     for argument in plan.tensors:
         value = args[argument.position] if argument.position < len(args) else kwargs.get(argument.name)
@@ -138,7 +138,7 @@ def tensors_of(plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> lis
 
 
 def tensors_in(value: Any) -> list[torch.Tensor]:
-    """Return the tensors of an operator's result."""
+    """Return the tensors in an operator's result, searching nested lists and tuples."""
     if isinstance(value, torch.Tensor):
         return [value]
     if isinstance(value, tuple | list):

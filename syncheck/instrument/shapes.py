@@ -1,4 +1,4 @@
-"""The shapes of the tensors in what a program hands on, such as a batch."""
+"""The shapes of the tensors in an arbitrary value, such as a batch."""
 
 from collections import deque
 from collections.abc import Hashable, Iterable
@@ -10,15 +10,15 @@ import torch
 from syncheck.instrument.torch_internals import DisableTorchFunction
 
 _MOST = 64
-"""Tensors whose shapes are taken, and parts of a container that are looked at."""
+"""The most shapes to collect, and the most parts of a container to search."""
 _MOST_VALUES = 256
-"""Values that are looked at: a batch may hold more than data."""
+"""The most values to search: a batch may hold more than data."""
 
 
 def shapes_of(value: Any) -> Hashable:
-    """Return shapes and types of the tensors in a value: in tuples, lists, dictionaries and attributes of objects.
+    """Return shapes and dtypes of the tensors in a value: in tuples, lists, dicts and attributes of objects.
 
-    No code of the program runs: neither of its classes nor of its modes.
+    This runs no code of the program, neither of its classes nor of its modes.
     """
     found: list[Hashable] = []
     pending = deque([value])
@@ -35,7 +35,7 @@ def shapes_of(value: Any) -> Hashable:
 
 
 def _parts(value: Any) -> Iterable[Any]:
-    """Return what an object holds, of a list of numbers or of text nothing."""
+    """Return the parts of an object; none for a list of numbers or of text."""
     if isinstance(value, dict):
         return islice(dict.values(value), _MOST)
     if isinstance(value, list | tuple):

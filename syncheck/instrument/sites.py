@@ -1,4 +1,4 @@
-"""Call sites: captured as code objects and instruction offsets, turned into text only for a finding."""
+"""Call sites: captured as code objects and instruction offsets, and converted to text only for a finding."""
 
 import linecache
 import os
@@ -17,37 +17,37 @@ from syncheck.source.scopes import scopes_of
 
 _MAX_FRAMES = 48
 _MOST_OWN = 16
-"""Innermost frames of syncheck's own, with which a stack is still found again by one walk along it."""
+"""The most innermost frames of syncheck with which a stack can still be looked up in one walk."""
 _MOST_WALKED = 2 * (_MAX_FRAMES + _MOST_OWN)
 _GENERATED = "<string>"
-"""The file of code that was a string, such as what the program runs with `exec`."""
+"""File name of code compiled from a string, such as with `exec`."""
 _LAUNCHER_FOLDER = os.path.join(PACKAGE, "run", "launcher")
 _PROGRAM, _SYNCHECK, _LAUNCHER = 1, 2, 3
-"""Whose a code object is; none is 0."""
+"""Owners of code objects; 0 means unknown."""
 
 
 class SiteTable:
     """Interned call stacks.
 
     Args:
-        roots: folders whose files are the user's even inside an installed package (the program's own folder).
+        roots: folders whose files are user code even inside an installed package (the program's own folder).
     """
 
     def __init__(self, roots: tuple[str, ...] = ()) -> None:
         self._roots = tuple(os.path.realpath(root) + os.sep for root in roots)
         self._ids: dict[tuple[int, ...], SiteId] = {}
-        # site -> its stack; keeps the code objects, so that their ids stay theirs
+        # site -> its stack; keeps the code objects alive, so that their ids stay unique
         self._stacks: dict[SiteId, list[tuple[CodeType, int]]] = {UNKNOWN_SITE: []}
-        self._captured: dict[tuple[int, ...], SiteId] = {}  # the same, with frames that do not count -> site
+        self._captured: dict[tuple[int, ...], SiteId] = {}  # stack including frames that do not count -> site
         self._numbers = count(1)
-        self._kinds: dict[int, bool] = {}  # id of a code object -> it is the user's
-        self._owners: dict[int, int] = {}  # id of a code object -> whose it is
-        self._codes: list[CodeType] = []  # keeps them, so that their ids stay theirs
-        self._ignored: dict[SiteId, tuple[Ignored, ...]] = {}  # call site -> the `syncheck.ignore` blocks around it
-        self._twins: dict[tuple[SiteId, tuple[Ignored, ...]], SiteId] = {}  # the same place, inside of blocks
+        self._kinds: dict[int, bool] = {}  # id of a code object -> whether it is user code
+        self._owners: dict[int, int] = {}  # id of a code object -> its owner
+        self._codes: list[CodeType] = []  # keeps code objects alive, so that their ids stay unique
+        self._ignored: dict[SiteId, tuple[Ignored, ...]] = {}  # call site -> the enclosing `syncheck.ignore` blocks
+        self._twins: dict[tuple[SiteId, tuple[Ignored, ...]], SiteId] = {}  # (site, enclosing blocks) -> its twin
 
     def capture(self, frame: FrameType | None) -> SiteId:
-        """Return the id of the call stack that ends in `frame`, syncheck's own frames left out."""
+        """Return the id of the call stack that ends in `frame`, excluding syncheck's own frames."""
         key: list[int] = []
         walked = frame
         while walked is not None and len(key) < _MOST_WALKED:
@@ -58,7 +58,7 @@ class SiteTable:
         return self._inside(known, UNKNOWN_SITE) if running else known
 
     def _capture(self, walked: tuple[int, ...], frame: FrameType | None) -> SiteId:
-        """See `capture`; `walked`: what its walk along the stack has met, in its order."""
+        """Look up or add a stack for `capture`; `walked`: ids and offsets of the frames on its walk, in order."""
         inner = frame
         n_own = 0
         while frame is not None and self._owner(frame.f_code) != _PROGRAM:
@@ -74,16 +74,16 @@ class SiteTable:
         if n_own <= _MOST_OWN:
             for _ in walked[::2]:
                 assert inner is not None, "the walk ends with the stack"
-                self._owner(inner.f_code)  # keeps it
+                self._owner(inner.f_code)  # keeps it alive
                 inner = inner.f_back
             self._captured[walked] = known
         return known
 
     def near(self, frame: FrameType | None, outer: SiteId = UNKNOWN_SITE) -> SiteId:
-        """Return the id of the innermost user frame's running call, whoever called that: a tenth of `capture`'s cost.
+        """Return the id of the innermost user frame's current call, whatever its callers; a tenth of `capture`'s cost.
 
-        The stack that belongs to the id is that of the first time; where no frame is the user's, it goes on with
-        that of `outer`.
+        The id refers to the stack of the first such call. If there is no user frame, that of `outer` is appended to
+        the stack.
         """
         start = frame
         kinds = self._kinds
@@ -104,7 +104,7 @@ class SiteTable:
         return self._inside(known, outer) if running else known
 
     def _inside(self, site: SiteId, outer: SiteId) -> SiteId:
-        """Return what stands for a call site in this thread's `syncheck.ignore` blocks, or in those of `outer`."""
+        """Return the id of a call site inside this thread's `syncheck.ignore` blocks, or inside those of `outer`."""
         blocks = current() or self._ignored.get(outer)
         if not blocks or not site:
             return site
@@ -121,16 +121,16 @@ class SiteTable:
         return covers(self._ignored.get(ident, ()), rule)
 
     def ignored_codes(self, ident: SiteId) -> list[str]:
-        """Return the codes of all rules that the program ignores at a call site."""
+        """Return the codes of all rules that the program ignores at a call site, sorted."""
         return sorted({code for block in self._ignored.get(ident, ()) for code in block.codes})
 
     def lines(self) -> set[tuple[str, int]]:
-        """Return (path as shown, line) of all the user's call sites so far."""
+        """Return (displayed path, line) of all call sites in user code so far."""
         found = {self.user_code(ident) for ident in tuple(self._stacks)}
         return {(shown_path(code.co_filename), position(code, lasti)[0]) for code, lasti in found - {None}}  # type: ignore[misc]
 
     def _owner(self, code: CodeType) -> int:
-        """Return whose a code object is, and keep both."""
+        """Return the owner of a code object, and keep the object alive."""
         known = self._owners.get(id(code))
         if known is not None:
             return known
@@ -140,7 +140,7 @@ class SiteTable:
         return owner
 
     def is_users(self, code: CodeType) -> bool:
-        """Return whether a code object is the user's, and keep it, so that its id stays its own."""
+        """Return whether a code object is user code, and keep it alive, so that its id stays unique."""
         kind = self._kinds.get(id(code))
         return self._learn(code) if kind is None else kind
 
@@ -150,7 +150,7 @@ class SiteTable:
         return kind
 
     def _add(self, key: tuple[int, ...], stack: list[tuple[CodeType, int]]) -> SiteId:
-        # another thread, or a finalizer inside of this call, may add sites at the same time
+        # another thread, or a finalizer during this call, may add sites at the same time
         new = SiteId(next(self._numbers))
         self._stacks[new] = stack
         return self._ids.setdefault(key, new)
@@ -160,7 +160,7 @@ class SiteTable:
         return self.capture(frame_at(1))
 
     def place(self, ident: SiteId) -> Place:
-        """Return the place of a call site, with its innermost user frame and an excerpt of the source."""
+        """Return the place of a call site, with its innermost user frame and a source excerpt."""
         frames = tuple(
             self._frame(code, lasti)
             for code, lasti in self._stacks[ident]
@@ -173,25 +173,25 @@ class SiteTable:
         return Place(frames[chosen], "", excerpt(codes[chosen].co_filename, frames[chosen]), frames)
 
     def lines_of(self, ident: SiteId) -> tuple[SourceLine, ...]:
-        """See `Sites`."""
+        """Implements `Sites`."""
         codes = [(code, lasti) for code, lasti in self._stacks[ident] if self._is_user(code)]
         return tuple(_source_line(code, lasti) for code, lasti in codes) or (
             SourceLine.of_library(self.place(ident).frame),
         )
 
     def bound(self, ident: SiteId) -> str:
-        """Return the name that the program binds what is made at a call site to, or deletes there; "" if none."""
+        """Return the name that the program binds the result of a call site to, or deletes there; "" if none."""
         return bound_name(self.user_code(ident))
 
     def bound_directly(self, ident: SiteId) -> str:
-        """Return the name that is bound to what the program itself makes at a call site, and no library for it."""
+        """Return the name bound to an object that the program itself, rather than a library, creates at a call site."""
         stack = self._stacks[ident]
         found = next((one for one in stack if not one[0].co_filename.startswith(PACKAGE)), None)
         is_direct = found is not None and self._is_user(found[0]) and not is_handed_over(found)
         return self.bound(ident) if is_direct else ""
 
     def user_code(self, ident: SiteId) -> tuple[CodeType, int] | None:
-        """Return code object and instruction offset of a site's innermost user frame."""
+        """Return the code object and instruction offset of a site's innermost user frame."""
         for code, lasti in self._stacks[ident]:
             if self._is_user(code):
                 return code, lasti
@@ -200,7 +200,7 @@ class SiteTable:
     def _is_user(self, code: CodeType) -> bool:
         filename = code.co_filename
         if filename == _GENERATED and code.co_qualname.startswith("__create_fn__"):
-            return False  # a method of a dataclass, which has no line (dataclasses.py)
+            return False  # a generated method of a dataclass, which has no line (dataclasses.py)
         return is_user_file(filename) or (bool(self._roots) and os.path.realpath(filename).startswith(self._roots))
 
     def _frame(self, code: CodeType, lasti: int) -> Frame:
@@ -226,7 +226,7 @@ def _source_line(code: CodeType, lasti: int) -> SourceLine:
 
 
 def is_outside(code: CodeType) -> bool:
-    """Return whether a frame is that of the launcher: what called it is no part of the program."""
+    """Return whether a frame belongs to the launcher; its callers are not part of the program."""
     return code.co_filename.startswith(_LAUNCHER_FOLDER)
 
 

@@ -1,4 +1,4 @@
-"""The steps of a training job, and windows between them: from the end of one optimizer step to that of a later one."""
+"""Steps of a training job, and windows between them: from the end of one optimizer step to the end of a later one."""
 
 import weakref
 from collections.abc import Callable, Hashable, Iterator
@@ -24,35 +24,35 @@ from syncheck.source.lines import is_user_file
 
 
 class Watchable(Protocol):
-    """A backend, as far as a window concerns it."""
+    """The part of a backend that concerns windows."""
 
     def watching(self) -> AbstractContextManager[None]:
-        """Watch the program for the time of a block."""
+        """Check the program for the duration of a block."""
         ...
 
     def finish(self) -> None:
-        """Look at what is left, and listen no more."""
+        """Report what is left, and stop checking."""
         ...
 
 
 class Notes(Protocol):
-    """Where notes to the user go."""
+    """Receives notes to the user."""
 
     def note(self, text: str) -> None:
         """Add a note to the report."""
         ...
 
     def incomplete(self, reason: str) -> None:
-        """Add a reason why the report may say too little."""
+        """Add a reason why the report may be incomplete."""
         ...
 
 
 class Window:
-    """Watches between two steps, counted on the first optimizer that makes one.
+    """Checks between two steps, counting those of the first optimizer that makes one.
 
     Args:
-        steps: number of steps done when the watch begins, and when it ends; None: with the program.
-        backend: what watches.
+        steps: number of steps done when checking starts, and when it stops; None means at the end of the program.
+        backend: the backend that checks.
         notes: receives a note if the window never began.
     """
 
@@ -66,7 +66,7 @@ class Window:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Count the steps of a block and watch those of the window."""
+        """Count the steps in a block, and check those in the window."""
         hook = register_optimizer_step_post_hook(self._stepped)
         if self._first == 0:
             self._begin()
@@ -103,14 +103,14 @@ class Window:
 
 
 class LateReport:
-    """Stands for a backend that must watch from the first line on: what it sees outside of a window is left out.
+    """Wraps a backend that must run from the first line on; findings outside of the window are dropped.
 
     Attributes:
-        is_open: the window has begun, and what is found counts.
+        is_open: whether the window has begun, so that findings count.
 
     Args:
-        begin: called when the window begins: what was found so far does not count.
-        end: called when it ends: what is found later does not count.
+        begin: called when the window begins; earlier findings do not count.
+        end: called when the window ends; later findings do not count.
     """
 
     def __init__(self, begin: Callable[[], None], end: Callable[[], None]) -> None:
@@ -120,49 +120,49 @@ class LateReport:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Let findings count from now on."""
+        """Count findings from now on."""
         self._begin()
         self.is_open = True
         yield
 
     def finish(self) -> None:
-        """Let findings count no more."""
+        """Stop counting findings."""
         self._end()
         self.is_open = False
 
 
 class Units(Protocol):
-    """What steps are counted for; see `syncheck.run.sampler.Sampler`."""
+    """The consumer of counted units, such as steps; see `syncheck.run.sampler.Sampler`."""
 
     def ended(self, key: Any = None) -> None:
-        """A unit has ended in the calling thread."""
+        """Note the end of a unit in the calling thread."""
         ...
 
     def pauses(self) -> None:
-        """What comes is no unit, and may be long."""
+        """Note that work follows which is not a unit, and may take long."""
         ...
 
     def begins(self) -> None:
-        """Something begins of which the first units matter most."""
+        """Note the beginning of a phase whose first units matter most."""
         ...
 
     def expect_steps(self) -> None:
-        """There is something that makes steps."""
+        """Note that the program has an optimizer, which will make steps."""
         ...
 
     def arrives(self, shapes: Hashable) -> None:
-        """What the next unit works on has come, in these shapes."""
+        """Note the shapes of the next unit's input, which has just arrived."""
         ...
 
 
 class TrainingSteps:
-    """Counts training steps on the first optimizer that makes one, and sees epochs by the loaders that begin.
+    """Counts training steps of the first optimizer that makes one, and detects epochs from starting data loaders.
 
-    What this replaces is called once in a step or in an epoch, or less often: an optimizer's step, the next batch and
-    the beginning of a loader, the making of an optimizer, the start of processes and of process groups.
+    All replaced functions are called at most once per step or epoch: an optimizer's step, the next batch and the start
+    of a loader, the creation of an optimizer, the start of processes and of process groups.
 
     Args:
-        units: what they are counted for.
+        units: receives the counted units.
         incomplete: takes a reason why something is not checked.
     """
 
@@ -170,15 +170,15 @@ class TrainingSteps:
         self._units = units
         self._incomplete = incomplete
         self._counted: weakref.ref[Any] | None = None
-        self._loaders: dict[int, _Loader] = {}  # by identity: a program's own class may have no hash
+        self._loaders: dict[int, _Loader] = {}  # by identity: a user-defined class may not be hashable
         self._latest: _Loader | None = None
-        self._iterator = 0  # identity of what made the latest batch
-        self._training = 0  # identity of what made the batch before the latest step
+        self._iterator = 0  # identity of the iterator that returned the latest batch
+        self._training = 0  # identity of the iterator that returned the batch before the latest step
         self._done = 0
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Count for the time of a block."""
+        """Count for the duration of a block."""
         patches = Patches()
         hook = register_optimizer_step_post_hook(self._stepped)
         try:
@@ -218,9 +218,9 @@ class TrainingSteps:
         @wraps(original)
         def begin(loader: Any) -> Any:
             known = self._latest = self._known(loader)
-            if self._done - known.began > 1:  # else it begins in each step, which is no epoch
+            if self._done - known.began > 1:  # otherwise it starts in each step, which is not an epoch
                 self._units.pauses()
-                if known.is_training and torch.is_grad_enabled():  # else it is an evaluation
+                if known.is_training and torch.is_grad_enabled():  # otherwise it is an evaluation
                     self._units.begins()
             known.began = self._done
             return original(loader)
@@ -232,7 +232,7 @@ class TrainingSteps:
         def make_batch(iterator: Any) -> Any:
             batch = original(iterator)
             self._iterator = id(iterator)
-            if self._iterator == self._training:  # else it may be an evaluation, or the first batch of an epoch
+            if self._iterator == self._training:  # otherwise it may be an evaluation, or the first batch of an epoch
                 self._units.arrives(shapes_of(batch))
             return batch
 
@@ -247,12 +247,12 @@ class TrainingSteps:
 
 @dataclass(slots=True)
 class _Loader:
-    """A loader.
+    """A data loader.
 
     Attributes:
-        life: fires when it is gone.
-        began: steps done when it began last.
-        is_training: steps were made after it had begun, before another one did.
+        life: weak reference to the loader; calls back when it is gone.
+        began: number of steps done when it last started.
+        is_training: steps were made after it had started, before another loader did.
     """
 
     life: "weakref.ref[Any]"
@@ -261,7 +261,7 @@ class _Loader:
 
 
 def _caller() -> tuple[str, int, int] | None:
-    """Return where the program made the step: file, function, place in it. A code object takes long to hash."""
+    """Return the call site of the step in the program: file, function, offset. Code objects are slow to hash."""
     frame: FrameType | None = frame_at(2)
     while frame is not None and not is_user_file(frame.f_code.co_filename):
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""Subclasses of torch.Tensor that are made by a call: `MyTensor([1.0, 2.0])`."""
+"""Subclasses of torch.Tensor that are constructed by a call, such as `MyTensor([1.0, 2.0])`."""
 
 from typing import Any
 
@@ -9,15 +9,15 @@ from syncheck.instrument.torch_internals import DisableTorchFunction
 
 
 def install_subclasses(patches: Patches) -> None:
-    """Let a subclass be made from what a dispatch mode returns, which is a plain tensor by then.
+    """Make subclasses constructible from the result of a dispatch mode, which is a plain tensor.
 
     Source:
-        torch/csrc/autograd/python_variable.cpp, `THPVariable_pynew` and `THPVariable_NewWithVar`: a tensor that Python
-        knows already is refused.
+        torch/csrc/autograd/python_variable.cpp, `THPVariable_pynew` and `THPVariable_NewWithVar`: a tensor that already
+        has a Python object is rejected.
     """
     original: Any = torch.Tensor.__new__
 
-    # torch/_dynamo/polyfills/tensor.py compares signatures when it is imported: this one agrees with any
+    # torch/_dynamo/polyfills/tensor.py compares signatures when it is imported; this signature matches any other
     def new(*args: Any, **kwargs: Any) -> Any:
         cls, *values = args
         made = original(torch.Tensor, *values, **kwargs)

@@ -1,4 +1,4 @@
-"""Answers about torch's tensors, for `syncheck.semantics`."""
+"""Properties of torch tensors, for `syncheck.semantics`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,10 +11,10 @@ _MASKS = frozenset({torch.bool, torch.uint8})
 
 
 class TorchFacts:
-    """See `syncheck.semantics.waits.TensorFacts`.
+    """Implements `syncheck.semantics.waits.TensorFacts`.
 
     Args:
-        is_on_gpu: returns whether a tensor lies on a GPU.
+        is_on_gpu: returns whether a tensor is on a GPU.
     """
 
     def __init__(self, is_on_gpu: Callable[[torch.Tensor], bool]) -> None:
@@ -25,7 +25,7 @@ class TorchFacts:
         return isinstance(value, torch.Tensor)
 
     def is_mask(self, tensor: torch.Tensor) -> bool:
-        """Return whether a tensor holds truth values."""
+        """Return whether a tensor is a mask."""
         return tensor.dtype in _MASKS
 
     def is_number(self, tensor: torch.Tensor) -> bool:
@@ -34,7 +34,7 @@ class TorchFacts:
 
 
 def is_staged_copy(target: torch.Tensor, source: torch.Tensor, *, to_host: bool) -> bool:
-    """Return whether a copy between a GPU and pinned host memory goes through a temporary; `to_host`: to the latter."""
+    """Return whether a copy between a GPU and pinned memory uses a temporary; `to_host`: the host is the target."""
     if source.is_sparse or target.is_sparse:
         return False
     sizes = tuple(target.shape)

@@ -1,10 +1,10 @@
-"""Hooks on what orders threads: events, queues, semaphores, barriers, futures and pools of threads.
+"""Hooks on objects that order threads: events, queues, semaphores, barriers, futures and thread pools.
 
-What has no hook orders, as code that was not seen does.
+Objects without a hook count as ordering, like code that was not seen.
 
 Source:
-    Python library reference, "threading", "queue" and "concurrent.futures". A join, or a wait, that ran into its
-    timeout orders nothing.
+    Python library reference, "threading", "queue" and "concurrent.futures". A join or wait that timed out orders
+    nothing.
 """
 
 import threading
@@ -20,7 +20,7 @@ from syncheck.instrument.patching import Patches
 
 
 def install_thread_order(hosts: Hosts, is_checking: Callable[[], bool], patches: Patches) -> None:
-    """Follow events and queues once the program has started a thread."""
+    """Track synchronization objects once the program has started a thread."""
 
     def follow(owner: type, name: str, *, releases: bool, acquires: Callable[[Any, Any], bool]) -> None:
         method = getattr(owner, name)
@@ -57,10 +57,10 @@ def install_thread_order(hosts: Hosts, is_checking: Callable[[], bool], patches:
 
 
 def _install_tasks(hosts: Hosts, is_checking: Callable[[], bool], patches: Patches) -> None:
-    """Let each task of a pool of threads begin after it was submitted, on a thread that knew nothing of it before.
+    """Order each task of a thread pool after its submission; its thread has observed nothing since then.
 
     Source:
-        concurrent/futures/thread.py: `submit` makes a `_WorkItem`, and a thread of the pool calls its `run`.
+        concurrent/futures/thread.py: `submit` creates a `_WorkItem`, and a thread of the pool calls its `run`.
     """
     task: Any = pools._WorkItem
     make, run = task.__init__, task.run
@@ -97,6 +97,6 @@ def _if_true(owner: Any, result: Any) -> bool:
 
 
 def _if_bounded(owner: Any, result: Any) -> bool:
-    """Return whether a put may have waited for a get."""
+    """Return whether a put may have waited for a get, because the queue is bounded."""
     del result
     return bool(owner.maxsize > 0)

@@ -1,4 +1,4 @@
-"""Threads of the program: each enters the dispatch mode, is a host, and remembers what was current at its start."""
+"""The program's threads: each enters the dispatch mode, acts as a host, and records what was current at its start."""
 
 import threading
 from functools import wraps
@@ -12,13 +12,13 @@ from syncheck.semantics.threads import ThreadState
 
 
 class Watcher(Protocol):
-    """A backend, as far as threads concern it."""
+    """The part of a backend that concerns threads."""
 
     is_checking: bool
     enters_threads: bool
 
     def thread_state(self) -> ThreadState:
-        """Return the calling thread's state, its device and streams up to date."""
+        """Return the calling thread's state, with its device and streams up to date."""
         ...
 
     def new_mode(self) -> Any:
@@ -27,7 +27,7 @@ class Watcher(Protocol):
 
 
 def install_threads(watcher: Watcher, hosts: Hosts, patches: Patches) -> None:
-    """Enter the mode in each new thread; remember what was current where the thread was started; follow what orders."""
+    """Enter the mode in each new thread, store what was current at its start, and track the order of threads."""
     threads = _Threads(watcher, hosts)
     cls: Any = threading.Thread  # a thread begins in `_bootstrap_inner`, whatever its `run` is
     patches.set(cls, "start", threads.starting(cls.start))
@@ -37,7 +37,7 @@ def install_threads(watcher: Watcher, hosts: Hosts, patches: Patches) -> None:
 
 
 class _Threads:
-    """Makes the replacements of the methods of threads."""
+    """Creates the replacements of methods of threads."""
 
     def __init__(self, watcher: Watcher, hosts: Hosts) -> None:
         self._watcher = watcher
@@ -45,7 +45,7 @@ class _Threads:
         self._starters: dict[int, tuple[int, dict[int, StreamId]]] = {}
 
     def starting(self, start: Any) -> Any:
-        """Return what replaces `start`."""
+        """Return the replacement of `start`."""
 
         @wraps(start)
         def start_watched(thread: threading.Thread) -> None:
@@ -58,7 +58,7 @@ class _Threads:
         return start_watched
 
     def running(self, run: Any) -> Any:
-        """Return what replaces the method that a thread begins with."""
+        """Return the replacement of the first method that a thread runs."""
 
         @wraps(run)
         def run_watched(thread: threading.Thread) -> None:
@@ -81,7 +81,7 @@ class _Threads:
         return run_watched
 
     def joining(self, join: Any) -> Any:
-        """Return what replaces `join`."""
+        """Return the replacement of `join`."""
 
         @wraps(join)
         def join_watched(thread: threading.Thread, timeout: float | None = None) -> None:

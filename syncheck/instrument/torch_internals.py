@@ -1,4 +1,4 @@
-"""Torch's private names, each in one place: what a new version of torch may change."""
+"""Torch's private names, each used in this one place because a new version of torch may change them."""
 
 from collections.abc import Callable
 from operator import attrgetter, methodcaller
@@ -26,47 +26,47 @@ C: Any = torch._C
 OpOverload = torch._ops.OpOverload
 HigherOrderOperator = torch._ops.HigherOrderOperator
 
-data_ptr = C.TensorBase.data_ptr  # the method itself, which no hook of the program slows down
+data_ptr = C.TensorBase.data_ptr  # the original method, without the overhead of hooks
 tolist = C.TensorBase.tolist
 is_contiguous = C.TensorBase.is_contiguous
 current_node: Callable[[], Any] = C._current_autograd_node
-"""Return the node of the backward pass that runs in this thread; None outside of one."""
+"""Return the backward node that runs in this thread; None outside of a backward pass."""
 has_storage: Callable[[torch.Tensor], bool] = C._has_storage
 group_by_device_and_dtype = C._group_tensors_by_device_and_dtype
 functorch = C._functorch
-"""What `torch.func` wraps."""
+"""The functions that `torch.func` wraps."""
 nested_functions = C._nested
-"""What `torch.nested` calls to make tensors of the strided layout."""
+"""The functions that `torch.nested` calls to create tensors of the strided layout."""
 nn_module = C._nn
 """The part of the extension module that `nn.Module.to` calls."""
 BelowAutograd = C._AutoDispatchBelowAutograd
 DisableAutocast = C._DisableAutocast
 DisableTorchDispatch = C._DisableTorchDispatch
-"""Switches off what modes, and the classes of tensors, do with operators."""
+"""Disables the handling of operators by modes and by tensor subclasses."""
 DisableTorchFunctionSubclass = C.DisableTorchFunctionSubclass
-"""Switches off what the classes of tensors do with functions of torch."""
+"""Disables the handling of torch functions by tensor subclasses."""
 DisableTorchFunction = C.DisableTorchFunction
-"""Switches off what the program puts around functions of torch, such as a default device."""
+"""Disables all overrides of torch functions, such as a default device."""
 SetExcludeDispatchKeyGuard = C._SetExcludeDispatchKeyGuard
 registrations_for_key: Callable[[str], list[str]] = C._dispatch_get_registrations_for_dispatch_key
 storage_key: Callable[[torch.UntypedStorage], int] = attrgetter("_cdata")
-"""Return the identity of a storage: its address in C++."""
+"""Return the identity of a storage: its C++ address."""
 
 
 _storage_address = torch.UntypedStorage.data_ptr
 
 
 def storage_owners(storage: torch.UntypedStorage) -> int:
-    """Return how many references C++ counts to a storage, that of its object in Python among them."""
+    """Return the C++ reference count of a storage, including the reference of its Python object."""
     return int(C._storage_Use_Count(storage_key(storage)))
 
 
 tensor_owners: Callable[[torch.Tensor], int] = methodcaller("_use_count")
-"""Return how many references C++ counts to a tensor, that of its object in Python among them."""
+"""Return the C++ reference count of a tensor, including the reference of its Python object."""
 
 
 def unowned_storage(storage: torch.UntypedStorage) -> torch.UntypedStorage:
-    """Return a storage in host memory with the bytes of another, which it does not keep alive."""
+    """Return a host storage that shares the bytes of another without keeping it alive."""
     made: torch.UntypedStorage = C._construct_storage_from_data_pointer(
         _storage_address(storage), torch.device("cpu"), storage.nbytes()
     )
@@ -74,14 +74,14 @@ def unowned_storage(storage: torch.UntypedStorage) -> torch.UntypedStorage:
 
 
 generator_address: Callable[[Any], int] = attrgetter("_cdata")
-"""Return the identity of a generator of random numbers: its address in C++."""
+"""Return the identity of a random number generator: its C++ address."""
 sequence_number: Callable[[Any], int] = methodcaller("_sequence_nr")
-"""Return the number of a node of a backward pass, which it got when it was made."""
+"""Return the sequence number of a backward node, assigned at its creation."""
 next_sequence_number: Callable[[], int] = C._autograd._get_sequence_nr
 
 
 NUMBERS = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
-"""Python's types of numbers, and those of the tensors that stand for them (c10/core/ScalarType.h)."""
+"""Python's number types, with the dtypes of the tensors that represent them (c10/core/ScalarType.h)."""
 
 
 def schema_of(func: Any) -> Any:
@@ -90,13 +90,13 @@ def schema_of(func: Any) -> Any:
 
 
 def is_composite(func: Any) -> bool:
-    """Return whether an operator is made of others, which a mode sees only if it takes it apart: in inference mode.
+    """Return whether an operator consists of others that a mode sees only if it decomposes it, as in inference mode.
 
-    Kernels in Python, which torch has for tracing, do not count: no program runs them. Nor do those of an operator that
-    has one of a device's own, such as `silu_backward`: that one is run.
+    Python kernels, which torch has for tracing, do not count, because no program runs them. Neither do operators that
+    have a kernel for a device, such as `silu_backward`: that kernel is run.
 
     Source:
-        torch/_ops.py, `OpOverload.decompose`; with autograd such operators are taken apart before they get to a mode.
+        torch/_ops.py, `OpOverload.decompose`; with autograd such operators are decomposed before they reach a mode.
     """
     if not isinstance(func, OpOverload):
         return False
@@ -104,9 +104,9 @@ def is_composite(func: Any) -> bool:
 
 
 def run_parts(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Run the operators that one is made of, as torch does without a mode.
+    """Run the operators that an operator consists of, as torch does without a mode.
 
-    `OpOverload.decompose` prefers a kernel in Python: a dropout that drops nothing would return a copy.
+    `OpOverload.decompose` prefers a Python kernel: a dropout that drops nothing would return a copy.
 
     Source:
         torch/_decomp/decompositions.py, `dropout_decomposition`.
@@ -115,7 +115,7 @@ def run_parts(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
 
 def is_of_nested(args: tuple[Any, ...]) -> bool:
-    """Return whether an operator is called with a nested tensor of the strided layout, for which it is one of its own.
+    """Return whether an operator is called with a nested tensor of the strided layout, which has a kernel of its own.
 
     Source:
         aten/src/ATen/native/native_functions.yaml, `linear`: the keys NestedTensorCPU and NestedTensorCUDA.
@@ -126,10 +126,10 @@ def is_of_nested(args: tuple[Any, ...]) -> bool:
 def python_kernel(
     func: OpOverload, gpu_key: str, is_on_gpu: Callable[[torch.Tensor], bool]
 ) -> Callable[[tuple[Any, ...], dict[str, Any]], Any] | None:
-    """Return what runs the kernel that a program's library wrote for an operator in Python; None without one.
+    """Return a function that runs the kernel that a library wrote for an operator in Python; None if there is none.
 
-    Operators that it calls come to a mode. Torch chooses it by the tensors, and one for the CPU before one for GPUs,
-    which is often made of what no simulated GPU can run (Triton).
+    Operators that the kernel calls reach a mode. torch selects the kernel by the tensors. A CPU kernel is preferred to
+    one for GPUs, which often contains code that simulated GPUs cannot run (Triton).
 
     Args:
         func: the operator.
@@ -138,7 +138,7 @@ def python_kernel(
 
     Source:
         torch/library.py, `Library.impl`: `_impls`. torch/_ops.py, `key_extractor`. c10/core/DispatchKey.h has the order
-        of the keys: kernels, BackendSelect, which chooses by a device for operators without tensors, and modes.
+        of the keys: kernels, BackendSelect, which selects a device for operators without tensors, and modes.
     """
     key = next((k for k in ("CPU", gpu_key, "CompositeExplicitAutograd") if has_kernel(func, k)), None)
     if f"{func._name.replace('::', '/')}/{key}" not in torch.library._impls:
@@ -158,27 +158,27 @@ def python_kernel(
 _keys_of: Any = key_extractor
 _SELECT = C.DispatchKey.BackendSelect
 _BACKENDS = C._dispatch_keyset_full_after(_SELECT)
-"""The keys of kernels, as torch finds them by the tensors alone."""
+"""The dispatch keys of kernels, as torch selects them by the tensors alone."""
 
 
 def has_kernel(func: OpOverload, key: str) -> bool:
-    """Return whether an operator has a kernel for a dispatch key; False for one that only TorchScript has.
+    """Return whether an operator has a kernel for a dispatch key; False for an operator that only TorchScript has.
 
     Source:
-        torch/csrc/jit/runtime/register_prim_ops.cpp: `prim::device` and others, which tensor subclasses are asked for.
+        torch/csrc/jit/runtime/register_prim_ops.cpp: `prim::device` and others, which tensor subclasses receive.
     """
     name = func._name
     return bool(C._dispatch_has_kernel(name) and C._dispatch_has_kernel_for_dispatch_key(name, key))
 
 
 def tensor_of(value: Any) -> Any:
-    """Return the tensor in host memory that stands for a number, as an operator takes it; a tensor as it is."""
+    """Return the host tensor that represents a number in an operator call; a tensor is returned unchanged."""
     dtype = NUMBERS.get(type(value))
     return value if dtype is None else torch.scalar_tensor(value, dtype=dtype, device="cpu")
 
 
 def call_with_numbers(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call an operator of which a dispatch mode may have got numbers in place of tensors."""
+    """Call an operator with arguments from a dispatch mode, which may contain numbers in place of tensors."""
     try:
         return func(*args, **kwargs)
     except RuntimeError as error:
@@ -189,15 +189,15 @@ def call_with_numbers(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
 
 def with_tensors(func: Any, args: tuple[Any, ...], error: BaseException) -> tuple[Any, ...] | None:
-    """Return the arguments of an operator that refused a number, with a tensor in its place; None for other errors.
+    """Return the arguments of an operator that rejected a number, with a tensor in its place; None for other errors.
 
-    A constant of a traced function is a tensor that stands for a number. It comes to a mode as that number, which few
-    operators take back.
+    A constant of a traced function is a tensor that represents a number. It reaches a mode as that number, which few
+    operators accept.
 
     Args:
         func: the operator.
-        args: its arguments, but those given by name.
-        error: what it raised.
+        args: its positional arguments.
+        error: the exception that it raised.
 
     Source:
         torch/csrc/utils/python_arg_parser.cpp, `should_allow_numbers_as_tensors`; the text of the error:
@@ -217,12 +217,12 @@ def fake_mode() -> Any:
 
 
 def is_traced() -> bool:
-    """Return whether a mode of torch's own is active in this thread: operators are traced, or have no memory."""
+    """Return whether one of torch's own modes is active in this thread: operators are traced, or have no memory."""
     return any(C._get_dispatch_mode(key) is not None for key in C._TorchDispatchModeKey.__members__.values())
 
 
 def is_transformed(values: list[Any]) -> bool:
-    """Return whether operators on these values are not only run: they are traced, or `torch.func` transforms them."""
+    """Return whether operators on these values are traced or transformed by `torch.func`, rather than only run."""
     if is_traced() or functorch.maybe_current_level() is not None:
         return True
     return any(isinstance(value, OF_MODES) for value in values)
@@ -230,17 +230,17 @@ def is_transformed(values: list[Any]) -> bool:
 
 _BY_ROWS, _BY_COLUMNS = ("crow_indices", "col_indices", "values"), ("ccol_indices", "row_indices", "values")
 SPARSE = {
-    torch.sparse_coo: ("_indices", "_values"),  # also of an uncoalesced one
+    torch.sparse_coo: ("_indices", "_values"),  # work on uncoalesced tensors, too
     torch.sparse_csr: _BY_ROWS,
     torch.sparse_bsr: _BY_ROWS,
     torch.sparse_csc: _BY_COLUMNS,
     torch.sparse_bsc: _BY_COLUMNS,
 }
-"""The sparse layouts -> the methods that return the dense parts of such a tensor, its values last."""
+"""Sparse layout -> the methods that return the dense parts of a tensor, its values last."""
 
 
 def sparse_parts(tensor: torch.Tensor) -> list[torch.Tensor]:
-    """Return the dense tensors that make up a sparse one, its values last; [] for any other layout."""
+    """Return the dense tensors that a sparse tensor consists of, its values last; [] for any other layout."""
     return [getattr(tensor, name)() for name in SPARSE.get(tensor.layout, ())]
 
 
@@ -250,16 +250,16 @@ def is_zero_tensor(tensor: torch.Tensor) -> bool:
 
 
 OF_MODES = (FakeTensor, FunctionalTensor)
-"""Classes of tensors for which a mode of torch's own runs operators, below all modes of programs: they have no memory.
+"""Tensor classes whose operators run in one of torch's own modes, below all modes of programs; they have no memory.
 
 Source:
-    torch/utils/_python_dispatch.py, `_push_mode`. Where a mode returns NotImplemented, torch asks the class next, not
+    torch/utils/_python_dispatch.py, `_push_mode`. If a mode returns NotImplemented, torch calls the class next, not
     the mode below.
 """
 
 
 def overrides_dispatch(kind: type[torch.Tensor]) -> bool:
-    """Return whether tensors of a class take operators apart themselves: others that they hold do the work."""
+    """Return whether a tensor class handles operators itself, by running others on the tensors that it holds."""
     return kind.__torch_dispatch__ is not _PLAIN
 
 
@@ -267,12 +267,12 @@ _PLAIN = torch.Tensor.__torch_dispatch__
 
 
 def make_wrapper_subclass() -> Any:
-    """Return the function that makes tensors which hold others."""
+    """Return the function that creates tensors which wrap others."""
     return torch.Tensor._make_wrapper_subclass
 
 
 def engine() -> Any:
-    """Return the function that all backward passes that Python starts go through."""
+    """Return the function that runs all backward passes that Python starts."""
     return torch.autograd.graph._engine_run_backward
 
 
@@ -282,12 +282,12 @@ def default_store() -> Any:
 
 
 def process_group_ranks(group: Any) -> Any:
-    """Return rank -> rank in the group of a process group's members; None if it is not known."""
+    """Return a dict from global rank to rank in the process group; None if the group is unknown."""
     return c10d._world.pg_group_ranks.get(group)
 
 
 def loader_iterator() -> Any:
-    """Return the class of what iterates over a DataLoader, in this process or with workers."""
+    """Return the class of DataLoader iterators, with or without workers."""
     return torch.utils.data.dataloader._BaseDataLoaderIter
 
 
@@ -297,7 +297,7 @@ def loader_worker() -> Any:
 
 
 def new_plain_event() -> Any:
-    """Return an event of CUDA whose methods no hook of the program's events sees."""
+    """Return a CUDA event whose methods bypass the hooks on the program's events."""
     return C._CudaEventBase()
 
 

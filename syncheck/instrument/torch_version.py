@@ -1,4 +1,4 @@
-"""The torch that the user brought."""
+"""The installed version of torch."""
 
 import torch
 
@@ -8,7 +8,7 @@ OLDEST_TORCH = (2, 8)
 
 
 def torch_version() -> tuple[int, int]:
-    """Return the first two numbers of torch's version, those of the next one where it is built from its sources."""
+    """Return torch's major and minor version; for a source build, those of the upcoming release."""
     major, minor = str(torch.__version__).split("+", maxsplit=1)[0].split(".")[:2]
     return int(major), int(minor)
 
@@ -17,7 +17,7 @@ def check_torch() -> str:
     """Return torch's version.
 
     Raises:
-        BackendError: torch is older than the oldest that is supported.
+        BackendError: torch is older than the oldest supported version.
     """
     version = str(torch.__version__)
     if torch_version() < OLDEST_TORCH:

@@ -1,4 +1,4 @@
-"""The values of tensors, and what is seen of them in one run of a program, so that two runs can be compared."""
+"""Values of tensors, and the observations of one run of a program, for comparison with another run."""
 
 import ctypes
 import random
@@ -14,9 +14,9 @@ from syncheck.instrument.torch_internals import data_ptr, tolist
 from syncheck.witness.record import Record, Request, Values
 
 _SHOWN = 256
-"""Values of a tensor that are kept, so that the first that differ can be shown."""
+"""The most values kept per tensor, to show the first that differ."""
 _MOST = 20_000
-"""Observations of the host that are kept."""
+"""The most observations of the host that are kept."""
 
 
 class Places(Protocol):
@@ -28,10 +28,10 @@ class Places(Protocol):
 
 
 class Observed:
-    """What is seen in one run.
+    """The observations of one run.
 
     Args:
-        request: what is to be recorded; None for nothing.
+        request: what to record; None to record nothing.
         sites: the program's call sites.
     """
 
@@ -41,18 +41,18 @@ class Observed:
         self.record = Record()
 
     def host_reads(self, tensor: torch.Tensor, site: SiteId) -> None:
-        """The host gets values: those of a tensor of its own memory."""
+        """Record the values of a host tensor that the host receives."""
         if self.request is not None and len(self.record.host) < _MOST:
             self.record.host.append(values_of(tensor, self.place(site)))
 
     def place(self, site: SiteId) -> str:
-        """Return the line of a call site."""
+        """Return path and line of a call site."""
         frame = self._sites.place(site).frame
         return f"{frame.path}:{frame.line}"
 
 
 def values_of(tensor: torch.Tensor, place: str = "") -> Values:
-    """Return the values of a tensor of the host; `place`: the line that it belongs to."""
+    """Return the values of a host tensor; `place`: the line that it belongs to."""
     flat = tensor.detach().reshape(-1).contiguous()
     n_bytes = flat.numel() * flat.element_size()
     checksum = zlib.crc32((ctypes.c_char * n_bytes).from_address(data_ptr(flat))) if n_bytes else 0
@@ -64,7 +64,7 @@ def _text(value: object) -> str:
 
 
 def seed_generators() -> None:
-    """Let the program begin with the same random numbers in each run, as long as it asks for no others."""
+    """Seed the random number generators, so that each run starts with the same random numbers."""
     torch.default_generator.manual_seed(0)
     random.seed(0)
     numpy = sys.modules.get("numpy")

@@ -1,5 +1,5 @@
-"""Jobs of several processes: what each reports to the others, and their merged findings. Free of torch.
+"""Jobs of several processes: the record of each process, and the merged findings. Does not import torch.
 
-`record` writes one part a process into a folder, `parts` reads them, `compare` finds where the ranks of a group
-disagree, `merging` makes one report of all parts, `watch` ends a job that hangs.
+`writer` writes one part per process into a folder, `reader` reads the parts, `compare` finds where the ranks of a group
+disagree, `merging` makes one report of all parts, `watchdog` ends a job that hangs.
 """

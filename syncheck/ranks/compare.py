@@ -1,7 +1,7 @@
-"""Where the ranks of a group stop issuing the same collectives (SYN604).
+"""Finds where the ranks of a group stop issuing the same collectives (SYN604).
 
-One pass over the digests of all parts finds, for each group, the first block in which ranks differ; only those blocks
-are read. What is kept is one digest for each block of each group, whatever the number of ranks.
+One pass over the digests of all parts finds, for each group, the first block in which ranks differ. Only those blocks
+are then read. Memory use is one digest per block of each group, regardless of the number of ranks.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +15,7 @@ from syncheck.rules import collective_mismatch
 
 _MOST_RELATED = 3
 _MOST_READ = 2 * _MOST_RELATED
-"""Ranks that issued the same of which the places are read; nothing is said of those of others."""
+"""The most ranks whose places are read among those that issued the same; other ranks' places are not reported."""
 _NOTHING = "nothing more"
 _ORDER = "issue the same collectives in the same order on every rank of the group"
 
@@ -24,12 +24,12 @@ Load = Callable[[Path], Part]
 
 @dataclass(slots=True)
 class _Seen:
-    """One block of a group, in all ranks that were looked at.
+    """One block of a group, over all ranks seen so far.
 
     Attributes:
         first: the digest of the first rank.
-        balance: what was sent and not received, all ranks together.
-        n_ranks: how many of the ranks that did not crash have the block.
+        balance: sum over all ranks of what was sent minus what was received.
+        n_ranks: number of ranks with the block, excluding crashed ranks.
         others: the ranks with each other digest.
     """
 
@@ -41,12 +41,12 @@ class _Seen:
 
 @dataclass(slots=True)
 class Rank:
-    """What is known of a rank besides its collectives.
+    """Properties of a rank other than its collectives.
 
     Attributes:
         path: its part.
-        is_done: its program ran to its end.
-        group: it hung in this group's collective; "" if it hung in none.
+        is_done: whether its program ran to its end.
+        group: the group of the collective that it hung in; "" if it hung in none.
         what: the name of that collective.
         stuck: where it hung; None if it did not.
     """
@@ -59,13 +59,13 @@ class Rank:
 
     @property
     def has_crashed(self) -> bool:
-        """Return whether it ended by a cause of its own, so that it is no wonder that it issued no more."""
+        """Return whether the rank ended for a reason of its own, which explains missing collectives."""
         return not self.is_done and self.stuck is None
 
 
 @dataclass(slots=True)
 class Issued:
-    """What a rank issued at the place where ranks differ: None for nothing."""
+    """A rank's collective at the position where ranks differ; None for no collective."""
 
     rank: int
     signature: Signature | None
@@ -76,16 +76,16 @@ class Comparison:
     """Compares the ranks of a job.
 
     Attributes:
-        ranks: all that were looked at.
+        ranks: all ranks added so far.
     """
 
     def __init__(self) -> None:
         self.ranks: dict[int, Rank] = {}
         self._seen: dict[Group, list[_Seen]] = {}
-        self._n_blocks: dict[tuple[str, int], int] = {}  # (name of a group, rank) -> its blocks
+        self._n_blocks: dict[tuple[str, int], int] = {}  # (name of a group, rank) -> number of blocks
 
     def add(self, part: Part) -> None:
-        """Look at the digests of a rank."""
+        """Add the digests of a rank."""
         waited_in, what = (part.hung.group, part.hung.what) if part.hung is not None else ("", "")
         rank = Rank(part.path, part.is_done, waited_in, what, part.stuck())
         number = part.process.rank
@@ -104,7 +104,7 @@ class Comparison:
                 known.n_ranks += not rank.has_crashed
 
     def findings(self, load: Load) -> list[Finding]:
-        """Return what is wrong; `load` reads a part again."""
+        """Return the findings; `load` reads a part again."""
         mismatches: list[Finding] = []
         missing: list[tuple[bool, Finding]] = []
         for group, seen in self._seen.items():
@@ -126,10 +126,10 @@ class Comparison:
         return causes or [finding for _, finding in missing[:1]] or self._deadlock(load)
 
     def _deadlock(self, load: Load) -> list[Finding]:
-        """Return where ranks that have issued the same wait for each other in different groups: GPUs run ahead of that.
+        """Return a finding if ranks with equal sequences wait for each other in different groups.
 
-        Each group's sequence is the same in all ranks, and yet a stream of one rank is at one group's collective while
-        another rank's is at another's.
+        Each group's sequence is the same in all ranks, and yet a stream of one rank is at a collective of one group
+        while a stream of another rank is at one of another group. GPUs can run ahead of the host into such a deadlock.
         """
         waiting: dict[str, list[int]] = {}
         for number, rank in sorted(self.ranks.items()):
@@ -161,17 +161,17 @@ class Comparison:
         return bool(block.balance) and len(members) == len(group.ranks)
 
     def _is_consequence(self, group: Group, issued: list[Issued]) -> bool:
-        """Return whether those that issue nothing wait in another group, so that the cause may lie there."""
+        """Return whether ranks without the collective wait in another group, which may be the cause."""
         absent = [self.ranks[entry.rank] for entry in issued if entry.signature is None]
         return any(rank.group not in {"", group.name} for rank in absent)
 
     # -- the first difference
 
     def _first_difference(self, group: Group, block: int, members: list[int], load: Load) -> list[Issued]:
-        """Return what each member issued where they first differ; [] if they do not."""
+        """Return what each member issued at their first difference; [] if there is none."""
         alike = self._alike(group, block, members)
         longest: list[int] = []
-        for ranks in alike:  # one part is in memory at a time
+        for ranks in alike:  # loads one part at a time
             longest = max(longest, self._digests(ranks[0], group, block, load), key=len)
         at = len(longest)
         for ranks in alike:
@@ -190,7 +190,7 @@ class Comparison:
         return [entry for entry in issued if entry.signature or not self.ranks[entry.rank].has_crashed]
 
     def _alike(self, group: Group, block: int, members: list[int]) -> list[list[int]]:
-        """Return members in lists of those that issued the same in a block, and either all crashed or did not."""
+        """Group the members that issued the same in a block and that either all crashed or all did not."""
         other = {rank: digest for digest, ranks in self._seen[group][block].others.items() for rank in ranks}
         found: dict[tuple[bool, tuple[int, int] | None, bool], list[int]] = {}
         for rank in members:
@@ -208,7 +208,7 @@ class Comparison:
         return Issued(part.process.rank, signature, place)
 
     def _unbalanced(self, group: Group, block: int, members: list[int], load: Load) -> list[Issued]:
-        """Return the first collective in which a rank gets another number of elements than it is sent."""
+        """Return the first collective in which a rank receives a different number of elements than is sent to it."""
         balance: list[Digest] = []
         for rank in members:
             me = group.ranks.index(rank)
@@ -223,7 +223,7 @@ class Comparison:
             return []
         return [self._at(load(self.ranks[rank].path), group, block, at) for rank in members]
 
-    # -- words
+    # -- descriptions
 
     def _explained(self, group: Group, issued: list[Issued]) -> Finding | None:
         if not issued:
@@ -241,7 +241,7 @@ class Comparison:
 
     def _missing(self, group: Group, present: list[Issued], absent: list[Issued]) -> Finding:
         call = present[0]
-        assert call.signature is not None  # it is one of those that issued something
+        assert call.signature is not None  # present ranks have issued something
         lacking = absent[0]
         stuck = self.ranks[lacking.rank].stuck
         if len(present) < len(absent) and stuck is None:
@@ -260,7 +260,7 @@ class Comparison:
         return _finding(rank, operation, expected, _Places(place, related, ranks), advice)
 
     def _instead(self, number: int) -> str:
-        """Return what a rank does in place of what the others issue."""
+        """Return a description of what a rank does instead of the collective of the others."""
         rank = self.ranks[number]
         if rank.group:
             return f"{rank.what} in group {rank.group}"
@@ -278,7 +278,7 @@ def _mismatch(kinds: dict[Signature, list[Issued]]) -> Finding:
     usual = max(kinds, key=lambda key: (len(kinds[key]), -kinds[key][0].rank))
     odd = sorted((entry for key, entries in kinds.items() if key != usual for entry in entries), key=lambda e: e.rank)
     call = odd[0]
-    assert call.signature is not None  # only those that issued something are compared
+    assert call.signature is not None  # only ranks that issued something are compared
     others = [kinds[usual][0], *odd[1:]]
     related = [_with(entry.place, f"rank {entry.rank} issues {entry.signature} here") for entry in others]
     what = " and ".join(call.signature.differences(usual))
@@ -289,7 +289,7 @@ def _mismatch(kinds: dict[Signature, list[Issued]]) -> Finding:
 
 
 def _split_sizes(group: Group, issued: list[Issued]) -> Finding | None:
-    """Explain an exchange in which one rank sends what the other does not expect."""
+    """Explain an exchange in which one rank sends a different number of elements than the other expects."""
     sent, received = {}, {}
     for entry in issued:
         me = group.ranks.index(entry.rank)
@@ -319,7 +319,7 @@ def _finding(rank: int, operation: str, expected: str, places: _Places, advice: 
 
 
 def _unique(primary: Place, places: Iterable[Place | None]) -> Iterator[Place]:
-    """Yield places, none of them twice but those of other ranks that say something else."""
+    """Yield the places without duplicates; at the primary place, only those that name what another rank issues."""
     seen = set()
     for place in places:
         if place is not None and (place.frame, "last" in place.message) not in seen:

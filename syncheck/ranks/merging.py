@@ -1,4 +1,4 @@
-"""One report of all the parts of a job: who is over, who merges, and what the processes found together."""
+"""Merges all parts of a job into one report, and decides which process merges."""
 
 import contextlib
 import os
@@ -25,9 +25,9 @@ class Merged:
     """A job's report.
 
     Attributes:
-        report: of all processes.
+        report: the findings of all processes.
         ran: the files of their call sites.
-        is_whole: all ranks left a part, and their programs ended.
+        is_whole: whether all ranks left a part and their programs ended.
     """
 
     report: Report = field(default_factory=Report)
@@ -36,7 +36,7 @@ class Merged:
 
 
 def claim(folder: Path) -> bool:
-    """Return whether this process is the one that merges: it is the first to ask."""
+    """Return whether this process is to merge, because it is the first to call this."""
     try:
         os.close(os.open(folder / _CLAIM, os.O_CREAT | os.O_EXCL))
     except OSError:
@@ -45,32 +45,32 @@ def claim(folder: Path) -> bool:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder that was claimed: all at once, so that no other process can claim what is left of it."""
+    """Remove a claimed folder atomically, so that no other process can claim what is left of it."""
     removed = folder.with_name(f"{folder.name}.removed-{os.getpid()}")
     try:
         folder.rename(removed)
-    except OSError:  # on Windows, while a file in it is open
+    except OSError:  # on Windows, if a file in it is open
         removed = folder
     shutil.rmtree(removed, ignore_errors=True)
 
 
 def is_claimed(folder: Path) -> bool:
-    """Return whether another process merges, or has done so and removed the folder."""
+    """Return whether another process is merging, or has merged and removed the folder."""
     return (folder / _CLAIM).exists() or not folder.exists()
 
 
 def are_over(folder: Path) -> bool:
-    """Return whether all processes that have a part have ended, or are known to be gone; nothing but names is read."""
+    """Return whether all processes with a part have ended or are known to be gone; only file names are read."""
     return all(map(is_over, paths(folder)))
 
 
 def count_ranks(folder: Path) -> int:
-    """Return how many ranks have a part."""
+    """Return the number of ranks that have a part."""
     return len({path.name.split("-")[1] for path in paths(folder) if path.name.startswith("rank-")})
 
 
 def folders(given: Iterable[Path]) -> list[Path]:
-    """Return the folders with parts: those that are given, or those in them.
+    """Return the folders that contain parts: the given ones, or their subfolders.
 
     Raises:
         RecordError: there are none.
@@ -92,10 +92,10 @@ def folders(given: Iterable[Path]) -> list[Path]:
 
 
 def merge(given: Iterable[Path]) -> Merged:
-    """Merge the parts in folders; one part is in memory at a time.
+    """Merge the parts in folders, loading one part at a time.
 
     Raises:
-        RecordError: there is none.
+        RecordError: there are no parts.
     """
     found = [path for folder in folders(given) for path in paths(folder)]
     merger = _Merger(lambda path: read(path)[0])
@@ -110,7 +110,7 @@ def merge(given: Iterable[Path]) -> Merged:
 
 
 def end_all(folder: Path) -> None:
-    """End the processes on this machine that have not ended by themselves: they are stuck in native code."""
+    """Kill the processes on this machine that have not ended: they are stuck in native code."""
     for path in paths(folder):
         pid = local_pid(path)
         if pid not in {0, os.getpid()} and not is_over(path):
@@ -134,13 +134,13 @@ class _Merger:
         self._problems: list[str] = []
 
     def unread(self, path: Path, error: RecordError) -> None:
-        """A part cannot be used."""
+        """Note a part that cannot be used."""
         hint = f" ({error.hint})" if error.hint else ""
         self._problems.append(f"{error}{hint}" if str(path) in str(error) else f"{path}: {error}{hint}")
         self._merged.is_whole = False
 
     def add(self, part: Part, findings: list[Finding]) -> None:
-        """Take in a part."""
+        """Add a part."""
         rank, ending = part.process.rank, part.ending
         self._n_read += 1
         self._size = max(self._size, part.process.size)
@@ -161,14 +161,14 @@ class _Merger:
                 kept.setdefault(text, []).append(rank)
 
     def _newest(self, part: Part) -> None:
-        """Compare the ranks of the job's last attempt only: others were cut off."""
+        """Compare only the ranks of the job's last attempt; earlier attempts were cut off."""
         if part.process.attempt > self._attempt:
             self._attempt, self._comparison = part.process.attempt, Comparison()
         if part.process.attempt == self._attempt:
             self._comparison.add(part)
 
     def merged(self) -> Merged:
-        """Return the result."""
+        """Return the merged report."""
         ranks = sorted(self._comparison.ranks)
         missing = sorted(set(range(self._size)) - set(ranks))
         if missing:
@@ -186,10 +186,10 @@ class _Merger:
         return self._merged
 
     def _mismatches(self) -> list[Finding]:
-        """Return where the ranks disagree; numbers that are damaged fit together in no way that could be foreseen."""
+        """Return the mismatches between ranks; damaged numbers may cause any exception."""
         try:
             return self._comparison.findings(self._load)
-        except Exception as error:  # noqa: BLE001  what the ranks found is shown all the same
+        except Exception as error:  # noqa: BLE001  the findings of the ranks are shown regardless
             self._problems.append(f"the ranks' collectives are not compared: {type(error).__name__}: {error}")
             self._merged.is_whole = False
             return []
@@ -203,7 +203,7 @@ def _pairs(rank: int, finding: Finding) -> tuple[tuple[int, Pair], ...]:
 
 
 def _of(text: str, ranks: list[int], n_ranks: int) -> str:
-    """Return what some ranks say, and which."""
+    """Return a text with the ranks that report it, if these are not all ranks."""
     known = [rank for rank in ranks if rank >= 0]
     is_all = len(set(known)) == n_ranks and text != _CUT
     return text if is_all or not known else f"{named_ranks(known)}: {text}"

@@ -1,4 +1,4 @@
-"""Reads the parts that the processes of a job have written, whole ones and those that were cut off."""
+"""Reads the parts that the processes of a job have written, including truncated ones."""
 
 import json
 import os
@@ -20,10 +20,10 @@ _MOST_RANKS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A number of a group's collectives that follow each other.
+    """Consecutive collectives of a group.
 
     Attributes:
-        start: where the first one is among all of the process.
+        start: index of the first one among all collectives of the process.
     """
 
     start: int
@@ -35,9 +35,9 @@ class Hung:
     """What a process waited for when its job hung.
 
     Attributes:
-        group: the group of the collective; "" if it waited in none.
+        group: the group of the collective; "" if it did not wait in one.
         what: the name of the collective.
-        place: where.
+        place: where the process waited.
     """
 
     group: str
@@ -47,14 +47,14 @@ class Hung:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a process ended.
+    """The end of a process.
 
     Attributes:
         status: the program's own exit status.
         incomplete, notes: as in `Report`.
         ran: the files of the program's call sites.
-        unused: comments that silenced nothing.
-        summary: what was checked.
+        unused: suppression comments that suppressed nothing.
+        summary: statistics of the check.
     """
 
     status: int
@@ -67,15 +67,15 @@ class Ending:
 
 @dataclass(slots=True)
 class Part:
-    """What one process has written.
+    """The record of one process.
 
     Attributes:
         path: the text file.
-        process: who it was.
+        process: the identity of the process.
         numbers: group -> its number in this part.
-        blocks: of each group, in order; only the last one may be shorter than `BLOCK`.
-        hung: what the process waited for when the job hung; None if it did not.
-        ending: how it ended; None if it was cut off.
+        blocks: blocks of each group, in order; only the last one may be shorter than `BLOCK`.
+        hung: what the process waited for when the job hung; None if it did not hang.
+        ending: how the process ended; None if the part was cut off.
     """
 
     path: Path
@@ -94,17 +94,17 @@ class Part:
         return self.ending is not None and self.ending.status == 0
 
     def place(self, number: int) -> Place | None:
-        """Return the place of a call site; None where the part ends before it."""
+        """Return the place of a call site; None if the part ends before it."""
         return self._sites[number] if number < len(self._sites) else None
 
     def stuck(self) -> Place | None:
-        """Return where the process was when the job hung, or was killed while native code kept Python from running."""
+        """Return where the process was when the job hung, or when it was killed in native code that held the GIL."""
         if self.hung is not None:
             return self.hung.place
         return main_thread(self.path.with_suffix(".stack")) if self.ending is None else None
 
     def entries(self, group: Group, block: int) -> Iterator[tuple[Signature, int]]:
-        """Return signature and number of the call site of each collective of a block."""
+        """Yield the signature and the call site number of each collective of a block."""
         known = self.blocks.get(group, [])
         if block < len(known):
             found = self._from(group, known[block].start)
@@ -126,7 +126,7 @@ class Part:
         with self._ops() as file:
             file.seek(start * ENTRY.size)
             while chunk := file.read(_CHUNK):
-                whole = len(chunk) - len(chunk) % ENTRY.size  # the last entry may be cut
+                whole = len(chunk) - len(chunk) % ENTRY.size  # the last entry may be truncated
                 for which, signature, site in ENTRY.iter_unpack(chunk[:whole]):
                     if which == number and signature < len(self._signatures):
                         yield signature, site
@@ -138,7 +138,7 @@ class Part:
             raise RecordError(f"cannot read {error.filename}: {error.strerror}", _COPY) from error
 
     def complete(self) -> None:
-        """Add the blocks that are not full: from the last line, or worked out if the process was cut off."""
+        """Add the incomplete blocks: from the last line, or recomputed if the part was cut off."""
         if self.ending is not None:
             groups = {number: group for group, number in self.numbers.items()}
             for number, start, *digest in self._tails:
@@ -151,7 +151,7 @@ class Part:
         known = self.blocks[group]
         me = group.ranks.index(self.process.rank) if self.process.rank in group.ranks else -1
         digest, start, number = Digest(), -1, self.numbers[group]
-        skipped = 0 if not known else -BLOCK  # the last full block is read again: where it ends is not known
+        skipped = 0 if not known else -BLOCK  # read the last full block again, because its end is unknown
         at = known[-1].start if known else 0
         with self._ops() as file:
             file.seek(at * ENTRY.size)
@@ -170,7 +170,7 @@ class Part:
     # -- lines
 
     def take(self, record: list[Any]) -> Finding | None:
-        """Take in a line; return the finding that it holds, if it does."""
+        """Process a line; return the finding that it contains, if any."""
         kind, *data = record
         if kind == "finding":
             return serialization.to_finding(data[0])
@@ -187,11 +187,11 @@ class Part:
         self.numbers[group], self.blocks[group] = int(number), []
 
     def _take_signature(self, number: int, data: list[Any]) -> None:
-        del number  # they come in order
+        del number  # signatures are in order
         self._signatures.append(Signature.of(data))
 
     def _take_site(self, number: int, data: dict[str, Any]) -> None:
-        del number  # as above
+        del number  # likewise
         self._sites.append(serialization.to_place(data))
 
     def _take_block(self, number: int, index: int, start: int, same: int, balance: int) -> None:
@@ -228,7 +228,7 @@ def _block(start: int, count: int, same: int, balance: int) -> Block:
 
 
 def _process(rank: int, size: int, attempt: int) -> Process:
-    """Return who wrote a part.
+    """Return the identity of the process that wrote a part.
 
     Raises:
         ValueError: there is no such rank.
@@ -242,10 +242,10 @@ _COPY = "copy the whole folder of the job, and merge again"
 
 
 def read(path: Path) -> tuple[Part, list[Finding]]:
-    """Read a part; its last line may be cut off.
+    """Read a part, whose last line may be truncated.
 
     Raises:
-        RecordError: it cannot be read, or is damaged.
+        RecordError: the part cannot be read, or is damaged.
     """
     try:
         lines = path.read_bytes().splitlines(keepends=True)
@@ -259,7 +259,7 @@ def read(path: Path) -> tuple[Part, list[Finding]]:
         part.complete()
     except RecordError:
         raise
-    except Exception as error:  # what is damaged can break anything
+    except Exception as error:  # damaged data can cause any exception
         raise RecordError(f"{path} is damaged: {type(error).__name__}: {error}", "run the job again") from error
     return part, found
 
@@ -277,5 +277,5 @@ def _begun(path: Path, header: Any) -> Part:
 
 
 def paths(folder: Path) -> list[Path]:
-    """Return the text files of all parts in a folder, by rank."""
+    """Return the text files of all parts in a folder, sorted by rank."""
     return sorted(path for pattern in ("rank-*.jsonl", "process-*.jsonl") for path in folder.glob(pattern))

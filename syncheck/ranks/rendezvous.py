@@ -1,9 +1,9 @@
-"""How the processes of a job find each other's parts, and which of them makes the report.
+"""How the processes of a job find each other's parts, and which of them writes the report.
 
-A parent that is checked itself (`syncheck run --nproc`, one that spawns its ranks or starts them by
-`torch.distributed.run`) names a folder to its children and merges their parts when it ends. Ranks that another launcher
-has started (torchrun, srun) agree on a folder by the store of their process group, and the last one to end merges. No
-message is sent but those.
+A parent that is checked itself (`syncheck run --nproc`, or a program that spawns its ranks or starts them with
+`torch.distributed.run`) passes a folder to its children, and merges their parts when it ends. Ranks started by another
+launcher (torchrun, srun) agree on a folder through the store of their process group, and the last one to end merges.
+There is no other communication.
 
 Source:
     torch/csrc/distributed/c10d/Store.hpp, `compareSet`: an empty expected value sets a key that does not exist.
@@ -28,27 +28,27 @@ from syncheck.ranks.writer import Process
 from syncheck.system import processes
 
 PARTS = "SYNCHECK_PARTS"
-"""Environment variable: the folder that a parent wants the parts of its children in."""
+"""Environment variable with the folder in which a parent expects the parts of its children."""
 _KEY, _READY = "syncheck/folder", "syncheck/ready"
 _END_TIMEOUT = timedelta(seconds=30)
 _VISIBILITY_TIMEOUT = 5.0
-"""Seconds in which a folder that was made on another machine must be seen."""
+"""Seconds within which a folder created on another machine must become visible."""
 _GRACE_TIMEOUT = 5.0
-"""Seconds that rank 0 of a job which fails waits for the others."""
+"""Seconds that rank 0 of a failing job waits for the others."""
 
 
 class Membership:
-    """This process's place among those of its job.
+    """The membership of this process in its job.
 
     Attributes:
-        alone: why the ranks of this job are not merged; "" if they are, or there is but one.
+        alone: why the ranks of this job are not merged; "" if they are, or if there is only one.
         has_children: ranks that this process has started are checked.
-        arguments: settings of the command line, as they are written there, for ranks that this process starts.
+        arguments: command-line arguments for ranks that this process starts.
         on_join: called when this process becomes a rank.
-        for_spawned: returns what a spawned child is sent so that it is checked; None if it cannot be.
+        for_spawned: returns the data that makes a spawned child checked; None if it cannot be checked.
 
     Args:
-        wanted: where the user wants the folders of jobs; None: in `.syncheck`, and gone with the report.
+        wanted: the user's folder for jobs; None to use `.syncheck`, and to remove the job's folder after the report.
     """
 
     def __init__(self, wanted: Path | None) -> None:
@@ -74,7 +74,7 @@ class Membership:
     # -- as a parent
 
     def folder_for_children(self) -> Path | None:
-        """Return where children must write their parts; None where nothing can be written."""
+        """Return the folder for the parts of children; None if it cannot be written."""
         recorder = writer.current()
         if recorder is None:
             self._begin(Path(tempfile.mkdtemp(prefix="syncheck-")), Process())
@@ -85,11 +85,11 @@ class Membership:
     # -- as a rank
 
     def join(self, store: Any, rank: int, size: int) -> None:
-        """This process has become a rank.
+        """Join a job after this process has become a rank.
 
         Args:
             store: the process group's `torch.distributed.Store`.
-            rank: in the job.
+            rank: the rank in the job.
             size: number of ranks.
         """
         if size < 2:
@@ -101,7 +101,7 @@ class Membership:
             return
         try:
             folder = self._agreed(store)
-        except Exception as error:  # noqa: BLE001  a store of any kind; the program has its own use for it
+        except Exception as error:  # noqa: BLE001  any kind of store; the program continues to use it
             self.alone = f"the ranks could not agree on a folder: {type(error).__name__}: {error}"
             return
         if folder is not None:
@@ -122,7 +122,7 @@ class Membership:
         return None if self.alone else self._seen(Path(path), host)
 
     def _made(self) -> tuple[Path | None, str]:
-        """Make the folder of the job: where the user wants it, else here, else where all of this machine can write.
+        """Create the job's folder: in the user's folder, else in `.syncheck`, else in the temporary folder.
 
         Returns:
             The folder, or None and the reason.
@@ -143,7 +143,7 @@ class Membership:
         return None, problem
 
     def _seen(self, folder: Path, host: str) -> Path | None:
-        """Return a folder that another machine may have made; where it cannot be seen, one for this machine's ranks."""
+        """Return a folder that another machine may have created; if it is not visible, one for this machine's ranks."""
         deadline = time.monotonic() + _VISIBILITY_TIMEOUT
         while not folder.is_dir():
             if time.monotonic() > deadline:
@@ -152,7 +152,7 @@ class Membership:
         return folder
 
     def _apart(self, folder: Path, host: str) -> Path | None:
-        """Make a folder for the ranks of this machine, under the name of the job's: they look for the same ones."""
+        """Create a folder for this machine's ranks, named after the job's, so that they all find it."""
         here = socket.gethostname()
         unseen = f"{here} does not see {folder}, which {host} has made"
         for own in (folder, Path(".syncheck").absolute() / folder.name, Path(tempfile.gettempdir(), folder.name)):
@@ -169,13 +169,13 @@ class Membership:
     # -- the end
 
     def end(self, report: Report, status: int, ran: list[str], unused: list[str]) -> merging.Merged | None:
-        """Write the end of this process; return the job's report if it is this process that makes it.
+        """Write the end of this process; return the job's report if this process is the one that writes it.
 
         Raises:
             OSError: the end could not be written.
         """
         recorder = writer.current()
-        assert recorder is not None  # who is alone does not come here
+        assert recorder is not None  # not called for a process that is alone
         folder, process = recorder.folder, recorder.process
         recorder.end(status, report, ran, unused)
         writer.active = None
@@ -199,10 +199,10 @@ class Membership:
 
     @staticmethod
     def _is_last(folder: Path, process: Process, status: int) -> bool:
-        """Return whether no other process is there to merge.
+        """Return whether no other process remains that could merge.
 
-        A rank without a part is waited for a little: it may have joined this moment. In a job that fails, rank 0 does
-        not wait for long, and a job that hangs never ends by itself: what is left then is killed.
+        A rank without a part is waited for briefly, because it may be joining. In a failing job, rank 0 does not wait
+        for long. A job that hangs never ends by itself, so its remaining processes are killed.
         """
         began = time.monotonic()
         while not merging.is_claimed(folder):
@@ -220,7 +220,7 @@ class Membership:
 
 
 def _attempt() -> int:
-    """Return how often torchrun has started this job again.
+    """Return how often torchrun has restarted this job.
 
     Source:
         torch/distributed/elastic/agent/server/local_elastic_agent.py, `_start_workers`.
@@ -230,25 +230,25 @@ def _attempt() -> int:
 
 
 def _process() -> Process:
-    """Return what the environment says of this process."""
+    """Return the identity of this process according to the environment."""
     rank, size = (os.environ.get(name, "") for name in ("RANK", "WORLD_SIZE"))
     known = rank.isdecimal() and size.isdecimal()
     return Process(int(rank), int(size), _attempt()) if known else Process()
 
 
 active: Membership | None = None
-"""That of this process; None where none was requested."""
+"""The membership of this process; None if it was not requested."""
 
 
 def begin(wanted: Path | None) -> Membership:
-    """Find out whether this process is one of several."""
-    global active  # noqa: PLW0603  a process has one
+    """Determine whether this process is one of several."""
+    global active  # noqa: PLW0603  one per process
     active = Membership(wanted)
     processes.after_fork_in_child(_leave_to_parent)
     return active
 
 
 def _leave_to_parent() -> None:
-    """This is a forked child: it is not checked, and no rank of its own."""
-    global active  # noqa: PLW0603  a process has one
+    """Drop the membership in a forked child, which is neither checked nor a rank."""
+    global active  # noqa: PLW0603  one per process
     active = None

@@ -1,4 +1,4 @@
-"""What the ranks of a group must agree on in a collective, and digests of long sequences of them."""
+"""The properties of a collective that the ranks of a group must agree on, and digests of sequences of collectives."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,10 +11,10 @@ _BASE = 0x9E3779B97F4A7C1 % _PRIME
 
 @dataclass(frozen=True)
 class Group:
-    """A process group, or one direction between two of its ranks: send and receive are matched by themselves.
+    """A process group, or one direction between two of its ranks: send and receive are matched separately.
 
     Attributes:
-        name: equal in all members.
+        name: the name, equal in all members.
         ranks: the members' ranks in the job, in the order of the group.
     """
 
@@ -24,15 +24,15 @@ class Group:
 
 @dataclass(frozen=True)
 class Signature:
-    """One collective, as the ranks of its group must agree on it.
+    """One collective, reduced to the properties that the ranks of its group must agree on.
 
     Attributes:
         operation: its name in torch.distributed; "send or receive" for both ends of a message.
-        tensors: their types and shapes, as "float32 [4, 4]", those that must be equal in all ranks.
-        reduce: the reduce operation, as "sum"; "" where there is none.
-        root: the group rank that sends or receives; -1 where there is none.
-        pairs: (from, to, elements) of what this rank sends to and gets from others, by group ranks: what one sends, the
-            other must get.
+        tensors: types and shapes of the tensors that must be equal in all ranks, such as "float32 [4, 4]".
+        reduce: the reduce operation, such as "sum"; "" if there is none.
+        root: the group rank that sends or receives; -1 if there is none.
+        pairs: (from, to, elements) per transfer between this rank and another, by group ranks: sent and received counts
+            must match.
     """
 
     operation: str
@@ -43,11 +43,11 @@ class Signature:
 
     @cached_property
     def digest(self) -> int:
-        """64 bits of what must be equal."""
+        """A 64-bit digest of the properties that must be equal."""
         return _digest(f"{self.operation}|{self.tensors}|{self.reduce}|{self.root}")
 
     def differences(self, other: "Signature") -> list[str]:
-        """Return what differs, in words, the most important first."""
+        """Return descriptions of the differences, most important first."""
         if self.operation != other.operation:
             return ["operation"]
         return [what for name, what in _FIELDS.items() if getattr(self, name) != getattr(other, name)]
@@ -57,15 +57,15 @@ class Signature:
         return f"{self.operation}({', '.join(filter(None, (self.tensors, self.reduce, root)))})"
 
     def data(self) -> list[Any]:
-        """Return it as data that JSON takes."""
+        """Return the signature as JSON-serializable data."""
         return [self.operation, self.tensors, self.reduce, self.root, self.pairs]
 
     @classmethod
     def of(cls, data: Any) -> "Signature":
-        """Return what `data` gave.
+        """Return the signature from the result of `data`.
 
         Raises:
-            ValueError, TypeError: it is damaged.
+            ValueError, TypeError: the data is damaged.
         """
         operation, tensors, reduce, root, pairs = data
         return cls(
@@ -78,12 +78,13 @@ _FIELDS = {"tensors": "shapes or types", "reduce": "reduce operation", "root": "
 
 @dataclass
 class Digest:
-    """A rolling digest of collectives: equal sequences have equal ones, whatever the rank.
+    """A rolling digest of collectives; equal sequences have equal digests, regardless of the rank.
 
     Attributes:
-        count: how many there were.
-        same: of what must be equal.
-        balance: of what must cancel out over all ranks of a group: each sent piece counts up, each received one down.
+        count: number of collectives.
+        same: digest of the properties that must be equal.
+        balance: digest of the transfers, which must cancel out over all ranks of a group: sent ones are added,
+            received ones subtracted.
     """
 
     count: int = 0
@@ -91,10 +92,10 @@ class Digest:
     balance: int = 0
 
     def add(self, signature: Signature, me: int) -> None:
-        """Add one more.
+        """Add a collective.
 
         Args:
-            signature: of the collective.
+            signature: its signature.
             me: this rank, in the group.
         """
         self.same = (self.same * _BASE + signature.digest) % _PRIME

@@ -1,8 +1,8 @@
-"""Stacks that `faulthandler` has written while no Python code could run.
+"""Parses stacks that `faulthandler` wrote while no Python code could run.
 
 Source:
-    CPython, Python/traceback.c, `_Py_DumpTracebackThreads`: the newest thread first, so the main one last; of each
-    thread the innermost frame first.
+    CPython, Python/traceback.c, `_Py_DumpTracebackThreads`: the newest thread first, so the main thread is last; the
+    innermost frame of each thread first.
 """
 
 import re
@@ -15,7 +15,7 @@ _FRAME = re.compile(r'  File "(?P<path>.+)", line (?P<line>\d+) in (?P<function>
 
 
 def main_thread(path: Path) -> Place | None:
-    """Return where the main thread was when the stacks were written last; None if they were not."""
+    """Return the main thread's position in the latest stack dump; None if there is none."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

@@ -1,9 +1,9 @@
-"""Ends a job that hangs, with a report: also where the main thread is stuck in native code.
+"""Ends a job that hangs, with a report, even if the main thread is stuck in native code.
 
-A thread looks after the main thread, which cannot answer a signal, nor notice anything, while it waits inside C++. A
-rank whose collective takes longer than the user allows leaves a mark in the job's folder; all ranks that see it note
-where they are, and end. Where native code keeps the interpreter's lock, `faulthandler`, which needs none, notes the
-stack, and a neighbour ends the process.
+A thread monitors the main thread, which cannot handle signals while it waits inside C++. A rank whose collective
+exceeds the user's timeout leaves a mark in the job's folder; all ranks that see the mark record their position, and
+end. If native code holds the GIL, `faulthandler`, which does not need it, records the stack, and another rank kills the
+process.
 
 Source:
     Python library reference: `signal.set_wakeup_fd`, `faulthandler.dump_traceback_later`.
@@ -29,22 +29,22 @@ from syncheck.system import processes
 from syncheck.system.descriptors import Descriptor, moved_up
 
 MARK = "hang"
-"""Name of the file by which a rank reports to the others that the job hangs."""
+"""Name of the file that a rank creates to report to the others that the job hangs."""
 _TURN = 0.5
 _POLITENESS_TIMEOUT = 1.0
-"""Seconds that the main thread has to answer a signal by itself."""
+"""Seconds that the main thread has to handle a signal itself."""
 _DEADLY = {signal.SIGTERM, signal.SIGINT}
 
 
 class Watch:
-    """Looks after the main thread of a rank.
+    """Monitors the main thread of a rank.
 
     Attributes:
-        timeout: seconds that a collective may take; 0: for ever.
-        pending: group -> (the function that says whether its latest collective is complete, when that was started).
+        timeout: seconds that a collective may take; 0 for no limit.
+        pending: group -> (function that returns whether its latest collective is complete, start time).
 
     Args:
-        timeout: seconds that a collective may take; 0: for ever.
+        timeout: seconds that a collective may take; 0 for no limit.
         place_of: converts a frame to a place.
         end: delivers the report and ends this process, given its status and the reason; does not return.
     """
@@ -62,8 +62,8 @@ class Watch:
         self._signals: Descriptor | None = None
 
     def start(self) -> None:
-        """Begin to look; signals are followed if this is the main thread."""
-        # on Windows, a pipe cannot be waited for together with a time
+        """Start monitoring; signals are handled only if this is the main thread."""
+        # Windows cannot wait for a pipe with a timeout
         if threading.current_thread() is threading.main_thread() and sys.platform != "win32":
             reading, writing = os.pipe()
             os.set_blocking(writing, False)
@@ -75,7 +75,7 @@ class Watch:
 
     @contextlib.contextmanager
     def waits(self, what: str, group: str) -> Iterator[None]:
-        """The calling thread waits for other ranks for the time of a block."""
+        """Note that the calling thread waits for other ranks for the duration of a block."""
         entry = (what, group, time.monotonic())
         self._waits.append(entry)
         try:
@@ -109,7 +109,7 @@ class Watch:
         return os.read(number, 64) if ready else b""
 
     def _answer(self, number: int) -> None:
-        """Answer a signal for the main thread if that is stuck."""
+        """Handle a signal in place of the main thread if that is stuck."""
         if number not in _DEADLY:
             return
         before = self._position()
@@ -122,7 +122,7 @@ class Watch:
         return (id(frame), frame.f_lasti) if frame is not None else (0, 0)
 
     def _stuck(self) -> tuple[str, str, float] | None:
-        """Return what this rank waits for, its group, and since when; None if for nothing."""
+        """Return what this rank waits for, the group, and since when; None if it does not wait."""
         if self._waits:
             return self._waits[0]
         for group, (is_complete, since) in sorted(self.pending.items(), key=lambda item: item[1][1]):
@@ -152,7 +152,7 @@ class Watch:
         self._end(status, reason)
 
     def arm(self) -> None:
-        """Let faulthandler note the stacks if this thread cannot run for as long as a collective may take."""
+        """Make faulthandler record the stacks if this thread cannot run for most of the timeout of a collective."""
         recorder = writer.current()
         if not self.timeout or recorder is None:
             return
@@ -163,12 +163,12 @@ class Watch:
 
 
 active: Watch | None = None
-"""That of this process, if it is a rank."""
+"""The watch of this process, if it is a rank."""
 
 
 def begin(timeout: float, place_of: Callable[[FrameType | None], Place], end: Callable[[int, str], NoReturn]) -> None:
-    """Look after this process from now on; see `Watch`."""
-    global active  # noqa: PLW0603  a process has one
+    """Monitor this process from now on; see `Watch`."""
+    global active  # noqa: PLW0603  one per process
     if active is None:
         active = Watch(timeout, place_of, end)
         active.start()
@@ -176,31 +176,31 @@ def begin(timeout: float, place_of: Callable[[FrameType | None], Place], end: Ca
 
 
 def _leave_to_parent() -> None:
-    """This is a forked child: its signals are none of those that the parent's thread answers."""
-    global active  # noqa: PLW0603  a process has one
+    """Stop monitoring in a forked child; the parent's thread does not handle the child's signals."""
+    global active  # noqa: PLW0603  one per process
     if active is not None:
         active = None
-        with contextlib.suppress(ValueError):  # forked by another thread, which is the main one here only later
+        with contextlib.suppress(ValueError):  # forked by another thread, which becomes the main thread only later
             signal.set_wakeup_fd(-1)
 
 
 def arm() -> None:
-    """There is a folder to note stacks in now."""
+    """Arm the stack dump again, now that there is a folder to write to."""
     if active is not None:
         active.arm()
 
 
 def waiting(what: str, group: str = "") -> contextlib.AbstractContextManager[None]:
-    """Return a block in which the calling thread waits for other ranks."""
+    """Return a context in which the calling thread waits for other ranks."""
     return active.waits(what, group) if active is not None else contextlib.nullcontext()
 
 
 def wants(group: str) -> bool:
-    """Return whether it is to be noticed when a collective of a group does not end."""
+    """Return whether the collectives of a group are to be monitored."""
     return active is not None and active.timeout > 0 and bool(group)
 
 
 def started(group: str, is_complete: Callable[[], bool]) -> None:
-    """A collective has been started that may not end."""
+    """Note the start of a collective that may not end."""
     if active is not None:
         active.pending[group] = (is_complete, time.monotonic())

@@ -1,9 +1,10 @@
-"""What a process reports to the others of its job: the collectives that it issues, and in the end its report.
+"""Records what a process shares with the others of its job: the collectives that it issues, and finally its report.
 
-A part is two files. `NAME.jsonl` has a JSON array a line: first the header, then what groups, signatures and call sites
-the numbers stand for, a digest for each block of a group's collectives, and at last the end. `NAME.ops` has 12 bytes
-for each collective, in the order of issue, written before it runs: numbers of its group, signature and call site. So a
-process that dies at any moment leaves all that it had done, and who compares ranks reads only blocks that differ.
+A part consists of two files. `NAME.jsonl` has one JSON array per line: first the header, then the groups, signatures
+and call sites that the numbers refer to, a digest for each block of a group's collectives, and finally the end.
+`NAME.ops` has 12 bytes per collective, in order of issue, written before it runs: the numbers of its group, signature
+and call site. A process that dies at any time thus leaves a record of everything that it did, and a comparison of ranks
+only has to read blocks that differ.
 """
 
 import json
@@ -28,18 +29,18 @@ from syncheck.version import __version__
 
 FORMAT = 1
 BLOCK = 1024
-"""Collectives of a group that have one digest."""
+"""Number of collectives of a group that share one digest."""
 ENTRY = struct.Struct("<III")
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """Who writes a part.
+    """The identity of the process that writes a part.
 
     Attributes:
-        rank: in the job; -1 for a process that is none.
-        size: number of ranks of the job; 0 where it is not known.
-        attempt: how often the job has been started again.
+        rank: rank in the job; -1 if the process is not a rank.
+        size: number of ranks of the job; 0 if unknown.
+        attempt: how often the job has been restarted.
     """
 
     rank: int = -1
@@ -49,7 +50,7 @@ class Process:
 
 @dataclass(slots=True)
 class _Sequence:
-    """A group's collectives so far: the block that is not complete, and how many blocks are."""
+    """A group's collectives so far: the number of complete blocks, and the incomplete block."""
 
     number: int
     me: int
@@ -62,16 +63,16 @@ class Recorder:
     """Writes the part of this process.
 
     Attributes:
-        folder: where the parts of the job are.
-        process: who this is.
-        issued: how many collectives there were.
+        folder: the folder with the parts of the job.
+        process: the identity of this process.
+        issued: number of collectives issued.
 
     Args:
-        folder: exists already.
-        process: who this is.
+        folder: an existing folder.
+        process: the identity of this process.
 
     Raises:
-        OSError: nothing can be written there.
+        OSError: the folder cannot be written to.
     """
 
     def __init__(self, folder: Path, process: Process) -> None:
@@ -97,15 +98,15 @@ class Recorder:
 
     @property
     def is_own(self) -> bool:
-        """Return whether this process is the one that the part is about, and no forked child of it."""
+        """Return whether this is the process that the part is about, rather than a forked child of it."""
         return os.getpid() == self._pid
 
     def issue(self, group: Group, signature: Signature, site: SiteId, place: Callable[[SiteId], Place]) -> None:
-        """Note a collective that is about to run.
+        """Record a collective that is about to run.
 
         Args:
             group: its group.
-            signature: what it is.
+            signature: its signature.
             site: the call site.
             place: converts a call site to a place.
         """
@@ -142,25 +143,25 @@ class Recorder:
             sequence.digest = Digest()
 
     def became(self, process: Process) -> None:
-        """This process is known to be a rank now."""
+        """Record that this process is now known to be a rank."""
         if self.is_own and self.process != process:
             self.process = process
             self.record("rank", [process.rank, process.size, process.attempt])
 
     def record(self, kind: str, data: object) -> None:
-        """Note something about the process, such as what it waits for."""
+        """Record a property of the process, such as what it waits for."""
         if self.is_own:
             with self._lock:
                 self._line(kind, data)
 
     def end(self, status: int, report: Report, ran: list[str], unused: list[str]) -> None:
-        """Note the end of the process.
+        """Record the end of the process.
 
         Args:
             status: the program's own exit status.
-            report: what was found.
+            report: the report of this process.
             ran: the files of the program's call sites.
-            unused: comments that silenced nothing.
+            unused: suppression comments that suppressed nothing.
 
         Raises:
             OSError: something could not be written.
@@ -182,7 +183,7 @@ class Recorder:
             self._is_over = True
             self._text.close()
             self._ops.close()
-            with suppress(OSError):  # the end itself could be written
+            with suppress(OSError):  # the end itself has been written
                 (self.folder / f"{self.name}.over").touch()
         if self._failure is not None:
             raise self._failure
@@ -195,7 +196,7 @@ class Recorder:
             return
         try:
             file.write(data)
-        except OSError as error:  # the program under test must not see it
+        except OSError as error:  # must not reach the program under test
             self._failure = error
 
 
@@ -210,27 +211,27 @@ def is_over(path: Path) -> bool:
 
 
 def local_pid(path: Path) -> int:
-    """Return the number of the process of a part, given by its text file; 0 if it was on another machine."""
+    """Return the process id of a part, given by its text file; 0 if the process was on another machine."""
     _, _, rest = path.stem.partition("-")
     host, _, pid = (rest.partition("-")[2] if path.stem.startswith("rank-") else rest).rpartition("-")
     return int(pid) if host == _host() and pid.isdecimal() else 0
 
 
 active: Recorder | None = None
-"""The recorder of this process; None as long as it is alone."""
+"""The recorder of this process; None while it is not part of a job."""
 
 
 def begin(folder: Path, process: Process) -> Recorder:
     """Open the part of this process.
 
     Raises:
-        OSError: nothing can be written there.
+        OSError: the folder cannot be written to.
     """
-    global active  # noqa: PLW0603  a process has one part
+    global active  # noqa: PLW0603  one part per process
     active = Recorder(folder, process)
     return active
 
 
 def current() -> Recorder | None:
-    """Return the recorder of this process; None while it is alone, and in a forked child."""
+    """Return the recorder of this process; None while it is not part of a job, and in a forked child."""
     return active if active is not None and active.is_own else None

@@ -1,1 +1,1 @@
-"""What torch, CUDA and NCCL do: each fact once, with its source, for the simulator, the CUDA half and the linter."""
+"""The semantics of torch, CUDA and NCCL, with sources; shared by the simulator, the CUDA backend and the linter."""

@@ -1,4 +1,4 @@
-"""Collectives of torch.distributed: their names, what they read and write, and when the host waits for one.
+"""Collectives of torch.distributed: names, reads and writes, and when the host waits for one.
 
 Source:
     torch/csrc/distributed/c10d/Ops.cpp and ProcessGroupNCCL.cpp; torch/distributed/distributed_c10d.py.
@@ -9,26 +9,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 NAMESPACES = frozenset({"c10d", "_c10d_functional"})
-"""Namespaces of operators that communicate."""
+"""Namespaces of communicating operators."""
 
 
 def is_functional(operator: str) -> bool:
-    """Return whether an operator is a functional collective: it returns a tensor, and no handle to wait for."""
+    """Return whether an operator is a functional collective, which returns a tensor instead of a work handle."""
     return operator.startswith("_c10d_functional::")
 
 
 # -- operators
 
 WRITING = frozenset("allreduce_ allreduce_coalesced_ reduce_ broadcast_ recv_ recv_any_source_".split())
-"""Operators whose argument `tensors` is written. Source: Ops.cpp, the schemas and what each implementation does."""
+"""Operators whose argument `tensors` is written. Source: Ops.cpp, the schemas and the implementations."""
 READING = frozenset({"send"})
 """Operators whose argument `tensors` is only read."""
 
 RECEIVING = frozenset({"recv_"})
-"""Operators that receive a message from a rank that is known."""
+"""Operators that receive a message from a known rank."""
 
 POINT_TO_POINT = frozenset("send recv_ recv_any_source_".split())
-"""Messages: torch records their tensors on the stream by itself, so that they may be freed before the wait.
+"""Messages: torch itself records their tensors on the stream, so that they may be freed before the wait.
 
 Source: ProcessGroupNCCL.cpp, `pointToPoint`, `recordStream`.
 """
@@ -39,7 +39,7 @@ FLAT = {
     "_reduce_scatter_base_": "input tensor must be the same size as output size times world size",
     "reduce_scatter_tensor_coalesced_": "input tensor must be the same size as output size times world size",
 }
-"""Operators that look at the number of elements alone, whatever the shapes, and their error for a wrong one.
+"""Operators that check only the number of elements, not the shapes, with their error for a wrong number.
 
 Source: ProcessGroupNCCL.cpp, `_allgather_base` and `_reduce_scatter_base`.
 """
@@ -50,9 +50,9 @@ EQUAL_ARGUMENTS = {
     "gather_": "input_tensors", "allgather_into_tensor_coalesced_": "inputs",
     "reduce_scatter_tensor_coalesced_": "inputs",
 }  # fmt: skip
-"""Which tensors must have one type and one shape in all ranks; `tensors` for any other operator.
+"""The argument whose tensors must have the same type and shape on all ranks; `tensors` for any other operator.
 
-Those of lists differ where the ranks' parts do: the list as a whole must be the same.
+Tensors of a list may differ from each other, but the list as a whole must be the same on all ranks.
 Source: ProcessGroupNCCL.cpp, the checks of each collective.
 """
 
@@ -72,7 +72,7 @@ _NAMES = {
 
 
 def collective_name(operator: str) -> str:
-    """Return the name in torch.distributed of a collective's operator; "" for any other operator."""
+    """Return the torch.distributed name of a collective operator; "" for any other operator."""
     namespace, _, base = operator.partition("::")
     if namespace not in NAMESPACES:
         return ""
@@ -82,7 +82,7 @@ def collective_name(operator: str) -> str:
 # -- functions of torch.distributed
 
 Parameter = tuple[int, str]
-"""Position and name."""
+"""(position, name)."""
 
 
 class Collective(NamedTuple):
@@ -90,9 +90,9 @@ class Collective(NamedTuple):
 
     Attributes:
         operator: the operator that it calls.
-        writes: its parameters that are written.
-        reads: those that are only read.
-        always_asynchronous: it returns a handle without being asked for one.
+        writes: the parameters that are written.
+        reads: the parameters that are only read.
+        always_asynchronous: it always returns a handle, without `async_op`.
     """
 
     operator: str
@@ -119,18 +119,18 @@ FUNCTIONS = {
     "irecv": Collective("c10d::recv_", ((0, "tensor"),), always_asynchronous=True),
     "barrier": Collective("c10d::barrier"),
 }
-"""The functions of torch.distributed that are understood in source. Source: torch/distributed/distributed_c10d.py."""
+"""The torch.distributed functions that the linter models. Source: torch/distributed/distributed_c10d.py."""
 
 
 # -- waiting
 
 
 def makes_host_wait(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Return whether `Work.wait`, called with these, makes the host wait, too.
+    """Return whether `Work.wait`, called with these arguments, makes the host wait, too.
 
     Source:
-        ProcessGroupNCCL.cpp, `WorkNCCL::synchronizeInternal`: with a time limit, or where TORCH_NCCL_BLOCKING_WAIT asks
-        for it.
+        ProcessGroupNCCL.cpp, `WorkNCCL::synchronizeInternal`: with a timeout, or if TORCH_NCCL_BLOCKING_WAIT requests
+        it.
     """
     timeout = args[0] if args else kwargs.get("timeout")
     names = ("TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT")

@@ -1,4 +1,4 @@
-"""Copies between host and devices, and between devices: which stream runs one, what it orders, and who waits for it.
+"""Copies between host and devices, and between devices: the stream that runs one, its ordering, and who waits for it.
 
 Source:
     aten/src/ATen/native/cuda/Copy.cu, `copy_kernel_cuda` and `copy_device_to_device`; CUDA Runtime API, "API
@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 HOST_DEVICE = -1
-"""Stands for host memory where a device is expected."""
+"""Stands for host memory where a device index is expected."""
 
 
 class CopyEnd(NamedTuple):
     """Target or source of a copy.
 
     Attributes:
-        device: its index; HOST_DEVICE for host memory.
-        is_pinned: it is page-locked host memory.
-        is_staged: it goes through a temporary in pageable memory; see `is_staged`.
+        device: index of the device; HOST_DEVICE for host memory.
+        is_pinned: the memory is page-locked host memory.
+        is_staged: the copy goes through a temporary in pageable memory; see `is_staged`.
     """
 
     device: int
@@ -28,24 +28,24 @@ class CopyEnd(NamedTuple):
 
     @property
     def is_direct(self) -> bool:
-        """Return whether a stream reads or writes this host memory itself."""
+        """Return whether a stream accesses this host memory directly."""
         return self.is_pinned and not self.is_staged
 
 
 @dataclass(frozen=True, slots=True)
 class CopyPlan:
-    """What a copy between different devices does.
+    """Effects of a copy between different devices.
 
     Attributes:
-        device: the device whose current stream runs it.
+        device: the device whose current stream runs the copy.
         other: the other device; HOST_DEVICE if that is the host.
-        is_peer: the stream that runs it waits for the current stream of the target's device before, and that one for it
-            afterwards.
-        uses_host_memory: the stream reads or writes the host memory, so that the host must not touch it meanwhile.
+        is_peer: the stream that runs the copy waits for the current stream of the target's device beforehand, and that
+            stream waits for it afterwards.
+        uses_host_memory: the stream accesses the host memory, so that the host must not touch it meanwhile.
         host_reads_source: the host reads the source before the call returns.
-        host_writes_target: the host writes the target when the stream is done, before the call returns.
+        host_writes_target: the host writes the target once the stream is done, before the call returns.
         host_waits: the host waits for the stream before the call returns.
-        overlaps_nothing: it was asked not to block, and the source is not pinned: it is staged by the host.
+        overlaps_nothing: a non-blocking copy overlaps nothing, because the source is not pinned: the host stages it.
     """
 
     device: int
@@ -59,10 +59,10 @@ class CopyPlan:
 
 
 def copy_plan(target: CopyEnd, source: CopyEnd, *, non_blocking: bool) -> CopyPlan:
-    """Return what a copy between different devices does.
+    """Return the effects of a copy between different devices.
 
-    A copy from pageable memory is staged: the host may change the source when the call returns. One to pageable memory
-    has ended when it returns.
+    A copy from pageable memory is staged, so that the host may change the source once the call returns. A copy to
+    pageable memory is complete when the call returns.
     """
     if HOST_DEVICE not in {target.device, source.device}:
         return CopyPlan(source.device, target.device, is_peer=True)
@@ -85,7 +85,7 @@ def copy_plan(target: CopyEnd, source: CopyEnd, *, non_blocking: bool) -> CopyPl
 
 
 class Layout(NamedTuple):
-    """How a tensor lies in memory: `sizes`, `strides` in elements, and a name of its type of element."""
+    """The layout of a tensor in memory: `sizes`, `strides` in elements, and the name of its dtype."""
 
     sizes: Sequence[int]
     strides: Sequence[int]
@@ -95,11 +95,12 @@ class Layout(NamedTuple):
 def is_staged(host: Layout, other: Layout) -> bool:
     """Return whether a copy between a GPU and host memory goes through a contiguous temporary in pageable memory.
 
-    Torch copies only what is contiguous, or lies in the same way at both ends. The temporary is not pinned: a copy to
-    the host has ended when the call returns, and the source of one to the GPU may be changed then.
+    torch directly copies only tensors that are contiguous or have the same layout at both ends. The temporary is not
+    pinned: a copy to the host is complete when the call returns, and the source of a copy to the GPU may then be
+    changed.
 
     Args:
-        host: the host's end, expanded to the size of the target where it is the source.
+        host: the host's end, expanded to the size of the target if it is the source.
         other: the end on the GPU.
 
     Source:
@@ -112,7 +113,7 @@ def is_staged(host: Layout, other: Layout) -> bool:
 
 
 def _sorted(one: Layout, two: Layout) -> tuple[Layout, Layout]:
-    """Return both with their dimensions from the widest to the narrowest of the first."""
+    """Return both with their dimensions sorted by decreasing stride of the first."""
     order = sorted(range(len(one.sizes)), key=lambda dim: -one.strides[dim])
     first, second = (
         Layout([layout.sizes[dim] for dim in order], [layout.strides[dim] for dim in order], layout.dtype)
@@ -122,7 +123,7 @@ def _sorted(one: Layout, two: Layout) -> tuple[Layout, Layout]:
 
 
 def _is_dense(one: Layout, two: Layout) -> bool:
-    """Return whether both lie side by side, in the order of their dimensions."""
+    """Return whether both are contiguous, in the order of their dimensions."""
     expected = 1
     for size, stride, other in reversed(list(zip(one.sizes, one.strides, two.strides, strict=True))):
         if size != 1 and not stride == other == expected:

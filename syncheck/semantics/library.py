@@ -1,8 +1,8 @@
-"""What functions and operators of a library do to streams and memory, as the library describes them.
+"""Descriptions of what a library's functions and operators do to streams and memory.
 
-syncheck follows Python code and sees torch's operators. It cannot see into compiled code of others: a function of an
-extension that launches kernels, an operator that uses a stream of its own. `describe` says what such a function reads
-and writes, on which stream, and what waits for what. The linter and runs read the same descriptions.
+syncheck follows Python code and sees torch's operators. It cannot see into other compiled code, such as a function of
+an extension that launches kernels, or an operator that uses a stream of its own. `describe` states what such a function
+reads and writes, on which stream, and what waits for what. The linter and checked runs share these descriptions.
 """
 
 import ast
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from syncheck.errors import ConfigError
 
 CURRENT = "current"
-"""The current stream of the current device, where a stream is named."""
+"""Names the current stream of the current device in a description."""
 HOST = "host"
-"""The host, where it is said what waits for the work at the end."""
+"""Names the host in `then_waits`."""
 NEW = "new"
-"""A new tensor, where it is said what a function returns."""
+"""Stands for a new tensor in `returns`."""
 
 _HINT = (
     'write it as in "acme.cache.prefetch(table, out, *, stream=None)", or "acme::gather(table, index)" for an operator'
@@ -25,13 +25,13 @@ _HINT = (
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a call does.
+    """The effect of a call.
 
-    A stream or event is named by a parameter ("stream"), an attribute of one ("self.side"), the full name of a variable
-    ("acme.streams.copy"), or "current".
+    A stream or event is named by a parameter ("stream"), an attribute of one ("self.side"), the qualified name of a
+    variable ("acme.streams.copy"), or "current".
 
     Attributes:
-        name: the full name of the function ("acme.cache.prefetch"), method, or operator ("acme::gather").
+        name: the qualified name of the function ("acme.cache.prefetch"), method, or operator ("acme::gather").
         parameters: the names of its parameters, in order.
         reads: the parameters whose tensors it reads.
         writes: the parameters whose tensors it writes.
@@ -52,12 +52,12 @@ class Effect:
 
     @property
     def is_operator(self) -> bool:
-        """Return whether it describes an operator of torch's dispatcher."""
+        """Return whether this describes an operator of torch's dispatcher."""
         return "::" in self.name
 
     @property
     def owner(self) -> str:
-        """The full name of the class that a method belongs to; "" for a function."""
+        """The qualified name of a method's class; "" for a function."""
         return self.name.rpartition(".")[0] if self.parameters[:1] == ("self",) else ""
 
 
@@ -77,16 +77,16 @@ def describe(
     """Describe a function, method or operator; see `Effect` for the arguments.
 
     Args:
-        signature: its full name and its parameters; a method has `self` as its first.
+        signature: qualified name and parameters; the first parameter of a method is `self`.
         reads: one parameter, or several.
         writes: one parameter, or several.
-        stream: as a stream is named.
+        stream: a stream.
         waits_for: one stream or event, or several.
         then_waits: one stream or "host", or several.
         returns: a parameter or "new".
 
     Raises:
-        ConfigError: the signature is malformed, or names a parameter that it has not.
+        ConfigError: the signature is malformed, or an argument names a parameter that it does not have.
     """
     name, parameters = _parsed(signature)
     effect = Effect(
@@ -109,7 +109,7 @@ def described() -> tuple[Effect, ...]:
 
 
 def operator(name: str) -> Effect | None:
-    """Return the description of an operator, by its name without overload: "acme::gather"."""
+    """Return the description of an operator, by its name without overload, such as "acme::gather"."""
     return _described.get(name)
 
 

@@ -1,6 +1,6 @@
-"""What torch's operators read and write, by the names of their schemas without "aten::".
+"""The reads and writes of torch's operators, by their schema names without "aten::".
 
-Most of it is in the schemas themselves, which `syncheck.instrument.plan` reads; this is what they do not say.
+Most of this is in the schemas themselves, which `syncheck.instrument.plan` reads; the tables here add the rest.
 """
 
 METADATA = frozenset(
@@ -12,20 +12,20 @@ METADATA = frozenset(
     _has_compatible_shallow_copy_type
     as_strided_ detach_ squeeze_ swapaxes_ swapdims_ t_ transpose_ unsqueeze_""".split()
 )
-"""Operators that look at sizes, make storage or hand out aliases, and touch no memory.
+"""Operators that query sizes, create storage or return aliases, and access no memory.
 
-`wait_tensor` and `_wrap_tensor_autograd` wait for a functional collective, or wrap its result. Those of the last line
-change only what torch knows of their tensor.
+`wait_tensor` and `_wrap_tensor_autograd` wait for a functional collective, or wrap its result. Those in the last line
+change only the metadata of their tensor.
 Source: torch/csrc/distributed/c10d/Functional.cpp; native_functions.yaml, which marks most of the views `inplace_view`.
 """
 
 SIZE_ONLY = frozenset(
     "zeros_like ones_like full_like rand_like randn_like randint_like new_zeros new_ones new_full".split()
 )
-"""Operators that take sizes and type from their first tensor and do not read it."""
+"""Operators that take sizes and dtype from their first tensor, without reading it."""
 
 ALLOCATING = frozenset("empty empty_like empty_strided new_empty new_empty_strided empty_permuted".split())
-"""Operators that make memory and do not write it."""
+"""Operators that allocate memory without writing it."""
 
 HIDDEN_WRITES = {
     "native_batch_norm": (3, 4), "cudnn_batch_norm": (3, 4), "miopen_batch_norm": (3, 4),
@@ -40,28 +40,29 @@ TRAINING_WRITES = {
     "native_batch_norm": (3, 4), "cudnn_batch_norm": (3, 4), "miopen_batch_norm": (3, 4),
     "_native_batch_norm_legit": (3, 4),
 }  # fmt: skip
-"""Arguments, by position, that are only read where the operator's argument `training` is False.
+"""Arguments, by position, that are only read if the operator's argument `training` is False.
 
 Source: aten/src/ATen/native/Normalization.cpp and native/cudnn/BatchNorm.cpp: running statistics are updated in
-training mode. In evaluation mode InstanceNorm copies its own back, by operators that are seen.
+training mode. In evaluation mode, InstanceNorm copies its own statistics back, with operators that are seen.
 """
 
 HOST_OUTPUTS = {"_pack_padded_sequence": 1, "_pad_packed_sequence": 1}
-"""Results that are in host memory, by position. Source: aten/src/ATen/native/PackedSequence.cpp, `batch_sizes_t`."""
+"""Results in host memory, by position. Source: aten/src/ATen/native/PackedSequence.cpp, `batch_sizes_t`."""
 
 ROWS: dict[str, tuple[int | None, int]] = {
     "index_select": (1, 2), "index_copy_": (1, 2), "index_add_": (1, 2), "index_fill_": (1, 2), "index_reduce_": (1, 2),
     "gather": (1, 2), "scatter_": (1, 2), "scatter_add_": (1, 2), "scatter_reduce_": (1, 2), "embedding": (None, 1),
     "index": (None, 1), "index_put_": (None, 1), "_index_put_impl_": (None, 1), "_unsafe_index": (None, 1),
 }  # fmt: skip
-"""Operators that touch of their first tensor what an index says: positions of `dim`, if any, and of the index.
+"""Operators that access only those rows of their first tensor that an index selects: positions of `dim` and the index.
 
+The position of `dim` is None if there is no such argument.
 Source: native_functions.yaml; aten/src/ATen/native/TensorAdvancedIndexing.cpp, Embedding.cpp.
 """
 ELEMENTWISE = frozenset("gather scatter_ scatter_add_ scatter_reduce_".split())
-"""Those of `ROWS` with an index for each element: in the other dimensions they touch as much as the index is long."""
+"""Members of `ROWS` with one index per element; in the other dimensions, the extent of the index limits the access."""
 
-# -- where operators run
+# -- devices of the arguments
 
 TAKE_HOST_TENSORS = frozenset(
     """index index_put index_put_ _index_put_impl_ _unsafe_index _unsafe_index_put tensor_split
@@ -78,19 +79,19 @@ TAKE_ANY_DEVICE = frozenset(
     """set_ is_same_size _foreach_copy_ _foreach_copy _has_same_storage_numel _has_compatible_shallow_copy_type
     set_data""".split()
 )
-"""Operators on tensors of any devices. Source: native/ForeachUtils.h sends a mixed list to the slow path."""
+"""Operators that accept tensors on any devices. Source: native/ForeachUtils.h sends a mixed list to the slow path."""
 
 TAKE_NO_NUMBERS = frozenset(
     """stack embedding index_select gather scatter scatter_ scatter_add scatter_add_ nll_loss_forward""".split()
 )
-"""Operators that want also a tensor without dimensions on the device of the others, where most take it for a number.
+"""Operators that need zero-dimensional tensors on the same device, too; most others treat these as numbers.
 
 Source: aten/src/ATen/native/native_functions.yaml has no `device_check: NoCheck` for them, or for `cat`.
 """
 
 INDEXING = frozenset("index index_put index_put_ _index_put_impl_ _unsafe_index _unsafe_index_put".split())
 
-# -- the order of work
+# -- ordering
 
 SILENT = frozenset(
     """mm addmm bmm baddbmm addmv mv dot vdot addr cat stack
@@ -110,9 +111,10 @@ SILENT = frozenset(
     _scaled_dot_product_efficient_attention _scaled_dot_product_efficient_attention_backward
     _scaled_dot_product_cudnn_attention _scaled_dot_product_cudnn_attention_backward""".split()
 )
-"""Operators that neither record an event, nor wait for one, nor make the host wait, on strided tensors.
+"""Operators that, on strided tensors, neither record an event, nor wait for one, nor make the host wait.
 
-Those with the tag `pointwise` and the `_foreach_` ones do not either, but for a few that want a number of a tensor.
+The same holds for operators tagged `pointwise` and for `_foreach_` operators, except for a few that read a number from
+a tensor.
 Source: aten/src/ATen/native/cuda; tests/gpu/test_silent.py runs torch's own samples of them.
 """
 
@@ -121,10 +123,10 @@ LAZY = frozenset(
     cudnn_batch_norm _fft_r2c _fft_c2c _fft_c2r _scaled_mm _cudnn_rnn linalg_cholesky_ex linalg_lu_factor_ex
     _linalg_svd _linalg_eigh linalg_qr lstm gru""".split()
 )
-"""Operators of libraries that set themselves up at first use, which a graph capture must not see.
+"""Operators that use libraries which initialize themselves at first use; that must not happen in a graph capture.
 
 Source: PyTorch notes, "CUDA semantics", section "CUDA Graphs", constraint "warm up before capture"; cuBLAS, cuDNN,
-cuFFT and cuSOLVER make their handles at first use.
+cuFFT and cuSOLVER create their handles at first use.
 """
 
 _SPOKEN = {
@@ -135,7 +137,7 @@ _SPOKEN = {
 
 
 def is_lazy(operator: str) -> bool:
-    """Return whether an operator, as "aten::mm", sets something up at its first use; a custom one may."""
+    """Return whether an operator, such as "aten::mm", initializes something at first use; a custom operator may."""
     namespace, _, name = operator.partition("::")
     if namespace not in {"aten", "prims", "torch.cuda._sleep"}:
         return True  # it may build, tune or allocate at first use
@@ -143,6 +145,6 @@ def is_lazy(operator: str) -> bool:
 
 
 def spoken(call: str) -> str:
-    """Return what users call an operator that makes the host wait; any other call as it is, without "aten::"."""
+    """Return the users' name for an operator that makes the host wait; any other call without "aten::"."""
     name = call.removeprefix("aten::")
     return _SPOKEN.get(name, name)

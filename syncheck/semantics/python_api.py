@@ -1,7 +1,7 @@
-"""What torch's functions and methods do, by the names that programs call them by.
+"""The effects of torch's functions and methods, by the names that programs use.
 
-Only what their names do not say by themselves: a function that is not here is taken to be the operator of its name,
-which reads its tensors and makes a new one; a method that ends in "_" changes its tensor.
+The tables list only exceptions. A function that is not listed is taken to be the operator of the same name, which reads
+its tensors and creates a new one; a method whose name ends in "_" modifies its tensor.
 """
 
 MEMBERS_WITHOUT_MEMORY = frozenset(
@@ -10,28 +10,28 @@ MEMBERS_WITHOUT_MEMORY = frozenset(
     is_coalesced dim_order shape dtype device layout is_cuda is_cpu requires_grad grad_fn is_leaf ndim nbytes names
     itemsize is_sparse is_quantized is_meta is_same_size""".split()
 )
-"""Members of `torch.Tensor` that look at sizes, types and addresses."""
+"""Members of `torch.Tensor` that access sizes, types and addresses, but no memory."""
 
 ALIASES = frozenset(
     """view reshape t transpose permute squeeze unsqueeze expand expand_as flatten ravel detach view_as movedim swapaxes
     swapdims unflatten as_strided requires_grad_ contiguous mT mH T H real data adjoint atleast_1d detach_ squeeze_
     unsqueeze_ t_ transpose_ swapaxes_ rename refine_names values indices""".split()
 )
-"""Methods that hand out an alias of the whole tensor. Some copy where its strides ask for that, as `reshape` does."""
+"""Methods that return an alias of the whole tensor. Some, such as `reshape`, copy if the strides require it."""
 
 REORDERING = frozenset("t transpose permute swapaxes swapdims movedim T mT H mH t_ transpose_ swapaxes_".split())
-"""Those of them after which the elements do not lie side by side any more."""
+"""Members of `ALIASES` whose result is no longer contiguous."""
 
 PARTS = frozenset(
     "narrow select chunk split unbind tensor_split diagonal unfold split_with_sizes hsplit vsplit".split()
 )
-"""Methods that hand out an alias of a part, or of several."""
+"""Methods that return an alias of a part of a tensor, or several."""
 
 FACTORIES = frozenset(
     """empty zeros ones rand randn randint randperm full arange linspace logspace eye tensor as_tensor empty_strided
     hann_window hamming_window normal tril_indices triu_indices""".split()
 )
-"""Functions of torch that make a tensor from nothing."""
+"""Functions of torch that create a tensor from scratch."""
 LIKE = frozenset("empty_like zeros_like ones_like rand_like randn_like randint_like full_like".split())
 NEW = frozenset("new_empty new_zeros new_ones new_full new_tensor".split())
 
@@ -39,18 +39,18 @@ OVERWRITING = frozenset(
     """zero_ fill_ copy_ normal_ uniform_ random_ exponential_ bernoulli_ geometric_ cauchy_ log_normal_ set_
     resize_""".split()
 )
-"""Methods that write a tensor without reading what was there."""
+"""Methods that write a tensor without reading its previous contents."""
 
 COMPARING = frozenset(
     """gt ge lt le eq ne gte lte noteq greater greater_equal less less_equal not_equal isnan isinf isfinite isclose isin
     isposinf isneginf signbit isreal any all logical_and logical_or logical_xor logical_not""".split()
 )
-"""Operators that give truth values, by the names of Python's comparisons too."""
+"""Operators that return booleans, including the names of Python's comparison operators."""
 COMBINING = frozenset("bitand bitor bitxor invert bitwise_and bitwise_or bitwise_xor bitwise_not clone".split())
-"""Operators that give truth values for truth values."""
+"""Operators that return booleans if their inputs are booleans."""
 
 RETURNING_VALUES = frozenset("item tolist __bool__ __int__ __float__ __index__ allclose equal".split())
-"""Methods that give Python values."""
+"""Methods that return Python values."""
 
 _OPERATORS = {
     "item": "_local_scalar_dense",
@@ -91,10 +91,10 @@ _OPERATORS |= dict.fromkeys(
 
 
 def operator_of(name: str) -> str:
-    """Return the operator of a function or method by which it is decided whether the host waits.
+    """Return the operator that determines whether the host waits in a function or method.
 
     Args:
-        name: as in "item", "linalg.inv"; without "torch.".
+        name: the name without "torch.", such as "item" or "linalg.inv".
 
     Source:
         the operators that each function calls, as a dispatch mode sees them; tests/unit/semantics compares the table

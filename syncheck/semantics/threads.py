@@ -1,4 +1,4 @@
-"""What is current in a Python thread, and what a new one loses.
+"""The CUDA state that is current in a Python thread, and the part of it that a new thread does not inherit.
 
 Source:
     CUDA Runtime API, cudaSetDevice: the current device is per host thread. c10/cuda/CUDAStream.cpp: current streams are
@@ -14,17 +14,17 @@ from syncheck.hb.ids import Context, SiteId, StreamId
 
 @dataclass(slots=True)
 class ThreadState:
-    """What is current in one Python thread.
+    """The current CUDA state of one Python thread.
 
     Attributes:
         device: the current device.
-        streams: device -> current stream, where it is not the default one; 0 where it is not known.
+        streams: device -> current stream, if it is not the default stream; 0 if it is unknown.
         contexts: (stream, call site) of the entered `torch.cuda.stream` blocks, innermost last.
-        implicit_device: an index was left out, so that the current device decided.
+        implicit_device: an index was left out, so that the current device was used.
         set_explicitly: the thread has set a device or a stream itself.
-        expected_stream: the starter's stream that this thread should have made current and did not; 0 if none.
-        inherited: (device, its current streams) of the thread that started this one; None once it was looked at.
-        pools: device -> the memory pool in use, where it is not the allocator's own.
+        expected_stream: the starter's stream that this thread should have made current but did not; 0 if none.
+        inherited: (device, its current streams) of the thread that started this one; None once it was checked.
+        pools: device -> the memory pool in use, if it is not the allocator's default pool.
     """
 
     device: int = 0
@@ -38,14 +38,14 @@ class ThreadState:
 
 
 class StreamTable(Protocol):
-    """Knows all streams."""
+    """Looks up properties of streams."""
 
     def device_of(self, stream: StreamId) -> int:
         """Return a stream's device."""
         ...
 
     def handle_of(self, stream: StreamId) -> int:
-        """Return a stream's handle; 0 is a default stream."""
+        """Return a stream's handle; 0 means a default stream."""
         ...
 
     def default_stream(self, device: int) -> StreamId:
@@ -54,10 +54,10 @@ class StreamTable(Protocol):
 
 
 def context_of(state: ThreadState, device: int, other: int, table: StreamTable) -> Context | None:
-    """Return the context that an operator on two devices runs in and that does not apply to it; None if there is none.
+    """Return the context that an operator runs in but that does not apply to it; None if there is none.
 
-    That is the stream that the thread lost, or the innermost entered block if none of the entered ones is for these
-    devices.
+    That is the stream that the thread did not inherit, or the innermost entered block if no entered block is for one
+    of the operator's devices.
     """
     if state.expected_stream:
         return Context(state.expected_stream, SiteId(0))
@@ -68,12 +68,12 @@ def context_of(state: ThreadState, device: int, other: int, table: StreamTable) 
 
 
 def take_lost_stream(state: ThreadState, stream: StreamId, table: StreamTable) -> StreamId:
-    """Return the stream that a thread should have made current, on its first operator; HOST if it lost none.
+    """Return the stream that a thread should have made current, on its first operator; HOST if there is none.
 
     Args:
-        state: the thread's; what it inherited is looked at once.
+        state: the thread's state; its inherited state is checked only once.
         stream: the stream that the operator runs on.
-        table: knows all streams.
+        table: looks up streams.
     """
     inherited, state.inherited = state.inherited, None
     if inherited is None or state.set_explicitly:

@@ -1,11 +1,11 @@
-"""When the host waits for the current stream in an operator: by what the operator is given."""
+"""When the host waits for the current stream in an operator, depending on its arguments."""
 
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from typing import Any, Protocol
 
 COUNTING = frozenset("nonzero nonzero_numpy masked_select repeat_interleave bincount histc linalg_pinv".split())
-"""Operators in which the host needs the size of the result, or a bound, before it launches the kernel.
+"""Operators for which the host needs the size of the result, or a bound, before it launches the kernel.
 
 Source: as for SYNCHRONIZING.
 """
@@ -15,7 +15,7 @@ SYNCHRONIZING = COUNTING | frozenset(
     _assert_scalar _linalg_eigh _linalg_svd linalg_eig linalg_eigvals linalg_lstsq _linalg_check_errors
     linalg_matrix_exp cholesky _ctc_loss _ctc_loss_backward _to_sparse masked_scatter_backward""".split()
 )
-"""Operators in which the host waits for the current stream; those that do not count read values, or an error code.
+"""Operators in which the host waits for the current stream; those not in COUNTING read values, or an error code.
 
 Source: aten/src/ATen/native/cuda/{Nonzero,Unique,Indexing,SummaryOps,TensorCompare}.cu and cuda/linalg,
 aten/src/ATen/native/LinearAlgebraUtils.h (`_linalg_check_errors` calls `item()`), LinearAlgebra.cpp (linalg_pinv takes
@@ -32,7 +32,7 @@ NUMBERS: dict[str, tuple[tuple[int, str], ...]] = {
     "logspace": ((0, "start"), (1, "end")),
     "normal": ((1, "std"),),
 }
-"""Arguments that are one number: where one is a tensor on a GPU, the host waits for it before it launches the kernel.
+"""Arguments that are a single number; the host waits for a GPU tensor passed as one before it launches the kernel.
 
 Source: aten/src/ATen/native/cuda/Indexing.cu (`masked_fill__cuda` calls `item()`, also for `x[mask] = value`),
 TensorAdvancedIndexing.cpp (`index_fill_`), RangeFactories.cpp, DistributionTemplates.h (CHECK_NORMAL_TENSOR_STD);
@@ -40,16 +40,16 @@ observed on an H200.
 """
 
 WANTS_NUMBER = frozenset("fill_.Tensor masked_fill.Tensor masked_fill_.Tensor bernoulli_.Tensor".split())
-"""Overloads of operators that are silent otherwise, which want the number that a tensor holds."""
+"""Overloads, of otherwise silent operators, that read the number in a tensor."""
 
 MASKED = frozenset("index index_put index_put_ _index_put_impl_ _unsafe_index".split())
-"""Operators that wait for the size of their result where an index is a mask. Source: as above, Indexing.cu."""
+"""Operators that wait for the size of their result if an index is a mask. Source: as above, Indexing.cu."""
 _FILLS = frozenset({"index_put", "index_put_", "_index_put_impl_"})
 _MAY_WAIT = SYNCHRONIZING | MASKED | frozenset(NUMBERS)
 
 
 class HostWait(Enum):
-    """When the host waits: never, before the operator's kernel is launched, or after it."""
+    """When the host waits: never, before the operator's kernel is launched, or after the launch."""
 
     NEVER = auto()
     BEFORE = auto()
@@ -57,18 +57,18 @@ class HostWait(Enum):
 
 
 class TensorFacts(Protocol):
-    """Answers about the arguments of an operator: values of torch, or of a program that is only read."""
+    """Properties of an operator's arguments, which are torch tensors or values of the static analysis."""
 
     def is_tensor(self, value: Any) -> bool:
         """Return whether an argument is a tensor."""
         ...
 
     def is_on_gpu(self, tensor: Any) -> bool:
-        """Return whether a tensor lies on a GPU."""
+        """Return whether a tensor is on a GPU."""
         ...
 
     def is_mask(self, tensor: Any) -> bool:
-        """Return whether a tensor holds truth values, so that as an index it is counted."""
+        """Return whether a tensor is a mask, whose true elements are counted when it is used as an index."""
         ...
 
     def is_number(self, tensor: Any) -> bool:
@@ -77,7 +77,7 @@ class TensorFacts(Protocol):
 
 
 def may_wait(base: str) -> bool:
-    """Return whether the host waits in any call of an operator; else its arguments need not be looked at."""
+    """Return whether the host waits in any call of an operator; if not, its arguments need not be checked."""
     return base in _MAY_WAIT
 
 
@@ -85,10 +85,10 @@ def host_wait(base: str, args: Sequence[Any], kwargs: Mapping[str, Any], facts: 
     """Return when the host waits in an operator on a GPU.
 
     Args:
-        base: its name without namespace and overload.
-        args: what it is given by position.
-        kwargs: what it is given by name.
-        facts: what is known of the tensors among that.
+        base: the operator's name without namespace and overload.
+        args: its positional arguments.
+        kwargs: its keyword arguments.
+        facts: properties of the tensors among the arguments.
     """
     if _needs_size(base, args, kwargs, facts) or _needs_indices(base, args, facts):
         return HostWait.BEFORE
@@ -100,11 +100,11 @@ def host_wait(base: str, args: Sequence[Any], kwargs: Mapping[str, Any], facts: 
 
 
 def copies_number(base: str, args: Sequence[Any], facts: TensorFacts) -> bool:
-    """Return whether `x[index] = 3.0` copies its number to the GPU before, by a copy that the host waits for.
+    """Return whether `x[index] = 3.0` first copies its number to the GPU, in a copy that the host waits for.
 
     Source:
         torch/csrc/autograd/python_variable_indexing.cpp and ATen/TensorIndexing.h, `dispatch_index_put_`: `value.to`;
-        seen on an H200, where a capture refuses it.
+        seen on an H200, where it fails during a capture.
     """
     is_put = base in _FILLS and len(args) > 2 and facts.is_tensor(args[2])
     if not is_put or facts.is_on_gpu(args[2]) or _is_masked_fill(base, args, facts):
@@ -113,7 +113,7 @@ def copies_number(base: str, args: Sequence[Any], facts: TensorFacts) -> bool:
 
 
 def _is_masked_fill(base: str, args: Sequence[Any], facts: TensorFacts) -> bool:
-    """Return whether an assignment by one mask on the GPU becomes `masked_fill_`, whose kernel takes the number itself.
+    """Return whether an assignment with one mask on the GPU becomes `masked_fill_`, whose kernel takes the number.
 
     Source:
         ATen/native/TensorAdvancedIndexingUtils.h, `canDispatchToMaskedFill`.
@@ -124,13 +124,13 @@ def _is_masked_fill(base: str, args: Sequence[Any], facts: TensorFacts) -> bool:
 
 
 def _needs_size(base: str, args: Sequence[Any], kwargs: Mapping[str, Any], facts: TensorFacts) -> bool:
-    """Return whether the host must know how large a result will be, or between which bounds to count.
+    """Return whether the host must know the size of the result, or the bounds to count in.
 
     Source:
         aten/src/ATen/native/Repeat.cpp; aten/src/ATen/native/cuda/SummaryOps.cu, `_histc_cuda_template`.
     """
     if base == "repeat_interleave":
-        repeats = args[1] if len(args) > 1 else kwargs.get("repeats", args[0])  # a number, or a tensor of them
+        repeats = args[1] if len(args) > 1 else kwargs.get("repeats", args[0])  # a number or a tensor of counts
         return facts.is_tensor(repeats) and kwargs.get("output_size") is None
     if base == "histc":
         low, high = (args[i] if i < len(args) else kwargs.get(name, 0) for i, name in ((2, "min"), (3, "max")))
@@ -139,9 +139,9 @@ def _needs_size(base: str, args: Sequence[Any], kwargs: Mapping[str, Any], facts
 
 
 def _needs_indices(base: str, args: Sequence[Any], facts: TensorFacts) -> bool:
-    """Return whether the host waits for indices: it counts masks on the GPU, and copies positions that it has itself.
+    """Return whether the host waits for indices: it counts masks on the GPU, and copies integer indices on the host.
 
-    A mask that it has itself it counts at once, and copies the result from pinned memory.
+    A mask on the host is counted immediately, and the result is copied from pinned memory.
 
     Source:
         ATen/native/IndexingUtils.h, `expandTensors`.

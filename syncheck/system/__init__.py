@@ -1,1 +1,1 @@
-"""What the operating system gives: descriptors, files that are written whole or not at all, signals."""
+"""Interfaces to the operating system: file descriptors, atomic file writes, processes and signals."""

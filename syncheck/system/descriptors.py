@@ -1,8 +1,8 @@
-"""Open files of our own in the process of a program that may close them: what it opens then must not get our text.
+"""Our own file descriptors, kept usable and unambiguous in a process whose program may close them.
 
-A daemon closes all descriptors that it does not know (`os.closerange(3, n)`), and the next files that it opens get
-their numbers. So ours have high numbers, which are not the next to be given out, and before each use it is checked that
-a number still stands for the same file.
+A daemon closes all descriptors that it does not own (`os.closerange(3, n)`), and the next files that it opens reuse
+their numbers. Our descriptors therefore have high numbers, which are not reused first, and before each use it is
+checked that a number still refers to the same file.
 """
 
 import contextlib
@@ -14,20 +14,20 @@ import sys
 
 _HIGHEST = 512
 _RESERVED = 8
-_AS_IT_IS = getattr(os, "O_BINARY", 0)  # Windows would change line ends
+_AS_IT_IS = getattr(os, "O_BINARY", 0)  # keeps Windows from translating line endings
 _Identity = tuple[int, int]
 
 
 class Descriptor:
-    """An open file of ours, to be written to.
+    """An open file for writing.
 
     Attributes:
-        path: what to open again if the program has closed it; "": nothing.
+        path: the path to reopen if the program has closed the file; "" if it cannot be reopened.
 
     Args:
-        number: of a descriptor, which belongs to this object from now on; -1 for none.
-        path: see there.
-        twin: number of another descriptor that stands for the same file; -1 for none.
+        number: a descriptor, which this object takes ownership of; -1 for none.
+        path: see above.
+        twin: another descriptor of the same file; -1 for none.
     """
 
     def __init__(self, number: int, path: str = "", twin: int = -1) -> None:
@@ -38,7 +38,7 @@ class Descriptor:
 
     @classmethod
     def of_stream(cls, number: int) -> "Descriptor":
-        """Return a copy of a standard stream's descriptor; it fails at each use if that is closed."""
+        """Return a copy of a standard stream's descriptor; every use fails if the stream is closed."""
         identity = _identity(number)
         if identity is None:
             return cls(-1)
@@ -53,16 +53,16 @@ class Descriptor:
         """Open a file for appending.
 
         Raises:
-            OSError: it cannot be opened.
+            OSError: the file cannot be opened.
         """
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | _AS_IT_IS | (os.O_TRUNC if truncate else 0)
         return cls(os.open(path, flags, 0o666), os.path.abspath(path))
 
     def fileno(self) -> int:
-        """Return the number.
+        """Return the descriptor's number.
 
         Raises:
-            OSError: the program has closed it, and it cannot be opened again.
+            OSError: the program has closed the file, and it cannot be reopened.
         """
         if self._identity is None or _identity(self._number) != self._identity:
             self._number = self._found_again()
@@ -80,22 +80,22 @@ class Descriptor:
         return moved_up(number)
 
     def write(self, data: bytes) -> int:
-        """Write all of some data; return how much that is.
+        """Write all data; return its length.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the data cannot be written.
         """
         rest = memoryview(data)
         while rest:
             try:
                 rest = rest[os.write(self.fileno(), rest) :]
-            except BlockingIOError:  # another process has made the stream, which is its own too, so
+            except BlockingIOError:  # another process that shares the stream has made it non-blocking
                 select.select([], [self.fileno()], [])
         return len(data)
 
     @property
     def is_terminal(self) -> bool:
-        """Return whether it is a terminal."""
+        """Return whether the file is a terminal."""
         try:
             return os.isatty(self.fileno())
         except OSError:
@@ -103,20 +103,20 @@ class Descriptor:
 
     @property
     def columns(self) -> int:
-        """Return the cells of a terminal's line; 0 where that is not known."""
+        """Return the width of the terminal in columns; 0 if unknown."""
         try:
             return os.get_terminal_size(self.fileno()).columns
         except OSError:
             return 0
 
     def flush(self) -> None:
-        """Do nothing: all is written at once."""
+        """Do nothing: writes are not buffered."""
 
     def close(self) -> None:
-        """Close it, unless the program has done so.
+        """Close the file, unless the program has already closed it.
 
         Raises:
-            OSError: what was written before has failed.
+            OSError: an earlier write has failed.
         """
         number, self._number = self._number, -1
         if self._identity is not None and _identity(number) == self._identity:
@@ -125,22 +125,22 @@ class Descriptor:
 
 
 class Reserve:
-    """Descriptors that are kept until the report is made: a program may have used up all others."""
+    """Descriptors reserved for writing the report, in case the program has used up all others."""
 
     def __init__(self) -> None:
         self._kept: list[Descriptor] = []
         with contextlib.suppress(OSError):
             for _ in range(_RESERVED // 2):
-                self._kept += map(Descriptor, os.pipe())  # each end is a file of its own, unlike those of a device
+                self._kept += map(Descriptor, os.pipe())  # each pipe end has its own identity, unlike device files
 
     def release(self) -> None:
-        """Let them be used."""
+        """Release the reserved descriptors for use."""
         while self._kept:
             self._kept.pop().close()
 
 
 def _identity(number: int) -> _Identity | None:
-    """Return what a descriptor stands for: device and inode; None if it is closed."""
+    """Return the device and inode of a descriptor; None if it is closed."""
     try:
         found = os.fstat(number)
     except OSError:
@@ -149,11 +149,11 @@ def _identity(number: int) -> _Identity | None:
 
 
 def moved_up(number: int) -> int:
-    """Return a copy of a descriptor with a high number, and close the other; the same one where there is none left."""
+    """Move a descriptor to a high number and return it; return the original number if none is free."""
     if sys.platform == "win32":
         return number
-    import fcntl  # noqa: PLC0415  not on every system
-    import resource  # noqa: PLC0415  as above
+    import fcntl  # noqa: PLC0415  not available on every system
+    import resource  # noqa: PLC0415  likewise
 
     least = min(_HIGHEST, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
     try:

@@ -1,4 +1,4 @@
-"""What `--verbose` says, on standard error: what was read, what was chosen and why, and how long each part took."""
+"""Output of `--verbose` on standard error: what was read, what was chosen and why, and how long each part took."""
 
 import contextlib
 import sys
@@ -10,11 +10,11 @@ from syncheck.system.descriptors import Descriptor
 
 
 class Details:
-    """Says what a command does, line by line, where that is wanted.
+    """Prints what a command does, line by line, if requested.
 
     Args:
-        is_wanted: `--verbose` was given.
-        sender: what a line begins with.
+        is_wanted: whether `--verbose` was given.
+        sender: prefix of each line.
     """
 
     def __init__(self, *, is_wanted: bool, sender: str = "syncheck") -> None:
@@ -23,11 +23,11 @@ class Details:
         self._began = time.perf_counter()
         self._stream = Descriptor(-1)
         if is_wanted and sys.stderr is not None:
-            with contextlib.suppress(OSError, ValueError):  # it is none of the system's
+            with contextlib.suppress(OSError, ValueError):  # not a file of the operating system
                 self._stream = Descriptor.of_stream(sys.stderr.fileno())
 
     def say(self, text: str) -> None:
-        """Write a line; standard error that cannot be written to is no error."""
+        """Write a line; ignore failures to write to standard error."""
         if self.is_wanted:
             with contextlib.suppress(OSError):
                 line = text.replace("\n", "\\n")
@@ -35,17 +35,17 @@ class Details:
 
     @contextmanager
     def timed(self, what: str) -> Iterator[None]:
-        """Say how long a block took."""
+        """Print how long a block took."""
         self.begin()
         yield
         self.say_time(what)
 
     def begin(self) -> None:
-        """Take the time from here."""
+        """Start timing."""
         self._began = time.perf_counter()
 
     def say_time(self, what: str) -> None:
-        """Say how long something took that began at the last `begin`."""
+        """Print the time since the last `begin`."""
         self.say(f"{what}: {time.perf_counter() - self._began:.2f} s")
 
 

@@ -1,4 +1,4 @@
-"""Read and write files: whole, or not at all."""
+"""Reads files, and writes them atomically."""
 
 import contextlib
 import errno
@@ -7,17 +7,17 @@ import secrets
 import stat
 from pathlib import Path
 
-_WITHOUT_WAITING = getattr(os, "O_NONBLOCK", 0)  # to open a pipe waits for who writes to it
-_AS_IT_IS = getattr(os, "O_BINARY", 0)  # Windows would change line ends
+_WITHOUT_WAITING = getattr(os, "O_NONBLOCK", 0)  # opening a pipe would wait for a writer
+_AS_IT_IS = getattr(os, "O_BINARY", 0)  # keeps Windows from translating line endings
 _NO_NEW_FILE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY}
 
 
 Stamp = tuple[int, int] | None
-"""When a file was changed last, in nanoseconds, and its size in bytes; None for one that is not there."""
+"""A file's modification time in nanoseconds and its size in bytes; None if it does not exist."""
 
 
 def stamp(path: str | os.PathLike[str]) -> Stamp:
-    """Return what changes when a file does."""
+    """Return a value that changes whenever a file does."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
@@ -29,7 +29,7 @@ def read(path: str | os.PathLike[str]) -> bytes:
     """Return a file's content.
 
     Raises:
-        OSError: it cannot be read, or is no regular file: to read a pipe or a device may never end.
+        OSError: the file cannot be read, or is not a regular file: reading a pipe or a device might never end.
     """
     descriptor = os.open(path, os.O_RDONLY | _WITHOUT_WAITING | _AS_IT_IS)
     try:
@@ -45,12 +45,13 @@ def read(path: str | os.PathLike[str]) -> bytes:
 
 
 def write(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file; where that fails, the old one is as it was.
+    """Write a file; on failure, the old file is unchanged.
 
-    A link stays one, and a file keeps its mode and its owner. What is no regular file, as `/dev/stdout`, is written to.
+    A link stays a link, and a file keeps its mode and owner. A path that is not a regular file, such as `/dev/stdout`,
+    is written to directly.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     target = os.path.realpath(path)
     try:
@@ -61,25 +62,25 @@ def write(path: str | os.PathLike[str], data: bytes) -> None:
     if not stat.S_ISREG(old.st_mode):
         Path(target).write_bytes(data)
         return
-    with open(target, "r+b"):  # a file that is not to be written to is not replaced either
+    with open(target, "r+b"):  # do not replace a file that is write-protected
         pass
     try:
         _replace(target, data, old)
     except OSError as error:
         if error.errno not in _NO_NEW_FILE:
             raise
-        _overwrite(target, data)  # its folder takes no other file, or it is mounted by itself
+        _overwrite(target, data)  # the folder permits no new files, or the file is a mount point
 
 
 def _replace(target: str, data: bytes, old: os.stat_result | None) -> None:
-    """Write a file beside the old one, and let it take that one's place."""
+    """Write a temporary file next to the old one, and rename it over the old one."""
     temporary = os.path.join(os.path.dirname(target), f".syncheck-{secrets.token_hex(8)}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _AS_IT_IS, 0o666)  # less the umask
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _AS_IT_IS, 0o666)  # minus the umask
     try:
         with open(descriptor, "wb") as file:
             file.write(data)
         if old is not None:
-            with contextlib.suppress(OSError, AttributeError):  # only root may, and not on every system
+            with contextlib.suppress(OSError, AttributeError):  # permitted only for root, and missing on some systems
                 os.chown(temporary, old.st_uid, old.st_gid)
             os.chmod(temporary, stat.S_IMODE(old.st_mode))
         os.replace(temporary, target)

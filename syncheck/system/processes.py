@@ -1,4 +1,4 @@
-"""Forks and processes, on systems that have them and on those that do not."""
+"""Portable functions for forks and processes."""
 
 import os
 import signal
@@ -8,22 +8,22 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 _GRACE = 10.0
-"""Seconds that a program has to end when it is asked to."""
+"""Seconds that a program has to end after it was asked to."""
 _CONTROL_C_EXIT = -1073741510
-"""The status of a program that Ctrl-C ends on Windows, as Python gives it. Source: Modules/main.c, `exit_sigint`."""
+"""Exit status of a Python program that Ctrl-C ends on Windows. Source: Modules/main.c, `exit_sigint`."""
 
 
 def after_fork_in_child(act: Callable[[], object]) -> None:
-    """Call something in each forked child from now on; there is none on Windows."""
+    """Call a function in each forked child from now on; a no-op on Windows, which has no fork."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=act)
 
 
 def is_alive(pid: int) -> bool:
-    """Return whether a process on this machine runs; where that cannot be asked, as on Windows, it is taken to.
+    """Return whether a process on this machine is running; True if that cannot be determined, as on Windows.
 
     Source:
-        Python library reference, `os.kill`: on Windows any signal but two ends the process, 0 among them.
+        Python library reference, `os.kill`: on Windows, any signal but two ends the process, including 0.
     """
     if sys.platform == "win32":
         return True
@@ -33,7 +33,7 @@ def is_alive(pid: int) -> bool:
         return False
     except OSError:
         return True
-    try:  # one that has ended, and was not waited for, is still there
+    try:  # a zombie still has an entry
         status = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:
         return True
@@ -41,10 +41,10 @@ def is_alive(pid: int) -> bool:
 
 
 def kill(pid: int) -> None:
-    """End a process at once.
+    """Kill a process.
 
     Raises:
-        OSError: there is none, or it is not ours.
+        OSError: there is no such process, or it belongs to another user.
     """
     os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
 
@@ -54,11 +54,11 @@ def send_to_main_thread(number: int, main_thread: int) -> None:
     if hasattr(signal, "pthread_kill"):
         signal.pthread_kill(main_thread, number)
     else:
-        signal.raise_signal(number)  # Windows: Python calls handlers in the main thread, whichever thread raises it
+        signal.raise_signal(number)  # Windows: Python calls handlers in the main thread, whichever thread raises
 
 
 def end_by_interrupt(exit_now: Callable[[int], object]) -> None:
-    """End this process as python does after an unhandled KeyboardInterrupt: by the signal itself."""
+    """End this process by SIGINT itself, as python does after an unhandled KeyboardInterrupt."""
     if sys.platform == "win32":
         exit_now(_CONTROL_C_EXIT)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -68,19 +68,19 @@ def end_by_interrupt(exit_now: Callable[[int], object]) -> None:
 def run_quietly(
     command: Sequence[str], folder: str | Path, environment: Mapping[str, str] | None = None, limit: float | None = None
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a command that belongs to the user's program, without input; return what it printed.
+    """Run a command of the user's program without input, and return its output.
 
     Args:
-        command: the words.
+        command: the command and its arguments.
         folder: the working directory.
-        environment: its variables; None for those of this process.
-        limit: seconds after which it is ended.
+        environment: environment variables; None for those of this process.
+        limit: timeout in seconds.
 
     Raises:
-        subprocess.TimeoutExpired: it took longer.
-        OSError: it cannot be started.
+        subprocess.TimeoutExpired: the timeout has expired.
+        OSError: the command cannot be started.
     """
-    with subprocess.Popen(  # noqa: S603  a program of the user, as it was started
+    with subprocess.Popen(  # noqa: S603  a program of the user
         command,
         cwd=folder,
         env=environment,
@@ -97,7 +97,7 @@ def run_quietly(
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """End a process, which has some time to end those that it has started itself, such as ranks."""
+    """Terminate a process, and give it time to end the processes that it has started, such as ranks."""
     process.terminate()
     try:
         process.wait(_GRACE)

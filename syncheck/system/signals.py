@@ -1,15 +1,15 @@
-"""Signals that arrive while our own code runs wait until the program's code runs again.
+"""Defers signals that arrive while our own code runs until the program's code runs again.
 
-Python calls a handler between any two instructions of the main thread, so also inside of our hooks: what a handler does
-on a GPU would go unseen there, what it raises would be lost in a callback, or leave our books half written. So the
-handlers of a program are called by ones of ours, which put them off for as long as a hook runs: until the program gets
-to its next line, calls something, or something returns to it, and now and then the signal is sent once more.
+Python calls a handler between any two instructions of the main thread, and so inside our hooks, too. There, GPU calls
+of the handler would go unseen, and its exceptions would be lost in a callback or leave our state inconsistent. The
+program's handlers are therefore called through wrappers that defer them while a hook runs, until the program gets to
+its next line, calls a function, or a function returns to it. In addition, the signal is sent again periodically.
 
 Source:
     Python library reference, `signal`, section "Execution of Python signal handlers"; `sys.setprofile`, `sys.settrace`.
 """
 
-import _signal  # type: ignore[import-not-found]  # not in typeshed; `signal` converts what it is given
+import _signal  # type: ignore[import-not-found]  # not in typeshed; `signal` would convert the handlers
 import _thread
 import os
 import signal
@@ -30,41 +30,41 @@ _HOOKS = (
     "syncheck.cuda", "syncheck.hb", "syncheck.instrument", "syncheck.sanitizer", "syncheck.sim", "syncheck.run.trace",
     "torch._library", "torch._ops", "torch.utils._python_dispatch",
 )  # fmt: skip
-"""The modules whose code runs in the middle of what the program does: ours, and what torch calls around a mode."""
+"""Modules whose code interrupts the program's own: ours, and the code that torch runs around a mode."""
 _TRANSPARENT = ("syncheck", "torch")
 _PAUSE = 0.05
 _PATIENCE = 6
-"""How often a handler is put off at one and the same instruction, where the main thread does not compute: it is blocked
-there, in a call that a handler may have to end."""
+"""How often a handler is deferred at the same instruction while the main thread uses no CPU time. It is then blocked in
+a call that the handler may have to end."""
 _IDLE = 0.2
-"""Of the time, what a thread that is blocked computes at most: our own handlers do."""
+"""The largest share of CPU time that counts as blocked: our own handlers use some."""
 
 _sleep, _start_thread = time.sleep, _thread.start_new_thread
 _monotonic, _thread_time = time.monotonic, time.thread_time
 
 
 class _Waiting:
-    """The signals that have arrived inside of hooks, and wait for the program's code to run again."""
+    """Signals that arrived inside hooks and wait for the program's code to run again."""
 
     def __init__(self) -> None:
         self._handlers: dict[int, Handler] = {}
-        self._sent: set[int] = set()  # once more, and not yet arrived
-        self._senders: set[int] = set()  # the signals that a thread looks after
+        self._sent: set[int] = set()  # signals sent again that have not arrived yet
+        self._senders: set[int] = set()  # signals with a running sender thread
         self._position = (0, 0)
         self._times = 0
-        self._since = (0.0, 0.0)  # on the wall, and computed by this thread
+        self._since = (0.0, 0.0)  # wall-clock time, and CPU time of this thread
         self._pid = os.getpid()
 
     def begin(self) -> None:
-        """Begin to hold handlers in this process, which may be a fork of the one that imported this module."""
+        """Start deferring handlers in this process, which may be a fork of the one that imported this module."""
         self._pid = os.getpid()
 
     def arrive(self, number: int, frame: FrameType | None, handler: Handler) -> None:
-        """A signal has arrived in a frame of the main thread: call its handler, or let it wait."""
+        """Call or defer the handler of a signal that has arrived in a frame of the main thread."""
         is_again = number in self._sent
         self._sent.discard(number)
         if is_again and number not in self._handlers:
-            return  # it has been handled in the meantime
+            return  # already handled
         if frame is None or os.getpid() != self._pid or not is_in_hook(frame) or self._is_blocked(frame):
             self._handlers.pop(number, None)
             handler(number, frame)
@@ -75,7 +75,7 @@ class _Waiting:
             self._senders.add(number)
             try:
                 _start_thread(self._send, (number,))
-            except RuntimeError:  # there can be no more threads
+            except RuntimeError:  # no more threads can be started
                 self._senders.discard(number)
 
     def _is_blocked(self, frame: FrameType) -> bool:
@@ -87,7 +87,7 @@ class _Waiting:
         return self._times > _PATIENCE and computed < _IDLE * passed
 
     def _watch(self, frame: FrameType) -> None:
-        """See when the program's code runs again that a hook in this frame was called by, unless a debugger does."""
+        """Detect when the program's code below a hook's frame runs again, unless a debugger traces it."""
         if sys.getprofile() is None:
             sys.setprofile(self._look)
         outside: FrameType | None = frame
@@ -98,17 +98,17 @@ class _Waiting:
             sys.settrace(self._leave)
 
     def _leave(self, _frame: FrameType, _event: str, _argument: Any) -> None:
-        """Do not trace a function that is called."""
+        """Leave a called function untraced."""
 
     def _go_on(self, frame: FrameType, event: str, argument: Any) -> None:
-        """Handle what waits: a frame of the program gets to its next line, or returns."""
+        """Call deferred handlers when a frame of the program reaches its next line or returns."""
         frame.f_trace = None
         if sys.gettrace() == self._leave:
             sys.settrace(None)
         self._look(frame, event, argument)
 
     def _look(self, frame: FrameType, _event: str, _argument: Any) -> None:
-        """Handle what waits: a function is called, or returns, in a frame."""
+        """Call deferred handlers when a function is called or returns outside of hooks."""
         if os.getpid() == self._pid and is_in_hook(frame):
             return
         sys.setprofile(None)
@@ -117,7 +117,7 @@ class _Waiting:
                 self._handlers.pop(number)(number, frame)
 
     def _send(self, number: int) -> None:
-        """Send a signal once more, now and then, until it has been handled."""
+        """Send a signal again periodically until it has been handled."""
         _sleep(_PAUSE)
         while number in self._handlers:
             self._sent.add(number)
@@ -127,17 +127,17 @@ class _Waiting:
 
 
 def is_in_hook(frame: FrameType | None) -> bool:
-    """Return whether a frame runs for a hook: called by it, without code of the program in between."""
+    """Return whether a frame runs on behalf of a hook, without code of the program in between."""
     while frame is not None and frame.f_globals.get("__name__") == __name__:
         frame = frame.f_back
     if frame is not None and frame.f_globals.get("__name__") == "weakref":
-        return True  # a callback, whose exceptions are lost
+        return True  # a weakref callback, whose exceptions are lost
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
         if name.startswith(_HOOKS):
             return True
         top = name.partition(".")[0]
-        is_generated = frame.f_code.co_filename.startswith("<")  # as the methods of named tuples are
+        is_generated = frame.f_code.co_filename.startswith("<")  # such as methods of named tuples
         if top not in _TRANSPARENT and top not in sys.stdlib_module_names and not is_generated:
             return False
         frame = frame.f_back
@@ -149,10 +149,10 @@ arrive = _waiting.arrive
 
 
 class _Held:
-    """Calls a handler of the program as soon as no hook runs.
+    """Wraps a handler of the program; defers it while a hook runs.
 
     Attributes:
-        handler: the program's.
+        handler: the program's handler.
     """
 
     def __init__(self, handler: Handler) -> None:
@@ -167,9 +167,9 @@ _is_held: list[bool] = []
 
 @contextmanager
 def held() -> Iterator[None]:
-    """Put the program's handlers off while a hook runs, for the time of a block; for the program, nothing changes.
+    """Defer the program's handlers while a hook runs, for the duration of a block, transparently to the program.
 
-    Only the main thread can do so: in any other, and inside another such block, this does nothing.
+    This has an effect only in the main thread, and not inside another such block.
     """
     if _is_held or threading.current_thread() is not threading.main_thread():
         yield
@@ -191,7 +191,7 @@ def held() -> Iterator[None]:
 
 
 def _exchange(number: int, replaced: Callable[[Any], Any]) -> None:
-    """Replace a signal's handler, unless there is nothing to replace it with."""
+    """Replace a signal's handler, unless there is no replacement."""
     new = replaced(_signal.getsignal(number))
     if new is not None:
         _signal.signal(number, new)
@@ -211,5 +211,5 @@ def _replacements(set_handler: Any, get_handler: Any) -> tuple[Any, Any]:
 
 
 def _own(handler: Any) -> Any:
-    """Return the program's own handler."""
+    """Return the program's own handler from its wrapper."""
     return handler.handler if isinstance(handler, _Held) else handler

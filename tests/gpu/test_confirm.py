@@ -51,6 +51,29 @@ torch.cuda.synchronize()
 print(x.sum().item())
 """
 
+RANDOM = """
+import time
+from pathlib import Path
+
+import torch
+
+runs = Path(__file__).with_name("runs")
+runs.mkdir(exist_ok=True)
+n_runs = len(list(runs.iterdir()))
+(runs / str(n_runs)).touch()
+side = torch.cuda.Stream()
+x = torch.zeros(1 << 20, device="cuda")
+torch.cuda.synchronize()
+with torch.cuda.stream(side):
+    if n_runs % 2:
+        torch.cuda._sleep(400_000_000)  # some 0.2 s
+    x.fill_(1)
+time.sleep(0.02)
+y = x * 2
+torch.cuda.synchronize()
+print(y.sum().item())
+"""
+
 COLLECTIVE = """
 import time
 
@@ -103,6 +126,13 @@ with torch.cuda.stream(side):
     graph.replay()
 print((z + 1).sum().item())
 """
+
+
+def test_a_race_that_shows_by_itself_is_confirmed(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(RANDOM)
+    (proof,) = proofs(tmp_path / "program.py", tmp_path)
+    assert (proof["outcome"], proof["means"]) == ("shown", "delay"), proof
+    assert proof["differences"][0]["usual"].startswith("[2")
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")

@@ -1,10 +1,10 @@
-// A thin client of `syncheck lsp`: all that it shows comes from the language server.
+// A thin client of `syncheck lsp`, which provides all features.
 import { commands, type ExtensionContext, window, workspace } from "vscode";
 import { LanguageClient, TransportKind } from "vscode-languageclient/node";
 
 let client: LanguageClient | undefined;
 
-/** Return the command of the settings, with the folder of the workspace in its place. */
+/** Return the configured command, with the workspace folder filled in. */
 function commandLine(): string[] {
   const folder = workspace.workspaceFolders?.[0]?.uri.fsPath ?? "";
   const words = workspace.getConfiguration("syncheck").get<string[]>("command", ["syncheck"]);

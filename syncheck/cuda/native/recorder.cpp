@@ -1,16 +1,15 @@
-// Records operators that cannot race without a call into Python.
+// Records operators that cannot race, without calling into Python.
 //
-// torch gives an operator to a dispatch mode by the kernel that stands at the dispatch key Python. For most operators
-// of `aten` a kernel is registered there that does what the mode does while only the current stream has used the
-// memory, or has it to itself again (`syncheck.cuda.owners`): it runs the operator below that key, and writes down what
-// memory it read and wrote. Everything else goes to the kernel that stood there before, and so to the mode.
+// torch passes an operator to a dispatch mode through the kernel registered at the dispatch key Python. For most `aten`
+// operators, this file registers a kernel there that replaces the mode while only the current stream has used the
+// memory, or has it to itself again (`syncheck.cuda.owners`): it runs the operator below that key, and records the
+// memory that it read and wrote. Everything else goes to the original kernel, and so to the mode.
 //
-// Another is registered above autograd, at PythonTLSSnapshot, the key of what torch calls first where there is a mode.
-// Where nothing between can call Python, it does all at once: autograd would give the mode a `detach` of each result
-// that it keeps, past the dispatcher (c10/core/TensorImpl.cpp, `shallow_copy_and_detach`).
+// Another kernel is registered above autograd, at PythonTLSSnapshot, which torch calls first if there is a mode. If
+// nothing in between can call Python, it handles the operator in a single step: autograd would pass the mode a `detach`
+// of each result that it saves, bypassing the dispatcher (c10/core/TensorImpl.cpp, `shallow_copy_and_detach`).
 //
-// The interpreter lock guards all state. It is held while arguments and results are looked up, and not while the
-// operator runs.
+// The GIL guards all state. It is held while arguments and results are looked up, but not while the operator runs.
 //
 // Source: aten/src/ATen/core/PythonFallbackKernel.cpp; c10/core/impl/TorchDispatchModeTLS.h.
 
@@ -50,10 +49,10 @@ using c10::DispatchKeySet;
 using c10::OperatorHandle;
 using torch::jit::Stack;
 
-constexpr int64_t SHARED = -1;         // in place of a stream
-constexpr size_t MOST_ITEMS = 1 << 15;  // of the log, before the session gets them
+constexpr int64_t SHARED = -1;         // replaces the stream of a block that has no single one
+constexpr size_t MOST_ITEMS = 1 << 15;  // the size of the log at which it is passed to the session
 
-// What the mode excludes while an operator runs: the keys above Python but for those that it leaves to the operator.
+// Keys that the mode excludes while an operator runs: those above Python, except the ones left to the operator itself.
 const DispatchKeySet BELOW_PYTHON = DispatchKeySet(DispatchKeySet::FULL_AFTER, DispatchKey::Python);
 const DispatchKeySet HANDLED =
     (DispatchKeySet(DispatchKeySet::FULL) ^ BELOW_PYTHON)
@@ -61,7 +60,7 @@ const DispatchKeySet HANDLED =
         .remove(DispatchKey::Conjugate)
         .remove(DispatchKey::Negative);
 
-// The same where autograd has not had the operator yet.
+// The same for an operator that autograd has not processed yet.
 const DispatchKeySet BELOW_SNAPSHOT =
     DispatchKeySet(DispatchKeySet::FULL_AFTER, DispatchKey::PythonTLSSnapshot).remove(DispatchKey::Python);
 const DispatchKeySet MODES = DispatchKeySet(DispatchKey::Python) | DispatchKeySet(DispatchKey::PythonTLSSnapshot);
@@ -69,7 +68,7 @@ uint64_t keys_after(DispatchKey key) {
   return DispatchKeySet(DispatchKeySet::FULL_AFTER, key).raw_repr() & ~c10::full_backend_mask;
 }
 
-// What an operator meets on its way from PythonTLSSnapshot to Python, but for autograd: autocast, vmap,
+// The keys that an operator passes between PythonTLSSnapshot and Python, other than autograd: autocast, vmap,
 // functionalization.
 const uint64_t BETWEEN =
     (keys_after(DispatchKey::PythonTLSSnapshot) & ~keys_after(DispatchKey::Tracer)) |
@@ -78,7 +77,7 @@ const uint64_t BETWEEN =
 
 enum class Level { ABOVE_AUTOGRAD, BELOW_AUTOGRAD };
 
-// A composite operator is made of others, which come here by themselves.
+// A composite operator calls other operators, which are dispatched here in turn.
 enum class Kind { ORDINARY, ITEM, TO_COPY, COPY, FOREACH_COPY, COMPOSITE };
 
 struct Argument {
@@ -92,7 +91,7 @@ struct Argument {
 
 // How to record an operator; see `DispatchPlan`.
 struct Plan {
-  PyObject* name = nullptr;  // kept for good, as the plan is
+  PyObject* name = nullptr;  // never released, like the plan
   Kind kind = Kind::ORDINARY;
   bool is_seen = false;
   bool touches = false;
@@ -126,23 +125,23 @@ struct AccessHash {
   }
 };
 
-// A block of memory, by the storage that owns it.
+// A block of memory, keyed by the storage that owns it.
 struct Block {
   c10::weak_intrusive_ptr<c10::StorageImpl> storage;
   const void* address;
   int64_t allocation;
-  int64_t home;  // the only stream that has used it, or that comes after all others that have; SHARED without one
-  std::optional<uint64_t> node;  // of a backward pass, in which it was made
-  bool is_ours;  // Python does not know it yet
+  int64_t home;  // the only stream that has used it, or the one that comes after all others that have; SHARED if none
+  std::optional<uint64_t> node;  // the backward node that created it
+  bool is_ours;  // not entered in Python yet
 };
 
 struct Item {
-  PyObject* name;  // of the operator; null where the item is an allocation
+  PyObject* name;  // the operator's name; null if the item is an allocation
   int64_t allocation;
   int64_t n_bytes;
   int64_t stream;
   int64_t site;
-  size_t first;  // of its accesses
+  size_t first;  // index of its first access
   size_t count;
 };
 
@@ -169,7 +168,7 @@ struct PlaceHash {
 
 using Accesses = c10::SmallVector<Access, 16>;
 
-// A tensor that an operator was given.
+// A tensor passed to an operator.
 struct Given {
   at::Tensor tensor;
   bool is_write;
@@ -177,38 +176,38 @@ struct Given {
 
 using Inputs = c10::SmallVector<Given, 8>;
 
-// All that is recorded, and what Python has to do with it.
+// Everything that is recorded, and the Python objects involved.
 struct State {
   py::object callbacks;  // see `syncheck.cuda.native_recorder.Callbacks`
   py::object reporter;   // a weak reference
-  py::object running;    // blocks of `syncheck.ignore`: a list
-  py::object inside;     // calls that torch's callbacks are listened to in: a list
-  py::object buffers;    // pinned buffers, by the address of their storage: a dict
-  py::object live;       // the memory that Python knows, by its address: a dict
-  std::unordered_set<PyObject*> modes;  // those of this check
+  py::object running;    // list: active blocks of `syncheck.ignore`
+  py::object inside;     // list: calls during which torch's callbacks are enabled
+  py::object buffers;    // dict: pinned buffers, by the address of their storage
+  py::object live;       // dict: memory entered in Python, by its address
+  std::unordered_set<PyObject*> modes;  // the modes of this check
   PyTypeObject* mode = nullptr;         // their class
   c10::DeviceType kind = c10::DeviceType::CUDA;
-  bool are_several = false;      // streams have work or memory; else only the next two
+  bool are_several = false;      // several streams have work or memory; otherwise only the one given by the next two
   c10::DeviceIndex device = -1;
   int64_t stream = 0;
   int64_t next_allocation = 1;
   ska::flat_hash_map<const c10::StorageImpl*, Block> blocks;
-  ska::flat_hash_map<const void*, const c10::StorageImpl*> ours;  // by address: the blocks that were seen here first
+  ska::flat_hash_map<const void*, const c10::StorageImpl*> ours;  // by address: blocks that were first seen here
   ska::flat_hash_map<Extent, int64_t, ExtentHash> extents;
   std::unordered_map<std::string, int64_t> views;
-  ska::flat_hash_map<int64_t, const c10::StorageImpl*> storages;  // by allocation: of the blocks
-  std::unordered_map<c10::Stream, int64_t> streams;  // the session's ids, where there are several
-  ska::flat_hash_map<const void*, bool> codes;  // whether a code object is the user's; Python keeps it
+  ska::flat_hash_map<int64_t, const c10::StorageImpl*> storages;  // by allocation: the storages of the blocks
+  std::unordered_map<c10::Stream, int64_t> streams;  // the session's ids, once there are several streams
+  ska::flat_hash_map<const void*, bool> codes;  // whether a code object is user code; Python keeps it alive
   ska::flat_hash_map<std::pair<const void*, int>, int64_t, PlaceHash> sites;
   std::vector<Item> items;
   std::vector<Access> accesses;
-  std::vector<int64_t> freed;  // blocks of ours that were freed, and are not in the log
-  std::unordered_set<PyObject*> delivered;  // names of operators that the session knows
-  size_t n_new = 0;                         // blocks that Python does not know
-  size_t n_since_purge = 0;                 // items that were taken
-  int64_t n_recorded = 0;                   // operators, in all
+  std::vector<int64_t> freed;  // freed blocks that were first seen here; not part of the log
+  std::unordered_set<PyObject*> delivered;  // names of operators that the session has received
+  size_t n_new = 0;                         // number of blocks not entered in Python
+  size_t n_since_purge = 0;                 // number of items taken since the last purge
+  int64_t n_recorded = 0;                   // total number of operators
 
-  // Forget all but the objects of Python, which other threads may be looking at.
+  // Clear everything except the Python objects, which other threads may be reading.
   void clear() {
     blocks = {};
     ours = {};
@@ -224,7 +223,7 @@ struct State {
   }
 };
 
-State* state = new State;  // never destroyed: threads may still run operators as the process ends
+State* state = new State;  // never destroyed: threads may still run operators while the process exits
 std::atomic<bool> is_active{false};
 
 class Locked {
@@ -240,7 +239,7 @@ class Locked {
   PyGILState_STATE held_;
 };
 
-// Keeps the collector of garbage from running, whose finalizers may call in again.
+// Disables the garbage collector, whose finalizers may call back into this module.
 class Uncollected {
  public:
   Uncollected() : was_on_(PyGC_Disable() != 0) {}
@@ -258,7 +257,7 @@ class Uncollected {
 
 // ---------------------------------------------------------------------------------------------- call sites
 
-// Return where the program called the `backward()` that runs now; 0 if none does.
+// Return the call site of the running `backward()`; 0 if none is running.
 int64_t backward_site() {
   static PyObject* const name = PyUnicode_InternFromString("backward_site");
   py::object reporter = state->reporter();
@@ -270,7 +269,7 @@ int64_t backward_site() {
   return PyLong_AsLongLong(site.ptr());
 }
 
-// Return the call site: that of the innermost frame of the user's in this thread.
+// Return the call site: the innermost frame of user code in this thread.
 int64_t site_here() {
   PyFrameObject* frame = PyThreadState_GetFrame(PyThreadState_Get());
   if (frame == nullptr) {
@@ -297,7 +296,7 @@ int64_t site_here() {
     }
     current = py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetBack(frame)));
   }
-  return state->callbacks.attr("site")(innermost).cast<int64_t>();  // libraries alone: it depends on all frames
+  return state->callbacks.attr("site")(innermost).cast<int64_t>();  // library frames only: depends on all of them
 }
 
 // ---------------------------------------------------------------------------------------------- memory
@@ -306,7 +305,7 @@ int64_t next_allocation() {
   return state->next_allocation++;
 }
 
-// Forget that a block is known; its memory is gone.
+// Drop the index entries of a block whose memory is gone.
 void retire(const c10::StorageImpl* storage, const Block& block) {
   auto there = state->ours.find(block.address);
   if (there != state->ours.end() && there->second == storage) {
@@ -324,7 +323,7 @@ void retire(const c10::StorageImpl* storage, const Block& block) {
 
 using Blocks = decltype(State::blocks);
 
-// Forget a block; return the next one.
+// Drop a block; return the next one.
 Blocks::iterator drop(Blocks::iterator block) {
   retire(block->first, block->second);
   return state->blocks.erase(block);
@@ -342,7 +341,7 @@ Block* find(const c10::StorageImpl* storage) {
   return nullptr;
 }
 
-// Return the number of the node of a backward pass that runs in this thread.
+// Return the sequence number of the backward node that runs in this thread, if any.
 std::optional<uint64_t> current_node() {
   auto node = state->are_several ? torch::autograd::get_current_node() : nullptr;
   return node ? std::make_optional(node->sequence_nr()) : std::nullopt;
@@ -362,7 +361,7 @@ Block* keep(const c10::Storage& storage, int64_t allocation, int64_t home, bool 
   return &kept.first->second;
 }
 
-// Keep a block that was allocated just now: what was at its address is gone.
+// Store a newly allocated block, and drop any stale entries at its address.
 void keep_new(const c10::Storage& storage, int64_t allocation, int64_t home) {
   py::object address = py::reinterpret_steal<py::object>(PyLong_FromVoidPtr(const_cast<void*>(storage.data())));
   if (PyDict_Contains(state->live.ptr(), address.ptr()) == 1) {
@@ -379,7 +378,7 @@ void keep_new(const c10::Storage& storage, int64_t allocation, int64_t home) {
   state->ours[storage.data()] = storage.unsafeGetStorageImpl();
 }
 
-// Return the block that a tensor lies in; null if it has no memory.
+// Return the block that holds a tensor; null if the tensor has no memory.
 Block* block_of(const at::Tensor& tensor) {
   if (Block* block = find(tensor.storage().unsafeGetStorageImpl())) {
     return block;
@@ -445,14 +444,14 @@ bool each_tensor(const c10::IValue& value, Visit visit) {
   return true;
 }
 
-// Return whether nothing has begun that needs the mode. These sizes may be read without the interpreter lock.
+// Return whether nothing is active that needs the mode. These sizes may be read without the GIL.
 //
-// Where there are several streams, whole backward passes are listened to. What is recorded here calls nothing back.
+// With several streams, whole backward passes are listened to, but the operators recorded here trigger no callbacks.
 bool is_simple() {
   return Py_SIZE(state->running.ptr()) == 0 && (state->are_several || Py_SIZE(state->inside.ptr()) == 0);
 }
 
-// Return whether a tensor lies in a pinned buffer that a stream may be using.
+// Return whether a tensor is in a pinned buffer that a stream may be using.
 bool is_in_buffer(const at::Tensor& tensor) {
   if (PyDict_GET_SIZE(state->buffers.ptr()) == 0 || !tensor.is_cpu()) {
     return false;
@@ -500,8 +499,8 @@ bool is_kinds_case(const Plan& plan, const Stack& stack, size_t begin) {
   return false;
 }
 
-// Return the session's id of the current stream of a device, which is the default stream while that is the only one;
-// 0 for another then. The interpreter lock is held where there are several.
+// Return the session's id of a device's current stream. While the default stream is the only one, return 0 for any
+// other stream. With several streams, the caller holds the GIL.
 constexpr c10::StreamId PER_THREAD = 2;  // the handle of each thread's own default stream
 int64_t stream_of(c10::DeviceIndex device, bool are_several) {
   c10::impl::VirtualGuardImpl guard(state->kind);
@@ -521,13 +520,13 @@ int64_t stream_of(c10::DeviceIndex device, bool are_several) {
   return ident;
 }
 
-// Return the index of a tensor's device; the only one of a kind has none.
+// Return the index of a tensor's device; a device type with a single device has no index.
 c10::DeviceIndex index_of(const at::Tensor& tensor) {
   return tensor.device().has_index() ? tensor.device().index() : 0;
 }
 
-// Find the memory that an operator is given, and its device; return whether all of it is on one, and, while all work
-// is on one stream, on that stream's.
+// Collect an operator's input memory and its device; return whether all of it is on one device, which must be that of
+// the only stream while there is just one.
 bool take_inputs(
     const Plan& plan, const Stack& stack, size_t begin, bool are_several, Inputs& inputs, c10::DeviceIndex& device) {
   device = are_several ? -1 : state->device;
@@ -549,7 +548,7 @@ bool take_inputs(
   return true;
 }
 
-// Return whether only one stream has used all memory that an operator is given.
+// Return whether `stream` is the only one that has used all input memory of an operator.
 bool is_private(const Inputs& inputs, int64_t stream) {
   for (const Given& given : inputs) {
     Block* block = block_of(given.tensor);
@@ -571,7 +570,7 @@ Accesses accesses_to(const Inputs& inputs) {
   return accesses;
 }
 
-// Return the device of an operator's new results; -1 without any on a GPU, and MIXED where there are several.
+// Return the device of an operator's new results; -1 if none is on a GPU, MIXED if there are several devices.
 constexpr c10::DeviceIndex MIXED = -2;
 c10::DeviceIndex device_of_results(const Stack& stack, size_t n_results) {
   c10::DeviceIndex device = -1;
@@ -586,7 +585,7 @@ c10::DeviceIndex device_of_results(const Stack& stack, size_t n_results) {
   return device;
 }
 
-// Note new results on a stream, and the writes that fill them.
+// Record new results on a stream, and the writes that fill them.
 void take_results(
     const Plan& plan, const Stack& stack, size_t n_results, int64_t stream, int64_t site, Accesses& accesses) {
   for (size_t index = stack.size() - n_results; index < stack.size(); index++) {
@@ -596,7 +595,7 @@ void take_results(
       }
       const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
       if (find(storage) != nullptr) {
-        if (plan.touches && tensor.storage_offset() != 0) {  // one of several results in one block
+        if (plan.touches && tensor.storage_offset() != 0) {  // one of several results in the same block
           accesses.push_back({find(storage)->allocation, view_of(tensor), true});
         }
         return true;
@@ -606,7 +605,7 @@ void take_results(
       state->items.push_back(
           {nullptr, allocation, static_cast<int64_t>(tensor.storage().nbytes()), stream, site, 0, 0});
       if (plan.touches) {
-        int64_t n_bytes = static_cast<int64_t>(tensor.nbytes());  // a new tensor fills its storage, or begins it
+        int64_t n_bytes = static_cast<int64_t>(tensor.nbytes());  // a new tensor fills its storage, or its beginning
         accesses.push_back({allocation, tensor.storage_offset() ? view_of(tensor) : extent_view(0, n_bytes), true});
       }
       return true;
@@ -642,8 +641,8 @@ bool needs_gradient(const Stack& stack, size_t begin) {
   return false;
 }
 
-// Return whether autograd does no more for an operator than to note it: it calls no hook, and no other operator, as for
-// the tangents of forward-mode differentiation, of which torch has one level at a time.
+// Return whether autograd only records the operator, without calling a hook or another operator, as it would for the
+// tangents of forward-mode differentiation, of which torch has one level at a time.
 bool is_only_noted(bool is_mutable, DispatchKeySet keys, const Stack& stack, size_t begin) {
   return (keys.raw_repr() & BETWEEN) == 0 && !at::SavedTensorDefaultHooks::get_hooks() &&
       torch::autograd::ForwardADLevel::try_get_by_idx(0) == nullptr &&
@@ -659,7 +658,7 @@ class Kernel : public c10::OperatorKernel {
     plan_.store(plan, std::memory_order_release);
   }
 
-  // What torch.jit.trace is recording is for the mode, which lets it see the parts of an operator.
+  // While torch.jit.trace records, operators go to the mode, which exposes their parts to it.
   void operator()(const OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
     const Plan* plan = plan_.load(std::memory_order_acquire);
     if (plan == nullptr || !is_active.load(std::memory_order_relaxed) || !is_simple() || !is_only_mode() ||
@@ -669,7 +668,7 @@ class Kernel : public c10::OperatorKernel {
   }
 
  private:
-  // Run and record an operator; return false, having done nothing, where that is for the mode.
+  // Run and record an operator; return false, without side effects, if it has to go to the mode.
   bool record(const Plan& given, const OperatorHandle& op, DispatchKeySet keys, Stack* stack) {
     const size_t n_arguments = op.schema().arguments().size();
     const size_t begin = stack->size() - n_arguments;
@@ -696,7 +695,7 @@ class Kernel : public c10::OperatorKernel {
     const Plan& plan = is_evaluating ? *given.evaluating : given;
     Inputs inputs;
     c10::DeviceIndex device = -1;
-    const bool are_several = state->are_several;  // which another thread may change
+    const bool are_several = state->are_several;  // copied, because another thread may change it
     if (!take_inputs(plan, *stack, begin, are_several, inputs, device) ||
         !is_for_us(plan, inputs, device, are_several)) {
       return false;
@@ -713,13 +712,13 @@ class Kernel : public c10::OperatorKernel {
     return true;
   }
 
-  // Return whether an operator is on the only stream, or on the only one that has used its memory.
+  // Return whether an operator runs on the only stream, or on the only stream that has used its memory.
   static bool is_for_us(const Plan& plan, const Inputs& inputs, c10::DeviceIndex device, bool are_several) {
     if (!are_several) {
       return stream_of(device, are_several) != 0;
     }
     if (inputs.empty()) {
-      return true;  // its results show where it is
+      return true;  // its results determine the device later
     }
     Locked lock;
     try {
@@ -730,8 +729,8 @@ class Kernel : public c10::OperatorKernel {
     }
   }
 
-  // Run the operators that a composite one is made of, as `WatchMode` does. With autograd it never comes here. Where
-  // something has switched autograd off on the way, the mode gets it, as it begins with the state of the outermost call.
+  // Run the operators that a composite operator consists of, as `WatchMode` does. With autograd enabled it never gets
+  // here. If something has disabled autograd on the way, the mode handles it, starting from the outermost call's state.
   static bool take_apart(const OperatorHandle& op, Stack* stack) {
     const bool is_autograd_off = c10::impl::tls_local_dispatch_key_set().excluded_.has_any(c10::autograd_dispatch_keyset);
     if (is_autograd_off && !c10::InferenceMode::is_enabled()) {
@@ -753,7 +752,7 @@ class Kernel : public c10::OperatorKernel {
       const Plan& plan, const Stack& stack, size_t n_results, const Inputs& inputs, c10::DeviceIndex device) {
     const c10::DeviceIndex made = device_of_results(stack, n_results);
     if (inputs.empty() && made == -1) {
-      return;  // no GPU has any part in it
+      return;  // no GPU is involved
     }
     const int64_t stream = made == MIXED ? 0 : stream_of(device < 0 ? made : device, state->are_several);
     if (!is_active || state->modes.count(top_mode()) == 0 || stream == 0 || (made >= 0 && device >= 0 && made != device) ||
@@ -772,8 +771,8 @@ class Kernel : public c10::OperatorKernel {
     }
   }
 
-  // Another thread has brought up a second stream while the operator ran, or used its memory on one; or its results are
-  // on another GPU. The check's own mode logs it.
+  // Let the check's own mode log an operator that cannot be recorded any more: another thread has created a second
+  // stream or used the operator's memory on one meanwhile, or the results are on another GPU.
   static void give_up(const Plan& plan, const Stack& stack, size_t n_results, const Inputs& inputs) {
     py::list given, made;
     for (const Given& input : inputs) {
@@ -802,9 +801,9 @@ std::string full_name(const std::string& name, const std::string& overload) {
   return overload.empty() ? name : name + "." + overload;
 }
 
-// Register kernels for the operators of a namespace that have none of their own at a key.
+// Register kernels for those operators of a namespace that have no kernel of their own at a key.
 void install_at(const std::string& space, DispatchKey key, Level level) {
-  auto* library = new torch::Library(torch::Library::IMPL, space, key, __FILE__, __LINE__);  // for good
+  auto* library = new torch::Library(torch::Library::IMPL, space, key, __FILE__, __LINE__);  // never destroyed
   const std::string prefix = space + "::";
   auto& dispatcher = c10::Dispatcher::singleton();
   for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
@@ -823,7 +822,7 @@ void install_at(const std::string& space, DispatchKey key, Level level) {
   }
 }
 
-// Register all kernels, once in a process. Those of `profiler` mark what DDP and optimizers do.
+// Register all kernels, once per process. The `profiler` operators mark steps of DDP and of optimizers.
 void install() {
   if (kernels->empty()) {
     for (const char* space : {"aten", "profiler"}) {
@@ -833,7 +832,7 @@ void install() {
   }
 }
 
-// ---------------------------------------------------------------------------------------------- for Python
+// ---------------------------------------------------------------------------------------------- Python interface
 
 std::unique_ptr<Plan> plan_from(const py::dict& given) {
   auto plan = std::make_unique<Plan>();
@@ -859,7 +858,7 @@ std::unique_ptr<Plan> plan_from(const py::dict& given) {
 
 auto* plans = new std::unordered_multimap<std::string, std::unique_ptr<const Plan>>;
 
-// Return a plan that is kept for good, as threads may be using it: each check makes those of the one before again.
+// Return a plan that is never destroyed, because threads may be using it; equal plans of an earlier check are reused.
 const Plan* kept(std::unique_ptr<Plan> plan) {
   const char* name = PyUnicode_AsUTF8(plan->name);
   auto known = plans->equal_range(name);
@@ -887,7 +886,7 @@ size_t n_plans() {
   return plans->size();
 }
 
-// Forget everything, and record for someone else.
+// Drop everything, and record for another check.
 void attach(
     py::object callbacks,
     py::object reporter,
@@ -923,7 +922,7 @@ void watch(py::object mode) {
   state->modes.insert(mode.ptr());
 }
 
-// Record operators of the only stream that has work or memory, which is a device's default stream.
+// Record the operators of the only stream with work or memory, which is a device's default stream.
 void start(int64_t stream, int64_t device) {
   state->are_several = false;
   state->stream = stream;
@@ -931,7 +930,7 @@ void start(int64_t stream, int64_t device) {
   is_active = true;
 }
 
-// Record operators of all streams, each in memory that only its stream has used.
+// Record operators on all streams, each limited to memory that only its stream has used.
 void start_several() {
   state->are_several = true;
   is_active = true;
@@ -942,7 +941,7 @@ Blocks::iterator block_with(int64_t allocation) {
   return found == state->storages.end() ? state->blocks.end() : state->blocks.find(found->second);
 }
 
-// What a stream does with an allocation cannot race, until another stream uses it.
+// Mark an allocation as used by a single stream, whose accesses cannot race until another stream uses it.
 void own(int64_t allocation, int64_t stream) {
   auto block = block_with(allocation);
   if (block != state->blocks.end()) {
@@ -950,12 +949,12 @@ void own(int64_t allocation, int64_t stream) {
   }
 }
 
-// From now on several streams use an allocation.
+// Mark an allocation as used by several streams.
 void share(int64_t allocation) {
   own(allocation, SHARED);
 }
 
-// An allocation that Python knows is gone; its storage may live on, without memory or with other memory.
+// Drop an allocation that was entered in Python and freed; its storage may live on, with no memory or other memory.
 void forget(int64_t allocation) {
   auto block = block_with(allocation);
   if (block != state->blocks.end()) {
@@ -967,7 +966,7 @@ void stop() {
   is_active = false;
 }
 
-// The host has waited for all that was recorded: nothing can follow from its accesses.
+// Drop all recorded accesses after the host has waited for them: they can no longer race.
 void complete() {
   state->accesses.clear();
   for (Item& item : state->items) {
@@ -975,7 +974,7 @@ void complete() {
   }
 }
 
-// Find the blocks whose last owner is gone.
+// Drop the blocks whose last owner is gone.
 void purge() {
   for (auto it = state->blocks.begin(); it != state->blocks.end();) {
     if (it->second.storage.expired()) {
@@ -986,15 +985,15 @@ void purge() {
   }
 }
 
-// Return the calls of the monitor that stand for what was recorded, in their order; see `CallBuffer`.
+// Add the monitor calls that represent the recorded operations to a deque, in order; see `CallBuffer`.
 //
-// Memory that was allocated and freed meanwhile is left out, and so are accesses to bytes that were accessed again:
-// if `is_condensed`, which is wrong where a mere allocation may be a finding.
+// If `is_condensed`, leave out memory that was allocated and freed meanwhile, and accesses that are repeated later.
+// `is_condensed` must be false where an allocation alone may produce a finding.
 //
-// They are put into a deque, before anything else can be: no collection of garbage, which may free memory, runs here.
+// No other call can be added in between: garbage collection, which may free memory, is disabled meanwhile.
 void take_calls(bool is_condensed, const py::object& deque) {
   state->n_since_purge += state->items.size();
-  // Where it is often called, that costs no more than what was recorded, unless the moment of a free matters.
+  // With frequent calls, purging costs no more than the recording did, unless the exact time of a free matters.
   if (!state->are_several || !is_condensed || 4 * state->n_since_purge >= state->blocks.size()) {
     state->n_since_purge = 0;
     purge();
@@ -1011,7 +1010,7 @@ void take_calls(bool is_condensed, const py::object& deque) {
   if (!is_condensed) {
     dead.clear();
   }
-  std::vector<py::object> calls;  // the last first
+  std::vector<py::object> calls;  // in reverse order
   int64_t n_elided = 0, site_elided = 0, stream_elided = 0;
   auto close = [&]() {
     if (n_elided != 0) {
@@ -1066,8 +1065,8 @@ void take_calls(bool is_condensed, const py::object& deque) {
   deque.attr("extend")(made);
 }
 
-// Return (its owner, allocation, home, node or None) of the block at an address if Python does not know it; from now on
-// it does. Where the storage is not its owner, but an alias, several may use it.
+// Return (owner, allocation, home, node or None) of the block at an address, or None if it is already entered in
+// Python; mark it as entered. If the given storage is an alias, not the owner, several streams may use the block.
 py::object take_block(int64_t storage, int64_t address) {
   auto there = state->ours.find(reinterpret_cast<const void*>(address));
   auto found = there == state->ours.end() ? state->blocks.end() : state->blocks.find(there->second);
@@ -1090,13 +1089,13 @@ py::object take_block(int64_t storage, int64_t address) {
   return py::make_tuple(wrapped, allocation, home, node);
 }
 
-// Return the storages whose blocks Python does not know.
+// Return the storages whose blocks are not entered in Python.
 py::list unknown_storages() {
   py::list made;
   if (state->n_new == 0) {
     return made;
   }
-  std::vector<c10::Storage> storages;  // no code of Python's runs while the blocks are looked at
+  std::vector<c10::Storage> storages;  // collected first: no Python code may run during the iteration
   for (auto& entry : state->blocks) {
     auto storage = entry.second.is_ours ? entry.second.storage.lock() : nullptr;
     if (storage) {

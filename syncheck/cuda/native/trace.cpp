@@ -1,9 +1,9 @@
-// Keeps torch's GPU trace from calling Python for what a check does not look at.
+// Keeps torch's GPU trace from calling Python for events that a check ignores.
 //
-// While a backward pass is listened to, torch calls a function of Python for each allocation and free, too: some
-// microseconds each, for nothing. What receives torch's calls is exchanged for an interpreter that hands on the others.
-// Nothing but the trace uses it, so the rest of its interface is not there. Which methods that has differs between
-// versions of torch; those that a version does not have are methods like others here, so none is marked `override`.
+// While a backward pass is listened to, torch also calls a Python function for each allocation and free, which wastes
+// several microseconds each. The receiver of torch's calls is replaced by an interpreter that forwards only the others.
+// Only the trace uses this interpreter, so the rest of the interface is not implemented. The set of virtual methods
+// differs between torch versions; those that a version lacks become ordinary methods, so none is marked `override`.
 //
 // Source: c10/core/impl/GPUTrace.h; c10/core/impl/PyInterpreter.h.
 
@@ -89,7 +89,7 @@ struct Quiet final : c10::impl::PyInterpreterVTable {
 
 }  // namespace
 
-// Let torch say nothing to Python of memory that comes and goes, and of new events and streams; or let it say all.
+// Suppress torch's calls into Python for allocations, frees, and new events and streams, or restore them.
 void quieten_trace(bool value) {
   static auto* const quiet = new PyInterpreter(new Quiet);  // never destroyed: torch may be calling it
   const PyInterpreter* now = GPUTrace::gpuTraceState.load();

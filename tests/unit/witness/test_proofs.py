@@ -201,6 +201,38 @@ def test_on_real_gpus_only_the_accesses_count_where_the_program_is_not_determini
     assert [(one.usual, one.other) for one in found.differences] == [("3", "5")]
 
 
+class Racing(OnGpus):
+    """Runs of a program whose race shows by itself in every second run, unless one of the two accesses is delayed."""
+
+    def __init__(self, in_order):
+        super().__init__(ran())
+        self.in_order = list(in_order)
+
+    def run(self, schedule, pairs=()):
+        self.asked.append(schedule)
+        if schedule.launch == LaunchId(1, 4):
+            value = self.in_order.pop(0)
+        else:
+            value = 0 if schedule.launch is not None else len(self.asked)
+        starts = {"3.1": "3.1", "1.4": "1.4"}
+        return ran(records=(dataclasses.replace(LATE, starts=starts, read={"1.4": [Values(value, (str(value),), 1)]}),))
+
+
+def test_a_race_that_shows_by_itself_is_compared_with_runs_that_delay_the_later_access():
+    reruns = Racing(in_order=[7, 7])
+    found = proof(reruns)
+    assert found.outcome is ProofOutcome.SHOWN
+    assert [(one.usual, one.other) for one in found.differences] == [("7", "0")]
+    assert reruns.asked[2:4] == [Delay(7, LaunchId(1, 4), 500)] * 2
+    assert Delay.parse(found.tried).launch == LaunchId(3, 1)
+
+
+def test_accesses_that_differ_in_either_order_prove_nothing():
+    found = proof(Racing(in_order=[7, 8]))
+    assert found.outcome is ProofOutcome.NOT_TRIED
+    assert "not deterministic" in found.reason
+
+
 @pytest.mark.parametrize(
     ("other", "reason"),
     [
