@@ -157,7 +157,7 @@ def _proof(proof: Proof, gutter: int, pen: Painter) -> Iterator[str]:
     for one in proof.differences[:MAX_SHOWN]:
         yield from hang(f"{' ' * (len(lead) + 2)}", f"{one.what}: {one.other}, not {one.usual}", pen.prose)
     if proof.command:
-        yield f"{' ' * len(lead)}to see it: {proof.command}"
+        yield f"{' ' * len(lead)}reproduce with: {proof.command}"
 
 
 def _summary(report: Report, pen: Painter) -> Iterator[str]:

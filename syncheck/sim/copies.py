@@ -255,7 +255,7 @@ class Copies:
         if plan.host_reads_source:
             self._launches.host_read("aten::copy_", source)
             if non_blocking and self._gpus.monitor.capturing(stream):
-                self._runtime.reject_in_capture("a copy from memory that is not pinned")
+                self._runtime.reject_in_capture("a copy from pageable memory")
         self._runtime.verify_unmodified(source)
         if plan.overlaps_nothing:
             self._report_pageable(source)

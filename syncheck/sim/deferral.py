@@ -104,7 +104,7 @@ class Deferral:
     def run_pending(self, stream: StreamId, what: str) -> None:
         """Run all pending work of a stream, because the next operation, `what`, cannot be deferred."""
         if self.order.finish(stream):
-            self.observations.record.forced.append(f"{what} cannot be put off")
+            self.observations.record.forced.append(f"{what} cannot be deferred")
 
     def run_all_pending(self, what: str) -> None:
         """Run all pending work of the current streams, because the next operation, `what`, cannot be deferred."""
@@ -316,7 +316,7 @@ class Deferral:
         with self._gpus.lock, self._runtime.unmonitored(), BelowAutograd():
             self.submit(stream)
             if not (is_plain(target) and is_plain(source)):
-                self.run_pending(stream, "a copy of conjugated or negated numbers")
+                self.run_pending(stream, "a copy of a conjugate or negative view")
                 target.copy_(source)
                 self._ran(stream)
                 return

@@ -121,7 +121,7 @@ class DelayedCollectives:
     def begin_pending(self, what: str) -> None:
         """Begin all collectives that have not begun, because the next operation, `what`, may wait for other ranks."""
         with self._runtime.gpus.lock:
-            self._begin_all(list(self._delayed), f"before {what} all earlier collectives begin")
+            self._begin_all(list(self._delayed), f"{what} requires all earlier collectives to begin")
 
     def finish(self) -> None:
         """Complete all collectives and sends before the program leaves its groups."""
@@ -156,7 +156,7 @@ class DelayedCollectives:
             return all(other.has_begun for other in self._before(delayed))
 
         def run() -> None:
-            self._begin_all(self._before(delayed), "a later collective is waited for, which begins after it")
+            self._begin_all(self._before(delayed), "waiting for a later collective requires this one to begin")
             self._begin(delayed)
             self._end(call, exchange, *filled(slots))
             self._delayed.remove(delayed)

@@ -92,7 +92,7 @@ class DelayedReceives:
             def run() -> None:
                 self._pending.remove(receive)
                 begin = receive.begin_earlier or self._beginning()
-                begin("a message was waited for, and what this rank sends before begins first")
+                begin("waiting for a message requires this rank's earlier sends to begin")
                 exchange.end(*filled(slots))
 
             launch = queues.next_launch(call.stream)

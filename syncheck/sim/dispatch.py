@@ -197,7 +197,7 @@ class Dispatcher:
         if wait is HostWait.NEVER and copies_number(plan.base, args, self._facts):
             wait = HostWait.BEFORE
             if capturing:
-                self._runtime.reject_in_capture("the copy of a number for an assignment by an index on the GPU")
+                self._runtime.reject_in_capture("copying a number for an indexed assignment on the GPU")
         if capturing and wait is not HostWait.NEVER:
             self._runtime.reject_in_capture(plan.name)
         return wait

@@ -172,7 +172,7 @@ class Distributed:
     def before_wait(self, work: Any) -> None:
         """Prepare for a host wait for a handle. A collective delayed by a schedule needs no other rank for that."""
         if self._delayed is not None and work not in self._delayed.handles:
-            self._delayed.begin_pending("the wait for a collective")
+            self._delayed.begin_pending("a wait for a collective")
 
     def before_use(self, tensors: Iterable[torch.Tensor]) -> None:
         """Wait for pending results that an operator uses, before it is submitted under a schedule."""

@@ -16,7 +16,7 @@ class NotSimulatedError(NotImplementedError):
     def __init__(self, what: str, why: str = "") -> None:
         reason = f": {why}" if why else ""
         super().__init__(
-            f"{what} is not simulated{reason}. Leave it out under "
+            f"{what} is not simulated{reason}. Skip it if "
             f"`torch.{simulated().name}.get_device_name() == 'Simulated GPU'`, or check this program on real GPUs."
         )
 
@@ -63,7 +63,7 @@ def out_of_memory(device: int, n_bytes: int, in_use: int, total: int) -> torch.O
     return torch.OutOfMemoryError(
         f"{simulated().title} out of memory. Tried to allocate {_size(n_bytes)}. GPU {device} has a total capacity of "
         f"{_size(total)} of which {_size(total - in_use)} is free. Of the allocated memory {_size(in_use)} is "
-        "allocated by PyTorch. This GPU is simulated: it has the host's memory, and no more."
+        "allocated by PyTorch. This GPU is simulated and limited to the host's memory."
     )
 
 

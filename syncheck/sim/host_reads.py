@@ -87,6 +87,6 @@ class HostReads:
 
     def _dlpack(self, original: Any, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         if is_on_gpu(tensor):
-            raise NotSimulatedError("DLPack export of a GPU tensor", "its memory is the CPU's")
+            raise NotSimulatedError("DLPack export of a GPU tensor", "its data is in host memory")
         self._escape(tensor, "Tensor.__dlpack__()")
         return original(tensor, *args, **kwargs)

@@ -366,4 +366,4 @@ def parts_of_sparse(tensor: torch.Tensor) -> list[torch.Tensor]:
     """
     if parts := sparse_parts(tensor):
         return parts
-    raise NotSimulatedError(f"a tensor of layout {tensor.layout}", "use dense tensors, or run on a real GPU")
+    raise NotSimulatedError(f"a tensor of layout {tensor.layout}", "use dense tensors instead")

@@ -21,7 +21,7 @@ from syncheck.sim.tuning import WITHOUT_EFFECT, install_tuning
 
 _CUDA_ONLY = ("_cuda_", "_gds_", "_xpu_")
 """Prefixes of functions that only GPU builds of torch have."""
-EAGER = "torch.compile ran eagerly: the operators were checked, at eager speed"
+EAGER = "torch.compile ran eagerly, at eager speed, so that each operator could be checked"
 
 
 def install_unsupported(note: Callable[[str], None], patches: Patches) -> None:
@@ -126,8 +126,8 @@ def _check_fake(tensor: FakeTensor, *, needs_gradient: bool) -> None:
 
 def _unsupported_gradient() -> NotSimulatedError:
     return NotSimulatedError(
-        "a fake tensor of a GPU that needs a gradient (torch.export and AOTAutograd make such)",
-        "export, or trace, the model while it is on the CPU",
+        "a fake GPU tensor that requires a gradient (torch.export and AOTAutograd create them)",
+        "export or trace the model while it is on the CPU",
     )
 
 

@@ -62,7 +62,7 @@ class Delay:
             return cls(program)
         match = _DELAY.fullmatch(body)
         if match is None:
-            raise ConfigError(f"the schedule {text!r} is damaged", "copy it as a whole from the report")
+            raise ConfigError(f"the schedule {text!r} is damaged", "copy all of it from the report")
         launch, issuer, milliseconds, more = match.groups()
         return cls(program, LaunchId.of(launch), int(milliseconds), LaunchId.of(issuer) if issuer else None, bool(more))
 

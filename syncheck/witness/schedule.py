@@ -119,7 +119,9 @@ class Schedule:
         """
         form, _, _ = text.partition("-")
         if form != _FORMAT and re.fullmatch(r"s\d+", form):
-            raise ConfigError(f"the schedule {text!r} is of another version of syncheck", "make it anew with --witness")
+            raise ConfigError(
+                f"the schedule {text!r} was made by another version of syncheck", "make a new one with --witness"
+            )
         program, body = parts_of(text)
         try:
             return cls(program, *_body(body))
@@ -155,7 +157,7 @@ def parts_of(text: str) -> tuple[int, str]:
 
 
 def _damaged(text: str) -> ConfigError:
-    return ConfigError(f"the schedule {text!r} is damaged", "copy it as a whole from the report")
+    return ConfigError(f"the schedule {text!r} is damaged", "copy all of it from the report")
 
 
 def _check(text: str) -> int:

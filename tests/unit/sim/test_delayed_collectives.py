@@ -79,7 +79,9 @@ def test_collectives_begin_in_the_order_in_which_they_are_asked_for(job):
     early = output + 0
     work.wait()
     assert (early.tolist(), output.tolist()) == ([0, 0], [6, 6])
-    assert simulator.deferral.observations.record.forced == ["a later collective is waited for, which begins after it"]
+    assert simulator.deferral.observations.record.forced == [
+        "waiting for a later collective requires this one to begin"
+    ]
 
 
 WAITS = {

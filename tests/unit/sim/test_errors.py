@@ -15,9 +15,9 @@ from syncheck.sim.errors import (
 
 def test_what_is_not_simulated_says_so_and_what_to_do():
     error = NotSimulatedError("an interprocess event", "there is one process")
-    assert str(error).startswith("an interprocess event is not simulated: there is one process. Leave it out under")
+    assert str(error).startswith("an interprocess event is not simulated: there is one process. Skip it if")
     assert isinstance(error, NotImplementedError)
-    assert "simulated. Leave" in str(NotSimulatedError("x"))
+    assert "simulated. Skip" in str(NotSimulatedError("x"))
 
 
 def test_a_refused_function_takes_any_arguments_and_keeps_its_name():
