@@ -73,7 +73,7 @@ def _refuse_nothing(report: Report) -> None:
     if NO_STEPS in report.incomplete:
         raise BackendError(NO_STEPS, next(iter(report.notes), ""))
     if NOTHING_SEEN in report.incomplete:
-        raise BackendError(NOTHING_SEEN, "the program must use a GPU, or a simulated one: --backend sim")
+        raise BackendError(NOTHING_SEEN, "the program must use a GPU, or a simulated one with --backend sim")
 
 
 def replay(path: Path, options: Options, show: Show) -> None:

@@ -45,9 +45,9 @@ def draw(picture: timeline.Timeline, report: Report, options: Options) -> Report
         try:
             files.write(path, render(picture).encode("utf-8", "backslashreplace"))
         except OSError as error:
-            report = report.noted(f"cannot write the timeline {path}: {error.strerror or error}")
+            report = report.noted(f"cannot write the timeline to {path}: {error.strerror or error}")
         except BackendError as error:
-            report = report.noted(f"cannot write the timeline {path}: {error}; {error.hint}")
+            report = report.noted(f"cannot write the timeline to {path}: {error}; {error.hint}")
     return report
 
 

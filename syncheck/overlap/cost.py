@@ -20,8 +20,8 @@ LAUNCH_NANOSECONDS = 5_000
 """Time that the host needs to submit one operation."""
 
 DESCRIPTION = (
-    "a model GPU: 50 Tflop/s, 2 TB/s of memory, 25 GB/s to the host, 100 GB/s between GPUs, at least 2 us an "
-    "operation, and 5 us of the host to launch it"
+    "50 Tflop/s, 2 TB/s of memory bandwidth, 25 GB/s to the host, 100 GB/s between GPUs, at least 2 us per operation, "
+    "5 us of host time per launch"
 )
 
 _PRODUCTS = frozenset("mm addmm bmm baddbmm matmul linear _scaled_mm addbmm mv addmv dot vdot".split())

@@ -218,4 +218,4 @@ class Recorder:
                     graph.ops[op] = graph.ops[op]._replace(nanoseconds=taken, began=began)
                     graph.measured += 1
         if n_jumps:
-            graph.notes[f"{n_jumps} measured times went backwards and were not used: the clock jumped"] = None
+            graph.notes[f"{n_jumps} measured times went backwards because the clock jumped, and were not used"] = None

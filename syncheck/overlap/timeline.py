@@ -213,9 +213,9 @@ class _Maker:
 
 def _left_out(total: int, drawn: int, links: int) -> Iterator[str]:
     if drawn < total:
-        yield f"{drawn:,} of {total:,} operators are drawn: the longest, and those that others wait for"
+        yield f"{drawn:,} of {total:,} operators are drawn: the longest and those that others wait for"
     if links > _MAX_ARROWS:
-        yield f"{_MAX_ARROWS:,} of {links:,} edges are drawn: those that cost the most"
+        yield f"{_MAX_ARROWS:,} of {links:,} edges are drawn: the most costly ones"
 
 
 @dataclass(frozen=True, slots=True)

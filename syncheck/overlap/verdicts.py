@@ -7,7 +7,7 @@ from syncheck.overlap.model import BETWEEN_DEVICES, Need
 from syncheck.overlap.report import STREAM_ORDER, EdgeLine, PairLine
 
 _LITTLE_OVERLAP = 0.25
-"""Fraction of the smaller device's work: two devices that overlap less than this work in turn."""
+"""Fraction of the smaller device's work: two devices that overlap less than this take turns."""
 _HALF = 0.5
 _GAIN = 1.05
 _MAX_PAIRS = 6
@@ -37,8 +37,12 @@ def verdicts(
 def _one_stream(analysis: Analysis, edges: Sequence[EdgeLine]) -> Iterator[str]:
     if len(analysis.streams) == 1:
         order = next((edge for edge in edges if edge.kind == STREAM_ORDER), None)
-        found = "all work is on one stream, which runs one operation after the other"
-        yield f"{found}, also where nothing needs that" if order is not None else f"{found}: each needs the one before"
+        found = "all work is on one stream"
+        yield (
+            f"{found}, which runs operations one after another even where they are independent"
+            if order is not None
+            else f"{found}, and each operation depends on the previous one"
+        )
 
 
 def _costly(edges: Sequence[EdgeLine]) -> Iterator[str]:
@@ -47,7 +51,8 @@ def _costly(edges: Sequence[EdgeLine]) -> Iterator[str]:
     edge = max(others, key=lambda edge: edge.speed_up, default=None)
     if edge is not None and edge.speed_up >= _GAIN:
         at = f"{edge.place.frame.path}:{edge.place.frame.line}"
-        yield f"{edge.text} ({at}); without that it would be up to {edge.speed_up:.2f} times as fast: {edge.advice}"
+        gain = f"without this wait, the program could be up to {edge.speed_up:.2f} times as fast"
+        yield f"{edge.text} ({at}); {gain}: {edge.advice}"
 
 
 def _pair_verdicts(pairs: Sequence[PairLine]) -> Iterator[str]:
@@ -61,16 +66,16 @@ def _pair_verdict(pair: PairLine) -> str:
         measured = f" (measured: {duration(pair.measured)})" if pair.measured >= 0 else ""
         return (
             f"{names} have {duration(pair.free)} of work that is free to overlap, "
-            f"and {duration(pair.overlapped)} does{measured}"
+            f"of which {duration(pair.overlapped)} overlaps{measured}"
         )
     blocking_edges = "; ".join(f"{text} ({place.frame.path}:{place.frame.line})" for text, place in pair.blocking_edges)
-    return f"nothing on {names} is free to overlap" + (f": {blocking_edges}" if blocking_edges else "")
+    return f"no work on {names} is free to overlap" + (f": {blocking_edges}" if blocking_edges else "")
 
 
 def _taking_turns(
     analysis: Analysis, describe_need: Callable[[Need | None], str], describe_device: Callable[[int], str]
 ) -> Iterator[str]:
-    """Report devices that work in turn because one needs the result of the other."""
+    """Report devices that take turns because one needs the result of the other."""
     work = {use.device: use.work for use in analysis.devices}
     for pair in analysis.device_pairs:
         less = min(work[pair.first], work[pair.second])
@@ -78,9 +83,9 @@ def _taking_turns(
         takes_turns = pair.overlapped < _LITTLE_OVERLAP * less and pair.free < _HALF * less
         if between and takes_turns and all(cost.makespan * _GAIN > analysis.makespan for cost in between):
             yield (
-                f"{describe_device(pair.first)} and {describe_device(pair.second)} work in turn: the copy between them "
-                f"is {describe_need(between[0].need)}. No other order helps: split the batch into micro-batches, so "
-                "that one GPU works on a part while the other works on the next"
+                f"{describe_device(pair.first)} and {describe_device(pair.second)} take turns: the copy between them "
+                f"is {describe_need(between[0].need)}. Reordering does not help: split the batch into "
+                "micro-batches so that one GPU works on one part while the other works on the next"
             )
 
 
@@ -98,8 +103,8 @@ def _needed_between(analysis: Analysis, first: int, second: int) -> list[Cost]:
 def _host_bound(analysis: Analysis) -> Iterator[str]:
     if analysis.launching > _HALF * analysis.makespan:
         yield (
-            f"for {duration(analysis.launching)} of {duration(analysis.makespan)} the GPUs wait for the host to launch "
-            "work: its operators are too short to overlap. Give each more work, or capture them in a CUDA graph"
+            f"for {duration(analysis.launching)} of {duration(analysis.makespan)}, the GPUs wait for the host to "
+            "launch work: the operators are too short to overlap. Give each more work, or capture them in a CUDA graph"
         )
 
 

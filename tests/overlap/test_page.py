@@ -116,8 +116,8 @@ def test_a_finding_has_what_its_race_changes():
     finding = replace(small().marks[0].finding, proof=proof)
     text = html.render(small(marks=(Mark(1, finding),)))
     listed, drawn = text.split('<ol class="findings">')[1].split("</ol>", 1)
-    assert "loss: nan, not 2; to see it: syncheck run a.py" in listed
-    assert "loss: nan, not 2; to see it: syncheck run a.py" in drawn
+    assert "loss: nan, not 2; reproduce with: syncheck run a.py" in listed
+    assert "loss: nan, not 2; reproduce with: syncheck run a.py" in drawn
 
 
 def test_a_page_that_does_not_show_all_says_so():
@@ -126,10 +126,10 @@ def test_a_page_that_does_not_show_all_says_so():
 
 
 def test_the_critical_path_is_a_table_in_order():
-    needless = LinkLine("a wait", place(), 1000, "needed by nothing", is_needed=False, is_edge=True)
+    needless = LinkLine("a wait", place(), 1000, "not needed", is_needed=False, is_edge=True)
     text = html.render(small(report=words(links=(LinkLine("the work", place(), 2000), needless))))
-    table = text[text.index("from its beginning") :]
-    assert table.index("the work") < table.index("a wait") < table.index("needed by nothing")
+    table = text[text.index("from start to end") :]
+    assert table.index("the work") < table.index("a wait") < table.index("not needed")
 
 
 def test_the_command_writes_a_page(trace, tmp_path):

@@ -121,5 +121,5 @@ def test_the_command_writes_it(trace, tmp_path):
 
 def test_a_timeline_that_cannot_be_written_is_said_and_the_findings_are_shown(trace, tmp_path):
     done = warm.run("syncheck", "replay", "--perfetto", "no/such/out.json", str(trace), folder=tmp_path)
-    assert "cannot write the timeline" in done.stdout
+    assert "cannot write the timeline to" in done.stdout
     assert "SYN101" in done.stdout
