@@ -1,4 +1,4 @@
-"""Say why the work of a program does not overlap, from a run or a trace."""
+"""The `overlap` command: explains why the work of a program does not overlap, from a run or a trace."""
 
 import gzip
 from collections.abc import Callable, Sequence
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
     from syncheck.run.run import Run
 
 Show = Callable[[OverlapReport, Report], None]
-"""Prints why work does not overlap, given that and the findings of the same run."""
+"""Shows an overlap report to the user, given the findings of the same run."""
 
 
 def is_trace(path: Path) -> bool:
-    """Return whether a file is a trace, and not a program."""
+    """Return whether a file is a trace rather than a program."""
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             return "syncheck-trace" in file.read(64)
-    except EOFError:  # compressed, and cut: no program
+    except EOFError:  # truncated compressed data, so not a program
         return True
     except (OSError, UnicodeDecodeError):
         return False
 
 
 def run(program: launcher.Program, options: Options, show: Show) -> int:
-    """Run a program and say why its work does not overlap; return its own exit status.
+    """Run a program, explain why its work does not overlap, and return the program's exit status.
 
     Raises:
         ScriptError: the program cannot be read or compiled.
-        BackendError: there is no torch, or no backend for it, or no operator was seen.
+        BackendError: torch or a backend for it is missing, or no operator was seen.
     """
     options = replace(options, times=True)
     details = of_run(options)
@@ -50,7 +50,7 @@ def run(program: launcher.Program, options: Options, show: Show) -> int:
     seen: list[Report] = []
 
     def at_end(run: "Run", report: Report) -> Report:
-        assert run.recorder is not None, "times are wanted"
+        assert run.recorder is not None, "times were requested"
         seen.append(report)
         if report.completed().summary.operators:
             _explain(run.recorder, run.sites, report, options, show)
@@ -60,15 +60,15 @@ def run(program: launcher.Program, options: Options, show: Show) -> int:
         prepared
     )
     if not status and seen:
-        _refuse_nothing(seen[0].completed())
+        _check_not_empty(seen[0].completed())
     return status
 
 
-def _refuse_nothing(report: Report) -> None:
-    """Check that there was something to explain.
+def _check_not_empty(report: Report) -> None:
+    """Check that a run has launched GPU work.
 
     Raises:
-        BackendError: there was nothing.
+        BackendError: it launched none, or ended before the requested steps.
     """
     if NO_STEPS in report.incomplete:
         raise BackendError(NO_STEPS, next(iter(report.notes), ""))
@@ -77,11 +77,11 @@ def _refuse_nothing(report: Report) -> None:
 
 
 def replay(path: Path, options: Options, show: Show) -> None:
-    """Say why the work of a recorded run does not overlap.
+    """Explain why the work of a recorded run does not overlap.
 
     Raises:
         TraceError: the trace cannot be used.
-        BackendError: it has no operator.
+        BackendError: the trace contains no operator.
     """
     trace = recorded([path], options)
     report = Policy(options).filter(trace.report)
@@ -92,13 +92,13 @@ def replay(path: Path, options: Options, show: Show) -> None:
 
 
 class Recorded(NamedTuple):
-    """What a trace has.
+    """The contents of a trace.
 
     Attributes:
-        recorder: what was done in the first files that go on from each other; None if all are damaged.
+        recorder: the operations of the first sequence of consecutive files; None if all files are damaged.
         sites: the call sites.
-        report: what was found in the same files; of all, why it may say too little.
-        others: what was found in the other files.
+        report: the findings in the same files, with the reasons from all files why it may be incomplete.
+        others: the reports of the other files.
     """
 
     recorder: Recorder | None
@@ -108,22 +108,22 @@ class Recorded(NamedTuple):
 
 
 def recorded(paths: Sequence[Path], options: Options) -> Recorded:
-    """Replay a trace; return what it did, its places and its findings.
+    """Replay a trace, and return its operations, call sites and findings.
 
     Raises:
         TraceError: the trace cannot be used.
     """
-    made: list[Recorder] = []
+    recorders: list[Recorder] = []
     sites = StoredSites()
 
     def make_session(backend: str) -> Any:
-        made.append(Recorder(new_session(options, backend)))
-        return made[-1]
+        recorders.append(Recorder(new_session(options, backend)))
+        return recorders[-1]
 
     recorder, shown, others = None, Report(), list[Report]()
     for stretch in replaying.stretches(paths, make_session, sites):
         if recorder is None and stretch.names:
-            recorder, shown = made[-1], stretch.report
+            recorder, shown = recorders[-1], stretch.report
         else:
             others.append(stretch.report)
     if others:

@@ -1,4 +1,4 @@
-"""Write what the GPUs did into the files that were asked for."""
+"""Writes the timeline of a run to the requested files."""
 
 import re
 from collections.abc import Callable
@@ -15,12 +15,12 @@ from syncheck.report import html, perfetto
 from syncheck.system import files
 
 _UNSAFE = re.compile(r"[^\w.-]+")
-_LONGEST = 180
-"""Of a file's name: file systems take 255 bytes."""
+_MAX_NAME_LENGTH = 180
+"""Maximum length of a file name, as file systems allow 255 bytes."""
 
 
 def draw_run(recorder: Recorder | None, sites: Any, report: Report, options: Options) -> Report:
-    """Write the timelines of a run; return its report, with a note where one could not be written."""
+    """Write the timelines of a run, and return its report, with a note about each that could not be written."""
     if recorder is None or not options.is_drawn or not report.summary.operators:
         return report
     return draw(picture_of(recorder, sites, report), report, options)
@@ -34,7 +34,7 @@ def picture_of(recorder: Recorder, sites: Any, report: Report) -> timeline.Timel
 
 
 def draw(picture: timeline.Timeline, report: Report, options: Options) -> Report:
-    """Write a timeline in the ways that the options ask for; return the report, with a note where that failed."""
+    """Write a timeline in the requested formats, and return the report, with a note about each that failed."""
     wanted: list[tuple[Path | None, Callable[[timeline.Timeline], str]]] = [
         (options.perfetto, perfetto.render),
         (options.html, html.render),
@@ -52,14 +52,14 @@ def draw(picture: timeline.Timeline, report: Report, options: Options) -> Report
 
 
 def write_page(recorder: Recorder, sites: Any, report: Report, folder: Path, title: str) -> Path:
-    """Write the page of something that has a title into a folder; return its path.
+    """Write a timeline with a title as a page into a folder, and return the page's path.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the page cannot be written.
         BackendError: jinja2 is not installed.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / (_UNSAFE.sub("_", title).strip("_")[-_LONGEST:] + ".html")
+    path = folder / (_UNSAFE.sub("_", title).strip("_")[-_MAX_NAME_LENGTH:] + ".html")
     page = html.render(picture_of(recorder, sites, report), title)
     files.write(path, page.encode("utf-8", "backslashreplace"))
     return path
